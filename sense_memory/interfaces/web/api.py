@@ -259,9 +259,9 @@ class Api:
         state = self._store.status()
         heads = state.counts["heads"] + state.counts["mind"]  # as relays are counted
         relays = [
-            asdict(relay)
-            | {"holds_all": relay.holds_all, "missing": max(0, heads - relay.memories - relay.promised)}
+            asdict(relay) | {"holds_all": relay.holds_all and not missing, "missing": missing}
             for relay in state.relays
+            for missing in [max(0, heads - relay.memories - relay.promised)]
         ]
         return {"now": self._clock(), "heads": heads, "counts": dict(state.counts), "relays": relays}
 

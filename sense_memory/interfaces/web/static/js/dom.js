@@ -40,6 +40,7 @@ export const clock = (seconds) => TIME.format(seconds * 1000);
 export const moment = (seconds) => `${day(seconds)}, ${clock(seconds)}`;
 export const number = (value) => NUMBER.format(value);
 export const count = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;
+export const figure = (value) => value.toFixed(2);
 export const percent = (share) => `${Math.round(100 * share)} %`;
 
 /** How long ago, or ahead, in words. */

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { GLYPHS, memoryOf, relevanceAt, stateOf } from "./decay.js";
 import { count, el, empty, memoryLink, number, percent, route, svg, visible } from "./dom.js";
 
-const WIDTH = 1000, HEIGHT = 680;
+const LABEL = 12; // pixels on the screen, at any zoom
 
 export async function showGraph(path) {
   const told = await get("graph", { path });
@@ -26,50 +26,68 @@ export async function showGraph(path) {
 }
 
 function picture(nodes, edges, path) {
-  place(nodes, edges);
-  const names = [...nodes].sort((one, other) => other.degree - one.degree).slice(0, nodes.length > 70 ? 28 : 70);
-  const named = new Set(names);
+  const isNarrow = innerWidth < 640;
+  place(nodes, edges, isNarrow ? [460, 640] : [1000, 640]);
   const lines = edges.map((edge) => svg("line", { class: `edge ${edge.kind}`, x1: edge.source.x, y1: edge.source.y, x2: edge.target.x, y2: edge.target.y }));
   const points = nodes.map((node) => {
     const label = visible(node.memory.key);
-    return svg("a", { href: route("memory", node.memory.path), class: `node ${node.state}${node.memory.path === path ? " centre" : ""}${named.has(node) ? " named" : ""}`, "aria-label": `${label}, ${node.state}, ${percent(node.relevance)}, ${count(node.degree, "link")}`, transform: `translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})` },
+    return svg("a", { href: route("memory", node.memory.path), class: `node ${node.state}${node.memory.path === path ? " centre" : ""}`, "aria-label": `${label}, ${node.state}, ${percent(node.relevance)}, ${count(node.degree, "link")}`, transform: `translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})` },
       svg("circle", { class: "halo", r: node.r + 12 }), svg("circle", { class: "dot", r: node.r }),
-      svg("text", { y: node.r + 13, "text-anchor": "middle" }, label.length > 26 ? `${label.slice(0, 25)}…` : label));
+      svg("text", { y: node.r + 3, dy: "1em", "text-anchor": "middle" }, label.length > 26 ? `${label.slice(0, 25)}…` : label));
   });
   const box = bounds(nodes);
   const drawing = svg("svg", { class: "graph", viewBox: box.join(" "), role: "group", "aria-label": "Memories and their links; the list below says the same in words" }, svg("g", { "aria-hidden": "true" }, lines), points);
-  const tools = zoomable(drawing, box);
+  const weight = (node) => (node.memory.path === path ? Infinity : node.degree + node.relevance);
+  const ranked = nodes.map((node, index) => [node, points[index]]).sort(([one], [other]) => weight(other) - weight(one));
+  /** Labels keep their size on the screen. Those that would cover a more important one wait for the pointer or the focus. */
+  function relabel(seen) {
+    const shape = drawing.getBoundingClientRect(), scale = Math.max(seen[2] / (shape.width || 1000), seen[3] / (shape.height || 600));
+    drawing.style.setProperty("--label", `${LABEL * scale}px`);
+    const taken = [];
+    for (const [node, point] of ranked) {
+      const half = (3.6 * point.lastChild.textContent.length + 4) * scale, top = node.y + node.r + 2 * scale, below = top + 15 * scale;
+      const isFree = taken.every(([x, wide, y, end]) => Math.abs(x - node.x) > half + wide || below < y || top > end);
+      if (isFree) taken.push([node.x, half, top, below]);
+      point.classList.toggle("named", isFree);
+    }
+  }
+  const tools = zoomable(drawing, box, relabel);
+  requestAnimationFrame(() => relabel(box));
   return el("div", { class: "graph-box" }, drawing, tools);
 }
 
-function place(nodes, edges) {
+function place(nodes, edges, [width, height]) {
   const domains = [...new Set(nodes.map((node) => node.memory.domain))];
   nodes.forEach((node, index) => {
     const turn = (2 * Math.PI * domains.indexOf(node.memory.domain)) / domains.length;
-    node.x = WIDTH / 2 + 230 * Math.cos(turn) + (index % 7) * 3;
-    node.y = HEIGHT / 2 + 160 * Math.sin(turn) + (index % 5) * 3;
-    node.home = [WIDTH / 2 + 150 * Math.cos(turn), HEIGHT / 2 + 110 * Math.sin(turn)];
+    node.x = width * (0.5 + 0.23 * Math.cos(turn)) + (index % 7) * 3;
+    node.y = height * (0.5 + 0.23 * Math.sin(turn)) + (index % 5) * 3;
+    node.home = [width * (0.5 + 0.2 * Math.cos(turn)), height * (0.5 + 0.2 * Math.sin(turn))];
   });
   d3.forceSimulation(nodes)
     .force("link", d3.forceLink(edges).distance(96).strength(0.5))
     .force("charge", d3.forceManyBody().strength(-420).distanceMax(420))
-    .force("x", d3.forceX((node) => node.home[0]).strength(0.05))
-    .force("y", d3.forceY((node) => node.home[1]).strength(0.075))
+    .force("x", d3.forceX((node) => node.home[0]).strength(width > height ? 0.05 : 0.1))
+    .force("y", d3.forceY((node) => node.home[1]).strength(width > height ? 0.09 : 0.05))
     .force("apart", d3.forceCollide((node) => node.r + 26).iterations(2))
     .stop()
     .tick(nodes.length > 100 ? 160 : 260);
 }
 
 function bounds(nodes) {
+  const side = innerWidth < 640 ? 72 : 90;
   const xs = nodes.map((node) => node.x), ys = nodes.map((node) => node.y);
-  const [left, top] = [Math.min(...xs) - 90, Math.min(...ys) - 45];
-  return [left, top, Math.max(320, Math.max(...xs) + 90 - left), Math.max(260, Math.max(...ys) + 55 - top)].map(Math.round);
+  const [left, top] = [Math.min(...xs) - side, Math.min(...ys) - 45];
+  return [left, top, Math.max(320, Math.max(...xs) + side - left), Math.max(260, Math.max(...ys) + 55 - top)].map(Math.round);
 }
 
 /** Zoom by wheel and buttons, move by dragging. */
-function zoomable(drawing, home) {
+function zoomable(drawing, home, changed) {
   let box = [...home];
-  const set = () => drawing.setAttribute("viewBox", box.map((value) => value.toFixed(1)).join(" "));
+  function set() {
+    drawing.setAttribute("viewBox", box.map((value) => value.toFixed(1)).join(" "));
+    changed(box);
+  }
   function zoom(factor, x = 0.5, y = 0.5) {
     const width = Math.min(home[2] * 2, Math.max(home[2] / 12, box[2] * factor)), scale = width / box[2];
     box = [box[0] + box[2] * x * (1 - scale), box[1] + box[3] * y * (1 - scale), width, box[3] * scale];

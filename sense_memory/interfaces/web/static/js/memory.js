@@ -2,7 +2,7 @@
 
 import { act, get, session } from "./api.js";
 import { GLYPHS, stateOf } from "./decay.js";
-import { ago, announce, count, day, el, empty, memoryLink, moment, percent, quoted, route, timeOf } from "./dom.js";
+import { ago, announce, count, day, el, figure, memoryLink, moment, percent, quoted, route, timeOf } from "./dom.js";
 import { life } from "./charts.js";
 import { difference } from "./diff.js";
 import { draw } from "./app.js";
@@ -40,7 +40,7 @@ export async function showMemory(path) {
   const head = el("div", { class: "memory-head" },
     el("p", { class: "crumbs" }, crumbs),
     el("h1", { text: memory.key, dir: "auto" }),
-    state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · relevance ${percent(told.relevance)} · last used ${ago(memory.last_accessed, now)}`) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
+    state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · relevance ${figure(told.relevance)} · last used ${ago(memory.last_accessed, now)}`) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
   const text = quoted(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
   const against = isPersona ? opposed(memory) : null;
   const actions = session.edit ? el("p", { class: "actions" },
@@ -61,7 +61,7 @@ function opposed(memory) {
 
 function curve(memory, told) {
   const shape = { relevance: memory.relevance, halflife: memory.halflife_days, accessed: memory.last_accessed, created: memory.created_at, connections: memory.connections.length, contradicts: memory.contradicts.length, isSuperseded: memory.superseded_by !== null };
-  const place = el("div", { class: "life", role: "img", "aria-label": `Relevance is ${percent(told.relevance)} now. It halves every ${count(memory.halflife_days, "day")}${shape.isSuperseded ? ", four times as fast because it is superseded" : ""}.` });
+  const place = el("div", { class: "life", role: "img", "aria-label": `Relevance is ${figure(told.relevance)} now. It halves every ${count(memory.halflife_days, "day")}${shape.isSuperseded ? ", four times as fast because it is superseded" : ""}.` });
   requestAnimationFrame(() => life(place, shape, told.now, told.versions.map((version) => version.created_at)));
   return el("section", {}, el("h2", {}, "How it fades"), place, el("p", { class: "note" }, "Solid until today, dashed if it is not used again. Triangles mark versions. Before its last use, the line is what its first day alone would give."));
 }

@@ -2,7 +2,7 @@
 
 import { get, palace, session } from "./api.js";
 import { GLYPHS, STATES, countsOver, memoryOf, relevanceThen, stateOf } from "./decay.js";
-import { ago, announce, clock, count, day, el, empty, growing, memoryLink, number, percent, quoted, route } from "./dom.js";
+import { ago, announce, clock, count, day, el, empty, figure, growing, number, quoted, route } from "./dom.js";
 import { colours, stacked } from "./charts.js";
 
 const DAY = 86400;
@@ -253,7 +253,7 @@ function row({ memory, relevance, state }) {
   return el("li", {}, el("a", { class: `row ${state}`, href: route("memory", memory.path) },
     el("span", { class: "row-key" }, el("b", { text: memory.key, dir: "auto" }), memory.isSuperseded ? el("span", { class: "chip against" }, "superseded") : memory.contradicts ? el("span", { class: "chip against" }, "contradicted") : null),
     quoted(memory.excerpt, "span", "row-text"),
-    el("span", { class: "row-state" }, bar, el("span", {}, stateMark(state), ` ${percent(relevance)}`))));
+    el("span", { class: "row-state" }, bar, el("span", {}, stateMark(state), ` ${figure(relevance)}`))));
 }
 
 export async function showFlat() {
@@ -272,5 +272,3 @@ export async function showFlat() {
   if (!list.children.length) return [title, empty("No flat memories", "They have a key and no room, and do not fade: sense-memory remember user_timezone America/Vancouver.")];
   return [title, isDone ? list : growing(list, more)];
 }
-
-export { memoryLink };

@@ -78,9 +78,10 @@ export async function showRelays() {
   const held = el("p", { class: "lead" }, `This machine holds ${count(told.heads, "record")}: ${count(told.counts.heads - told.counts.entries, "memory", "memories")}, ${count(told.counts.entries, "journal entry", "journal entries")}, and those of the mind.${told.counts.drafts ? ` ${count(told.counts.drafts, "draft")} ${told.counts.drafts === 1 ? "is" : "are"} in no memory.` : ""}`);
   if (!told.relays.length) return [title, held, empty("No relays are configured", "Everything is on this machine only, and would be lost with it: sense-memory relays add wss://relay.example")];
   const elsewhere = told.relays.filter((relay) => relay.holds_all && !relay.is_local).length;
+  const fate = told.relays.every((relay) => relay.is_local) ? "the memory would be lost: its only relays are on this machine. Add one elsewhere: sense-memory relays add wss://relay.example" : "a part of the memory would be lost: no relay elsewhere has all of it. Run sense-memory sync.";
   const verdict = elsewhere
     ? el("p", { class: "lead good" }, `If this machine were lost, the memory would survive: ${count(elsewhere, "relay")} elsewhere ${elsewhere === 1 ? "says it holds" : "say they hold"} all of it. Keep the key elsewhere too.`)
-    : el("p", { class: "lead bad" }, "If this machine were lost, a part of the memory would be lost: no relay elsewhere has all of it. Run sense-memory sync.");
+    : el("p", { class: "lead bad" }, `If this machine were lost, ${fate}`);
   return [title, held, verdict, el("div", { class: "relays" }, told.relays.map((relay) => one(relay, told)))];
 }
 

@@ -1,0 +1,362 @@
+"""The page in a real Chromium: rows I-01 and I-07 of the matrix, the formula, and what a person does with it."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import time
+from urllib.parse import quote
+
+import pytest
+
+from sense_memory.models import PersonaMemory
+from sense_memory.palace import current_relevance, current_state
+from tests.interfaces.web.conftest import running, written
+from tests.time_unit import SECOND
+
+
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium: install the Debian package chromium, or set CHROMIUM to a program"
+)
+
+DAY = 86_400
+HOSTILE = {
+    "image": '<img src="x" onerror="window.hit = 1"> **and** <b>bold</b>',
+    "script": "</script><script>window.hit = 1</script>",
+    "link": "javascript:window.hit=1 [click](javascript:window.hit=1)",
+    "drawing": "<svg onload=window.hit=1><style>body{display:none}</style></svg>",
+    "frame": "<iframe srcdoc='<script>parent.hit=1</script>'></iframe>&lt;b&gt;",
+    "direction": "safe \u202egnp.exe\u202c and zero\u200bwidth",
+    "terminal": "\x1b[31mred\x1b[0m \x1b]0;title\x07",
+    "long": "x" * 20_000,
+}
+VIEWS = (
+    "",
+    "flat",
+    "graph",
+    "review",
+    "journal",
+    "mind",
+    "relays",
+    "conversation/talk",
+    "search/hit",
+    "facet/people/facts",
+)
+
+
+async def palace(store):
+    for key, text in HOSTILE.items():
+        await store.persona_remember("hostile", "facts", key, text, [text[:60]], contradictions="off")
+        await store.journal(text)
+    await store.persona_remember('<img src=x onerror="hit=1">', "<b>", "<script>", HOSTILE["image"])
+    await store.persona_connect("hostile/facts/image", "hostile/facts/script")
+    await store.remember("<svg onload=hit=1>", HOSTILE["script"])
+    await store.mind.blocks.update("human", value=HOSTILE["script"])
+    await store.mind.conversation("talk").add("user", HOSTILE["image"], name="<b>name</b>")
+    now = time.time()
+    remember = store.persona_remember
+    await remember("people", "facts", "lisa", "artist in Bremen", halflife_days=24)
+    await remember("people", "facts", "lisa", "artist in Vancouver, teaches printmaking", halflife_days=24)
+    await remember("people", "facts", "emil", "allergic to hazelnuts", created_at=now - 45 * DAY)
+    await remember(
+        "projects",
+        "plans",
+        "salt",
+        "linocuts of salt for Bremen",
+        ["bremen", "salt", "linocut"],
+        halflife_days=3_000,
+    )
+    await remember("projects", "notes", "ink", "ink of salt for the linocuts", ["bremen", "salt", "linocut"])  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    written(folder, palace)
+    with running(folder, "--edit") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser(server):
+    """One browser, and one page of it that is signed in; every request and every message is kept."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = chromium.new_context().new_page()
+        page.set_default_timeout(15_000 * SECOND)
+        page.asked, page.said = [], []
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.on("console", lambda message: page.said.append(message.text))
+        page.on("pageerror", lambda error: page.said.append(str(error)))
+        page.on("dialog", lambda dialog: page.said.append(f"dialog {dialog.message}"))
+        page.goto(server.url)
+        page.wait_for_selector("html[data-ready]")
+        yield page
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser):
+    browser.set_viewport_size({"width": 1_000, "height": 800})
+    return browser
+
+
+def go(page, address):
+    """Open a view, and wait until it is drawn."""
+    page.evaluate(
+        "hash => { document.querySelector('main').replaceChildren(); if (location.hash === hash) dispatchEvent(new Event('hashchange')); else location.hash = hash; }",
+        f"#/{address}",
+    )
+    page.wait_for_selector("main[tabindex] h1, main .empty")
+    page.wait_for_function("!document.querySelector('main').hasAttribute('aria-busy')")
+
+
+def shown(page):
+    return page.inner_text("main")
+
+
+def memory(path):
+    return f"memory/{quote(path, safe='')}"
+
+
+# ── I-01, I-07 ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("key", HOSTILE)
+def test_a_hostile_memory_is_shown_as_it_was_written(page, key):
+    go(page, memory(f"hostile/facts/{key}"))
+
+    visible = re.sub(
+        "[\x00-\x08\x0b-\x1f\u200b\u202c\u202e]", lambda found: f"\\u{ord(found[0]):04x}", HOSTILE[key]
+    )
+    assert visible == page.inner_text("main blockquote")
+
+
+def test_no_view_runs_or_loads_anything_of_a_hostile_memory(page, server):
+    for view in (
+        *VIEWS,
+        memory('<img src=x onerror="hit=1">/<b>/<script>'),
+        memory("<svg onload=hit=1>"),
+        f"graph/{quote('hostile/facts/image', safe='')}",
+    ):
+        go(page, view)
+        assert (
+            page.evaluate(
+                "() => document.querySelectorAll('main img, main script, main iframe, main style, main [onload], main a:not([href^=\"#/\"])').length"
+            )
+            == 0
+        ), view
+
+    assert page.evaluate("window.hit") is None
+    assert all(url.startswith(f"http://127.0.0.1:{server.port}/") for url in page.asked)
+    assert not page.said
+
+
+def test_the_policy_stops_what_would_become_markup(page):
+    """If a text did become markup one day, nothing of it would run, load or leave."""
+    blocked = page.evaluate(
+        """async () => {
+            const seen = [];
+            document.addEventListener("securitypolicyviolation", (event) => seen.push(event.effectiveDirective));
+            const place = document.createElement("div");
+            document.body.append(place);
+            place.innerHTML = '<img src="/x" onerror="window.hit = 1"><a id="bait" href="javascript:window.hit=1">x</a><p onclick="window.hit = 1" style="color:red">x</p><iframe src="/"></iframe>';
+            const script = document.createElement("script");
+            script.textContent = "window.hit = 1";
+            place.append(script);
+            place.querySelector("p").click();
+            document.getElementById("bait").click();
+            const left = await fetch("http://127.0.0.1:9/").then(() => "sent", () => "stopped");
+            await new Promise((done) => setTimeout(done, 200));
+            place.remove();
+            return [left, ...new Set(seen)];
+        }"""
+    )
+    page.said.clear()
+    page.asked.clear()
+
+    assert page.evaluate("window.hit") is None
+    assert {
+        "stopped",
+        "img-src",
+        "script-src-elem",
+        "script-src-attr",
+        "style-src-attr",
+        "connect-src",
+        "frame-src",
+    } <= set(blocked)
+
+
+def test_the_address_works_in_one_browser_only(page, server):
+    assert server.token not in page.url
+    other = page.context.browser.new_context().new_page()
+    other.goto(server.url)
+
+    assert "was used already" in other.inner_text("main .empty")
+    other.context.close()
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+
+
+# ── The formula ─────────────────────────────────────────────────────────────────────────
+
+
+def test_the_page_and_python_agree_on_how_memories_fade(page):
+    draw = random.Random(14)
+    rows, expected = [], []
+    for _ in range(400):
+        accessed = draw.uniform(1e9, 2e9)
+        fields = {
+            "relevance": draw.random(),
+            "halflife_days": draw.choice([1.0, 30.0, draw.uniform(1, 3_650)]),
+        }
+        links = {"connections": ["a/b/c"] * draw.randrange(9), "contradicts": ["a/b/c"] * draw.randrange(4)}
+        superseded = draw.choice([None, "a/b/c"])
+        one = PersonaMemory(
+            domain="a",
+            facet="b",
+            key="c",
+            value="",
+            created_at=accessed - 5,
+            last_accessed=accessed,
+            last_reinforced=accessed,
+            superseded_by=superseded,
+            **fields,
+            **links,
+        )
+        at = accessed + draw.choice([-1_000, 0, draw.uniform(0, 3e8)])
+        row = [
+            one.path,
+            "",
+            one.relevance,
+            one.halflife_days,
+            accessed,
+            one.created_at,
+            len(one.connections),
+            len(one.contradicts),
+            bool(superseded),
+        ]
+        rows.append([row, at])
+        expected.append((current_relevance(one, at), current_state(one, at).value))
+
+    found = page.evaluate(
+        """async (rows) => {
+            const { memoryOf, relevanceAt, stateOf } = await import("/js/decay.js");
+            return rows.map(([row, at]) => { const value = relevanceAt(memoryOf(row), at); return [value, stateOf(value)]; });
+        }""",
+        rows,
+    )
+
+    assert [state for _, state in expected] == [state for _, state in found]
+    assert max(abs(one - other) for (one, _), (other, _) in zip(expected, found, strict=True)) < 1e-9
+
+
+def test_the_counts_over_time_are_those_of_each_memory(page):
+    wrong = page.evaluate(
+        """async () => {
+            const { STATES, countsOver, memoryOf, relevanceThen, stateOf } = await import("/js/decay.js");
+            let seed = 1;
+            const draw = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
+            const memories = Array.from({ length: 300 }, () => memoryOf(["a/b/c", "", draw(), 1 + 90 * draw(), 1000 * 86400 * (1 + draw()), 1000 * 86400 * draw(), Math.floor(4 * draw()), Math.floor(2 * draw()), draw() < 0.2]));
+            const times = Array.from({ length: 100 }, (_, index) => 86400 * (1 + 25 * index));
+            const counts = countsOver(memories, times);
+            return times.flatMap((time, at) => STATES.map((state, index) => counts[index][at] - memories.filter((memory) => { const value = relevanceThen(memory, time); return value !== null && stateOf(value) === state; }).length)).filter(Boolean).length;
+        }"""
+    )
+
+    assert 0 == wrong
+
+
+# ── What a person does ──────────────────────────────────────────────────────────────────
+
+
+def test_the_slider_shows_the_palace_fading_and_what_was_there_before(page):
+    go(page, "facet/people/facts")
+    page.fill("#when", "90")
+
+    def tally():
+        return page.inner_text(".timeline .tally").split()
+
+    assert "forgotten" in tally()
+    assert [["lisa", "forgotten"], ["emil", "forgotten"]] == [
+        re.findall(r"^\w+|forgotten", text) for text in page.locator(".rows .row").all_inner_texts()
+    ]
+    page.fill("#when", "-10")
+    page.wait_for_function("document.querySelectorAll('.rows .row').length === 1")
+    assert "emil" in page.inner_text(".rows")  # dated, so it was there; Lisa was not
+    page.get_by_text("Back to now").click()
+    assert page.locator(".rows .row").count() == 2
+    assert "today" in page.get_attribute("#when", "aria-valuetext").lower()
+
+
+def test_a_search_is_answered_while_it_is_typed_and_needs_no_mouse(page):
+    go(page, "")
+    page.keyboard.press("/")
+    page.keyboard.type("printmak*")
+    page.wait_for_selector(".hits .hit")
+    assert "printmak*" in shown(page)
+    assert page.evaluate("document.activeElement.id") == "query"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main blockquote")
+
+    assert "lisa" == page.inner_text("main h1")
+    assert page.evaluate("document.activeElement.tagName") == "H1"
+    assert "printmaking" in page.inner_text("main blockquote")
+
+
+def test_an_edit_is_undone_from_the_page(page):
+    go(page, memory("people/facts/lisa"))
+    assert "Vancouver, teaches printmaking" == page.locator(".versions ins").first.inner_text()
+    page.get_by_text("Undo the last edit").click()
+    page.wait_for_function("document.querySelector('blockquote').textContent.includes('Bremen')")
+
+    assert "artist in Bremen" == page.inner_text("main blockquote")
+    assert "an earlier text came back" in page.inner_text(".versions")
+
+
+def test_a_suggestion_is_dismissed_for_good(page):
+    go(page, "review")
+    case = page.locator(".suggested_connections li", has_text="ink of salt")
+    assert 1 == case.count()
+    case.get_by_role("button", name="Dismiss").click()
+    case.wait_for(state="detached")
+    go(page, "review")
+
+    assert 0 == case.count()
+
+
+def test_every_view_fits_a_phone_and_says_what_it_is(page):
+    page.set_viewport_size({"width": 360, "height": 640})
+    for view in (*VIEWS, memory("hostile/facts/long"), memory("hostile/facts/image")):
+        go(page, view)
+        found = page.evaluate(
+            """() => ({
+                over: document.documentElement.scrollWidth - innerWidth,
+                titles: document.querySelectorAll("h1").length,
+                nameless: [...document.querySelectorAll("button, a, input, summary")].filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length)).length,
+                landmarks: ["header", "nav[aria-label]", "search", "main"].filter((name) => !document.querySelector(name)),
+            })"""
+        )
+
+        assert {"over": 0, "titles": 1, "nameless": 0, "landmarks": []} == found, view
+
+
+def test_colours_follow_the_system_until_one_chooses(page):
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("html[data-theme=dark]")
+    page.get_by_role("button", name="Use light colours").click()
+    assert "light" == page.get_attribute("html", "data-theme")
+    page.evaluate("localStorage.clear()")
+    assert not page.said
