@@ -20,10 +20,15 @@ from tests.time_unit import SECOND
 CHROMIUM = os.environ.get("CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium: install the Debian package chromium, or set CHROMIUM to a program"
 )
@@ -118,8 +123,7 @@ def go(page, address):
         "hash => { document.querySelector('main').replaceChildren(); if (location.hash === hash) dispatchEvent(new Event('hashchange')); else location.hash = hash; }",
         f"#/{address}",
     )
-    page.wait_for_selector("main[tabindex] h1, main .empty")
-    page.wait_for_function("!document.querySelector('main').hasAttribute('aria-busy')")
+    page.wait_for_selector("main:not([aria-busy]) h1, main:not([aria-busy]) .empty")
 
 
 def shown(page):
@@ -293,7 +297,7 @@ def test_the_slider_shows_the_palace_fading_and_what_was_there_before(page):
         re.findall(r"^\w+|forgotten", text) for text in page.locator(".rows .row").all_inner_texts()
     ]
     page.fill("#when", "-10")
-    page.wait_for_function("document.querySelectorAll('.rows .row').length === 1")
+    page.locator(".rows .row").nth(1).wait_for(state="detached")
     assert "emil" in page.inner_text(".rows")  # dated, so it was there; Lisa was not
     page.get_by_text("Back to now").click()
     assert page.locator(".rows .row").count() == 2
@@ -320,7 +324,7 @@ def test_an_edit_is_undone_from_the_page(page):
     go(page, memory("people/facts/lisa"))
     assert "Vancouver, teaches printmaking" == page.locator(".versions ins").first.inner_text()
     page.get_by_text("Undo the last edit").click()
-    page.wait_for_function("document.querySelector('blockquote').textContent.includes('Bremen')")
+    page.locator("blockquote", has_text="Bremen").wait_for()
 
     assert "artist in Bremen" == page.inner_text("main blockquote")
     assert "an earlier text came back" in page.inner_text(".versions")
