@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from sense_memory.mind.identity import AgentIdentity, Objective
     from sense_memory.mind.index import HybridIndex, MemoryIndex, memory_index_from_env
     from sense_memory.mind.log import LogEntry, NewEntry
+    from sense_memory.mind.membership import SceneState
     from sense_memory.mind.mind import Mind
     from sense_memory.mind.model import LanguageModel, Reflect
     from sense_memory.mind.reflection import Digest, ReflectionTracker, digest, reflect
     from sense_memory.mind.rule_model import RuleModel
     from sense_memory.mind.salience import SalienceMemory, SalienceWeights
-    from sense_memory.mind.scenes import Scene, SceneState
+    from sense_memory.mind.scenes import Scene
     from sense_memory.mind.search import MindHit, Place
     from sense_memory.mind.tokens import tokenizer
     from sense_memory.mind.tools import MindTool
@@ -71,7 +72,7 @@ _HOMES = {
     "SalienceMemory": "salience",
     "SalienceWeights": "salience",
     "Scene": "scenes",
-    "SceneState": "scenes",
+    "SceneState": "membership",
     "Topic": "topics",
     "TopicProposal": "topics",
     "backfill": "draft",

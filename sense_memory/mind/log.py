@@ -95,7 +95,7 @@ class NewEntry:
     id: str = ""
 
 
-class EntrySeal(Protocol):
+class SignsEntries(Protocol):
     """Signs the entries of a log that several authors share, and tells genuine entries from forged ones."""
 
     async def signature(self, row: list[Any]) -> list[str]:
@@ -163,7 +163,7 @@ class Log:
     Args:
         records: writes and opens pages.
         on_append: called after entries were appended, with their size in bytes, to have them flushed soon.
-        seal: signs entries and verifies them, where several authors share the log; see `scenes`.
+        signing: signs entries and verifies them, where several authors share the log; see `scenes`.
 
     Attributes:
         forged: ids of entries that are not shown, because their author did not sign them.
@@ -173,10 +173,10 @@ class Log:
         self,
         records: MindRecords,
         on_append: Callable[[int], None] = lambda _: None,
-        seal: EntrySeal | None = None,
+        signing: SignsEntries | None = None,
     ) -> None:
         self._records, self._store, self._on_append = records, records.store, on_append
-        self._seal = seal
+        self._signing = signing
         self.forged: set[str] = set()
         self._entries: dict[str, LogEntry] = {}
         self._ordered: list[LogEntry] = []
@@ -191,9 +191,9 @@ class Log:
         self._last = 0.0
         self._asked = False
 
-    def reseal(self, seal: EntrySeal) -> None:
+    def judge_again(self, signing: SignsEntries) -> None:
         """Judge all entries again, because there are other members now."""
-        self._seal = seal
+        self._signing = signing
         self._entries, self._ordered, self._arrived, self._gone = {}, [], [], []
         self._pages, self._signed, self._cursor, self._row = {}, {}, START, 0
         self.forged.clear()
@@ -233,8 +233,8 @@ class Log:
         self._store.check()
         cipher = await self._opened_cipher()
         rows = [self._row_of(entry) for entry in entries]
-        if self._seal is not None:
-            rows = [[*row, *await self._seal.signature(row)] for row in rows]
+        if self._signing is not None:
+            rows = [[*row, *await self._signing.signature(row)] for row in rows]
         texts = [_json(row) for row in rows]
         for text in texts:
             if len(text) + _PAGE_OVERHEAD_BYTES > MAX_PLAINTEXT_BYTES:
@@ -250,7 +250,7 @@ class Log:
         Raises:
             InvalidInput: no entry has this id, or the log is shared.
         """
-        if self._seal is not None:
+        if self._signing is not None:
             raise InvalidInput("an entry of a shared log cannot be removed; nothing was removed")
         await self.flush()
         await self.refresh()  # so that the version that was just written is dropped too
@@ -466,7 +466,7 @@ class Log:
                 await self._unite_versions(slot)
             # Another device unites its pages itself.
             page.is_behind = slot.startswith(own) and not page.is_covered_by(self._counted(fields), fields)
-        if self._seal is not None:  # who holds the key can delete a page, or write another in its place
+        if self._signing is not None:  # who holds the key can delete a page, or write another in its place
             read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
             for slot in {slot for slot in slots if slot.startswith(own)} - read:
                 if slot in self._pages:
@@ -482,7 +482,7 @@ class Log:
         page = self._pages.setdefault(slot, _Page())
         rows = self._counted(fields)
         # Any member can write any page of a scene, so what a page there takes away does not count.
-        removed, moved = ([], []) if self._seal else (_list(fields, "removed"), _list(fields, "moved"))
+        removed, moved = ([], []) if self._signing else (_list(fields, "removed"), _list(fields, "moved"))
         self._drop(page.unite(rows, removed, moved))
         page.seqs.add(seq)
         self._add(row for row in rows if _key(row) in page.entries)
@@ -513,15 +513,15 @@ class Log:
             self._ordered.append(entry)
 
     def _is_genuine(self, row: list[Any]) -> bool:
-        if self._seal is None or (self._is_signed(row) and self._seal.may_speak(row)):
+        if self._signing is None or (self._is_signed(row) and self._signing.may_speak(row)):
             return True
         self.forged.add(row[0])
         return False
 
     def _is_signed(self, row: list[Any]) -> bool:
-        if self._seal is None or self._signed.get(_key(row)) == row:
+        if self._signing is None or self._signed.get(_key(row)) == row:
             return True
-        if not self._seal.is_signed(row):
+        if not self._signing.is_signed(row):
             self.forged.add(row[0])
             return False
         self._signed[_key(row)] = row

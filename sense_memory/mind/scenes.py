@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from functools import reduce
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,21 @@ from sense_memory.errors import BadKey, BadPayload, InvalidAddress, InvalidEvent
 from sense_memory.memories.open_store import OpenStore
 from sense_memory.mind.episodic import GLOBAL_KINDS
 from sense_memory.mind.log import LAST_SECOND, Log, NewEntry
+from sense_memory.mind.membership import (
+    MAX_INVITATION_BYTES,
+    MAX_MEMBERS,
+    SceneKey,
+    SceneState,
+    are_members,
+    fields_of,
+    fits,
+    folded,
+    settled,
+    state_of,
+    tidy,
+    united,
+    waiting,
+)
 from sense_memory.mind.records import MindRecords
 from sense_memory.nostr import address
 from sense_memory.nostr.event import RawEvent, Unsigned, event_id, verify
@@ -39,58 +55,22 @@ from sense_memory.nostr.signer import LocalSigner
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sense_memory.mind.log import LogEntry
+    from sense_memory.mind.records import MindRecord
     from sense_memory.nostr.signer import Signer
     from sense_memory.relay.sync.reports import SyncReport
 
 KIND_ENTRY: Final = 24_078  # ephemeral (NIP-01): a relay that is sent one does not store it
 KIND_INVITATION: Final = 24_079
 MOVED: Final = "scene.moved"
-MAX_MEMBERS: Final = 100
 _INVITATION: Final = "sense-scene:"
-_UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, BadKey, InvalidAddress)
+_MAX_STEPS: Final = 16  # keys in a row that one sync follows
+_UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, BadKey, InvalidAddress)
 
 
-@dataclass(frozen=True, slots=True)
-class SceneKey:
-    """One key of a scene, and who is a member under it.
-
-    Attributes:
-        secret: 64 hex digits.
-        members: the name of each member by public key, the owner's included.
-    """
-
-    secret: str = field(repr=False)
-    members: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class SceneState:
-    """What a member knows of a scene, as its record holds it.
-
-    Attributes:
-        id: 16 hex digits; the same for all members.
-        name: for people.
-        owner: public key of who made the scene.
-        keys: all keys, the current one last.
-        relays: where the scene lies.
-    """
-
-    id: str
-    name: str
-    owner: str
-    keys: tuple[SceneKey, ...]
-    relays: tuple[str, ...]
-
-    @property
-    def members(self) -> Mapping[str, str]:
-        """The name of each present member by public key."""
-        return self.keys[-1].members
-
-
-class Seal:
+class EntrySigner:
     """Signs entries of a scene as one agent, and tells genuine entries from forged ones.
 
     Args:
@@ -147,17 +127,19 @@ class Scene:
         records: of the member's own mind.
         log: the member's own log, which keeps what is not for all.
         state: what the member knows of the scene.
-        stores: the open ledgers of the scene's keys, the current one last.
+        stores: the open ledger of each of the scene's keys, by the key's id.
     """
 
     def __init__(
-        self, records: MindRecords, log: Log, state: SceneState, stores: Sequence[OpenStore]
+        self, records: MindRecords, log: Log, state: SceneState, stores: Mapping[str, OpenStore]
     ) -> None:
-        self._records, self._own, self.state, self._stores = records, log, state, list(stores)
-        self._signer = signer = records.store.options.signer
-        self._me = signer.public_key
-        seals = (Seal(signer, state.id, state.owner, key.members) for key in state.keys)
-        self._logs = [Log(MindRecords(store), seal=seal) for store, seal in zip(stores, seals, strict=True)]
+        self._records, self._own, self.state = records, log, state
+        self._signer = records.store.options.signer
+        self._me = self._signer.public_key
+        self._opened = {
+            key.id: (stores[key.id], Log(MindRecords(stores[key.id]), signing=self._signing(key)))
+            for key in state.keys
+        }
 
     def __repr__(self) -> str:
         return f"Scene({self.state.name!r}, members={len(self.state.members)})"
@@ -170,12 +152,20 @@ class Scene:
     @property
     def store(self) -> OpenStore:
         """The open ledger of the present key."""
-        return self._stores[-1]
+        return self._opened[self.state.keys[-1].id][0]
 
     @property
-    def seal(self) -> Seal:
+    def log(self) -> Log:
+        """The log under the present key."""
+        return self._opened[self.state.keys[-1].id][1]
+
+    @property
+    def signing(self) -> EntrySigner:
         """What signs and checks under the present key."""
-        return Seal(self._signer, self.state.id, self.state.owner, self.state.members)
+        return self._signing(self.state.keys[-1])
+
+    def _signing(self, key: SceneKey) -> EntrySigner:
+        return EntrySigner(self._signer, self.state.id, self.state.owner, key.members)
 
     async def append(
         self, kind: str, payload: Mapping[str, Any], *, actor: str | None = None, turn: int | None = None
@@ -192,20 +182,24 @@ class Scene:
             InvalidInput: this member may not speak under that name; nothing was appended.
         """
         name = actor or self.name_of_self
-        is_free = self._me == self.state.owner and name not in self.state.members.values()
-        if not name or (name != self.name_of_self and not is_free):
-            raise InvalidInput("only the member itself may speak under its name; nothing was appended")
-        if kind in GLOBAL_KINDS or kind == MOVED:
-            return await self._logs[-1].append(
-                kind, payload, actor=name, turn=turn, conversation=self.state.id
-            )
+        if not name:
+            raise InvalidInput("this agent is no member of the scene any more; nothing was appended")
+        if name != self.name_of_self:
+            if name in self.state.members.values():
+                raise InvalidInput(f"only {name!r} itself may speak under its name; nothing was appended")
+            if self._me != self.state.owner:
+                raise InvalidInput(
+                    f"only the owner of the scene may speak for {name!r}, who is no member; nothing was appended"
+                )
+        if kind in GLOBAL_KINDS:
+            return await self.log.append(kind, payload, actor=name, turn=turn, conversation=self.state.id)
         return await self._own.append(kind, payload, actor=name, turn=turn, conversation=self.state.id)
 
     async def entries(self) -> list[LogEntry]:
         """The member's own entries of this scene, and everything genuine that is visible to all, oldest first."""
         found = {
             entry.id + entry.author: entry
-            for log in self._logs
+            for _, log in self._opened.values()
             for entry in await log.entries()
             if entry.kind != MOVED
         }
@@ -214,33 +208,40 @@ class Scene:
 
     async def forged_count(self) -> int:
         """How many entries are not shown, because their author did not sign them."""
-        for log in self._logs:
+        logs = [log for _, log in self._opened.values()]
+        for log in logs:
             await log.entries()
-        return sum(len(log.forged) for log in self._logs)
+        return sum(len(log.forged) for log in logs)
 
     async def sync(self) -> list[SyncReport]:
         """Bring the scene's relays and ledgers in step, and follow to a new key if the owner drew one."""
-        reports = []
-        for log, store in zip(self._logs, self._stores, strict=True):
-            await log.flush()
-            reports.append(await store.replication.sync())
-            await log.flush()
-        await self._follow()
+        reports = [await self._synced(key_id) for key_id in list(self._opened)]
+        for _ in range(_MAX_STEPS):
+            known = set(self._opened)
+            told = await self._follow()
+            for key_id in dict.fromkeys((*told, *(self._opened.keys() - known))):
+                await self._synced(key_id)
+            if self._opened.keys() == known:
+                break
         return reports
+
+    async def _synced(self, key_id: str) -> SyncReport:
+        store, log = self._opened[key_id]
+        await log.flush()
+        report = await store.replication.sync()
+        await log.flush()
+        return report
 
     async def flush(self) -> None:
         """Sign what is in no page yet."""
-        for log in self._logs:
+        for _, log in self._opened.values():
             await log.flush()
 
     async def close(self, seconds: float = 0.0) -> None:
-        """Flush, wait up to `seconds` for relays, and close the scene's ledgers."""
-        for log, store in zip(self._logs, self._stores, strict=True):
-            try:
-                await log.flush()
-                await store.drain(seconds)
-            finally:
-                await store.close()
+        """Flush, wait up to `seconds` for relays, and close the scene's ledgers, whatever fails on the way."""
+        async with AsyncExitStack() as stack:
+            for store, log in self._opened.values():
+                stack.push_async_callback(_closed, store, log, seconds)
 
     # ── Members ─────────────────────────────────────────────────────────────────────────
 
@@ -255,87 +256,134 @@ class Scene:
             InvalidInput: this member is not the owner, the name is taken, or the scene is full; nothing was changed.
             BadKey: not a public key.
         """
-        self._check_owner()
         key = parse_public(npub)
-        taken = {member for other, member in self.state.members.items() if other != key}
-        if not isinstance(name, str) or not name.strip() or name in taken:
-            raise InvalidInput("give the member a name of its own; nothing was changed")
-        if len(self.state.members) >= MAX_MEMBERS:
-            raise InvalidInput(f"a scene has at most {MAX_MEMBERS} members; nothing was changed")
-        current = self.state.keys[-1]
-        joined = replace(current, members={**current.members, key: name})
-        await self._become(replace(self.state, keys=(*self.state.keys[:-1], joined)))
-        members = {"id": self.state.id, "members": dict(joined.members)}
-        await self._logs[-1].append(MOVED, members, actor=self.name_of_self, conversation=self.state.id)
-        return await _invitation(self._records.store.options.signer, key, self.state)
+        wanted = tidy(name)
+        if not wanted:
+            raise InvalidInput("give the member a name; nothing was changed")
+
+        def invited(state: SceneState) -> SceneState:
+            taken = {folded(member) for other, member in state.members.items() if other != key}
+            if folded(wanted) in taken:
+                raise InvalidInput("give the member a name of its own; nothing was changed")
+            if key not in state.members and len(state.members) >= MAX_MEMBERS:
+                raise InvalidInput(f"a scene has at most {MAX_MEMBERS} members; nothing was changed")
+            return state.with_member(key, wanted)
+
+        await self._decide(invited)
+        return await _invitation(self._signer, key, self.state)
 
     async def remove(self, npub: str) -> None:
         """Remove a member: a new key, sealed to each remaining member, for everything that comes after.
 
+        The new key is written down first. Where telling the others fails, the owner's next sync tells them.
+
         Raises:
             InvalidInput: this member is not the owner, or the other is no member; nothing was changed.
         """
-        self._check_owner()
         key = parse_public(npub)
-        if key == self._me or key not in self.state.members:
-            raise InvalidInput("only another member can be removed; nothing was changed")
-        rest = {member: name for member, name in self.state.members.items() if member != key}
-        after = replace(self.state, keys=(*self.state.keys, SceneKey(_new_secret(), rest)))
-        signer = self._records.store.options.signer
-        sealed = {member: await _invitation(signer, member, after) for member in rest if member != self._me}
-        store = await _opened(self._records.store, after, after.keys[-1])
-        entries = [
-            NewEntry(MOVED, {"invitations": {member: text}}, self.name_of_self, conversation=self.state.id)
-            for member, text in sealed.items()
-        ]
-        await self._logs[-1].append_many(entries)
-        await self._logs[-1].flush()
-        self._stores.append(store)
-        self._logs.append(Log(MindRecords(store), seal=Seal(signer, after.id, after.owner, rest)))
-        await self._become(after)
 
-    async def _follow(self) -> None:
-        """Take over members and keys that the owner announced, and keys that another device of this agent knows."""
-        signer = self._records.store.options.signer
-        if (record := await self._records.read(_path(self.state.id))) is not None:
-            with suppress(*_UNREADABLE):
-                known = _state_of(record.fields)
-                if known.owner == self.state.owner and len(known.keys) > len(self.state.keys):
-                    await self._move(known)
-        for entry in await self._logs[-1].entries(kind=MOVED):
-            if entry.author != self.state.owner or entry.author == self._me:
-                continue
-            members, sealed = entry.payload.get("members"), entry.payload.get("invitations")
-            if isinstance(members, dict) and _are_members(members):
-                current = SceneKey(self.state.keys[-1].secret, {**self.state.members, **members})
-                if current != self.state.keys[-1]:
-                    await self._become(replace(self.state, keys=(*self.state.keys[:-1], current)))
-            if isinstance(sealed, dict) and isinstance(text := sealed.get(self._me), str):
-                after = self.state
-                with suppress(InvalidInput):  # an announcement that does not open stops no sync
-                    after = await _opened_invitation(signer, text)
-                if after.owner == self.state.owner and len(after.keys) > len(self.state.keys):
-                    await self._move(after)
+        def removed(state: SceneState) -> SceneState:
+            if key == self._me or key not in state.members:
+                raise InvalidInput("only another member can be removed; nothing was changed")
+            rest = {member: name for member, name in state.members.items() if member != key}
+            return state.with_key(_new_secret(), rest)
 
-    async def _move(self, after: SceneState) -> None:
-        signer = self._records.store.options.signer
-        for key in after.keys[len(self.state.keys) :]:
-            store = await _opened(self._records.store, after, key)
-            self._stores.append(store)
-            self._logs.append(Log(MindRecords(store), seal=Seal(signer, after.id, after.owner, key.members)))
-            await store.replication.sync()
-        await self._become(after)
+        await self._decide(removed)
 
-    async def _become(self, state: SceneState) -> None:
-        await self._records.write({_path(state.id): _fields(state)})
-        self.state = state
-        signer = self._records.store.options.signer
-        for log, key in zip(self._logs, state.keys, strict=True):
-            log.reseal(Seal(signer, state.id, state.owner, key.members))
+    async def take(self, state: SceneState) -> None:
+        """Take over what an invitation of the owner says, beside what is known already."""
+        await self._become(lambda known: united(known, state))
 
-    def _check_owner(self) -> None:
+    async def _decide(self, edit: Callable[[SceneState], SceneState]) -> None:
+        """Change the members as the owner, whatever its other devices and processes decided, and announce it."""
         if self._me != self.state.owner:
             raise InvalidInput("only the owner of a scene changes its members; nothing was changed")
+        await self._become(edit)
+        for key_id in await self._announce():
+            await self._opened[key_id][1].flush()
+
+    async def _follow(self) -> list[str]:
+        """Take over what the owner announced and what other devices of this agent know; returns where it was announced on.
+
+        Only the owner announces: to each member who still uses another key, and who joined under the present one.
+        """
+        found = list[SceneState]()
+        for version in await self._records.versions(_path(self.state.id)):
+            with suppress(*_UNREADABLE):
+                found.append(state_of(version.fields))
+        keys = {key.id: key for key in self.state.keys}
+        for key_id, (_, log) in self._opened.items():
+            for entry in await log.entries(kind=MOVED):
+                if entry.author != self.state.owner:
+                    continue
+                members, sealed = entry.payload.get("members"), entry.payload.get("invitations")
+                if are_members(members):
+                    joined = replace(keys[key_id], members=members)
+                    found.append(replace(self.state, keys=(joined,)))
+                if isinstance(sealed, dict) and isinstance(text := sealed.get(self._me), str):
+                    with suppress(InvalidInput):  # an announcement that does not open stops no sync
+                        found.append(await _opened_invitation(self._signer, text))
+        theirs = [state for state in found if (state.id, state.owner) == (self.state.id, self.state.owner)]
+        await self._become(lambda state: reduce(united, theirs, state))
+        return await self._announce() if self._me == self.state.owner else []
+
+    async def _announce(self) -> list[str]:
+        """Tell the present members who they are, and those who may not know the present key; returns the keys used."""
+        current, told = self.state.keys[-1], list[str]()
+        for key in self.state.keys:
+            log = self._opened[key.id][1]
+            said = [
+                entry.payload for entry in await log.entries(kind=MOVED) if entry.author == self.state.owner
+            ]
+            new = list[dict[str, Any]]()
+            if key.id == current.id:
+                known = {self._me}.union(*(_mapping(payload.get("members")) for payload in said))
+                if not current.members.keys() <= known:
+                    new = [{"id": self.state.id, "members": dict(current.members)}]
+            else:
+                sent = (payload for payload in said if payload.get("key", current.id) == current.id)
+                heard = {self._me}.union(*(_mapping(payload.get("invitations")) for payload in sent))
+                for member in sorted(waiting(self.state, key) - heard):
+                    sealed = {member: await _invitation(self._signer, member, self.state)}
+                    new.append({"invitations": sealed, "key": current.id})
+            if new:
+                name, scene = self.name_of_self, self.state.id
+                await log.append_many([NewEntry(MOVED, payload, name, conversation=scene) for payload in new])
+                told.append(key.id)
+        return told
+
+    async def _become(self, edit: Callable[[SceneState], SceneState]) -> None:
+        """Change what this member knows, together with what the record says by now; its owner settles what is open.
+
+        Raises:
+            InvalidInput: `edit` refuses, or the scene has too many keys; nothing was changed.
+        """
+        path, made = _path(self.state.id), [self.state]
+
+        async def changed(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
+            state = self.state
+            with suppress(*_UNREADABLE):
+                if path in found:
+                    state = united(state, state_of(found[path].fields))
+            decides = self._me == self.state.owner
+            state, members = settled(edit(settled(state, decides=decides)[0]), decides=decides)
+            if members is not None:
+                state = state.with_key(_new_secret(), members)
+            if not fits(state):
+                raise InvalidInput("begin a new scene: this one had too many keys; nothing was changed")
+            made[:] = [state]
+            fields = fields_of(state)
+            return {} if path in found and found[path].fields == fields else {path: fields}
+
+        await self._records.change([path], changed)
+        before, self.state = self.state, made[0]
+        for key in self.state.keys:
+            if key.id not in self._opened:
+                store = await _opened(self._records.store, self.state, key)
+                self._opened[key.id] = store, Log(MindRecords(store), signing=self._signing(key))
+        if before != self.state:
+            for key in self.state.keys:
+                self._opened[key.id][1].judge_again(self._signing(key))
 
 
 class Scenes:
@@ -355,7 +403,7 @@ class Scenes:
         found = []
         for record in await self._records.under(f"{address.MIND}scene/"):
             with suppress(*_UNREADABLE):  # of another version of this program
-                found.append(_state_of(record.fields))
+                found.append(state_of(record.fields))
         return sorted(found, key=lambda state: (state.name, state.id))
 
     async def create(self, name: str, *, as_name: str) -> Scene:
@@ -368,7 +416,8 @@ class Scenes:
         Raises:
             InvalidInput: a name is empty.
         """
-        if not all(isinstance(text, str) and text.strip() for text in (name, as_name)):
+        name, as_name = tidy(name), tidy(as_name)
+        if not (name and as_name):
             raise InvalidInput("give the scene and yourself a name; nothing was made")
         options = self._records.store.options
         me = options.signer.public_key
@@ -377,16 +426,19 @@ class Scenes:
         return await self._begin(state)
 
     async def join(self, invitation: str) -> Scene:
-        """Join a scene by an invitation; joining again changes nothing.
+        """Join a scene by an invitation; joining again adds only what is new.
 
         Raises:
             InvalidInput: the text is no invitation, was altered, or is for somebody else; nothing was changed.
         """
         state = await _opened_invitation(self._records.store.options.signer, invitation)
         known = next((item for item in await self.all() if item.id == state.id), None)
-        if known is not None and (known.owner != state.owner or len(known.keys) >= len(state.keys)):
-            return await self.open(state.id)
-        return await self._begin(state)
+        if known is None:
+            return await self._begin(state)
+        scene = await self.open(state.id)
+        if known.owner == state.owner:
+            await scene.take(state)
+        return scene
 
     async def open(self, scene_id: str) -> Scene:
         """A scene of the agent, ready to use. It is closed with the store.
@@ -399,7 +451,14 @@ class Scenes:
         state = next((item for item in await self.all() if item.id == scene_id), None)
         if state is None:
             raise InvalidInput("this agent is in no scene with this id")
-        stores = [await _opened(self._records.store, state, key) for key in state.keys]
+        stores = dict[str, OpenStore]()
+        try:
+            for key in state.keys:
+                stores[key.id] = await _opened(self._records.store, state, key)
+        except BaseException:
+            for store in stores.values():
+                await store.close()
+            raise
         self._open[scene_id] = Scene(self._records, self._log, state, stores)
         return self._open[scene_id]
 
@@ -425,10 +484,17 @@ class Scenes:
             await self._open.pop(scene_id).close(seconds)
 
     async def _begin(self, state: SceneState) -> Scene:
-        await self._records.write({_path(state.id): _fields(state)})
-        if (before := self._open.pop(state.id, None)) is not None:
-            await before.close()
+        await self._records.write({_path(state.id): fields_of(state)})
         return await self.open(state.id)
+
+
+async def _closed(store: OpenStore, log: Log, seconds: float) -> None:
+    """Flush a log, wait for relays, and close its ledger, whether or not that could be done."""
+    try:
+        await log.flush()
+        await store.drain(seconds)
+    finally:
+        await store.close()
 
 
 async def _opened(own_store: OpenStore, state: SceneState, key: SceneKey) -> OpenStore:
@@ -446,7 +512,7 @@ async def _opened(own_store: OpenStore, state: SceneState, key: SceneKey) -> Ope
 
 async def _invitation(signer: Signer, to: str, state: SceneState) -> str:
     """An invitation as text: signed by the inviter, sealed to the member."""
-    content = await signer.encrypt(orjson.dumps(_fields(state)), to)
+    content = await signer.encrypt(orjson.dumps(fields_of(state, MAX_INVITATION_BYTES)), to)
     event = await signer.sign(Unsigned(0, KIND_INVITATION, (("p", to),), content))
     return _INVITATION + urlsafe_b64encode(event.body()).decode()
 
@@ -459,7 +525,7 @@ async def _opened_invitation(signer: Signer, text: str) -> SceneState:
         body = urlsafe_b64decode(text.strip().removeprefix(_INVITATION))
         event = verify(RawEvent.loads(body))
         fields = orjson.loads(await signer.decrypt(event.content, event.pubkey))
-        state = _state_of(fields)
+        state = state_of(fields)
     except (*_UNREADABLE, InvalidEvent, BadPayload):
         raise InvalidInput(problem) from None
     is_for_me = signer.public_key in state.members
@@ -473,39 +539,9 @@ def _new_secret() -> str:
         return secret.reveal().hex()
 
 
+def _mapping(found: object) -> Mapping[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
 def _path(scene_id: str) -> str:
     return address.mind_path("scene", scene_id)
-
-
-def _fields(state: SceneState) -> dict[str, Any]:
-    keys = [{"secret": key.secret, "members": dict(key.members)} for key in state.keys]
-    return {
-        "id": state.id,
-        "name": state.name,
-        "owner": state.owner,
-        "keys": keys,
-        "relays": list(state.relays),
-    }
-
-
-def _state_of(fields: Mapping[str, Any]) -> SceneState:
-    keys = []
-    for key in fields["keys"]:
-        LocalSigner.from_hex(key["secret"]).close()  # raises BadKey
-        if not _are_members(key["members"]):
-            raise ValueError
-        keys.append(SceneKey(key["secret"], key["members"]))
-    ident, name, owner = fields["id"], fields["name"], fields["owner"]
-    address.mind_path("scene", ident)
-    if not keys or not all(isinstance(text, str) for text in (ident, name, owner)):
-        raise ValueError
-    return SceneState(ident, name, parse_public(owner), tuple(keys), tuple(map(str, fields["relays"])))
-
-
-def _are_members(members: object) -> bool:
-    return (
-        isinstance(members, dict)
-        and 0 < len(members) <= MAX_MEMBERS
-        and all(isinstance(key, str) and isinstance(name, str) for key, name in members.items())
-        and len(set(members.values())) == len(members)
-    )

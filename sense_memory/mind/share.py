@@ -4,6 +4,10 @@ A share is a scene with the sharing agent as its owner. Under the scene's key li
 and each carries the owner's signature inside, so that no reader can write for another reader. The records are a view: every
 `sync()` of the sharing store brings them up to date, and a memory that was forgotten is deleted from the view.
 
+A signed index says which records are current. So a reader that repeats an old record, moves one, or repeats one of a memory
+that was forgotten shows nothing to those who have seen a later index; to a bare machine it does until the next `sync()` of the
+sharing store. A facet of more than `MAX_INDEXED` memories has no index.
+
 When a reader is taken out, the view moves to a new key, and the records under the old one are deleted. What was read cannot
 be taken back.
 """
@@ -13,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.records import MindRecords
@@ -24,14 +30,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sense_memory.memories.open_store import OpenStore
+    from sense_memory.mind.membership import SceneState
     from sense_memory.mind.records import MindRecord
-    from sense_memory.mind.scenes import Scene, Scenes, SceneState
+    from sense_memory.mind.scenes import Scene, Scenes
     from sense_memory.models import PersonaMemory
 
 _NAME: Final = "palace:"  # begins the name of a scene that is a share
 _OWNER: Final = "owner"
 _KIND: Final = "memory.shared"
 _FOLDER: Final = f"{address.MIND}shared/"
+_INDEX: Final = f"{_FOLDER}index"
+MAX_INDEXED: Final = 500  # memories, some 35 KB of index
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +89,16 @@ class Shares:
         Raises:
             BadKey: not a public key.
             InvalidAddress: these are no names of a domain and a facet.
-            InvalidInput: it is this agent's own key, or too many read along.
+            InvalidInput: it is this agent's own key, there is no memory in this facet, or too many read along.
         """
         address.persona_path(domain, facet, "any")  # raises where these are no names
         reader = parse_public(with_)
         if reader == self._me:
             raise InvalidInput("share with another key: this is the agent's own; nothing was changed")
+        if not await self._store.persona().listing(domain, facet, include_forgotten=True):
+            raise InvalidInput(
+                f"there is no memory in {domain}/{facet}: check the names, or remember one first; nothing was shared"
+            )
         state = await self._mine(domain, facet)
         if state is None:
             scene = await self._scenes.create(f"{_NAME}{domain}/{facet}", as_name=_OWNER)
@@ -127,8 +140,7 @@ class Shares:
         for state in await self._scenes.all():
             if state.owner != self._me and state.name.startswith(_NAME):
                 scene = await self._scenes.open(state.id)
-                records = await MindRecords(scene.store).under(_FOLDER)
-                found += [memory for record in records if (memory := _genuine(scene, record)) is not None]
+                found += await _shown(scene)
         return sorted(found, key=lambda memory: (memory.owner, memory.path))
 
     async def _mine(self, domain: str, facet: str) -> SceneState | None:
@@ -145,21 +157,70 @@ class Shares:
         for place, fields in wanted.items():
             if place not in held or _content(held[place]) != fields or _genuine(scene, held[place]) is None:
                 row = _row(scene, fields)
-                changed[place] = {"fields": fields, "seal": await scene.seal.signature(row)}
+                changed[place] = {"fields": fields, "seal": await scene.signing.signature(row)}
+        index = {place: _hash(fields) for place, fields in wanted.items()}
+        if len(index) <= MAX_INDEXED and (_INDEX not in held or _listed(scene, held[_INDEX]) != index):
+            content = {"at": self._store.options.clock(), "index": index}
+            changed[_INDEX] = {"fields": content, "seal": await scene.signing.signature(_row(scene, content))}
         if changed:
             await records.write(changed)
-        await records.forget(held.keys() - wanted.keys())
+        kept = wanted.keys() | ({_INDEX} if len(index) <= MAX_INDEXED else set())
+        await records.forget(held.keys() - kept)
         await scene.sync()
+
+
+async def _shown(scene: Scene) -> list[SharedMemory]:
+    """The memories of a share that are current: of each the version that the newest index names."""
+    records, newest, listed = MindRecords(scene.store), 0.0, None
+    for version in await records.versions(_INDEX):
+        found, content = _listed(scene, version), _content(version) or {}
+        if found is not None and (at := float(content["at"])) > newest:
+            newest, listed = at, found
+    if listed is None:
+        held = await records.under(_FOLDER)
+        found_all = [
+            (record.path, memory) for record in held if (memory := _genuine(scene, record)) is not None
+        ]
+        return [memory for place, memory in found_all if place == _place(scene, memory.path)]
+    shown = []
+    for place, hashed in listed.items():
+        for version in await records.versions(place):
+            fields = _content(version)
+            if fields is not None and _hash(fields) == hashed and (memory := _genuine(scene, version)):
+                shown.append(memory)
+                break
+    return shown
+
+
+def _listed(scene: Scene, record: MindRecord) -> dict[str, str] | None:
+    """The index in a record that the scene's owner signed, by place; None where it is none."""
+    fields = _content(record)
+    if fields is None or not _is_signed(scene, record, fields) or not isinstance(fields.get("index"), dict):
+        return None
+    is_dated = isinstance(fields.get("at"), int | float)
+    return {str(place): str(hashed) for place, hashed in fields["index"].items()} if is_dated else None
+
+
+def _is_signed(scene: Scene, record: MindRecord, fields: Mapping[str, Any]) -> bool:
+    seal = record.fields.get("seal")
+    if not isinstance(seal, list) or len(seal) != 2 or seal[0] != scene.state.owner:
+        return False
+    try:
+        return scene.signing.is_genuine([*_row(scene, fields), *seal])
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def _hash(fields: Mapping[str, Any]) -> str:
+    return sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 
 
 def _genuine(scene: Scene, record: MindRecord) -> SharedMemory | None:
     """The memory in a record that the scene's owner signed, or None."""
-    fields, seal = _content(record), record.fields.get("seal")
-    if not isinstance(seal, list) or len(seal) != 2 or seal[0] != scene.state.owner or fields is None:
+    fields = _content(record)
+    if fields is None or not _is_signed(scene, record, fields):
         return None
     try:
-        if not scene.seal.is_genuine([*_row(scene, fields), *seal]):
-            return None
         themes = tuple(map(str, fields["themes"]))
         times = float(fields["created_at"]), float(fields["last_accessed"])
         return SharedMemory(
@@ -175,7 +236,7 @@ def _content(record: MindRecord) -> dict[str, Any] | None:
 
 
 def _row(scene: Scene, fields: Mapping[str, Any]) -> list[Any]:
-    """What the owner signs: an entry of the scene, as `Seal` has them."""
+    """What the owner signs: an entry of the scene, as `EntrySigner` has them."""
     return ["", 0, _KIND, _OWNER, None, scene.state.id, dict(sorted(fields.items()))]
 
 

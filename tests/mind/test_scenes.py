@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,22 +12,33 @@ from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.errors import BadPayload, InvalidInput, StoreClosed
 from sense_memory.mind.log import Log
 from sense_memory.mind.records import MindRecords
+from tests.conftest import FakeClock
 
 
+pytestmark = pytest.mark.virtual_time  # a page that is written twice in a second waits for its second
+_looks = itertools.count()
 BAKER, SMITH, JUDGE = (LocalSigner.from_hex(digit * 64) for digit in "567")
 
 
 @asynccontextmanager
 async def agent(signer, relay, ledger=":memory:"):
-    async with MemoryStore(signer, [relay.url], ledger=ledger, background=False, snapshot=False) as store:
+    options = {"background": False, "snapshot": False, "clock": loop_clock()}
+    async with MemoryStore(signer, [relay.url], ledger=ledger, **options) as store:
         yield store
+
+
+def loop_clock():
+    """A clock that follows virtual time; each look at it takes a little."""
+    found, now = FakeClock(), asyncio.get_running_loop().time
+    found.elapsed = lambda: now() + next(_looks) * 1e-4
+    return found
 
 
 @asynccontextmanager
 async def village():
     """A relay, three agents, and the baker's scene, which the smith has joined."""
     async with (
-        EmbeddedRelay() as relay,
+        EmbeddedRelay(clock=loop_clock()) as relay,
         agent(BAKER, relay) as baker,
         agent(SMITH, relay) as smith,
         agent(JUDGE, relay) as judge,
@@ -98,11 +111,11 @@ async def everything(relay):
 async def test_a_member_who_speaks_for_another_is_shown_as_forged():
     """The smith holds the scene's key, so it can write what it likes; it cannot sign as the baker."""
     async with village() as (_, _, baker, smith):
-        with pytest.raises(InvalidInput, match="only the member itself"):
+        with pytest.raises(InvalidInput, match="only 'baker' itself"):
             await smith.append("world.observed", {"text": "I confess"}, actor="baker")
         for name in ("baker", "world"):
-            await smith._logs[-1].append("world.observed", {"text": f"{name} confesses"}, actor=name)
-        unsigned = Log(MindRecords(smith._stores[-1]))
+            await smith.log.append("world.observed", {"text": f"{name} confesses"}, actor=name)
+        unsigned = Log(MindRecords(smith.store))
         await unsigned.append("world.observed", {"text": "nobody signed this"}, actor="baker")
         await unsigned.flush()
         await in_step(smith, baker)
@@ -114,19 +127,16 @@ async def test_what_a_member_said_cannot_be_changed_moved_or_repeated_by_another
     async with village() as (_, _, baker, smith):
         said = await baker.append("world.observed", {"text": "the mill burns"})
         await in_step(baker, smith)
-        shared = Log(MindRecords(smith._stores[-1]))
+        shared = Log(MindRecords(smith.store))
         (row,) = [
-            row
-            for page in smith._logs[-1]._pages.values()
-            for row in page.entries.values()
-            if row[0] == said.id
+            row for page in smith.log._pages.values() for row in page.entries.values() if row[0] == said.id
         ]
         forged = [
             [row[0], row[1], row[2], row[3], row[4], row[5], {"text": "the mill stands"}, *row[7:]],
             ["0" * 20, *row[1:]],
             [*row[:8], "0" * 128],
         ]
-        store = smith._stores[-1]
+        store = smith.store
         cipher = await shared._opened_cipher()
         from orjson import dumps
 
@@ -177,7 +187,7 @@ async def test_a_member_cannot_hide_an_entry_by_taking_its_id():
         (page,) = await shared.under("mind/log/")
         for row in page.fields["entries"]:
             own = [*row[:3], "smith", *row[4:6], {"text": "all is well"}]
-            signed = [*own, *await smith.seal.signature(own)]
+            signed = [*own, *await smith.signing.signature(own)]
             await shared.write(
                 {f"mind/log/0-{row[0]}": {"entries": [signed]}, page.path: {"entries": [signed]}}
             )
@@ -281,3 +291,178 @@ async def test_scenes_are_closed_although_the_log_could_not_be_flushed(tmp_path,
         await store.mind.log.append("agent.thought", {"text": "two"}, actor="baker")
     with pytest.raises(StoreClosed):
         scene.store.check()
+
+
+# ── Two devices of the owner ────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def two_owners(*members):
+    """The village with some more members, and a second device of the baker."""
+    async with (
+        village() as (relay, (store, _, judge_store), baker, smith),
+        agent(BAKER, relay) as second,
+    ):
+        judge = None
+        if members:
+            judge = await judge_store.mind.scenes.join(await baker.invite(JUDGE.npub, "judge"))
+        for one in (store, second):
+            await one.sync()
+        also = await second.mind.scenes.open(baker.state.id)
+        yield (store, second), (baker, also), smith, judge
+
+
+async def settle(stores, *scenes):
+    for _ in range(4):
+        for one in stores:
+            await one.sync()
+        for scene in scenes:
+            await scene.sync()
+
+
+def key_of(scene):
+    return scene.state.keys[-1].id
+
+
+async def test_two_devices_that_remove_at_once_end_with_one_key_that_neither_removed_member_has():
+    async with two_owners(JUDGE) as (stores, (one, two), smith, judge):
+        await one.remove(SMITH.npub)
+        await two.remove(JUDGE.npub)
+        await one.append("world.observed", {"text": "said on one"})
+        await two.append("world.observed", {"text": "said on two"})
+        await settle(stores, smith, judge)
+        assert key_of(one) == key_of(two)
+        assert set(one.state.members) == set(two.state.members) == {BAKER.public_key}
+        assert await texts(one) == await texts(two) == ["said on one", "said on two"]
+        await one.append("world.observed", {"text": "after"})
+        await settle(stores, smith, judge)
+        assert "after" in await texts(two)
+        assert "after" not in [*await texts(smith), *await texts(judge)]
+
+
+async def test_two_devices_that_remove_the_same_member_at_once_take_one_of_the_two_keys():
+    async with two_owners(JUDGE) as (stores, (one, two), smith, judge):
+        await one.remove(SMITH.npub)
+        await two.remove(SMITH.npub)
+        await settle(stores, smith, judge)
+        assert key_of(one) == key_of(two) == key_of(judge)
+        assert len(one.state.keys) == 3
+        await judge.append("world.observed", {"text": "still here"})
+        await settle(stores, smith, judge)
+        assert await texts(one) == await texts(two) == ["still here"]
+        assert await texts(smith) == []
+
+
+async def test_who_is_invited_while_another_device_removes_somebody_is_a_member():
+    async with village() as (relay, (store, _, judge_store), one, smith), agent(BAKER, relay) as second:
+        for device in (store, second):
+            await device.sync()
+        two = await second.mind.scenes.open(one.state.id)
+        await one.remove(SMITH.npub)
+        judge = await judge_store.mind.scenes.join(await two.invite(JUDGE.npub, "judge"))
+        await settle((store, second), judge, smith)
+        assert key_of(one) == key_of(two) == key_of(judge)
+        assert set(judge.state.members.values()) == {"baker", "judge"}
+        await one.append("world.observed", {"text": "after"})
+        await settle((store, second), judge, smith)
+        assert (await texts(judge), await texts(smith)) == (["after"], [])
+
+
+async def test_members_that_two_devices_invite_at_once_are_all_members():
+    async with two_owners() as (stores, (one, two), smith, _):
+        await one.invite(JUDGE.npub, "judge")
+        await two.invite(LocalSigner.from_hex("8" * 64).npub, "miller")
+        await settle(stores, smith)
+        expected = {"baker", "smith", "judge", "miller"}
+        for scene in (one, two, smith):
+            assert set(scene.state.members.values()) == expected
+
+
+async def test_two_processes_that_invite_at_once_lose_no_member(tmp_path):
+    async with (
+        EmbeddedRelay(clock=loop_clock()) as relay,
+        agent(BAKER, relay, tmp_path / "a.db") as one,
+        agent(BAKER, relay, tmp_path / "a.db") as two,
+    ):
+        scene = await one.mind.scenes.create("village", as_name="baker")
+        same = await two.mind.scenes.open(scene.state.id)
+        await asyncio.gather(scene.invite(SMITH.npub, "smith"), same.invite(JUDGE.npub, "judge"))
+        await scene.sync()
+        await same.sync()
+        assert (
+            set(scene.state.members.values())
+            == set(same.state.members.values())
+            == {"baker", "smith", "judge"}
+        )
+
+
+async def test_names_are_tidied_and_told_apart_whatever_their_case():
+    async with village() as (_, (baker_store, _, _), baker, _):
+        for name in ("Smith", " sMITH ", "BAKER"):
+            with pytest.raises(InvalidInput, match="name of its own"):
+                await baker.invite(JUDGE.npub, name)
+        await baker.invite(JUDGE.npub, "  the   judge ")
+        assert baker.state.members[JUDGE.public_key] == "the judge"
+        with pytest.raises(InvalidInput, match="a name"):
+            await baker.invite(JUDGE.npub, " ")
+        scene = await baker_store.mind.scenes.create("  new  town ", as_name=" me ")
+        assert (scene.state.name, scene.name_of_self) == ("new town", "me")
+
+
+async def test_who_may_not_speak_is_told_who_may():
+    async with village() as (_, _, baker, smith):
+        for name, problem in (
+            ("world", "only the owner of the scene may speak for 'world'"),
+            ("baker", "only 'baker' itself"),
+        ):
+            with pytest.raises(InvalidInput, match=problem):
+                await smith.append("world.observed", {"text": "x"}, actor=name)
+        with pytest.raises(InvalidInput, match="only 'smith' itself"):
+            await baker.append("world.observed", {"text": "x"}, actor="smith")
+
+
+async def test_a_removal_that_could_not_be_announced_is_announced_by_the_next_sync(monkeypatch):
+    async with village() as (_, _, baker, smith):
+        third = LocalSigner.from_hex("9" * 64)
+        await baker.invite(third.npub, "miller")
+        announced = Log.append_many
+
+        async def fails(self, entries):
+            raise InvalidInput("the disk is full")
+
+        monkeypatch.setattr(Log, "append_many", fails)
+        with pytest.raises(InvalidInput, match="disk"):
+            await baker.remove(third.npub)
+        monkeypatch.setattr(Log, "append_many", announced)
+        assert "miller" not in baker.state.members.values()
+        await in_step(baker, smith)
+        assert key_of(smith) == key_of(baker)
+
+
+async def test_a_removed_member_that_goes_on_writing_is_shown_among_the_old_entries_and_changes_nothing_else():
+    async with village() as (_, (_, _, judge_store), baker, smith):
+        await baker.remove(SMITH.npub)
+        await smith.append("world.observed", {"text": "I am still here"})
+        await smith.log.append("scene.moved", {"members": {SMITH.public_key: "smith"}}, actor="smith")
+        await in_step(smith, baker)
+        judge = await judge_store.mind.scenes.join(await baker.invite(JUDGE.npub, "judge"))
+        await baker.append("world.observed", {"text": "under the new key"})
+        await in_step(smith, baker, judge)
+        assert await texts(baker) == await texts(judge) == ["I am still here", "under the new key"]
+        assert await texts(smith) == ["I am still here"]
+        assert set(baker.state.members.values()) == {"baker", "judge"}
+        assert await baker.forged_count() == 0
+
+
+async def test_an_invitation_stays_small_however_often_the_key_changed():
+    async with village() as (_, (_, _, judge_store), baker, smith):
+        for number in range(8):
+            npub = LocalSigner.from_hex(f"{number + 1000:064x}").npub
+            await baker.invite(npub, f"member {number}")
+            await baker.remove(npub)
+        invitation = await baker.invite(JUDGE.npub, "judge")
+        assert len(invitation) < 40_000
+        judge = await judge_store.mind.scenes.join(invitation)
+        assert len(judge.state.keys) == 9
+        await in_step(baker, smith)
+        assert key_of(smith) == key_of(judge) == key_of(baker)

@@ -94,7 +94,9 @@ async def test_a_reader_cannot_write_for_another_reader(clock):
         await read(reader)
         (state,) = await reader.mind.scenes.all()
         scene = await reader.mind.scenes.open(state.id)
-        (record,) = await MindRecords(scene.store).under("mind/shared/")
+        (record,) = [
+            one for one in await MindRecords(scene.store).under("mind/shared/") if one.name != "index"
+        ]
         forged = {**record.fields, "fields": {**record.fields["fields"], "value": "Lisa steals."}}
         clock.advance(60)
         await MindRecords(scene.store).write({record.path: forged, "mind/shared/other": forged})
@@ -103,3 +105,39 @@ async def test_a_reader_cannot_write_for_another_reader(clock):
         clock.advance(60)
         await owner.sync()
         assert await read(third) == {"people/facts/lisa": "Lisa paints."}
+
+
+async def test_a_reader_that_repeats_or_moves_what_the_owner_signed_shows_nobody_anything_old(clock):
+    async with stores(clock) as (_, owner, reader, third):
+        for store, key in ((reader, READER), (third, THIRD)):
+            await store.mind.scenes.join(await owner.share("people", "facts", with_=key.npub))
+        await owner.persona_remember("people", "facts", "kaja", "Kaja lives in Graz.")
+        await owner.sync()
+        await read(third)
+        await read(reader)
+        (state,) = await reader.mind.scenes.all()
+        scene = await reader.mind.scenes.open(state.id)
+        records = MindRecords(scene.store)
+        old = {record.path: record.fields for record in await records.under("mind/shared/")}
+        clock.advance(60)
+        await owner.persona_remember("people", "facts", "lisa", "Lisa prints.")
+        await owner.persona_forget("people", "facts", "kaja")
+        await owner.sync()
+        now = {"people/facts/lisa": "Lisa prints."}
+        assert await read(third) == now
+        await read(reader)
+        clock.advance(60)
+        moved = {f"mind/shared/{number:032x}": fields for number, fields in enumerate(old.values())}
+        await records.write(old | moved)
+        await scene.sync()
+        assert await read(third) == now
+        clock.advance(60)
+        await owner.sync()
+        assert await read(third) == now
+
+
+async def test_a_facet_without_a_memory_cannot_be_shared(clock):
+    async with stores(clock) as (_, owner, _, _):
+        with pytest.raises(InvalidInput, match="no memory in people/fatcs"):
+            await owner.share("people", "fatcs", with_=READER.npub)
+        assert await owner.mind.scenes.all() == []

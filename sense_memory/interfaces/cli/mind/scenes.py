@@ -34,7 +34,8 @@ from sense_memory.nostr.keys import npub as to_npub
 
 if TYPE_CHECKING:
     from sense_memory.mind.log import LogEntry
-    from sense_memory.mind.scenes import Scene, SceneState
+    from sense_memory.mind.membership import SceneState
+    from sense_memory.mind.scenes import Scene
     from sense_memory.mind.share import SharedMemory
     from sense_memory.store import MemoryStore
 

@@ -1,0 +1,121 @@
+"""What several devices decide about the members of a scene becomes one decision."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sense_memory import LocalSigner
+from sense_memory.mind.membership import (
+    MAX_INVITATION_BYTES,
+    MAX_RECORD_BYTES,
+    SceneKey,
+    SceneState,
+    fields_of,
+    fits,
+    settled,
+    state_of,
+    united,
+)
+
+
+OWNER = LocalSigner.from_hex("7" * 64).public_key
+FIRST = SceneState(
+    "0" * 16, "village", OWNER, (SceneKey("1" * 64, {OWNER: "owner"}),), ("wss://relay.example",)
+)
+PEOPLE = [f"{number:064x}" for number in range(1, 5)]
+
+
+class Device:
+    """A device of the owner: it knows a state, and changes it."""
+
+    def __init__(self, number):
+        self.state, self.number, self.drawn = FIRST, number, 0
+
+    def secret(self):
+        self.drawn += 1
+        return f"{self.number + 2}{self.drawn:063x}"
+
+    def do(self, what, person):
+        if what == "invite":
+            self.state = self.state.with_member(person, f"name {person[-1]}")
+        elif person in self.state.members:
+            rest = {key: name for key, name in self.state.members.items() if key != person}
+            self.state = self.state.with_key(self.secret(), rest)
+
+    def hear(self, other):
+        state, members = settled(united(self.state, other), decides=True)
+        self.state = state if members is None else state.with_key(self.secret(), members)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.sampled_from(["invite", "invite", "remove", "hear"]),
+        st.sampled_from(PEOPLE),
+        st.integers(0, 2),
+    ),
+    max_size=10,
+)
+
+
+@settings(max_examples=40)
+@given(STEPS)
+def test_devices_that_have_heard_of_each_other_agree_and_no_removed_member_has_their_key(steps):
+    devices = [Device(number) for number in range(3)]
+    for place, what, person, other in steps:
+        if what == "hear":
+            devices[place].hear(devices[other].state)
+        else:
+            devices[place].do(what, person)
+    for _ in range(4):
+        for device in devices:
+            for other in devices:
+                device.hear(other.state)
+    one, *others = (device.state for device in devices)
+    for other in others:
+        assert other.keys[-1] == one.keys[-1]
+        assert {key.id for key in other.keys} == {key.id for key in one.keys}
+    assert OWNER in one.members
+    assert all(state_of(fields_of(state)) == state for state in (one, *others))
+
+
+def test_who_was_removed_by_a_device_that_did_not_know_of_the_other_key_is_out():
+    one, two = Device(0), Device(1)
+    for person in PEOPLE[:3]:
+        one.do("invite", person)
+    two.hear(one.state)
+    one.do("remove", PEOPLE[0])
+    two.do("remove", PEOPLE[1])
+    two.do("invite", PEOPLE[3])
+    two.hear(one.state)
+    assert set(two.state.members) == {OWNER, PEOPLE[2], PEOPLE[3]}
+    assert len(two.state.keys) == 4
+    one.hear(two.state)
+    assert one.state.keys[-1] == two.state.keys[-1]
+
+
+def test_a_state_of_an_earlier_program_is_a_line_of_keys():
+    keys = [
+        {"secret": "1" * 64, "members": {OWNER: "a", PEOPLE[0]: "b"}},
+        {"secret": "2" * 64, "members": {OWNER: "a"}},
+    ]
+    state = state_of({"id": "0" * 16, "name": "n", "owner": OWNER, "keys": keys, "relays": []})
+    assert (state.keys[1].removed, state.keys[1].after) == ({PEOPLE[0]}, {state.keys[0].id})
+    assert [set(row) >= {"secret", "members"} for row in fields_of(state)["keys"]] == [True, True]
+
+
+@pytest.mark.parametrize(("count", "least_record", "least_invitation"), [(5, 120, 60), (100, 40, 15)])
+def test_how_many_keys_fit_into_a_record_and_an_invitation(count, least_record, least_invitation):
+    members = {OWNER: "owner"} | {f"{number:064x}": f"member {number}" for number in range(1, count)}
+    state = SceneState(FIRST.id, FIRST.name, OWNER, (SceneKey("1" * 64, members),), FIRST.relays)
+    for number in range(least_record):
+        state = state.with_key(f"{number + 2:064x}", members)
+    assert fits(state)
+    assert len(orjson.dumps(fields_of(state))) <= MAX_RECORD_BYTES
+    invitation = fields_of(state, MAX_INVITATION_BYTES)
+    assert len(orjson.dumps(invitation)) <= MAX_INVITATION_BYTES
+    assert len(invitation["keys"]) >= least_invitation
+    assert state_of(invitation).keys[-1] == state.keys[-1]
