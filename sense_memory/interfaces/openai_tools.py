@@ -96,8 +96,7 @@ def _arguments(text: object) -> dict[str, Any] | None:
 
 
 def _json(answer: Mapping[str, Any]) -> str:
-    # A lone surrogate, which no request could carry, becomes what JSON writes for it.
-    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    return json.dumps(answer, ensure_ascii=False)  # escapes would cost a model more tokens
 
 
 def _function(name: str, description: str, parameters: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:

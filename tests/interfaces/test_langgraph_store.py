@@ -329,6 +329,8 @@ async def test_without_a_time_to_live_an_item_never_fades_and_a_search_revives_n
         await palace.persona_remember("users", "1", "mine", "Coffee, at nine.")
         await store.aput(USER, "k", {"content": "coffee"})
         clock.advance(60 * DAY)
+        (kept,) = [memory for memory in await palace.persona_recall() if memory.key == "k"]
+        assert kept.current_relevance > 0.99
         await store.asearch(USER, query="coffee")
 
         there = {memory.key: memory for memory in await palace.persona_recall()}
@@ -410,6 +412,23 @@ async def test_what_no_store_can_do_is_refused(op, problem):
             await store.abatch([op])
 
         assert 1 == len(await palace.persona_recall())
+
+
+async def test_deleting_what_is_not_there_writes_nothing():
+    async with opened() as (store, palace):
+        await store.adelete(USER, "k")
+
+        assert 0 == palace.status().counts["events"]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1}', '{"langgraph": {"index": false}, "value": {"a": 1}}', "{", " ", ""]
+)
+async def test_a_text_that_looks_like_json_stays_a_text(text):
+    async with opened() as (store, _):
+        await store.aput(USER, "k", {"content": text})
+
+        assert {"content": text} == (await store.aget(USER, "k")).value
 
 
 async def test_names_that_nothing_can_have_are_not_there():

@@ -212,7 +212,8 @@ def test_no_arguments_at_all_make_a_tool_raise():
 
             ask()
             for name, arguments in calls:
-                assert isinstance(json.loads(await tools.dispatch(name, arguments)), dict)
+                told = await tools.dispatch(name, arguments)
+                assert isinstance(json.loads(told.encode()), dict)
 
     asyncio.run(play())
 
