@@ -87,6 +87,7 @@ def is_message(found: Any) -> bool:
 def read(found: list[tuple[int, Any]], file: str) -> Reading:
     """The conversations among the objects of a file, or all its messages as one conversation."""
     reading = Reading("conversations")
+    found = _sessions(found)
     if found and all(is_message(value) for _, value in found[:5]):
         found = [
             (1, {"id": items.fingerprint(file), "title": file, "messages": [value for _, value in found]})
@@ -104,6 +105,25 @@ def read(found: list[tuple[int, Any]], file: str) -> Reading:
         f"conversations of {kinds[0]}" if len(set(kinds)) == 1 and kinds[0] != "chat" else "conversations"
     )
     return reading
+
+
+def is_turn(found: Any) -> bool:
+    """Whether an object is a line of a session of Claude Code."""
+    return isinstance(found, dict) and isinstance(found.get("sessionId"), str) and "type" in found
+
+
+def _sessions(found: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """Lines of Claude Code's sessions as conversations; anything else as it is."""
+    if not any(is_turn(value) for _, value in found[:20]):
+        return found
+    sessions: dict[str, dict[str, Any]] = {}
+    for _, value in found:
+        message = value.get("message") if is_turn(value) else None
+        if _is_message(message):
+            session = {"id": value["sessionId"], "title": _text(value.get("cwd")), "messages": []}
+            told = {"id": value.get("uuid"), "timestamp": value.get("timestamp")}
+            sessions.setdefault(value["sessionId"], session)["messages"].append({**message, **told})
+    return list(enumerate(sessions.values(), 1))
 
 
 def _add(reading: Reading, chat: Chat, kind: str, file: str, number: int) -> None:

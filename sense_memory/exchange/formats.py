@@ -86,7 +86,7 @@ def _json(source: Source, format_: str = "") -> Reading:
 
 def _are_chats(found: list[tuple[int, Any]]) -> bool:
     values = [value for _, value in found[:20]]
-    return any(conversations.kind_of(value) for value in values) or (
+    return any(conversations.kind_of(value) or conversations.is_turn(value) for value in values) or (
         bool(values) and all(conversations.is_message(value) for value in values)
     )
 

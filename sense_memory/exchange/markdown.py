@@ -132,11 +132,12 @@ def _dedented(line: str, width: int) -> str:
 def blocks(section: Section, left_out: Counter[str]) -> list[Block]:
     """The blocks of a section, without comments of HTML, which are counted."""
     found: list[Block] = []
-    fence, is_after_blank, is_comment = "", False, False
+    fence, is_after_blank, comment_end = "", False, 0
     for number, line in enumerate(section.lines, section.line):
-        if is_comment or (not fence and line.lstrip().startswith("<!--")):
-            left_out["comments"] += not is_comment
-            is_comment = "-->" not in line
+        if not fence and number >= comment_end and (size := _comment(section.lines[number - section.line :])):
+            left_out["comments"] += 1
+            comment_end = number + size
+        if number < comment_end:
             continue
         was_code = bool(fence)
         fence = _fence_after(fence, line)
@@ -155,6 +156,16 @@ def blocks(section: Section, left_out: Counter[str]) -> list[Block]:
             current.lines.append(line)
         is_after_blank = not line.strip()
     return [_trimmed(block) for block in found if any(line.strip() for line in block.lines)]
+
+
+def _comment(lines: Sequence[str]) -> int:
+    """How many lines a comment has that stands on lines of its own; 0 where no such comment begins."""
+    if lines[0].lstrip().startswith("<!--"):
+        for size, line in enumerate(lines, 1):
+            _, end, rest = line.partition("-->")
+            if end:
+                return 0 if rest.strip() else size
+    return 0
 
 
 def _is_outside(line: str, was_code: bool) -> bool:
@@ -255,23 +266,29 @@ class Names:
     """Gives each text of a reading a path of its own."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
+        self._said: set[tuple[str, str]] = set()
+        self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}  # the last one given, by path
 
     def free(self, path: str, text: str) -> str:
         """The path, or the next free one with a number; empty where the same text stands there already."""
-        number, wanted = 1, path
-        while wanted.casefold() in self._texts:
-            if self._texts[wanted.casefold()] == text:
-                return ""
+        if (path.casefold(), text) in self._said:
+            return ""
+        self._said.add((path.casefold(), text))
+        number, wanted = self._numbers.get(path.casefold(), 1), path
+        while wanted.casefold() in self._taken:
             number += 1
             wanted = f"{path}-{number}"
-        self._texts[wanted.casefold()] = text
+        self._numbers[path.casefold()] = number
+        self._taken.add(wanted.casefold())
         return wanted
 
 
 def _keep_properties(reading: Reading, source: Source, note: FrontMatter, place: str, names: Names) -> None:
     """Front matter that means nothing here becomes a memory, so that it is not lost."""
-    known = {*_DATES, *_TAGS, *_NAMES, "cssclass", "cssclasses", "publish"}
+    known = {*_DATES, *_TAGS, "cssclass", "cssclasses", "publish"}
+    is_named = note.values.get("title") == source.path.stem
+    known |= {"title"} if is_named else set()
     rest = [lines for name, lines in note.lines.items() if name not in known and note.values[name]]
     if not rest:
         return

@@ -34,7 +34,7 @@ from sense_memory.palace.lifecycle import state_at
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Sequence
+    from collections.abc import Awaitable, Container, Sequence
 
     from sense_memory.models import PersonaMemory
     from sense_memory.store import MemoryStore
@@ -185,9 +185,9 @@ def _relinked(fields: Any, paths: dict[str, str]) -> dict[str, Any]:
     return linked
 
 
-def _free(path: str, taken: Iterable[str]) -> str:
+def _free(path: str, *taken: Container[str]) -> str:
     number, wanted = 1, path
-    while wanted in taken:
+    while any(wanted in paths for paths in taken):
         number += 1
         wanted = f"{path}-{number}"
     return wanted
@@ -358,7 +358,7 @@ class _Palace:
         """Its own path, or one with a number where another memory has it; a file that names it is asked to replace."""
         if item.has_name and (item.seen or self._replaces):
             return item.path
-        path = _free(item.path, self._here.keys() | self._new)
+        path = _free(item.path, self._here, self._new)
         self._new.add(path)
         return path
 

@@ -159,6 +159,24 @@ async def test_messages_of_any_program(open_store, bring, tmp_path):
         assert [text for _, text, _ in await said(store, name)] == ["hi", "hello"]
 
 
+async def test_a_session_of_claude_code(open_store, bring, tmp_path):
+    def turn(role, content, **more):
+        told = {"uuid": f"u{role}", "timestamp": "2026-01-01T10:00:00.000Z", "sessionId": "s-1", "cwd": "/x"}
+        return {"type": role, "message": {"role": role, "content": content}} | told | more
+
+    lines = [
+        {"type": "file-history-snapshot", "sessionId": "s-1"},
+        turn("user", "hi"),
+        turn("assistant", [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "hello"}]),
+        turn("user", [{"type": "tool_result", "content": "done"}], uuid="u3"),
+    ]
+    (tmp_path / "session.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    async with open_store() as store:
+        made = await bring(store, tmp_path / "session.jsonl")
+        assert [text for _, text, _ in await said(store, "chat-s-1")] == ["hi", "hello"]
+        assert dict(made.left_out) == {"thoughts of the model": 1, "calls of tools": 1}
+
+
 async def test_a_message_too_long_for_an_event_is_taken_in_parts(open_store, bring, export):
     text = "Ein Absatz mit Umlauten: äöü.\n\n" * 4_000
     long = [CHATGPT[0] | {"current_node": "a", "mapping": {"a": node("a", None, text, 1_700_000_001)}}]

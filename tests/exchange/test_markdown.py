@@ -198,7 +198,7 @@ def test_a_folder_of_notes_becomes_a_memory_for_each(vault):
     )
     assert atlas.fields["connections"] == ("people/notes/Lisa Example", "notes/notes/Inbox")
     assert inbox.fields == {"themes": ("Nobody",), "connections": ("people/notes/Lisa Example",)}
-    assert found["people/notes/Lisa Example properties"].text == "birthday: 1990-01-01"
+    assert found["people/notes/Lisa Example properties"].text == "aliases: [Lisa]\nbirthday: 1990-01-01"
     assert found["2025-12-31-ideas/notes/x"].text == "---\nnot: closed\n\nstill text"
     assert [item.text for item in reading.items if item.kind is Kind.JOURNAL] == ["wrote the plan"]
     assert {problem.file for problem in reading.problems} == {"vault/circle", "vault/gone.md"}
