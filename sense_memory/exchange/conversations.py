@@ -119,7 +119,7 @@ def _sessions(found: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     sessions: dict[str, dict[str, Any]] = {}
     for _, value in found:
         message = value.get("message") if is_turn(value) else None
-        if _is_message(message):
+        if isinstance(message, dict) and _is_message(message):
             session = {"id": value["sessionId"], "title": _text(value.get("cwd")), "messages": []}
             told = {"id": value.get("uuid"), "timestamp": value.get("timestamp")}
             sessions.setdefault(value["sessionId"], session)["messages"].append({**message, **told})

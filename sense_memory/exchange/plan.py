@@ -42,7 +42,11 @@ if TYPE_CHECKING:
 _ALIKE: Final = (
     0.6  # of 1: from this similarity on, a text of the same facet and file is an edit of the other
 )
-_COMPARED: Final = 200  # memories of one facet and file that a text is compared with
+_COMPARED_CHARS: Final = 1_000
+_MOST_NEAR: Final = (
+    2_000  # memories of one facet and file; among more, edited lines are known by their names only
+)
+_COMPARED: Final = 50  # memories of one facet and file that a text is compared with
 
 
 class Fate(StrEnum):
@@ -268,6 +272,9 @@ class _Palace:
         self._store, self._made, self._replaces, self._now = store, made, replaces, now
         self._halflife = halflife_days
         self._here: dict[str, PersonaMemory] = {}
+        self._by_origin: dict[str, PersonaMemory] = {}
+        self._by_text: dict[tuple[str, str], list[PersonaMemory]] = defaultdict(list)  # of a file
+        self._by_place: dict[tuple[str, str], list[PersonaMemory]] = defaultdict(list)  # of a file
         self._claimed: set[str] = set()  # paths of memories that an item is
         self._new: set[str] = set()  # paths that items get
 
@@ -275,13 +282,16 @@ class _Palace:
         """The steps of the items of the palace, in their order."""
         recalled = await _here(self._made, self._store.persona_recall(include_forgotten=True))
         self._here = {memory.path: memory for memory in recalled}
-        by_origin = {memory.source: memory for memory in recalled if memory.source.startswith("tool:")}
-        of_document: dict[str, list[PersonaMemory]] = defaultdict(list)
         for memory in recalled:
-            if document := names.document_of(memory.source):
-                of_document[document].append(memory)
-        met = [self._met(item, by_origin, of_document) for item in found]
-        met = self._met_by_name(found, met, of_document)
+            if memory.source.startswith("tool:"):
+                self._by_origin[memory.source] = memory
+            elif document := names.document_of(memory.source):
+                self._by_text[document, memory.value].append(memory)
+                self._by_place[document, _place(memory.path)].append(memory)
+        met = [self._met(item) for item in found]
+        for find in (self._named, self._alike):
+            for place, item in enumerate(found):
+                met[place] = met[place] or self._claim(find(item))
         final = [
             memory.path if memory else self._path_of_new(item)
             for item, memory in zip(found, met, strict=True)
@@ -289,63 +299,51 @@ class _Palace:
         links = {item.path: path for item, path in zip(found, final, strict=True)}
         steps = [self._step(*each, links) for each in zip(found, met, final, strict=True)]
         documents = {names.document_of(item.origin) for item in found} - {""}
-        gone = (memory.path for document in documents for memory in of_document[document])
+        of_files = (some for (document, _), some in self._by_place.items() if document in documents)
+        gone = (memory.path for some in of_files for memory in some)
         self._made.gone += sorted(path for path in gone if path not in self._claimed)
         return steps
 
-    def _met(
-        self,
-        item: Item,
-        by_origin: dict[str, PersonaMemory],
-        of_document: dict[str, list[PersonaMemory]],
-    ) -> PersonaMemory | None:
+    def _met(self, item: Item) -> PersonaMemory | None:
         """The memory that an item is: by its name where the file names it, by its origin, or by its text."""
         found = None
         if item.seen:
             found = self._here.get(item.path)
         elif item.origin.startswith("tool:"):
-            found = by_origin.get(item.origin)
+            found = self._by_origin.get(item.origin)
         else:
-            of_file = of_document.get(names.document_of(item.origin), [])
-            same = [
-                memory for memory in of_file if memory.value == item.text and memory.path not in self._claimed
-            ]
-            found = next((memory for memory in same if memory.path == item.path), next(iter(same), None))
+            same = self._by_text.get((names.document_of(item.origin), item.text), [])
+            free = [memory for memory in same if memory.path not in self._claimed]
+            found = next((memory for memory in free if memory.path == item.path), next(iter(free), None))
         if found is None:
             other = self._here.get(item.path)
             found = other if other is not None and other.value == item.text else None
-        if found is not None:
-            self._claimed.add(found.path)
-        return found
+        return self._claim(found)
 
-    def _met_by_name(
-        self,
-        found: Sequence[Item],
-        met: list[PersonaMemory | None],
-        of_document: dict[str, list[PersonaMemory]],
-    ) -> list[PersonaMemory | None]:
-        """Also the memories of the same file that an edited line was: with its name, or the most alike."""
-        met = list(met)
-        for find in (self._named, self._alike):
-            for place, item in enumerate(found):
-                of_file = of_document.get(names.document_of(item.origin), [])
-                if met[place] is None and of_file:
-                    free = [memory for memory in of_file if memory.path not in self._claimed]
-                    met[place] = memory = find(item, free)
-                    if memory is not None:
-                        self._claimed.add(memory.path)
-        return met
+    def _claim(self, memory: PersonaMemory | None) -> PersonaMemory | None:
+        if memory is not None:
+            self._claimed.add(memory.path)
+        return memory
 
-    def _named(self, item: Item, free: Sequence[PersonaMemory]) -> PersonaMemory | None:
-        return next((memory for memory in free if memory.path == item.path), None)
+    def _near(self, item: Item) -> list[PersonaMemory]:
+        """The memories of the same file and facet that no item is yet."""
+        some = self._by_place.get((names.document_of(item.origin), _place(item.path)), [])
+        return [] if len(some) > _MOST_NEAR else [each for each in some if each.path not in self._claimed]
 
-    def _alike(self, item: Item, free: Sequence[PersonaMemory]) -> PersonaMemory | None:
-        place = item.path.rpartition("/")[0]
+    def _named(self, item: Item) -> PersonaMemory | None:
+        """The memory that an edited line was, by its name."""
+        memory = self._here.get(item.path)
+        is_of_file = (
+            memory is not None and names.document_of(memory.source) == names.document_of(item.origin) != ""
+        )
+        return memory if is_of_file and item.path not in self._claimed else None
+
+    def _alike(self, item: Item) -> PersonaMemory | None:
+        """The memory that an edited line was: the most alike."""
         best, most = None, _ALIKE
-        near = [memory for memory in free if memory.path.rpartition("/")[0] == place][:_COMPARED]
-        matcher = difflib.SequenceMatcher(b=item.text[:2_000], autojunk=False)
-        for memory in near:
-            matcher.set_seq1(memory.value[:2_000])
+        matcher = difflib.SequenceMatcher(b=item.text[:_COMPARED_CHARS], autojunk=False)
+        for memory in self._near(item)[:_COMPARED]:
+            matcher.set_seq1(memory.value[:_COMPARED_CHARS])
             if (
                 matcher.real_quick_ratio() >= most
                 and matcher.quick_ratio() >= most
@@ -409,6 +407,10 @@ class _Palace:
         since = item.fields.get("last_accessed") or item.at
         days = 0.0 if since is None else max(0.0, self._now - since) / DAY_SECONDS
         return state_at(float(item.fields.get("relevance", 1.0)) * 0.5 ** (days / halflife)).value
+
+
+def _place(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 _LISTS: Final = ("themes", "connections")

@@ -419,7 +419,7 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
             _print_plan(made)
         if wishes.plan or not made.to_write:
             return made, None, False
-        if not wishes.yes and not confirm(f"Write {quantity(len(made.to_write), 'memory', 'memories')}?"):
+        if not wishes.yes and not confirm(f"Write {quantity(len(made.to_write), 'entry', 'entries')}?"):
             return made, None, True
         with progress("importing", len(made.to_write)) as advance:
             return made, await carry_out(store, made, progress=advance), bool(store.relays)
@@ -465,9 +465,7 @@ def _print_plan(made: ImportPlan) -> None:
 
     counts, fates = made.counts(), [fate for fate in Fate if any(step.fate is fate for step in made.steps)]
     lines = [
-        Text(
-            f"This is {made.format}." if made.steps else f"This is {made.format}, without anything to import."
-        )
+        Text(f"Found: {made.format}" if made.steps else f"Found: {made.format}, without anything to import")
     ]
     if made.steps:
         table = plain_table("becomes", *fates, numbers=fates)
@@ -547,7 +545,7 @@ def _problem_lines(problems: Sequence[Any], what: str) -> list[str]:
 
 def _print_done(done: Done, *, has_relays: bool) -> None:
     count = sum(done.written.values())
-    typer.echo(f"{quantity(count, 'memory', 'memories')} written")
+    typer.echo(f"{quantity(count, 'entry', 'entries')} written")
     for line in _problem_lines(done.problems, "could not be written"):
         typer.echo(line)
     if count and has_relays:

@@ -25,7 +25,7 @@ def workspace(tmp_path):
 
 
 PLAN = """\
-This is an OpenClaw workspace.
+Found: an OpenClaw workspace
 becomes                 new
 memories of the palace    3
 journal entries           1
@@ -45,7 +45,7 @@ def test_without_a_terminal_a_program_has_to_say_yes(agent, workspace):
     assert "add --yes" in agent("import", workspace, code=2).stderr
     assert agent.json("list", "--palace") == []
 
-    assert agent("import", workspace, "--yes", code=1).stdout == f"{PLAN}4 memories written\n"
+    assert agent("import", workspace, "--yes", code=1).stdout == f"{PLAN}4 entries written\n"
     assert [memory["path"] for memory in agent.json("list", "--palace")] == [
         "self/notes/be-kind",
         "memory/user/likes-tea",
@@ -89,7 +89,7 @@ def test_a_readable_export_moves_to_another_agent(agent, tmp_path):
     assert "not touched" in agent("export", "--readable", "out.jsonl", code=2).stderr
     for source in ("out", "out.jsonl"):
         shown = agent("--ledger", f"{source}.db", "import", source, "--yes").stdout
-        assert shown.endswith("3 memories written\n")
+        assert shown.endswith("3 entries written\n")
         assert agent("--ledger", f"{source}.db", "recall", "city").stdout == "Lisbon "
     assert agent.json("export", "--readable", "again")["memories"] == {"palace": 1, "flat": 1, "journal": 1}
     agent("export", "--readable", "-", code=2)
