@@ -89,10 +89,13 @@ async def _serve(
             typer.echo(
                 f"{'It can be edited there.' if may_edit else 'Read-only; --edit changes that.'} End it: Ctrl-C"
             )
-        opening = asyncio.create_task(_open(access.url)) if opens else None
+        begun = [asyncio.create_task(api.warm())]
+        if opens:
+            begun.append(asyncio.create_task(_open(access.url)))
         await server.serve([listener])
-        if opening is not None:
-            opening.cancel()
+        for task in begun:
+            task.cancel()
+        await asyncio.wait(begun)
 
 
 async def _open(url: str) -> None:

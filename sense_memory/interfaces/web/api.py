@@ -7,6 +7,7 @@ nothing, and revives no memory.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import wraps
 from itertools import islice
@@ -94,6 +95,12 @@ class Api:
         routes.append(Route("/api/session", self._session, methods=["GET"]))
         routes.append(Route("/api/act", _answering(self._act), methods=["POST"]))
         return routes
+
+    async def warm(self) -> None:
+        """Open the memories and index them while the browser starts, so that the first question does not wait for it."""
+        with suppress(SenseMemoryError):  # the page says what is wrong
+            await self._store.persona_recall()
+            await self._store.index()
 
     async def _session(self, request: Request) -> Response:
         """Who the agent is; for the browser that has the cookie, or exchanges the token for it."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.version import PersonaVersion
     from sense_memory.records.reader import Reader
 
-_TURN_COUNT: Final = 200  # memories that are opened before other tasks get a turn
+_TURN_COUNT: Final = 50  # memories that are opened before other tasks get a turn
 _CONTENT: Final = (  # what undo restores; times and counts go on
     "value",
     "themes",

@@ -48,20 +48,20 @@ export function forgetPalace() {
   kept = null;
 }
 
-/** Every row of the palace, now or at a time; `arrived` gets the rows so far, after each piece. */
+/** Every row of the palace, now or at a time; `arrived` gets the rows so far, whether that is all, and now, after each piece. */
 export async function palace(at, arrived) {
   if (at === undefined && kept && Date.now() - kept.asked < 30_000) {
-    arrived?.(kept.rows, true);
+    arrived?.(kept.rows, true, kept.now);
     return kept;
   }
   const first = await get("palace", { at });
   const rows = first.rows;
-  arrived?.(rows, first.next === null);
+  arrived?.(rows, first.next === null, first.now);
   for (let next = first.next; next !== null; ) {
     const piece = await get("palace", { picture: first.picture, start: next });
     rows.push(...piece.rows);
     next = piece.next;
-    arrived?.(rows, next === null);
+    arrived?.(rows, next === null, first.now);
   }
   const whole = { rows, now: first.now, at: first.at, asked: Date.now() };
   if (at === undefined) kept = whole;

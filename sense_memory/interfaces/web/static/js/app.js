@@ -48,6 +48,13 @@ export async function draw({ keepsFocus = false } = {}) {
 }
 
 function problem(error) {
+  const shown = reason(error);
+  const title = shown.querySelector(".empty-title");
+  title.replaceWith(el("h1", { class: "empty-title" }, title.textContent));
+  return shown;
+}
+
+function reason(error) {
   if (error.status === 401) {
     return empty("This address was used already", "It opens in one browser, once. End sense-memory web with Ctrl-C, and start it again for a new address.");
   }

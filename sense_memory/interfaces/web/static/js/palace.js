@@ -3,6 +3,7 @@
 import { get, palace, session } from "./api.js";
 import { GLYPHS, STATES, countsOver, memoryOf, relevanceThen, stateOf } from "./decay.js";
 import { ago, announce, clock, count, day, el, empty, figure, growing, number, quoted, route } from "./dom.js";
+import { draw } from "./app.js";
 import { colours, stacked } from "./charts.js";
 
 const DAY = 86400;
@@ -127,8 +128,16 @@ function timeline(memories, moved) {
 // ── Rooms ───────────────────────────────────────────────────────────────────────────────
 
 export async function showPalace() {
-  let view = null;
-  const whole = await palace(undefined, (rows, isWhole) => { if (!isWhole && !view) view = rows.length; });
+  let isPart = false;
+  const whole = await new Promise((done, failed) => { // the first piece is drawn at once, the whole when it is here
+    const reading = palace(undefined, (rows, isWhole, now) => {
+      if (!isWhole && !isPart) { isPart = true; done({ rows: [...rows], now }); }
+    });
+    reading.then((all) => {
+      if (isPart) document.dispatchEvent(new CustomEvent("whole"));
+      else done(all);
+    }, failed);
+  });
   moments.now = whole.now;
   if (!moments.at || Math.abs(moments.at - whole.now) < DAY) moments.at = whole.now;
   const memories = whole.rows.map(memoryOf);
@@ -157,13 +166,19 @@ export async function showPalace() {
       const name = `${item.memory.domain}/${item.memory.facet}`;
       (by.get(name) ?? by.set(name, []).get(name)).push(item);
     }
-    for (const shelf of rooms.querySelectorAll(".shelf")) drawShelf(shelf, by.get(shelf.dataset.name) ?? []);
+    const shelves = [...rooms.querySelectorAll(".shelf")], palette = colours();
+    const widths = shelves.map((one) => one.querySelector("canvas").clientWidth || 260); // read before anything is written
+    shelves.forEach((one, place) => drawShelf(one, by.get(one.dataset.name) ?? [], widths[place], palette));
   }
   let last = [];
   const time = memories.length ? timeline(memories, (items) => { last = items; paint(items); }) : null;
   const begin = () => { time?.begin(); };
   requestAnimationFrame(begin);
   document.addEventListener("painted", () => { if (rooms.isConnected) paint(last); });
+  if (isPart) {
+    rooms.append(el("p", { class: "loading" }, "Opening more memories…"));
+    document.addEventListener("whole", () => { if (rooms.isConnected) draw({ keepsFocus: true }); }, { once: true });
+  }
   return [title, time?.box, rooms].filter(Boolean);
 }
 
@@ -182,22 +197,24 @@ function shelf(domain, facet) {
 }
 
 /** One tile for each memory, the more relevant the fuller. */
-function drawShelf(box, items) {
-  const canvas = box.querySelector("canvas"), paint = colours();
-  const width = canvas.clientWidth || 260, dots = devicePixelRatio || 1;
+function drawShelf(box, items, width, palette) {
+  const canvas = box.querySelector("canvas"), dots = devicePixelRatio || 1;
   const [tile, gap] = items.length > 1200 ? [3, 1] : items.length > 300 ? [5, 1] : items.length > 60 ? [8, 2] : [13, 3];
   const across = Math.max(1, Math.floor((width + gap) / (tile + gap)));
   const height = Math.max(1, Math.ceil(items.length / across)) * (tile + gap);
-  canvas.width = width * dots;
-  canvas.height = height * dots;
-  canvas.style.height = `${height}px`;
   const pen = canvas.getContext("2d");
-  pen.scale(dots, dots);
+  if (canvas.width !== Math.round(width * dots) || canvas.height !== Math.round(height * dots)) {
+    canvas.width = Math.round(width * dots);
+    canvas.height = Math.round(height * dots);
+    canvas.style.height = `${height}px`;
+  }
+  pen.setTransform(dots, 0, 0, dots, 0, 0);
+  pen.clearRect(0, 0, width, height);
   items.sort((one, other) => other.relevance - one.relevance);
   items.forEach((item, place) => {
     const x = (place % across) * (tile + gap), y = Math.floor(place / across) * (tile + gap);
     const full = Math.min(1, item.relevance);
-    pen.fillStyle = pen.strokeStyle = paint[item.state];
+    pen.fillStyle = palette[item.state];
     pen.globalAlpha = 0.22;
     pen.fillRect(x, y, tile, tile);
     pen.globalAlpha = item.state === "dissolved" ? 0.35 : 1;
