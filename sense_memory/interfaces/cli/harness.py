@@ -25,7 +25,7 @@ from sense_memory.interfaces.cli.invocation import (
     with_store,
 )
 from sense_memory.interfaces.cli.program import SETUP, Group, Program, app, ends
-from sense_memory.interfaces.cli.text import as_json, quantity, safe
+from sense_memory.interfaces.cli.text import as_json, safe
 
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ def pre_compact(context: typer.Context, _json: JsonOption = False) -> None:
     async def work(store: MemoryStore, event: dict[str, Any]) -> None:
         from sense_memory.interfaces.harness.hooks import pre_compact as keep
 
-        note(f"sense-memory: {quantity(await keep(store, event), 'new message')} kept")
+        await keep(store, event)  # silently: Gemini CLI shows stderr to the user, before each turn
 
     _run_hook(of(context), work)
 

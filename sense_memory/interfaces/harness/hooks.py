@@ -104,8 +104,14 @@ async def pre_compact(store: MemoryStore, event: Mapping[str, Any]) -> int:
         for said in new
     )
     await store.mind.log.append_many(list(entries))
-    await store.journal(await _journal_text(store, event, conversation, new))
+    if not _is_each_turn(event):
+        await store.journal(await _journal_text(store, event, conversation, new))
     return len(new)
+
+
+def _is_each_turn(event: Mapping[str, Any]) -> bool:
+    """Gemini CLI (0.61) tells of an automatic compression before each turn, and then mostly does not compress."""
+    return event.get("hook_event_name") == "PreCompress" and event.get("trigger") == "auto"
 
 
 async def _journal_text(
@@ -115,7 +121,7 @@ async def _journal_text(
     folder = _brief(str(event.get("cwd") or "an unknown folder"), _QUOTED_CHARS)
     count = quantity(len(new), "message")
     lines = [
-        f"A conversation in {folder} was compacted. Kept word for word: {count} of conversation {conversation}."
+        f"A conversation in {folder} reached a compaction. Kept word for word: {count} of conversation {conversation}."
     ]
     for role, what in (("user", "Last request"), ("assistant", "Last answer")):
         said = next((said for said in reversed(new) if said.role == role), None)

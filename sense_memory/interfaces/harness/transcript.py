@@ -33,10 +33,12 @@ MAX_MESSAGES: Final = 2_000  # the newest
 MAX_MESSAGE_BYTES: Final = 32_000  # of a text as JSON; an entry of the log holds some 40,000
 _LAST_SECOND: Final = 253_402_300_799  # of the year 9999
 _SECRET_KEY: Final = re.compile(r"\bn(?:crypt)?sec1[02-9ac-hj-np-z]{20,}", re.IGNORECASE)
-_is_of_the_harness = re.compile(
-    r"\s*(?:<(?:command-[a-z]+|local-command-[a-z]+|system-reminder|user_instructions|environment_context|"
-    r"permissions|turn_aborted|INSTRUCTIONS|session_context|hook_context|bash-[a-z]+)\b|# AGENTS\.md instructions)"
-).match
+_TAGS: Final = (  # of what harnesses put before a user's words
+    r"(?:command|local-command|bash)-[a-z]+|system-reminder|user_instructions|environment_context|turn_aborted|"
+    r"INSTRUCTIONS|session_context|hook_context"
+)
+_block = re.compile(rf"\s*<({_TAGS})\b[^>]*>.*?</\1>", re.DOTALL).match
+_begins_block = re.compile(rf"\s*(?:<(?:{_TAGS})\b|# AGENTS\.md instructions)").match
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +106,10 @@ def _said(line: bytes, session: str) -> Said | None:
     if not isinstance(record, dict):
         return None
     role, content = _role_and_content(record)
-    text = without_keys(_text(content)).strip()
+    text = without_keys(_text(content))
+    text = (_own_words(text) if role == "user" else text).strip()
     at = _seconds(record.get("timestamp"))
     if role not in ("user", "assistant") or not text or at is None:
-        return None
-    if role == "user" and _is_of_the_harness(text):
         return None
     text = _cut(text)
     digest = hashlib.sha256(f"{session}\0{role}\0{at}\0{text}".encode()).hexdigest()
@@ -144,6 +145,13 @@ def _text(content: Any) -> str:
         or (isinstance(part, dict) and part.get("type", "text") in {"text", "input_text", "output_text"})
     )
     return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def _own_words(text: str) -> str:
+    """A user's message without the blocks that a harness put before it."""
+    while found := _block(text):
+        text = text[found.end() :]
+    return "" if _begins_block(text) else text
 
 
 def _seconds(stamp: Any) -> float | None:

@@ -102,7 +102,12 @@ CODEX = [
 ]
 GEMINI = [
     {"sessionId": "x", "projectHash": "y", "startTime": STAMP.format(1), "kind": "main"},
-    {"id": "1", "timestamp": STAMP.format(2), "type": "user", "content": [{"text": "Fix the kiln."}]},
+    {
+        "id": "1",
+        "timestamp": STAMP.format(2),
+        "type": "user",
+        "content": [{"text": "<hook_context># Memory\nx</hook_context>\n\nFix the kiln."}],
+    },
     {
         "id": "2",
         "timestamp": STAMP.format(3),
@@ -194,11 +199,35 @@ async def test_the_words_of_both_sides_are_kept_once_and_noted_in_the_journal(st
             ("user", "Thanks. I moved to Lisbon.", 9.25),
         ]
         newest, first = await store.recent()
-        assert "in /work/kiln was compacted" in first.content
+        assert "in /work/kiln reached a compaction" in first.content
         assert "2 messages of conversation abc-1" in first.content
         assert "Last request: Fix the kiln.\nLast answer: The thermostat was broken." in first.content
         assert "Lisbon" in newest.content.partition("perhaps worth remembering")[2]
         assert "s3cret" not in str([entry.payload for entry in await store.mind.log.entries()])
+
+
+async def test_an_event_of_each_turn_keeps_words_and_writes_no_journal(store, transcript):
+    async with store:
+        turn = {**event(transcript(GEMINI)), "hook_event_name": "PreCompress"}
+
+        assert await pre_compact(store, turn) == 2
+        assert await store.recent() == []
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("<system-reminder>a</system-reminder>\n<bash-input>ls</bash-input> Go on.", "Go on."),
+        ("<system-reminder>never ends", None),
+        ("<command-name>/clear</command-name>", None),
+        ("# AGENTS.md instructions for /work\nx", None),
+        ("<div> is not closed, see <system-reminder>.", "<div> is not closed, see <system-reminder>."),
+    ],
+)
+def test_only_the_users_own_words_are_taken(transcript, said, kept):
+    found = messages_of(transcript([{**GEMINI[1], "content": said}]), "s")
+
+    assert [message.content for message in found] == [kept] * (kept is not None)
 
 
 async def test_kept_messages_are_found_and_in_pages_after_closing(tmp_path, transcript):
