@@ -10,8 +10,9 @@ name is found under the same name and under no other:
 * The first label is the domain, the name is the key, and the labels between are the facet, joined by dots. A single
   label has the facet ".".
 * What a memory's name cannot hold is written as `%XX`, the bytes of its UTF-8: slashes, backslashes, control characters,
-  lone surrogates, "%" itself, "~", dots within a facet's label and after a dot, blanks that stand alone, and all that is
-  not ASCII where Unicode's normal form (NFC) would change it. The empty name is "%".
+  lone surrogates, "%" before two hex digits, "~" in a label and at the beginning of a name, dots within a facet's label
+  and after a dot, blanks that stand alone, and all that is not ASCII where Unicode's normal form (NFC) would change it.
+  The empty name is "%", and "%" is "%25".
 * A domain or a facet that is too long ends in "~", and its rest stands before the key, ended by "~" as well.
 
 `nested_name` proves it: it answers only where `palace_name` leads back to the place that was asked for.
@@ -34,8 +35,10 @@ HERE: Final = "."  # the facet of a name with a single label
 _EMPTY: Final = "%"
 _REST: Final = "~"
 
-_UNUSUAL: Final = re.compile(r"[%~/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]|(?<=\.)\.")
-_UNUSUAL_OR_DOT: Final = re.compile(r"[%~/\\\x00-\x1f\x7f-\x9f\ud800-\udfff.]")
+_ALWAYS: Final = r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]|%(?=[0-9A-F]{2})|^%$|(?<=\.)\."
+_IN_NAME: Final = re.compile(rf"{_ALWAYS}|^~")
+_IN_DOMAIN: Final = re.compile(rf"{_ALWAYS}|~")
+_IN_FACET: Final = re.compile(rf"{_ALWAYS}|[~.]")
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _ESCAPED: Final = re.compile(r"(?:%[0-9A-F]{2})+")
 
@@ -45,7 +48,7 @@ def palace_name(labels: Sequence[str], name: str) -> tuple[str, str, str]:
 
     The key may be longer than a memory's key may be; the store refuses it then.
     """
-    domain, facet = _domain(labels[0]), ".".join(_escaped(label, _UNUSUAL_OR_DOT) for label in labels[1:])
+    domain, facet = _domain(labels[0]), ".".join(_escaped(label, _IN_FACET) for label in labels[1:])
     facet, rest = _cut(facet or HERE)
     domain, first = _cut(domain)
     return domain, facet, first + rest + memory_key(name)
@@ -75,7 +78,7 @@ def nested_name(domain: str, facet: str, key: str) -> tuple[tuple[str, ...], str
 
 def memory_key(name: str) -> str:
     """The key of a name, as in `palace_name`; also that of a flat memory, whose name has no labels."""
-    return _escaped(name) if name else _EMPTY
+    return _escaped(name, _IN_NAME) if name else _EMPTY
 
 
 def nested_key(key: str) -> str | None:
@@ -88,7 +91,7 @@ def nested_key(key: str) -> str | None:
 
 
 def _domain(label: str) -> str:
-    domain = _escaped(label)
+    domain = _escaped(label, _IN_DOMAIN)
     return "%66lat" if domain == RESERVED_DOMAIN else domain
 
 
@@ -99,7 +102,7 @@ def _cut(part: str) -> tuple[str, str]:
     return part[: MAX_NAME_CHARS - 1] + _REST, part[MAX_NAME_CHARS - 1 :] + _REST
 
 
-def _escaped(text: str, unusual: re.Pattern[str] = _UNUSUAL) -> str:
+def _escaped(text: str, unusual: re.Pattern[str]) -> str:
     found = unusual.sub(_bytes, text) if text.strip() else "".join(map(_percent, text))
     if not found.isascii() and not unicodedata.is_normalized("NFC", found):
         found = _NOT_ASCII.sub(_bytes, found)

@@ -13,7 +13,26 @@ from sense_memory.nostr import address
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=90)
 TRICKY = st.sampled_from(
-    ["flat", ".", "..", "~", "%", "%2F", "a.b", "a/b", " ", "\t", "\n\u0301", "e\u0301", "\ud800", "x" * 70]
+    [
+        "flat",
+        ".",
+        "..",
+        "~",
+        "a~",
+        "%",
+        "50%",
+        "%4",
+        "%2F",
+        "%2\n",
+        "a.b",
+        "a/b",
+        " ",
+        "\t",
+        "\n\u0301",
+        "e\u0301",
+        "\ud800",
+        "x" * 70,
+    ]
 )
 NAME = ANY | TRICKY
 LABEL = NAME.filter(bool)
@@ -51,7 +70,11 @@ def test_a_place_has_at_most_one_name(domain, facet, key):
         (["people"], "notes.md", "people/./notes.md"),
         (["users", "1", "memories"], "m", "users/1.memories/m"),
         (["users", "v1.2"], "m", "users/v1%2E2/m"),
-        (["flat"], "50%", "%66lat/./50%25"),
+        (["flat"], "50%", "%66lat/./50%"),
+        (["a", "b"], "x~y", "a/b/x~y"),
+        (["a", "b"], "%41", "a/b/%2541"),
+        (["a"], "", "a/./%"),
+        (["a"], "%", "a/./%25"),
         (["a", "x" * 70], "k", f"a/{'x' * 63}~/{'x' * 7}~k"),
     ],
 )
@@ -59,6 +82,6 @@ def test_names_as_they_look(labels, name, place):
     assert place == "/".join(palace_name(labels, name))
 
 
-@pytest.mark.parametrize("place", ["a/b..c/k", "misc~/b/k", "a/b%zz/k~", "a/%FF/k", "a/%66/k"])
+@pytest.mark.parametrize("place", ["a/b..c/k", "misc~/b/k", "a/b~c/k", "a/%FF/k", "a/%66/k", "a/b/100%25"])
 def test_what_others_wrote_under_a_name_that_no_nested_name_leads_to_has_none(place):
     assert nested_name(*place.split("/")) is None
