@@ -22,6 +22,7 @@ from sense_memory.palace.contradictions.vocabulary import (
     LIKELY,
     NAMED,
     OCCASIONS,
+    PLACED,
     SCHEDULED,
     SEVERAL,
     STATES,
@@ -29,6 +30,7 @@ from sense_memory.palace.contradictions.vocabulary import (
     TURNS,
     WIDE_PLACES,
     axis,
+    is_city,
     of_one_kind,
     place,
     statuses_apart,
@@ -470,6 +472,8 @@ def _replaced(old: Claim, new: Claim) -> Opposition | None:
     ('', '')
     >>> between("I work at Stripe", "I work at a bank"), between("Agent X is active", "Agent Y is inactive")
     ('', '')
+    >>> between("Lisa lives in Rome", "Lisa lives in Trastevere"), between("Lisa lives in Rome", "Lisa lives in Oslo")
+    ('suspected: lives in: Rome → Trastevere', 'acts: lives in: Rome → Oslo')
     >>> between("The rent is 900 euros", "The rent will be 950 euros from March")
     'suspected: rent: 900 euros → 950 euros'
     >>> between("Nora prefers short answers", "Nora prefers honest answers")
@@ -553,8 +557,11 @@ def _exclusive(old: Claim, new: Claim, one: Value, other: Value) -> float:
         return 0.0 if name == "runs on" and ("port" in one.words) != ("port" in other.words) else _LIKELY
     if name not in EXCLUSIVE or any(word in _CIRCUMSTANCES for word in (*one.words, *other.words)):
         return 0.0
-    if (not WIDE_PLACES.isdisjoint(one.words)) != (not WIDE_PLACES.isdisjoint(other.words)):
-        return _LIKELY if new.changed else 0.0
+    if not (is_city(one.words) and is_city(other.words)):
+        if (not WIDE_PLACES.isdisjoint(one.words)) != (not WIDE_PLACES.isdisjoint(other.words)):
+            return _LIKELY if new.changed else 0.0
+        if name in PLACED:
+            return _LIKELY
     if one.kind in {"name", "figure"} and not (name == "called" and old.subject & SEVERAL):
         return _LIKELY if one.words[:1] == other.words[:1] and one.words else _FAIRLY_SURE
     return _LIKELY

@@ -325,6 +325,23 @@ WIDE_PLACES: Final = _stems(
     montmartre shibuya kitsilano altona sendling quarter district suburb downtown"""
 )
 
+# Cities that everybody knows, of which none is a part of another; any other place may be a part of one.
+_CITIES: Final = """
+Amsterdam|Antwerp|Athens|Atlanta|Auckland|Austin|Baltimore|Bangalore|Bangkok|Barcelona|Basel|Beijing|Beirut|Belfast|
+Belgrade|Bergen|Berlin|Bern|Bilbao|Bogotá|Bologna|Bonn|Bordeaux|Boston|Braga|Bremen|Brighton|Brisbane|Bristol|Brno|Brussels|
+Bucharest|Budapest|Buenos Aires|Cairo|Calgary|Cambridge|Cape Town|Caracas|Cardiff|Casablanca|Chennai|Chicago|Coimbra|
+Cologne|Copenhagen|Cork|Dakar|Dallas|Delhi|Denver|Detroit|Dortmund|Dresden|Dubai|Dublin|Düsseldorf|Edinburgh|Eindhoven|
+Essen|Faro|Florence|Frankfurt|Freiburg|Gdańsk|Geneva|Genoa|Ghent|Glasgow|Gothenburg|Granada|Graz|Hamburg|Hanoi|Hanover|
+Havana|Heidelberg|Helsinki|Hong Kong|Houston|Innsbruck|Istanbul|Jakarta|Jerusalem|Karlsruhe|Kassel|Kiel|Kraków|Kyiv|
+Kyoto|Lagos|Las Vegas|Leeds|Leipzig|Lille|Lima|Linz|Lisbon|Liverpool|Ljubljana|London|Los Angeles|Lucerne|Lyon|Maastricht|
+Madrid|Mainz|Málaga|Malmö|Manchester|Manila|Mannheim|Marseille|Melbourne|Mexico City|Miami|Milan|Minneapolis|Montpellier|
+Montreal|Moscow|Mumbai|Munich|Münster|Nairobi|Nantes|Naples|New Orleans|New York|Nice|Nuremberg|Oakland|Osaka|Oslo|Ottawa|
+Oxford|Palermo|Paris|Perth|Philadelphia|Phoenix|Pittsburgh|Portland|Porto|Potsdam|Poznań|Prague|Quito|Reykjavik|Riga|
+Rio de Janeiro|Rome|Rostock|Rotterdam|Salzburg|San Diego|San Francisco|Santiago|São Paulo|Sarajevo|Seattle|Seoul|Seville|
+Shanghai|Singapore|Sofia|Stockholm|Strasbourg|Stuttgart|Sydney|Taipei|Tallinn|Tbilisi|Tel Aviv|The Hague|Thessaloniki|Tokyo|
+Toronto|Toulouse|Trieste|Trondheim|Tübingen|Turin|Utrecht|Valencia|Vancouver|Venice|Verona|Vienna|Vilnius|Warsaw|Washington|
+Weimar|Winnipeg|Wrocław|York|Zagreb|Zaragoza|Zurich"""
+
 # One place by several names, in short or in its own language.
 _PLACE_NAMES: Final = """
 New York|NYC|New York City; San Francisco|SF; Washington|Washington DC|DC; Rio|Rio de Janeiro;
@@ -340,18 +357,16 @@ Bucharest|București|Bukarest; Belgrade|Beograd; Kyiv|Kiev; Beijing|Peking; Mumb
 """
 
 
-def _place_names() -> dict[tuple[str, ...], tuple[str, ...]]:
-    found: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for line in _PLACE_NAMES.split(";"):
-        names = [
-            tuple(stem(word) for word in name.lower().split() if word not in STOP)
-            for name in line.strip().split("|")
-        ]
-        found |= dict.fromkeys(names, names[0])
-    return found
+def _names(line: str) -> list[tuple[str, ...]]:
+    """The stems of names that `|` separates."""
+    return [
+        tuple(stem(word) for word in name.lower().split() if word not in STOP) for name in line.split("|")
+    ]
 
 
-_BY_PLACE_NAME: Final = _place_names()
+_BY_PLACE_NAME: Final = {
+    name: names[0] for line in _PLACE_NAMES.split(";") for names in [_names(line)] for name in names
+}
 
 
 def place(name: tuple[str, ...]) -> tuple[str, ...]:
@@ -361,6 +376,18 @@ def place(name: tuple[str, ...]) -> tuple[str, ...]:
     (('new', 'york'), True, ())
     """
     return _BY_PLACE_NAME.get(name, name)
+
+
+_KNOWN_CITIES: Final = frozenset(_BY_PLACE_NAME.get(name, name) for name in _names(_CITIES))
+
+
+def is_city(name: tuple[str, ...]) -> bool:
+    """Whether these are the stems of a city that everybody knows.
+
+    >>> is_city(("rome",)), is_city((stem("münchen"),)), is_city(("traster",))
+    (True, True, False)
+    """
+    return place(name) in _KNOWN_CITIES
 
 
 # ── Relations ───────────────────────────────────────────────────────────────────────────
@@ -476,6 +503,8 @@ EXCLUSIVE: Final = frozenset(
     printed on|located in|measured in|paid in|studies at|plays for|listens on|costs|majors in|stored in|led by|
     takes place in""".replace("\n    ", "").split("|")
 )
+# Of these the values are places, and one may be a part of another.
+PLACED: Final = frozenset({"lives in", "born in", "located in", "comes from"})
 # Of these it is likely that a subject has one.
 LIKELY: Final = frozenset({"works as", "drives", "written in", "built with", "runs on", "chose"})
 # Said of a key, and no part of the subject that it names.
