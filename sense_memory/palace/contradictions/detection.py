@@ -51,6 +51,7 @@ _SURE: Final = 0.92
 _FAIRLY_SURE: Final = 0.88
 _LIKELY: Final = 0.6
 _REASON_CHARS: Final = 60
+_MAX_SUPERSEDED_WORDS: Final = 9
 _FEELINGS: Final = frozenset({"±like", "±trust", "±good", "±support"})
 
 
@@ -243,8 +244,6 @@ def _said(old: Claim, new: Claim, shared: frozenset[str], alike: Alike | None) -
     if found is None or not (left or right):
         return found
     denied, more = (new, left) if not right else (old, right)
-    if more & _ANOTHER:
-        return None
     if (
         not (left and right)
         and len(more) <= 2
@@ -373,9 +372,6 @@ def _superseded(old: Claim, new: Claim) -> Opposition | None:
     return Opposition("status", _LIKELY, _short(f"perhaps no longer true: {said}"))
 
 
-_MAX_SUPERSEDED_WORDS: Final = 9
-
-
 def _states(old: Claim, new: Claim) -> Opposition | None:
     """Two states of one person that exclude each other.
 
@@ -427,7 +423,6 @@ def _spot(claim: Claim, words: frozenset[str]) -> int:
     return next(at for at, (word, _) in enumerate(claim.spoken) if word in words)
 
 
-_ANOTHER: Final = words("other anoth second third guest previous ex old new former")
 _REPORTED: Final = words("tell say think claim believ hear accord")
 _VAGUE: Final = words("make go have get feel think work day time year good new thing way help take want life")
 
@@ -535,8 +530,6 @@ def _exclusive(old: Claim, new: Claim, one: Value, other: Value) -> float:
     if name == "prefers":
         # Short answers may be honest answers; tea is no coffee.
         return (_FAIRLY_SURE if alike else _LIKELY) if kin and "list" not in kinds else 0.0
-    if name == "is a" and kinds != {"a"}:
-        return 0.0
     if kinds != {one.kind} and "list" not in kinds and not (name == "is" and not old.subject & NAMED):
         return 0.0
     if "list" in kinds:
