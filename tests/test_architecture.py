@@ -318,6 +318,9 @@ def test_scripts_use_only_what_is_public():
 # ── What importing costs ────────────────────────────────────────────────────────────────
 
 HEAVY = {
+    "anthropic",
+    "langgraph",
+    "openai",
     "websockets",
     "typer",
     "rich",
