@@ -26,6 +26,7 @@ VISITOR_COUNT: Final = 3
 MAX_LINE_CHARS: Final = 600  # of one entry in a prompt
 # What XML 1.0 does not allow, and what controls a terminal; not tabs and line breaks.
 _controls = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
+_BRACKETS: Final = str.maketrans("[]", "()")
 _BREAK_TOKENS: Final = 2  # a layer's heading and the breaks around it, beside its words
 
 
@@ -136,5 +137,9 @@ def line(entry: LogEntry) -> str:
     text = " ".join(entry.text.split())
     text = text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}…"
     when = "" if entry.turn is None else f"turn {entry.turn}, "
-    who = " ".join(f"{entry.actor}, {entry.kind}".split()).replace("]", ")")  # no name ends the label
-    return printed(f"[{when}{who}] {text}")
+    return f"{label(f'{when}{entry.actor}, {entry.kind}')} {printed(text)}"
+
+
+def label(text: str) -> str:
+    """What stands before a text of the log in a prompt, on one line; nothing in it can end the label or begin another."""
+    return f"[{printed(' '.join(text.split())).translate(_BRACKETS)}]"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput, SenseMemoryError
-from sense_memory.mind.context import printed
+from sense_memory.mind.context import label, printed
 from sense_memory.mind.search import Place
 
 
@@ -193,8 +193,7 @@ def _told(hit: MindHit) -> str:
     about = [utc(hit.at), *filter(None, told)]
     text = " ".join(hit.text.split())
     text = text if len(text) <= MAX_RESULT_CHARS else f"{text[:MAX_RESULT_CHARS]}…"
-    label = " ".join("; ".join(about).split()).replace("]", ")")  # no tag ends the label
-    return printed(f"[{label}] {text}")
+    return f"{label('; '.join(about))} {printed(text)}"
 
 
 def utc(at: float) -> str:

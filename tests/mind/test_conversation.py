@@ -8,7 +8,7 @@ from sense_memory import EmbeddedRelay
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.conversation import Conversation
 from sense_memory.mind.model import Summary
-from tests.mind.test_log import opened
+from tests.mind.test_log import loop_clock, opened
 
 
 class Scripted:
@@ -142,12 +142,13 @@ async def test_a_message_without_text_or_a_known_role_is_refused(role, content):
         assert await store.mind.log.entries() == []
 
 
+@pytest.mark.virtual_time
 async def test_what_another_device_said_during_a_compaction_is_in_context_when_it_arrives():
     """Both devices compact, and neither knows of what the other said."""
     async with (
-        EmbeddedRelay() as relay,
-        opened(relays=[relay.url]) as one,
-        opened(relays=[relay.url]) as two,
+        EmbeddedRelay(clock=loop_clock()) as relay,
+        opened(relays=[relay.url], clock=loop_clock()) as one,
+        opened(relays=[relay.url], clock=loop_clock()) as two,
     ):
         early = await talk(two).add("user", "said offline, before everything")
         await filled(talk(one), 10)

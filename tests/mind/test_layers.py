@@ -8,6 +8,7 @@ from sense_memory import EmbeddedRelay
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.draft import backfill, draft, store_thought
 from sense_memory.mind.model import Coherence, Reply, TopicNames
+from sense_memory.mind.records import MindRecords
 from sense_memory.mind.rule_model import RuleModel
 from tests.mind.test_log import opened
 
@@ -199,6 +200,42 @@ async def test_a_topic_that_holds_most_thoughts_is_proposed_for_splitting():
         assert [(item.kind, item.topics) for item in await mind.topics.proposals()] == [
             ("split", ("everything",))
         ]
+
+
+@pytest.mark.parametrize("place", range(4))
+async def test_a_merge_that_was_interrupted_is_completed_by_calling_it_again(monkeypatch, place):
+    """It ends before its write or removal number `place`; nothing is lost or counted twice."""
+    async with opened() as store:
+        mind = store.mind
+        for text, topic in (
+            ("Tea wants water.", "tea"),
+            ("Tea wants time.", "teas"),
+            ("Tea is green.", "teas"),
+        ):
+            await think(mind, text, topics=[topic])
+        left = place
+
+        def stopping(inner):
+            async def stops(self, *values, **options):
+                nonlocal left
+                left -= 1
+                if left == -1:
+                    raise ConnectionError("interrupted")
+                return await inner(self, *values, **options)
+
+            return stops
+
+        with monkeypatch.context() as patch:
+            for name in ("write", "forget"):
+                patch.setattr(MindRecords, name, stopping(getattr(MindRecords, name)))
+            with pytest.raises(ConnectionError):
+                await mind.topics.merge(["teas"], into="tea")
+        assert sum(topic.passages for topic in await mind.topics.all()) == 3
+        merged = await mind.topics.merge(["teas"], into="tea")
+        assert (merged.covered, merged.passages) == (3, 3)
+        assert await mind.topics.list_topics() == ["tea"]
+        for text in ("water", "time", "green"):
+            assert text in merged.summary
 
 
 async def test_backfilling_keeps_each_output_of_the_log_once():

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import shutil
+from contextlib import suppress
 
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from sense_memory.errors import ClockSkewError, InvalidInput, TooLargeError
+from sense_memory.errors import ClockSkewError, InvalidInput, StorageFullError, TooLargeError
 from sense_memory.mind.log import NewEntry
 from sense_memory.nostr import address
+from tests.conftest import FakeClock
 
 
 ME = "5" * 64
+_looks = itertools.count()
 
 
 def opened(ledger=":memory:", relays=(), **options):
     options = {"background": False, "snapshot": False} | options
     return MemoryStore(LocalSigner.from_hex(ME), relays, ledger=ledger, **options)
+
+
+def loop_clock():
+    """A clock that follows virtual time; each look at it takes a little."""
+    found, now = FakeClock(), asyncio.get_running_loop().time
+    found.elapsed = lambda: now() + next(_looks) * 1e-4
+    return found
 
 
 async def texts(store):
@@ -74,11 +86,12 @@ async def test_closing_brings_the_log_to_relays():
             assert await texts(bare) == ["last words"]
 
 
+@pytest.mark.virtual_time
 async def test_two_devices_write_pages_of_their_own():
     async with (
-        EmbeddedRelay() as relay,
-        opened(relays=[relay.url]) as one,
-        opened(relays=[relay.url]) as two,
+        EmbeddedRelay(clock=loop_clock()) as relay,
+        opened(relays=[relay.url], clock=loop_clock()) as one,
+        opened(relays=[relay.url], clock=loop_clock()) as two,
     ):
         await say(one, "first")
         await one.sync()
@@ -91,24 +104,25 @@ async def test_two_devices_write_pages_of_their_own():
         assert await texts(one) == await texts(two) == ["first", "second", "third"]
 
 
+@pytest.mark.virtual_time
 async def test_a_ledger_that_was_set_back_loses_no_entry_that_a_relay_has(tmp_path):
     path, image = tmp_path / "a.db", tmp_path / "image.db"
-    async with EmbeddedRelay() as relay:
-        async with opened(path, [relay.url]) as store:
+    async with EmbeddedRelay(clock=loop_clock()) as relay:
+        async with opened(path, [relay.url], clock=loop_clock()) as store:
             await say(store, "before the image")
             await store.sync()
         shutil.copy(path, image)
-        async with opened(path, [relay.url]) as store:
+        async with opened(path, [relay.url], clock=loop_clock()) as store:
             await say(store, "after the image")
             await store.sync()
         shutil.copy(image, path)
-        async with opened(path, [relay.url]) as store:
+        async with opened(path, [relay.url], clock=loop_clock()) as store:
             await say(store, "after the restore")
             await store.sync()
             await store.sync()
             everything = ["before the image", "after the image", "after the restore"]
             assert await texts(store) == everything
-        async with opened(relays=[relay.url]) as bare:
+        async with opened(relays=[relay.url], clock=loop_clock()) as bare:
             await bare.sync()
             assert await texts(bare) == everything
 
@@ -127,11 +141,12 @@ async def test_two_processes_that_flush_one_page_lose_nothing(tmp_path):
         assert len(await texts(again)) == 18
 
 
+@pytest.mark.virtual_time
 async def test_a_removed_entry_is_gone_here_and_on_relays_and_its_id_stays_removed():
     async with (
-        EmbeddedRelay() as relay,
-        opened(relays=[relay.url]) as store,
-        opened(relays=[relay.url]) as other,
+        EmbeddedRelay(clock=loop_clock()) as relay,
+        opened(relays=[relay.url], clock=loop_clock()) as store,
+        opened(relays=[relay.url], clock=loop_clock()) as other,
     ):
         secret, kept = await say(store, "a secret"), await say(store, "kept")
         await store.sync()
@@ -170,23 +185,24 @@ async def test_an_entry_that_cannot_be_kept_is_refused_before_anything_is_writte
         assert await store.mind.log.entries() == []
 
 
+@pytest.mark.virtual_time
 async def test_versions_of_one_page_that_together_fit_no_event_move_on_to_the_next_page(tmp_path):
     """A ledger that was set back three times wrote the same page four times, each with other entries."""
     path, image = tmp_path / "a.db", tmp_path / "image.db"
-    async with EmbeddedRelay() as relay:
-        async with opened(path, [relay.url]) as store:
+    async with EmbeddedRelay(clock=loop_clock()) as relay:
+        async with opened(path, [relay.url], clock=loop_clock()) as store:
             await say(store, "first")
             await store.sync()
         shutil.copy(path, image)
         said = ["first"]
         for number in range(4):
             shutil.copy(image, path)
-            async with opened(path, [relay.url]) as store:
+            async with opened(path, [relay.url], clock=loop_clock()) as store:
                 said += [f"{number}{line} " + "x" * 2_500 for line in range(5)]
                 for text in said[-5:]:
                     await say(store, text)
                 await store.sync()
-        async with opened(relays=[relay.url]) as bare:
+        async with opened(relays=[relay.url], clock=loop_clock()) as bare:
             await bare.sync()
             assert sorted(await texts(bare)) == sorted(said)
 
@@ -237,3 +253,113 @@ async def test_an_entry_that_moves_here_keeps_its_id():
         assert await store.mind.log.get("0a" * 10) == moved
         with pytest.raises(InvalidInput, match="20 hex digits"):
             await store.mind.log.append_many([NewEntry("k", {}, "me", id="../../etc")])
+
+
+@pytest.mark.virtual_time
+async def test_every_message_reaches_a_relay_within_a_minute_and_the_last_ones_with_the_close(clock):
+    """The rule: 15 s of quiet, or 40 s of waiting; five messages a minute leave no quiet."""
+    said, seen = {}, {}
+
+    async def look(reader):
+        await reader.sync()
+        for text in await texts(reader):
+            seen.setdefault(text, clock())
+
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        opened(relays=[relay.url], clock=clock) as reader,
+    ):
+        async with opened(relays=[relay.url], clock=clock, background=True) as store:
+            for number in range(10):
+                said[f"line {number}"] = clock()
+                await say(store, f"line {number}")
+                for _ in range(2):
+                    await asyncio.sleep(6)
+                    await look(reader)
+            for _ in range(10):
+                await asyncio.sleep(6)
+                await look(reader)
+            waits = [seen[text] - at for text, at in said.items()]
+            assert max(waits) <= 60
+            assert len(waits) == 10
+            await say(store, "last words")
+            closing = clock()
+        await look(reader)
+        assert "last words" in seen
+        assert seen["last words"] - closing <= 15
+
+
+# ── What goes wrong meanwhile ───────────────────────────────────────────────────────────
+
+
+class Killed(BaseException):
+    """Nobody catches it, as nobody catches kill -9."""
+
+
+@pytest.mark.parametrize("place", range(6))
+async def test_a_flush_that_is_killed_at_any_write_loses_no_entry_and_doubles_none(tmp_path, place):
+    """The process ends before its write number `place`, and again in the next process."""
+    said = []
+    for _ in range(2):
+        store = opened(tmp_path / "a.db")
+        await store.__aenter__()
+        said += [await say(store, f"{len(said)} " + "x" * 3_000) for _ in range(8)]
+        ledger, left = store._opened.ledger, place
+
+        async def write(change, *values, inner=ledger.write, **options):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            return await inner(change, *values, **options)
+
+        ledger.write = write
+        with suppress(Killed):
+            await store.mind.flush()
+        ledger.close()
+    async with opened(tmp_path / "a.db") as again:
+        assert await again.mind.log.entries() == said
+        await again.mind.flush()
+        assert await again.mind.log.entries() == said
+        assert not again._opened.ledger.log_rows
+
+
+async def test_a_full_disk_refuses_the_entry_that_does_not_fit_and_keeps_every_other(tmp_path):
+    failures = 0
+    for pages in range(1, 12, 3):
+        said = []
+        async with opened(tmp_path / f"{pages}.db") as store:
+            database = store._opened.ledger._db
+            (size,) = database.row("PRAGMA page_count")
+            database.rows(f"PRAGMA max_page_count = {size + pages}")
+            try:
+                for number in range(40):
+                    said.append(await say(store, f"{number} " + "x" * 2_000))
+                    if number % 5 == 4:
+                        await store.mind.flush()
+            except StorageFullError:
+                failures += 1
+            assert await store.mind.log.entries() == said
+            database.rows("PRAGMA max_page_count = 1073741823")
+            said.append(await say(store, "room again"))
+        async with opened(tmp_path / f"{pages}.db") as again:
+            assert await again.mind.log.entries() == said
+    assert failures >= 2
+
+
+async def test_a_clock_that_was_set_back_takes_nothing_out_of_a_context(tmp_path, clock):
+    async with opened(tmp_path / "a.db", clock=clock) as store:
+        chat = store.mind.conversation("c", window=40)
+        for number in range(10):
+            await chat.add("user", f"before, message number {number}")
+        await chat.compact(store.mind.model)
+        clock.now -= 3_600
+        late = await chat.add("user", "said with the clock set back")
+        assert late.id in await chat.message_ids()
+        before = await chat.state()
+        with pytest.raises(ClockSkewError, match="nothing was written"):
+            await chat.compact(store.mind.model)
+        assert await chat.state() == before
+        clock.now += 3_700
+        await chat.compact(store.mind.model)
+        assert (await chat.state()).covered_count + len(await chat.in_context()) == 11

@@ -61,7 +61,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(STEPS)
 def test_devices_that_have_heard_of_each_other_agree_and_no_removed_member_has_their_key(steps):
     devices = [Device(number) for number in range(3)]
