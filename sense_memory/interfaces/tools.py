@@ -32,6 +32,7 @@ from sense_memory.interfaces.tool_results import (
     report_data,
     status_data,
 )
+from sense_memory.nostr.address import persona_name
 from sense_memory.store import MemoryStore
 
 
@@ -47,6 +48,7 @@ MAX_CONTEXT_TOKENS: Final = 8_000
 _MAX_ERRORS: Final = 3
 _MAX_RECENT: Final = 10_000  # journal entries that are looked through for a day
 _DAY: Final = timedelta(days=1)
+_NO_PATH: Final = "give a path domain/facet/key, such as people/facts/lisa; nothing was done"
 
 _is_export_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}").fullmatch
 
@@ -327,7 +329,7 @@ class _Calls:
         domains and facets.
         """
         store = await self._given()
-        path, now, revives = path.strip("/"), self._clock(), not self._is_read_only
+        path, now, revives = persona_name(path.strip("/")), self._clock(), not self._is_read_only
         if not path:
             stats = await store.persona_stats()
             return {
@@ -336,6 +338,8 @@ class _Calls:
             }
         if path.count("/") == 2:
             found = await store.persona_recall(*_parts(path), revive=revives)
+        elif path.count("/") > 2:
+            raise InvalidInput(_NO_PATH)
         elif "/" in path:
             return await self._listed(store, *path.split("/", 1), limit=limit, is_all=include_forgotten)
         else:
@@ -385,6 +389,8 @@ class _Calls:
         store = await self._given()
         found = await store.persona_compress(domain, question=question or None, max_tokens=max_tokens)
         counts = {"tokens": found.tokens, "included": len(found.included), "left_out": len(found.left_out)}
+        if not found:
+            return {"context": "", **counts, "hint": "No active memory there. Try recall without a path."}
         return {"note": DATA_NOTE, "context": str(found), **counts}
 
     async def connect(
@@ -519,9 +525,9 @@ class _Calls:
 
 
 def _parts(path: str) -> tuple[str, str, str]:
-    parts = path.strip("/").split("/")
+    parts = persona_name(path.strip("/")).split("/")
     if len(parts) != 3 or not all(parts):
-        raise InvalidInput("give a path domain/facet/key, such as people/facts/lisa; nothing was done")
+        raise InvalidInput(_NO_PATH)
     return parts[0], parts[1], parts[2]
 
 

@@ -106,6 +106,7 @@ def test_a_choice_that_makes_no_sense_is_refused(opened, options):
         ("remember", {"path": 3, "value": "x"}, "`path` must be a valid string"),
         ("recall", {"limit": 1_000}, "`limit` must be less than or equal to 50"),
         ("recall", {"query": "x"}, "`query` is not an argument"),
+        ("recall", {"path": "../../etc/passwd"}, "give a path domain/facet/key"),
         ("search", {"query": "x", "within": ["attic"]}, "`within.0` must be"),
         ("search", {"query": "x", "since": "yesterday"}, "YYYY-MM-DD"),
         ("recent", {"day": "2026-02-30"}, "YYYY-MM-DD"),

@@ -110,6 +110,8 @@ async def serve(
                 server, listener, token, stop=stop, ready=lambda url: say(f"serving at {url}; {told}")
             )
         else:
+            if sys.stdin.isatty():
+                say("an MCP client starts this command and writes to it; Ctrl-D ends it")
             await _until(stop, asyncio.create_task(serve_stdio(server, offers.idle)))
     finally:
         opening.cancel()
@@ -240,8 +242,9 @@ def _key(settings: Settings, *, create: bool) -> Secret:
 
 
 def _log_to_stderr(*, debug: bool) -> None:
-    """Send what is logged to stderr. The SDK logs messages, which are memories: never below its warnings."""
-    logging.basicConfig(stream=sys.stderr, level=logging.DEBUG if debug else logging.WARNING)
-    logging.getLogger("mcp").setLevel(logging.INFO if debug else logging.CRITICAL)
+    """Send sense-memory's own log to stderr, and no other: the SDK logs messages, which have memories in them."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(logging.Filter("sense_memory"))
+    logging.basicConfig(handlers=[handler], level=logging.DEBUG if debug else logging.WARNING)
     if debug:
         logging.getLogger("sense_memory.relay").setLevel(logging.DEBUG)

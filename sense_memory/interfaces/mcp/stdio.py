@@ -2,19 +2,22 @@
 
 While it serves, descriptor 1 of the process is stderr and descriptor 0 is empty: whatever a library prints, or a child
 process reads, cannot reach the protocol. Messages are read by a thread, because a read of stdin cannot be cancelled, and
-written by the event loop, so that a client that does not read holds up nothing else. A message that is too large is
-answered with an error and dropped unparsed; its id is searched for in its first and last bytes.
+written by the event loop, so that a client that does not read holds up nothing else. A message that is too large, or not
+JSON, is answered with an error here, because the SDK would not answer; its id is searched for in its first and last bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import stat
 import threading
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from sense_memory.limits import TURN_SECONDS
 
@@ -27,6 +30,7 @@ ANSWER_SECONDS: Final = 5.0  # that calls in progress have when stdin ends
 _READ_BYTES: Final = 2**16
 _EDGE_BYTES: Final = 300  # where the id of a message is searched for
 _WAITING_COUNT: Final = 64  # messages read ahead
+_TOO_LARGE: Final = f"send less: a message has at most {MAX_MESSAGE_BYTES // 2**20} MiB; nothing was done"
 _STDIN: Final = 0
 _STDOUT: Final = 1
 _STDERR: Final = 2
@@ -78,9 +82,12 @@ class _Lines:
 
     async def __anext__(self) -> str:
         while (line := await self._queue.get()) is not None:
-            if len(line) <= MAX_MESSAGE_BYTES:
-                return line.decode("utf-8", "replace")
-            await self._stdout.write(_too_large(line))
+            if len(line) > MAX_MESSAGE_BYTES:
+                await self._stdout.write(_refusal(line, -32600, _TOO_LARGE))
+            elif (text := _parsable(line)) is not None:
+                return text
+            elif line.strip():
+                await self._stdout.write(_refusal(line, -32700, "send JSON: this is not; nothing was done"))
         await self._wait_for_answers()
         raise StopAsyncIteration
 
@@ -128,11 +135,28 @@ def _chunk(descriptor: int) -> bytes:
         return b""
 
 
-def _too_large(line: bytes) -> bytes:
+def _parsable(line: bytes) -> str | None:
+    """The text of a message that the SDK can parse; None where it is not JSON.
+
+    The SDK drops a message with half of a character, and its client waits in vain: that half becomes U+FFFD.
+    """
+    text = line.decode("utf-8", "replace")
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            text = json.dumps(json.loads(text), ensure_ascii=False)
+        except (ValueError, RecursionError):
+            return None
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _refusal(line: bytes, code: int, problem: str) -> bytes:
     found = _find_id(line[:_EDGE_BYTES]) or _find_id(line[-_EDGE_BYTES:])
     ident = found[-1] if found else b"null"
-    problem = f"send less: a message has at most {MAX_MESSAGE_BYTES // 2**20} MiB; nothing was done"
-    return b'{"jsonrpc":"2.0","id":%b,"error":{"code":-32600,"message":"%b"}}\n' % (ident, problem.encode())
+    error = b'{"code":%d,"message":"%b"}' % (code, problem.encode())
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (ident, error)
 
 
 class _Writer:

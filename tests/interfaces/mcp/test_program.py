@@ -75,7 +75,11 @@ def test_what_was_asked_before_stdin_ended_is_answered_and_the_process_ends_well
         {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "status", "arguments": {}}},
     ]
-    (tmp_path / "in").write_text("not json at all\n" + "".join(f"{json.dumps(one)}\n" for one in messages))
+    half = {"name": "recall", "arguments": {"path": "half of a character: \ud83d"}}
+    messages.append({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": half})
+    deep = f'{{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"[" * 100_000}'
+    lines = ["not json at all", "", *map(json.dumps, messages), deep]
+    (tmp_path / "in").write_text("\n".join(lines))
     with (tmp_path / "in").open() as stdin:
         done = subprocess.run(
             [PROGRAM, "--agent", "bob", "mcp"],
@@ -89,6 +93,8 @@ def test_what_was_asked_before_stdin_ended_is_answered_and_the_process_ends_well
     answers = {answer.get("id"): answer for answer in map(json.loads, done.stdout.splitlines())}
     told = answers[2]["result"]
 
+    assert answers[None]["error"]["code"] == answers[4]["error"]["code"] == -32700
+    assert answers[3]["result"]["isError"]  # answered, and not dropped
     assert len(answers[1]["result"]["tools"]) == 10
     assert told["isError"]
     assert "sense-memory --agent bob init" in told["content"][0]["text"]
