@@ -169,7 +169,7 @@ def _write_lines(file: BinaryIO, bodies: Iterable[bytes], progress: Callable[[in
 async def import_file(
     reader: Reader, source: Path | BinaryIO, author: str, progress: Callable[[int], None] | None
 ) -> ImportReport:
-    """File the events of a file of JSON lines, in batches.
+    """File the events of a file of JSON lines, in batches, after those of earlier files whose time has come.
 
     Args:
         reader: opens and files them.
@@ -182,6 +182,7 @@ async def import_file(
     """
     counts: Counter[str] = Counter()
     bad: list[BadLine] = []
+    await reader.file_quarantined()  # devices that only exchange files have no sync that would do it
     lines = read_import(source, author)
     while batch := list(itertools.islice(lines, APPLY_BATCH_COUNT)):
         good = [(number, event) for number, event in batch if not isinstance(event, BadLine)]

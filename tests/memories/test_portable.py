@@ -252,6 +252,30 @@ async def _reopened(store, file):
         return await one.recall_all()
 
 
+async def test_devices_that_only_exchange_files_agree_when_the_time_of_an_event_has_come(store, clock):
+    """One clock is 400 s ahead: what that device writes and forgets waits on the other, and no longer than it must."""
+    async with store(clock=lambda: clock() + 400) as ahead, store() as behind:
+        await behind.persona_remember("people", "facts", "home", "Lisa lives in Berlin")
+        await _meet(behind, ahead)
+        await ahead.persona_remember("people", "facts", "home", "Lisa lives in Rome")
+        await ahead.persona_remember("people", "facts", "dog", "Lisa has a dog")
+        await _meet(behind, ahead)
+        assert [memory.key for memory in await behind.persona_recall()] == ["home"]
+        clock.advance(500)
+        await _meet(behind, ahead)
+        texts = [sorted((m.path, m.value) for m in await one.persona_recall()) for one in (ahead, behind)]
+        assert texts[0] == texts[1]
+        assert len(texts[0]) == 2
+
+
+async def _meet(one, other):
+    for giving, taking in ((one, other), (other, one)):
+        file = io.BytesIO()
+        giving.export(file)
+        file.seek(0)
+        await taking.import_(file)
+
+
 @pytest.mark.parametrize(
     "line",
     [
