@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping  # noqa: TC003 - pydantic reads the annotations
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,6 +14,9 @@ from sense_memory.limits import (
     MAX_SAFE_INTEGER,
     MIN_HALFLIFE_DAYS,
 )
+
+
+PINNED: Final = "pinned"  # the theme of memories that are always in the prompt
 
 
 class _Frozen(BaseModel):

@@ -35,6 +35,7 @@ import numpy as np
 
 from sense_memory.errors import InvalidInput
 from sense_memory.limits import ACTIVE_ABOVE
+from sense_memory.models import PINNED
 from sense_memory.palace.catalog import Columns
 from sense_memory.palace.contradictions.claim_index import ClaimIndex
 from sense_memory.palace.shorthand import Piece, header, plain, shorthand
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_TOKENS: Final = 500  # the spec's target for the entire active memory
 MIN_MAX_TOKENS: Final = 32  # fewer tokens cannot hold a header, a line and a notice
-PINNED: Final = "pinned"  # the theme of memories that are always in the prompt
 IDENTITY: Final = "self"  # the domain of what an agent is
 _IDENTITY_SHARE: Final = 4  # identity gets a quarter of the budget before the other domains get any
 _MAX_MISSES: Final = 8  # consecutive memories of a domain that did not fit; its rest is not tried

@@ -28,7 +28,7 @@ from sense_memory.limits import (
     THEME_PAIRS_COUNT,
     THEMES_PAIRED_COUNT,
 )
-from sense_memory.palace.compression import PINNED
+from sense_memory.models import PINNED
 
 
 if TYPE_CHECKING:

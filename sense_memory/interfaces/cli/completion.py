@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.config.agent_key import agent_names
-from sense_memory.config.relays import presets
 from sense_memory.errors import SenseMemoryError
 from sense_memory.interfaces.cli.inputs import JsonOption
 from sense_memory.interfaces.cli.invocation import of
@@ -240,13 +238,19 @@ class _Offer:
         if param.metavar in _CHOICES:
             return [(choice.value, "") for choice in _CHOICES[param.metavar]]
         if param.name == "agent":
+            from sense_memory.config.agent_key import agent_names
+
             settings = self._settings()
             names = [] if settings is None else agent_names(settings.home)
             return [(name, "an agent of this machine") for name in names]
         if param.name == "relay" or self._path == ["relays", "remove"]:
             settings = self._settings(self._given.get("agent", [None])[-1])
             return [(url, "") for url in settings.relays] if settings is not None else []
-        return [(preset.name, preset.about) for preset in presets()] if param.name == "preset" else []
+        if param.name == "preset":
+            from sense_memory.config.relays import presets
+
+            return [(preset.name, preset.about) for preset in presets()]
+        return []
 
     def _settings(self, agent: str | None = None) -> Settings | None:
         """The settings of an agent with this command line's `--env-file`; None where they are broken."""

@@ -77,38 +77,19 @@ JsonOption = Annotated[bool, flag("--json", text="Print JSON for programs.", cal
 _NAME: Final = "A flat key such as user_timezone, or a path DOMAIN/FACET/KEY such as people/facts/lisa."
 
 NameArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME",
-        show_default=False,
-        help=f"{_NAME} A KEY alone finds the one memory that has this key.",
-    ),
+    str, argument("NAME", f"{_NAME} A KEY alone finds the one memory that has this key.")
 ]
 NewNameArgument = Annotated[str | None, typer.Argument(metavar="NAME", show_default=False, help=_NAME)]
-NamesArgument = Annotated[
-    list[str],
-    typer.Argument(metavar="NAME...", show_default=False, help="Flat keys, or paths DOMAIN/FACET/KEY."),
-]
+NamesArgument = Annotated[list[str], argument("NAME...", "Flat keys, or paths DOMAIN/FACET/KEY.")]
 PalaceNameArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="PATH",
-        show_default=False,
-        help="DOMAIN/FACET/KEY, or the KEY alone if no other memory of the palace has this key.",
-    ),
+    str, argument("PATH", "DOMAIN/FACET/KEY, or the KEY alone if no other memory of the palace has this key.")
 ]
-PlaceArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="DOMAIN[/FACET]", show_default=False, help="Only this domain, or this facet of it."
-    ),
-]
+PlaceArgument = Annotated[str | None, argument("DOMAIN[/FACET]", "Only this domain, or this facet of it.")]
 WhenArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="WHEN",
-        show_default=False,
-        help='A date or time in local time, such as 2027-01-15, yesterday (the end of that day) or "2027-01-15 08:00", '
+    argument(
+        "WHEN",
+        'A date or time in local time, such as 2027-01-15, yesterday (the end of that day) or "2027-01-15 08:00", '
         'or how long ago, such as 3h or "2 days ago".',
     ),
 ]
@@ -128,70 +109,37 @@ WaitOption = Annotated[
     ),
 ]
 AcksOption = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        metavar="N",
-        help="Exit with code 3 unless N relays acknowledge the write in that time.",
-        show_default=False,
-    ),
+    int, option("N", "Exit with code 3 unless N relays acknowledge the write in that time.", min=0)
 ]
 AnywayOption = Annotated[bool, flag("--anyway", text="Request the deletion even if no such memory is known.")]
 DryRunOption = Annotated[bool, flag("--dry-run", text="Show what would be done, and change nothing.")]
 ValueArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="VALUE", show_default=False, help="The text. If missing or `-`, all of stdin, byte for byte."
-    ),
+    str | None, argument("VALUE", "The text. If missing or `-`, all of stdin, byte for byte.")
 ]
 ThemeOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="WORD",
-        help="Palace: what the memory is about, for search. May be repeated.",
-        show_default=False,
-    ),
+    list[str] | None, option("WORD", "Palace: what the memory is about, for search. May be repeated.")
 ]
 ConnectOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="PATH",
-        help="Palace: connect the memory with this one, both ways. May be repeated.",
-        show_default=False,
-    ),
+    list[str] | None, option("PATH", "Palace: connect the memory with this one, both ways. May be repeated.")
 ]
 HalflifeOption = Annotated[
     float | None,
-    typer.Option(
-        metavar="DAYS",
-        help="Palace: after this many days half of the relevance is left; 30 for a new memory.",
-        show_default=False,
-    ),
+    option("DAYS", "Palace: after this many days half of the relevance is left; 30 for a new memory."),
 ]
 SourceOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="SOURCE",
-        help="Palace: where the memory comes from: user, agent, import, tool:NAME or document:HASH.",
-        show_default=False,
-    ),
+    option("SOURCE", "Palace: where the memory comes from: user, agent, import, tool:NAME or document:HASH."),
 ]
 ContradictionsOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="WHAT",
-        help="Palace: act marks what the text clearly contradicts (the default), suggest only names it, off does not "
+    option(
+        "WHAT",
+        "Palace: act marks what the text clearly contradicts (the default), suggest only names it, off does not "
         "look.",
-        show_default=False,
     ),
 ]
 ConfidenceOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SHARE",
-        help="Palace: how certain the memory is, from 0 to 1; 1 for a new memory.",
-        show_default=False,
-    ),
+    float | None, option("SHARE", "Palace: how certain the memory is, from 0 to 1; 1 for a new memory.")
 ]
 
 # ── Searches ────────────────────────────────────────────────────────────────────────────
@@ -208,10 +156,9 @@ HitLimitOption = Annotated[
 ]
 SinceOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="WHEN",
-        show_default=False,
-        help="Only memories written since then (of the palace: first written): a date, a time, yesterday, or how long "
+    option(
+        "WHEN",
+        "Only memories written since then (of the palace: first written): a date, a time, yesterday, or how long "
         'ago, such as "2 days ago".',
     ),
 ]

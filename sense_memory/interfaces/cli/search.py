@@ -28,6 +28,7 @@ from sense_memory.interfaces.cli.inputs import (
     SinceOption,
     flag,
     moment,
+    option,
     question,
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, note, of, say
@@ -80,43 +81,24 @@ def search(
     within: Annotated[
         str,
         typer.Option(
-            "--in",
-            metavar="KINDS",
-            help="Where to look: palace, journal and flat, separated by commas.",
+            "--in", metavar="KINDS", help="Where to look: palace, journal and flat, separated by commas."
         ),
     ] = KINDS,
     since: SinceOption = None,
     source: Annotated[
         str | None,
-        typer.Option(
-            metavar="SOURCE",
-            show_default=False,
-            help="Only memories of the palace from this source: user, agent, import, tool:NAME, document:HASH, or tool for "
+        option(
+            "SOURCE",
+            "Only memories of the palace from this source: user, agent, import, tool:NAME, document:HASH, or tool for "
             "any tool.",
         ),
     ] = None,
-    domain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DOMAIN", show_default=False, help="Only memories of this domain of the palace."
-        ),
-    ] = None,
-    facet: Annotated[
-        str | None,
-        typer.Option(metavar="FACET", show_default=False, help="Only memories of facets of this name."),
-    ] = None,
+    domain: Annotated[str | None, option("DOMAIN", "Only memories of this domain of the palace.")] = None,
+    facet: Annotated[str | None, option("FACET", "Only memories of facets of this name.")] = None,
     state: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STATE",
-            show_default=False,
-            help="Only memories in this state: active, fading, forgotten or dissolved.",
-        ),
+        str | None, option("STATE", "Only memories in this state: active, fading, forgotten or dissolved.")
     ] = None,
-    theme: Annotated[
-        str | None,
-        typer.Option(metavar="THEME", show_default=False, help="Only memories with this theme."),
-    ] = None,
+    theme: Annotated[str | None, option("THEME", "Only memories with this theme.")] = None,
     limit: HitLimitOption = 10,
     explain: ExplainOption = False,
     _json: JsonOption = False,
@@ -127,47 +109,46 @@ def search(
     Forgotten memories are left out unless --state asks for them. Searching does not revive memories. A pipe gets one
     line for each hit: kind, name, time, score and text, and the reasons with --explain, with tabs between them.
     """
-    invocation = of(context)
-    text = question(query)
     begin = None if since is None else moment(since, time.time(), begins=True)
     kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
+    places = {"source": source, "domain": domain, "facet": facet, "state": state, "theme": theme}
+    hits, is_empty = _found(of(context), question(query), limit, within=kinds, since=begin, **places)
+    if of(context).as_json:
+        typer.echo(as_json([hit_data(hit) for hit in hits]))
+    elif not hits:
+        typer.echo(_NOTHING_KEPT if is_empty else "Nothing was found.", err=True)
+    else:
+        _print_hits(hits, explain=explain)
+
+
+def _found(invocation: Invocation, text: str, limit: int, **options: Any) -> tuple[list[Hit], bool]:
+    """The hits of a search, and whether nothing is kept at all; `options` are those of `MemoryStore.search`."""
 
     async def work(store: MemoryStore) -> tuple[list[Hit], bool]:
         await _read_all(store)
         with named(within="--in", state="--state"):
-            found = await store.search(
-                text,
-                limit,
-                within=kinds,
-                since=begin,
-                source=source,
-                domain=domain,
-                facet=facet,
-                state=state,
-                theme=theme,
-            )
-        if not found and source is not None:
-            await _check_source(store, source)
+            hits = await store.search(text, limit, **options)
+        if not hits and options["source"] is not None:
+            await _check_source(store, options["source"])
         warn_if_incomplete(store)
         if not invocation.as_json:
             warn_of_gaps(store.gaps())
-        return found, not found and not store.status().counts["heads"]
+        return hits, not hits and not store.status().counts["heads"]
 
-    hits, is_empty = invocation.run(work)
-    if invocation.as_json:
-        typer.echo(as_json([hit_data(hit) for hit in hits]))
-    elif not hits:
-        typer.echo(_NOTHING_KEPT if is_empty else "Nothing was found.", err=True)
-    elif sys.stdout.isatty():
+    return invocation.run(work)
+
+
+def _print_hits(hits: list[Hit], *, explain: bool) -> None:
+    """Hits as a table on a terminal, or one line each with tabs in a pipe."""
+    if sys.stdout.isatty():
         from sense_memory.interfaces.cli.tables import print_hits
 
         print_hits(hits, time.time(), explain=explain)
-    else:
-        for hit in hits:
-            why = f"\t{one_line(hit.why.text)}" if explain else ""
-            name, when = one_line(hit.path), iso(hit.created_at)
-            said = superseded(hit.superseded_by) + one_line(hit.value)
-            typer.echo(f"{hit.kind}\t{name}\t{when}\t{hit.score:.3f}\t{said}{why}")
+        return
+    for hit in hits:
+        why = f"\t{one_line(hit.why.text)}" if explain else ""
+        said = superseded(hit.superseded_by) + one_line(hit.value)
+        typer.echo(f"{hit.kind}\t{one_line(hit.path)}\t{iso(hit.created_at)}\t{hit.score:.3f}\t{said}{why}")
 
 
 async def _read_all(store: MemoryStore) -> None:
@@ -220,20 +201,10 @@ def list_memories(
     palace: PalaceOption = False,
     include_forgotten: IncludeForgottenOption = False,
     prefix: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT",
-            show_default=False,
-            help="Only memories whose name begins with this: the key, or the path in the palace.",
-        ),
+        str, option("TEXT", "Only memories whose name begins with this: the key, or the path in the palace.")
     ] = "",
     since: SinceOption = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit", "-n", min=1, metavar="N", show_default=False, help="Show at most N memories."
-        ),
-    ] = None,
+    limit: Annotated[int | None, option("N", "Show at most N memories.", "--limit", "-n", min=1)] = None,
     _json: JsonOption = False,
 ) -> None:
     """List flat memories, or memories of the palace, with their values.
@@ -403,11 +374,7 @@ def _plan(report: EmbedReport) -> str:
 
 def _deeds(report: EmbedReport, *, has_relays: bool) -> list[str]:
     """The result, in a few lines."""
-    parts = {
-        "read": report.embedded,
-        "taken over from another device": report.taken,
-        "shared": report.shared,
-    }
+    parts = {"read": report.embedded, "taken over from another device": report.taken, "shared": report.shared}
     lines = [", ".join(f"{_memories(count)} {words}" for words, count in parts.items() if count)]
     if report.too_large:
         lines.append(

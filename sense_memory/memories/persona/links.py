@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sense_memory.errors import InvalidInput, TooLargeError
 from sense_memory.memories.persona.palace import EditBatch, retry_while_moved
-from sense_memory.palace.compression import PINNED
+from sense_memory.models import PINNED
 from sense_memory.palace.lifecycle import opponents, reconciled, superseded, undismissed
 
 
