@@ -43,6 +43,7 @@ _PLACES: Final = {"user": "people", "soul": "self", "identity": "self", "tools":
 _ORDERS: Final = frozenset({"heartbeat", "bootstrap", "boot"})  # of OpenClaw: instructions, not memories
 _DATES: Final = ("created", "created_at", "date created", "date", "creation date", "timestamp")
 _TAGS: Final = ("tags", "tag", "keywords", "themes", "categories", "topics")
+_CHANGED: Final = ("updated", "updated_at", "modified", "date modified", "last_modified", "last updated")
 _NAMES: Final = ("aliases", "alias", "title")
 _FACET: Final = "notes"
 
@@ -235,7 +236,9 @@ def curated(source: Source, note: FrontMatter, domain: str = "") -> Reading:
             tags = {"themes": items.themes_of((*themes, *_tag(_prose(text)), *_wiki(_prose(text))))}
             origin = items.document(source.shown, block.line)
             reading.items.append(Item(Kind.PALACE, path, text, source.shown, block.line, at, origin, tags))
-    _keep_properties(reading, source, note, f"{place}/{_FACET}", names)
+    rest = _properties(source, note)
+    if path := rest and names.free(_properties_path(source, f"{place}/{_FACET}"), rest):
+        reading.items.append(_properties_item(source, note, path, {}))
     return reading
 
 
@@ -284,20 +287,22 @@ class Names:
         return wanted
 
 
-def _keep_properties(reading: Reading, source: Source, note: FrontMatter, place: str, names: Names) -> None:
-    """Front matter that means nothing here becomes a memory, so that it is not lost."""
-    known = {*_DATES, *_TAGS, "cssclass", "cssclasses", "publish"}
-    is_named = note.values.get("title") == source.path.stem
-    known |= {"title"} if is_named else set()
-    rest = [lines for name, lines in note.lines.items() if name not in known and note.values[name]]
-    if not rest:
-        return
-    text = "\n".join(rest)
-    path = names.free(f"{place}/{items.name_of(f'{source.path.stem} properties')}", text)
-    if path:
-        origin = items.document(source.shown, 2)
-        at = _date(note.values)
-        reading.items.append(Item(Kind.PALACE, path, text, source.shown, 2, at, origin))
+def _properties(source: Source, note: FrontMatter) -> str:
+    """The lines of front matter that mean nothing here, to be kept as a text."""
+    known = {*_DATES, *_CHANGED, *_TAGS, "cssclass", "cssclasses", "publish"}
+    known |= {"title"} if note.values.get("title") == source.path.stem else set()
+    return "\n".join(lines for name, lines in note.lines.items() if name not in known and note.values[name])
+
+
+def _properties_item(source: Source, note: FrontMatter, path: str, fields: Mapping[str, Any]) -> Item:
+    origin = items.document(source.shown, 2)
+    return Item(
+        Kind.PALACE, path, _properties(source, note), source.shown, 2, _date(note.values), origin, fields
+    )
+
+
+def _properties_path(source: Source, place: str) -> str:
+    return f"{place}/{items.name_of(f'{source.path.stem} properties')}"
 
 
 def _date(values: Mapping[str, Any]) -> float | None:
@@ -305,9 +310,16 @@ def _date(values: Mapping[str, Any]) -> float | None:
     return next((at for at in found if at is not None), None)
 
 
+def _changed(values: Mapping[str, Any]) -> dict[str, float]:
+    """When a note was last changed, from which on its memory fades."""
+    found = (items.time_of(values[name]) for name in _CHANGED if name in values)
+    at = next((at for at in found if at is not None), None)
+    return {} if at is None else {"last_accessed": at, "last_reinforced": at}
+
+
 def _tags(values: Mapping[str, Any]) -> list[str]:
     named = (front_matter.texts(values[name]) for name in _TAGS if name in values)
-    return [tag.lstrip("#") for tags in named for tag in tags]
+    return [name for tags in named for tag in tags for name in (_wiki(tag) or [tag.lstrip("#")])]
 
 
 def _prose(text: str) -> str:
@@ -361,14 +373,15 @@ def folder(files: Files, format_: str) -> Reading:
             reading.add(daily(source, note))
         elif is_curated(source) or (format_ == OPENCLAW and source.path.parts[0] == "memory"):
             reading.add(_named_apart(curated(source, note), names))
+        elif not _text(note) and not _properties(source, note):
+            reading.left_out["empty notes"] += 1
         else:
             domain, facet = _place_of_folder(source)
             path = f"{domain}/{facet}/{items.name_of(source.path.stem)}"
             pages.append((source, note, names.free(path, source.shown)))
     index = _Index(pages)
     for source, note, path in pages:
-        _add_page(reading, source, note, path, index)
-        _keep_properties(reading, source, note, path.rpartition("/")[0], names)
+        reading.items += _page(source, note, path, index, names)
     return reading
 
 
@@ -459,28 +472,31 @@ def _flat(path: str) -> str:
     return "/".join(parts)
 
 
-def _add_page(reading: Reading, source: Source, note: FrontMatter, path: str, index: _Index) -> None:
-    text = note.body.strip("\r\n").rstrip()
+def _page(source: Source, note: FrontMatter, path: str, index: _Index, names: Names) -> list[Item]:
+    """The memory of a page, and one of its properties; a page of properties alone is one memory."""
+    text, rest, prose = _text(note), _properties(source, note), _prose(note.body)
+    links, loose = dict[str, None](), list[str]()
+    for name in (*_wiki("\n".join(note.lines.values())), *_wiki(prose), *_link(prose)):
+        target = index.find(name, source)
+        if target and target != path:
+            links[target] = None
+        elif not target and "://" not in name:
+            loose.append(name.rpartition("/")[2])
+    themes = items.themes_of((*_tags(note.values), *_tag(prose), *loose))
+    fields = {"themes": themes, "connections": tuple(links)[:MAX_LINKS_COUNT], **_changed(note.values)}
+    if not text:
+        return [_properties_item(source, note, path, fields)]
     at = _date(note.values)
     at = items.day_in(source.path.stem) if at is None else at
-    if text:
-        prose = _prose(text)
-        links, loose = dict[str, None](), list[str]()
-        for name in (*_wiki(prose), *_link(prose)):
-            target = index.find(name, source)
-            if target and target != path:
-                links[target] = None
-            elif not target and "://" not in name:
-                loose.append(name.rpartition("/")[2])
-        themes = items.themes_of((*_tags(note.values), *_tag(prose), *loose))
-        fields = {"themes": themes, "connections": tuple(links)[:MAX_LINKS_COUNT]}
-        line = (
-            note.body_line + len(note.body[: len(note.body) - len(note.body.lstrip("\r\n"))].split("\n")) - 1
-        )
-        origin = items.document(source.shown, line)
-        reading.items.append(Item(Kind.PALACE, path, text, source.shown, line, at, origin, fields))
-    elif not note.lines:
-        reading.left_out["empty notes"] += 1
+    line = note.body_line + note.body[: len(note.body) - len(note.body.lstrip("\r\n"))].count("\n")
+    origin = items.document(source.shown, line)
+    page = Item(Kind.PALACE, path, text, source.shown, line, at, origin, fields)
+    beside = names.free(_properties_path(source, path.rpartition("/")[0]), rest) if rest else ""
+    return [page, _properties_item(source, note, beside, {"connections": (path,)})] if beside else [page]
+
+
+def _text(note: FrontMatter) -> str:
+    return note.body.strip("\r\n").rstrip()
 
 
 # ── MemPalace ───────────────────────────────────────────────────────────────────────────

@@ -197,17 +197,22 @@ def _free(path: str, *taken: Container[str]) -> str:
     return wanted
 
 
+_THEN: Final = ("last_accessed", "last_reinforced")
+
+
 def _dated(found: Sequence[Item], now: float, made: ImportPlan) -> list[Item]:
     """Items with a date in the future get none; entries of the log without a date get now, in their order."""
     dated = []
     ahead = 0
     for number, item in enumerate(found):
-        at = item.at
-        if at is not None and at > now and item.kind is not Kind.LOG:
-            ahead, at = ahead + 1, None
-        if at is None and item.kind is Kind.LOG:
-            at = now + number * 1e-6
-        dated.append(item if at == item.at else replace(item, at=at))
+        at, fields = item.at, item.fields
+        if item.kind is Kind.LOG:
+            at = now + number * 1e-6 if at is None else at
+        elif any(then is not None and then > now for then in (at, *map(fields.get, _THEN))):
+            ahead += 1
+            at = None if at is None or at > now else at
+            fields = {name: value for name, value in fields.items() if name not in _THEN or value <= now}
+        dated.append(item if (at, fields) == (item.at, item.fields) else replace(item, at=at, fields=fields))
     if ahead:
         made.notes.append(f"{ahead:,} dates lie in the future; those memories count as written now")
     return dated

@@ -157,6 +157,9 @@ VAULT = {
     "pic.png": "x",
     "sub/CLAUDE.md": "## Rules\n- test first\n",
     "Empty.md": "",
+    "Games/Catan.md": "---\ncategories:\n  - '[[Board games]]'\nmaker:\nrating: 7\nupdated: 2026-02-01\n"
+    'players:\n  - "[[Lisa]]"\ncreated: 2026-01-01\n---\n',
+    "Games/None.md": "---\nmaker:\n---\n",
 }
 
 
@@ -182,6 +185,15 @@ def test_a_folder_of_notes_becomes_a_memory_for_each(vault):
         "projects/web-old/Atlas",
         "2025-12-31-ideas/notes/x",
         "sub/rules/test-first",
+        "games/notes/Catan",
+    }
+    catan = found["games/notes/Catan"]
+    assert catan.text == 'rating: 7\nplayers:\n  - "[[Lisa]]"'
+    assert catan.fields == {
+        "themes": ("Board games",),
+        "connections": ("people/notes/Lisa Example",),
+        "last_accessed": catan.at + 31 * 86_400,
+        "last_reinforced": catan.at + 31 * 86_400,
     }
     lisa, atlas, inbox = (
         found[path] for path in ("people/notes/Lisa Example", "projects/web-old/Atlas", "notes/notes/Inbox")
@@ -202,7 +214,7 @@ def test_a_folder_of_notes_becomes_a_memory_for_each(vault):
     assert found["2025-12-31-ideas/notes/x"].text == "---\nnot: closed\n\nstill text"
     assert [item.text for item in reading.items if item.kind is Kind.JOURNAL] == ["wrote the plan"]
     assert {problem.file for problem in reading.problems} == {"vault/circle", "vault/gone.md"}
-    assert dict(reading.left_out) == {"hidden files and folders": 1, ".png files": 1, "empty notes": 1}
+    assert dict(reading.left_out) == {"hidden files and folders": 1, ".png files": 1, "empty notes": 2}
 
 
 def test_an_openclaw_workspace_is_recognised(tmp_path):

@@ -408,7 +408,10 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
     with spinner("reading"):
         reading = _read(files, format_)
 
+    kept = total = 0
+
     async def work(store: MemoryStore) -> tuple[ImportPlan, Done | None, bool]:
+        nonlocal total
         from sense_memory.exchange import carry_out, plan_import
         from sense_memory.interfaces.cli.tables import progress
 
@@ -421,10 +424,25 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
             return made, None, False
         if not wishes.yes and not confirm(f"Write {quantity(len(made.to_write), 'entry', 'entries')}?"):
             return made, None, True
-        with progress("importing", len(made.to_write)) as advance:
-            return made, await carry_out(store, made, progress=advance), bool(store.relays)
+        total = len(made.to_write)
+        with progress("importing", total) as advance:
 
-    made, done, more = invocation.run(work, creates=not wishes.plan)
+            def count(written: int) -> None:
+                nonlocal kept
+                kept = written
+                advance(written)
+
+            return made, await carry_out(store, made, progress=count), bool(store.relays)
+
+    try:
+        made, done, more = invocation.run(work, creates=not wishes.plan)
+    except KeyboardInterrupt:
+        if total:
+            say(
+                "interrupted",
+                f"{kept:,} of {quantity(total, 'entry', 'entries')} are written; run it again for the rest",
+            )
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     if invocation.as_json:
         typer.echo(as_json(_plan_data(made, done)))
     elif done is not None:
