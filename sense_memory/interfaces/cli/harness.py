@@ -305,7 +305,7 @@ app.add_typer(
 
 @hooks.command(
     "session-start",
-    epilog=ends("sense-memory hook session-start < /dev/null", codes={1: "never", 2: "never"}),
+    epilog=ends("sense-memory hook session-start < /dev/null", codes={1: "never", 2: "wrong options"}),
 )
 def session_start(context: typer.Context, _json: JsonOption = False) -> None:
     """Print the compressed palace and the newest journal entries, as JSON with context for a new session."""
@@ -321,7 +321,8 @@ def session_start(context: typer.Context, _json: JsonOption = False) -> None:
 
 
 @hooks.command(
-    "pre-compact", epilog=ends("sense-memory hook pre-compact < /dev/null", codes={1: "never", 2: "never"})
+    "pre-compact",
+    epilog=ends("sense-memory hook pre-compact < /dev/null", codes={1: "never", 2: "wrong options"}),
 )
 def pre_compact(context: typer.Context, _json: JsonOption = False) -> None:
     """Keep the messages of the harness's transcript in the conversation memory, and note it in the journal."""

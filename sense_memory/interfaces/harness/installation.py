@@ -163,8 +163,12 @@ def _files(
         if path is not None:
             found.setdefault(path, []).append(entry)
     if not found:
-        where = "a project" if project else "the user"
-        raise InvalidInput(f"{spec.title} has no file for that of {where}; nothing was changed")
+        problem = (
+            f"{spec.title} has no such files in a project: leave out --project"
+            if project
+            else "nothing is left"
+        )
+        raise InvalidInput(f"{problem}; nothing was changed")
     return list(found.items())
 
 

@@ -74,7 +74,7 @@ def test_a_key_of_the_environment_is_named_and_never_written(agent, user, monkey
         (("install", "emacs"), "no harness 'emacs'; there are claude-code"),
         (("install", "codex", "--without", "x"), "--without takes server, hooks, skill"),
         (("install", "codex", "--project", "none"), "--project must be a folder"),
-        (("install", "zed", "--project", "."), "no file for that of a project"),
+        (("install", "zed", "--project", "."), "no such files in a project"),
         (("install", "codex", "--relay", "ws://127.0.0.1:9"), "takes no --ledger and no --relay"),
         (("uninstall", "emacs"), "no harness"),
     ],

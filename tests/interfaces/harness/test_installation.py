@@ -252,7 +252,7 @@ def test_a_project_gets_its_own_files_and_the_user_none(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["claude-desktop", "windsurf", "zed", "openclaw"])
 def test_a_harness_without_files_of_projects_says_so(tmp_path, name):
-    with pytest.raises(InvalidInput, match="no file for that of a project"):
+    with pytest.raises(InvalidInput, match="no such files in a project"):
         Stage(tmp_path, name, is_project=True).install()
 
 
