@@ -19,7 +19,7 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.records import MindRecord, MindRecords
@@ -65,6 +65,7 @@ class AgentIdentity:
         sketch: of the words of the topic summaries that it was distilled from, to tell how far they moved.
         at: when it was distilled, seconds since 1970; None for the empty identity.
         is_by_rule: whether rules distilled it, and no language model.
+        own_roles, own_values: those that were set by hand; they come first in `roles` and `values`, and stay.
     """
 
     themes: str = ""
@@ -77,6 +78,8 @@ class AgentIdentity:
     sketch: tuple[int, ...] = field(default=(), repr=False)
     at: float | None = None
     is_by_rule: bool = False
+    own_roles: tuple[str, ...] = ()
+    own_values: tuple[str, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         """The identity as lines of text for a prompt: themes, roles, tensions."""
@@ -131,29 +134,70 @@ class IdentityKernel:
         Raises:
             ModelError: the model gave no usable answer; the identity stays as it was.
         """
-        before, topics, objectives = await self.get(), await self._topics.all(), await self.objectives()
+        topics, objectives = await self._topics.all(), await self.objectives()
         summaries = {topic.name: topic.summary for topic in topics if topic.summary}
-        task = DistillIdentity(
-            topic_summaries=summaries,
-            objectives=tuple(objective.text for objective in objectives),
-            previous_themes=before.themes,
-        )
-        answer = await self._model.answer(task)
         newest = [topic.last for topic in topics if topic.last]
-        after = AgentIdentity(
-            answer.themes,
-            answer.roles,
-            tuple(objective.id for objective in objectives),
-            answer.values,
-            answer.tensions,
-            tuple(sorted(newest, reverse=True)[:10]),
-            sum(topic.covered for topic in topics),
-            _sketch(summaries.values()),
-            self._records.store.options.clock(),
-            answer.is_by_rule,
-        )
-        await self._records.write({_IDENTITY: _fields(after)})
-        return after
+
+        async def distilled(before: AgentIdentity) -> AgentIdentity:
+            task = DistillIdentity(
+                topic_summaries=summaries,
+                objectives=tuple(objective.text for objective in objectives),
+                previous_themes=before.themes,
+            )
+            answer = await self._model.answer(task)
+            return replace(
+                before,
+                themes=answer.themes,
+                roles=_first(before.own_roles, answer.roles),
+                objectives=tuple(objective.id for objective in objectives),
+                values=_first(before.own_values, answer.values),
+                tensions=answer.tensions,
+                recent_reflections=tuple(sorted(newest, reverse=True)[:10]),
+                covered=sum(topic.covered for topic in topics),
+                sketch=_sketch(summaries.values()),
+                is_by_rule=answer.is_by_rule,
+            )
+
+        return await self._rewrite(distilled)
+
+    async def set_values(self, values: Iterable[str]) -> AgentIdentity:
+        """Say what the agent holds to, such as "never share private keys"; an empty list takes it back.
+
+        They come before the values that are distilled from topics, every refresh keeps them, and `check` compares outputs
+        with them.
+
+        Raises:
+            InvalidInput: a value is no text, or empty; nothing was changed.
+        """
+        own = _checked_texts(values, "value")
+
+        async def edited(before: AgentIdentity) -> AgentIdentity:
+            found = (value for value in before.values if value not in before.own_values)
+            return replace(before, own_values=own, values=_first(own, found))
+
+        return await self._rewrite(edited)
+
+    async def set_roles(self, roles: Iterable[str]) -> AgentIdentity:
+        """Say what the agent is, such as "careful archivist"; as `set_values`."""
+        own = _checked_texts(roles, "role")
+
+        async def edited(before: AgentIdentity) -> AgentIdentity:
+            found = (role for role in before.roles if role not in before.own_roles)
+            return replace(before, own_roles=own, roles=_first(own, found))
+
+        return await self._rewrite(edited)
+
+    async def _rewrite(self, edit: Callable[[AgentIdentity], Awaitable[AgentIdentity]]) -> AgentIdentity:
+        """Edit the identity as it stands, whoever changed it meanwhile."""
+        written = list[AgentIdentity]()
+
+        async def edited(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
+            before = _identity(found[_IDENTITY]) if _IDENTITY in found else AgentIdentity()
+            written[:] = [replace(await edit(before), at=self._records.store.options.clock())]
+            return {_IDENTITY: _fields(written[0])}
+
+        await self._records.change([_IDENTITY], edited)
+        return written[0]
 
     async def check(self, output: str) -> Coherence:
         """Compare an output with identity, active objectives and values.
@@ -224,6 +268,17 @@ class IdentityKernel:
         return written[0]
 
 
+def _first(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*own, *others)))
+
+
+def _checked_texts(given: Iterable[str], what: str) -> tuple[str, ...]:
+    texts = [given] if isinstance(given, str) else list(given)
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        raise InvalidInput(f"each {what} must be a non-empty text; nothing was changed")
+    return tuple(dict.fromkeys(" ".join(text.split()) for text in texts))
+
+
 def _checked(objective: Objective) -> Objective:
     if not isinstance(objective.text, str) or not objective.text.strip():
         raise InvalidInput("an objective must be a non-empty text; nothing was changed")
@@ -248,7 +303,9 @@ def _likeness(one: Sequence[int], other: Sequence[int]) -> float:
     return len(set(one) & set(other) & set(union)) / len(union) if union else 1.0
 
 
-_LISTS: Final = ("roles", "objectives", "values", "tensions", "recent_reflections")
+_LISTS: Final = (
+    "roles", "objectives", "values", "tensions", "recent_reflections", "own_roles", "own_values"
+)  # fmt: skip
 
 
 def _fields(identity: AgentIdentity) -> dict[str, Any]:

@@ -59,6 +59,19 @@ _role = re.compile(r"\bI(?:'m| am) an? ([^.,;!?\n]{3,60})")
 _value = re.compile(r"\bI (?:value|believe in|care about|stand for|prefer) ([^.;!?\n]{3,80})")
 _contrast = re.compile(r"\b(?:but|however|although|on the other hand|yet)\b", re.IGNORECASE)
 _ban = re.compile(r"\b(?:never|do not|don't|avoid|no|must not|refuse to)\s+(.+)", re.IGNORECASE)
+_private = re.compile(
+    r"\bkeep\w*\s+(.+?)\s+(?:private|confidential|secret)\b|\b(?:confidentiality|privacy|secrecy) of\s+(.+)",
+    re.IGNORECASE,
+)
+_telling = re.compile(
+    r"\b(?:shar|publish|post|send|sent|reveal|tell|told|disclos|leak|forward|show|upload|giv|gave)\w*",
+    re.IGNORECASE,
+)
+_over = re.compile(r"(.+?)\s+(?:over|rather than|instead of|before)\s+(.+)", re.IGNORECASE)
+_giving_up = re.compile(
+    r"\b(?:will not|won't|refuse to|cannot be bothered|give up|gave up|giving up|abandon\w*|cancel\w*|drop\w*|stop\w*)\b",
+    re.IGNORECASE,
+)
 _denial = re.compile(
     r"\b(?:never|not|no|without|won't|don't|doesn't|cannot|can't|avoid\w*|refus\w*)\b", re.IGNORECASE
 )
@@ -264,20 +277,37 @@ class RuleModel:
         issues = []
         for kind, statement in against:
             for sentence in split_sentences(task.output):
-                reason = self._conflict(statement, sentence)
+                reason = self._conflict(kind, statement, sentence)
                 if reason:
                     issue = {"against": kind, "statement": statement, "excerpt": sentence, "reason": reason}
                     issues.append(CoherenceIssue.model_validate(issue))
         return Coherence(is_coherent=not issues, issues=tuple(issues))
 
-    def _conflict(self, statement: str, sentence: str) -> str:
+    def _conflict(self, kind: str, statement: str, sentence: str) -> str:
         """Why a sentence goes against a statement; empty if it does not."""
         if contradicts(statement, sentence):
             return "it says the opposite"
-        ban = _ban.search(statement)
-        banned = set(self._terms(ban[1])) if ban else set()
-        if banned and banned <= set(self._terms(sentence)) and not _denial.search(sentence):
+        said, is_denied = set(self._terms(sentence)), bool(_denial.search(sentence))
+
+        def does(what: str) -> bool:
+            terms = set(self._terms(what))
+            return bool(terms) and terms <= said
+
+        if (ban := _ban.search(statement)) and does(ban[1]) and not is_denied:
             return "it does what the statement rules out"
+        if (secret := _private.search(statement)) and does(secret[1] or secret[2]) and not is_denied:
+            return "it tells what is to stay private" if _telling.search(sentence) else ""
+        if (choice := _over.search(statement)) and (chosen := _over.search(sentence)):
+            first, second = set(self._terms(choice[1])), set(self._terms(choice[2]))
+            if (
+                first
+                and second
+                and second <= set(self._terms(chosen[1]))
+                and first <= set(self._terms(chosen[2]))
+            ):
+                return "it chooses the other way round"
+        if kind == "objective" and _giving_up.search(sentence) and does(statement):
+            return "it gives the objective up"
         return ""
 
     def _reply(self, task: WriteReply) -> Reply:

@@ -161,6 +161,36 @@ async def test_the_identity_is_refreshed_after_enough_thoughts_or_when_topics_mo
         assert await mind.identity.history() == [second, first]
 
 
+async def test_values_and_roles_that_were_set_stay_and_outputs_are_checked_against_them():
+    async with opened() as store:
+        mind = store.mind
+        await mind.identity.set_values(["never share private keys", " keep  addresses private "])
+        await mind.identity.set_roles("archivist")
+        await think(mind, "I am a careful gardener. I value plain words.", topics=["self"])
+        found = await mind.identity.refresh_identity_kernel()
+        assert found.values == ("never share private keys", "keep addresses private", "plain words")
+        assert found.roles == ("archivist", "careful gardener")
+        assert not (await mind.identity.check("I will share the private keys.")).is_coherent
+        refused = await mind.draft("Say it.", model=Saying("I post the addresses of all of them."))
+        assert (refused.ok, refused.reason.partition(":")[0]) == (False, "value")
+        assert (await mind.identity.set_values([])).values == ("plain words",)
+        assert (await mind.identity.check("I will share the private keys.")).is_coherent
+        with pytest.raises(InvalidInput, match="nothing was changed"):
+            await mind.identity.set_values(["", 7])
+
+
+class Saying(RuleModel):
+    """Rules that reply with one sentence, whatever is asked."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.text = text
+
+    async def answer(self, task):
+        found = await super().answer(task)
+        return found.model_copy(update={"text": self.text}) if isinstance(found, Reply) else found
+
+
 async def test_objectives_are_records_that_the_identity_names():
     async with opened() as store:
         identity = store.mind.identity

@@ -155,6 +155,41 @@ async def test_an_output_is_coherent_unless_it_goes_against_a_statement(output, 
     assert all(issue.excerpt in output for issue in verdict.issues)
 
 
+@pytest.mark.parametrize(
+    ("kind", "statement", "output", "is_coherent"),
+    [
+        (
+            "values",
+            "keep the addresses of customers private",
+            "I shared the addresses of the customers with the courier.",
+            False,
+        ),
+        (
+            "values",
+            "keep the addresses of customers private",
+            "I checked the addresses of the customers.",
+            True,
+        ),
+        (
+            "values",
+            "keep the addresses of customers private",
+            "I will not share the addresses of customers.",
+            True,
+        ),
+        ("values", "privacy of patients", "Here I publish a list of all patients.", False),
+        ("values", "precise claims over hype", "This time I choose hype over precise claims.", False),
+        ("values", "precise claims over hype", "I made precise claims.", True),
+        ("objectives", "Ship version 2 before May", "We give up shipping version 2 before May.", False),
+        ("objectives", "Ship version 2 before May", "We ship version 2 before May.", True),
+        ("values", "Do not promise dates", "I promise you the dates of all releases.", False),
+        ("values", "honesty", "The port is 7777.", True),
+    ],
+)
+async def test_rules_see_what_goes_against_a_value_or_an_objective(kind, statement, output, is_coherent):
+    task = CheckCoherence(output=output, **{kind: (statement,)})
+    assert (await MODEL.answer(task)).is_coherent is is_coherent
+
+
 async def test_a_reflection_rests_on_the_experiences_that_share_its_words():
     said = ("The baker hid the key.", "It rained.", "The baker lied about the key.", "A dog barked.")
     found = await MODEL.answer(Reflect(agent="smith", experiences=said))
