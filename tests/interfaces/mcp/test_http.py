@@ -41,9 +41,18 @@ def relay():
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, relay):
+    """At the end it gets SIGTERM, and what was written and not yet sent reaches the relay: another device finds it."""
     home = tmp_path_factory.mktemp("home")
     with http_server(home, "--create-key", "--allow-destructive", SENSE_MEMORY_RELAYS=relay.url) as found:
         yield found
+        with http_client(found.url, found.token) as client:
+            client.call("remember", path="people/facts/last", value="written at the end")
+        found.process.send_signal(signal.SIGTERM)
+        assert found.process.wait(10 * SECOND) == 0
+        assert found.token not in found.process.stderr.read()
+    key = parse_secret((home / "keys" / "default.key").read_text().strip())
+    with SyncMemoryStore(LocalSigner(key), [relay.url], ledger=":memory:") as other:
+        assert other.persona_recall("people", "facts", "last")[0].value == "written at the end"
 
 
 def ask(served, *, path="/mcp", method="POST", body=None, **headers):
@@ -124,7 +133,7 @@ def test_the_token_is_in_a_file_for_its_owner_only_and_not_on_the_screen(served)
     assert len(served.token) >= 32
 
 
-def test_a_memory_is_written_over_http_and_a_relay_has_it_when_the_server_has_ended(served, relay):
+def test_a_memory_is_written_over_http_and_an_export_stays_in_its_folder(served):
     with http_client(served.url, served.token) as client:
         assert {"forget", "prune", "export"} <= {tool.name for tool in client.list_tools().tools}
         assert client.call("remember", path="people/facts/lisa", value="Lisa paints")["remembered"]
@@ -133,13 +142,8 @@ def test_a_memory_is_written_over_http_and_a_relay_has_it_when_the_server_has_en
         assert client.call("forget", path="people/facts/nobody").startswith("there is no memory")
         found = client.call("recall", path="people/facts/lisa")["memories"]
 
-    served.process.send_signal(signal.SIGTERM)
-    assert served.process.wait(10 * SECOND) == 0
     assert found[0]["value"] == "Lisa paints"
-    key = parse_secret((served.home / "keys" / "default.key").read_text().strip())
-    with SyncMemoryStore(LocalSigner(key), [relay.url], ledger=":memory:") as other:
-        assert other.persona_recall("people", "facts", "lisa")[0].value == "Lisa paints"
-    assert served.token not in served.process.stderr.read()
+    assert (served.home / "exports" / "backup.jsonl").exists()
 
 
 # ── Without a server ────────────────────────────────────────────────────────────────────

@@ -67,8 +67,12 @@ def test_on_the_1x_line_a_server_that_is_killed_in_the_middle_loses_nothing_that
 # ── stdin ends ──────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_asked_before_stdin_ended_is_answered_and_the_process_ends_well(tmp_path):
+def test_what_was_asked_before_stdin_ended_is_answered_and_the_process_ends_well(
+    tmp_path, forks, monkeypatch
+):
     """As a shell pipes it: no client waits for each answer. There is no key, and none may be made."""
+    for name, value in environment(tmp_path / "home").items():
+        monkeypatch.setenv(name, value)
     messages = [
         INITIALIZE,
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -79,17 +83,9 @@ def test_what_was_asked_before_stdin_ended_is_answered_and_the_process_ends_well
     messages.append({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": half})
     deep = f'{{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"[" * 100_000}'
     lines = ["not json at all", "", *map(json.dumps, messages), deep]
-    (tmp_path / "in").write_text("\n".join(lines))
-    with (tmp_path / "in").open() as stdin:
-        done = subprocess.run(
-            [PROGRAM, "--agent", "bob", "mcp"],
-            env=environment(tmp_path / "home"),
-            stdin=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60 * SECOND,
-            check=True,
-        )
+    done = forks(PROGRAM, "--agent", "bob", "mcp", stdin="\n".join(lines).encode())
+
+    assert done.code == 0
     answers = {answer.get("id"): answer for answer in map(json.loads, done.stdout.splitlines())}
     told = answers[2]["result"]
 
@@ -98,8 +94,8 @@ def test_what_was_asked_before_stdin_ended_is_answered_and_the_process_ends_well
     assert len(answers[1]["result"]["tools"]) == 10
     assert told["isError"]
     assert "sense-memory --agent bob init" in told["content"][0]["text"]
-    assert str(tmp_path) not in done.stdout
-    assert "no secret key of agent bob" in done.stderr
+    assert str(tmp_path).encode() not in done.stdout
+    assert b"no secret key of agent bob" in done.stderr
     assert not (tmp_path / "home" / "keys").exists()
 
 
