@@ -10,7 +10,14 @@ import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli import delivery, inputs
-from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, AcksOption, JsonOption, WaitOption
+from sense_memory.interfaces.cli.inputs import (
+    WAIT_SECONDS,
+    AcksOption,
+    JsonOption,
+    WaitOption,
+    moment,
+    option,
+)
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, of
 from sense_memory.interfaces.cli.output import entry_data, name_data, warn_if_incomplete
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
@@ -115,7 +122,9 @@ async def _entry_id(store: MemoryStore, given: str) -> str:
 
 @app.command(
     rich_help_panel=MEMORIES,
-    epilog=ends("sense-memory recent", "sense-memory recent -n 5 --json"),
+    epilog=ends(
+        "sense-memory recent", "sense-memory recent -n 5 --json", "sense-memory recent --since yesterday"
+    ),
 )
 def recent(
     context: typer.Context,
@@ -123,10 +132,14 @@ def recent(
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", help="Show at most N entries, 1 to 100,000.")
     ] = 20,
+    since: Annotated[
+        str | None, option("WHEN", "Only entries since then: a date, a time, yesterday, 3h.")
+    ] = None,
     _json: JsonOption = False,
 ) -> None:
     """Show the newest journal entries, newest first."""
     invocation = of(context)
+    begin = None if since is None else moment(since, time.time(), begins=True)
 
     async def work(store: MemoryStore) -> list[JournalEntry]:
         with named(limit="--limit"):
@@ -134,12 +147,13 @@ def recent(
         warn_if_incomplete(store)
         return found
 
-    entries = invocation.run(work)
+    found = invocation.run(work)
+    entries = [entry for entry in found if begin is None or entry.created_at >= begin]
     if invocation.as_json:
         typer.echo(as_json([entry_data(entry) for entry in entries]))
         return
     if not entries:
-        typer.echo("The journal is empty.", err=True)
+        typer.echo("No journal entry is as new as that." if found else "The journal is empty.", err=True)
         return
     from sense_memory.interfaces.cli.tables import print_entries
 

@@ -193,13 +193,20 @@ def copy_data(states: Mapping[str, int], held: int) -> dict[str, Any]:
 _CELL_CHARS: Final = 200  # of a text in a table on a terminal
 
 
-def show_rows(headers: Sequence[str], rows: Sequence[Sequence[str]], *, none: str = "") -> None:
+def show_rows(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    none: str = "",
+    numbers: Sequence[str] = (),
+) -> None:
     """Rows as a table on a terminal, or one line each with tabs in a pipe.
 
     Args:
         headers: of the table.
         rows: the cells of each row.
         none: said on stderr if there are no rows.
+        numbers: the columns that a terminal aligns to the right.
     """
     if not rows:
         typer.echo(none, err=True)
@@ -208,7 +215,7 @@ def show_rows(headers: Sequence[str], rows: Sequence[Sequence[str]], *, none: st
 
         from sense_memory.interfaces.cli.tables import console, plain_table
 
-        table = plain_table(*headers)
+        table = plain_table(*headers, numbers=numbers)
         for row in rows:
             table.add_row(*(Text(one_line(cell, _CELL_CHARS)) for cell in row))
         console().print(table)

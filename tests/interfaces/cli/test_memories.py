@@ -385,6 +385,17 @@ def test_the_journal_shows_the_newest_entry_first(agent):
     assert " · 20" in shown[0]
 
 
+def test_recent_shows_only_what_is_newer_than_since(agent, long_ago):
+    long_ago(
+        (3, lambda store: store.journal("three days ago")), (1, lambda store: store.journal("yesterday"))
+    )
+
+    assert [entry["value"] for entry in agent.json("recent", "--since", "2d")] == ["yesterday"]
+    assert len(agent.json("recent", "--since", "4d")) == 2
+    assert "No journal entry is as new as that." in agent("recent", "--since", "1h").stderr
+    agent("recent", "--since", "nonsense", code=2)
+
+
 def test_recent_as_json_and_its_limit(agent):
     for text in ("one", "two", "three"):
         agent("journal", text)

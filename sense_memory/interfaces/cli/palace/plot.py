@@ -168,12 +168,12 @@ def _print(forecast: Forecast) -> None:
         (_day(moment), *(f"{count:,}" for count in _at(forecast, number).values()))
         for number, moment in enumerate(forecast.times)
     ]
-    show_rows(("if nothing is recalled", *states), rows)
+    show_rows(("if nothing is recalled", *states), rows, numbers=states)
     if sys.stdout.isatty():
         typer.echo()
         found = _by_domain(forecast)
         named = [(line["domain"], *(f"{count:,}" for count in line["states"].values())) for line in found]
-        show_rows(("domain, now", *states), named)
+        show_rows(("domain, now", *states), named, numbers=states)
 
 
 def _day(moment: float) -> str:
