@@ -101,6 +101,10 @@ TALK = (
 )  # fmt: skip
 
 
+JOURNAL_DAYS = (236, 201, 168, 124, 88, 47, 12, 1)
+THEMES = ("bremen", "kozo", "workshop", "lisa", "invoice")
+
+
 class Days:
     """A clock that stands at a day before today, until it is told the next one."""
 
@@ -126,55 +130,64 @@ def notes(topic: str) -> list[tuple[str, str]]:
 
 
 def written() -> list[tuple[float, str, str]]:
-    """Every memory: how many days ago it was written, its path and its text."""
+    """Every memory: how many days ago it was written, its path and its text; those that are edited later come first."""
     found = {
         f"{'/'.join(place)}/{key}": text for topic, place in PLACES.items() for key, text in notes(topic)
     } | MORE
-    paths = sorted(found, key=lambda path: sum(map(ord, path)) * 7_919 % 1_009)
+    edited = {path for _, path, _ in EDITS}
+    paths = sorted(found, key=lambda path: (path not in edited, sum(map(ord, path)) * 7_919 % 1_009))
     return [(SPAN_DAYS - 4 - place * 3.3, path, found[path]) for place, path in enumerate(paths)]
 
 
 async def fill(store: MemoryStore, days: Days) -> None:
-    """Live through the months."""
-    paths: dict[str, str] = {}
-    for ago, path, text in written():
-        days.go(ago)
-        domain, facet, key = path.split("/")
-        paths[key] = path
-        themes = [
-            word
-            for word in ("bremen", "kozo", "workshop", "lisa", "invoice")
-            if word in f"{key} {text}".lower()
-        ]
-        await store.persona_remember(
-            domain, facet, key, text, themes, halflife_days=HALFLIVES[facet], source="user" if facet == "facts" else "agent",
-            confidence=0.4 if key == "silence-is-consent" else 0.9, contradictions="off",
-        )  # fmt: skip
-        for one, other in (pair.split() for pair in LINKS):
-            if key in {one, other} and {one, other} <= paths.keys():
-                await store.persona_connect(paths[one], paths[other])
-    await store.persona_contradict(paths["workshop-price-2025"], paths["workshop-price-2026"])
-    for (day, text), ago in zip(notes("journal"), (78, 61, 47, 33, 20, 12, 5, 1), strict=True):
-        del day
-        paths[f"journal {ago}"] = text
-    later: list[tuple[float, str, str, str]] = [(ago, "edit", path, text) for ago, path, text in EDITS]
-    later += [(place * 2.7, "recall", paths[key], "") for place, key in enumerate(RECALLED)]
-    later += [(ago, "journal", "", paths[f"journal {ago}"]) for ago in (78, 61, 47, 33, 20, 12, 5, 1)]
-    for ago, what, path, text in sorted(later, key=lambda item: -item[0]):
+    """Live through the months, day by day."""
+    paths = {path.rpartition("/")[2]: path for _, path, _ in written()}
+    entries = [text for _, text in notes("journal")]
+    life: list[tuple[float, str, str, str]] = [(ago, "remember", path, text) for ago, path, text in written()]
+    life += [(ago, "edit", path, text) for ago, path, text in EDITS]
+    life += [(place * 2.7, "recall", paths[key], "") for place, key in enumerate(RECALLED)]
+    life += [(ago, "journal", "", text) for ago, text in zip(JOURNAL_DAYS, entries, strict=True)]
+    known: set[str] = set()
+    for ago, what, path, text in sorted(life, key=lambda item: -item[0]):
         days.go(ago)
         if what == "journal":
             await store.journal(text)
-        elif what == "recall":
-            await store.persona_recall(*path.split("/"))
-        else:
-            domain, facet, key = path.split("/")
+            continue
+        domain, facet, key = path.split("/")
+        if what == "recall":
+            await store.persona_recall(domain, facet, key)
+        elif what == "edit":
             await store.persona_remember(domain, facet, key, text, contradictions="off")
+        else:
+            await remember(store, path, text)
+            known.add(key)
+            for one, other in (pair.split() for pair in LINKS):
+                if key in {one, other} and {one, other} <= known:
+                    await store.persona_connect(paths[one], paths[other])
+    await store.persona_contradict(paths["workshop-price-2025"], paths["workshop-price-2026"])
     days.go(0.05)
     await store.remember("user_timezone", "America/Vancouver")
     await store.remember(
         "language", "Short sentences. English, German with the family, polite Japanese with Kyoto."
     )
     await think(store)
+
+
+async def remember(store: MemoryStore, path: str, text: str) -> None:
+    """Write one memory, with the themes that its words mean."""
+    domain, facet, key = path.split("/")
+    said = f"{key} {text}".lower()
+    await store.persona_remember(
+        domain,
+        facet,
+        key,
+        text,
+        [word for word in THEMES if word in said],
+        halflife_days=HALFLIVES[facet],
+        source="user" if facet == "facts" else "agent",
+        confidence=0.4 if key == "silence-is-consent" else 0.9,
+        contradictions="off",
+    )
 
 
 async def think(store: MemoryStore) -> None:

@@ -14,7 +14,15 @@ export function difference(before, after) {
   const pieces = start ? [["same", one.slice(0, start).join("")]] : [];
   pieces.push(...(left.length + right.length > MAX_WORDS ? whole(left, right) : middle(left, right)));
   if (end) pieces.push(["same", one.slice(one.length - end).join("")]);
-  return joined(pieces);
+  return joined(quiet(joined(pieces)));
+}
+
+/** Without the few letters that two changes have in common by chance: they would make the change harder to read. */
+function quiet(pieces) {
+  return pieces.flatMap(([kind, text], place) => {
+    const isBetween = kind === "same" && place > 0 && place < pieces.length - 1 && text.trim().length < 4;
+    return isBetween ? [["gone", text], ["new", text]] : [[kind, text]];
+  });
 }
 
 const whole = (left, right) => [["gone", left.join("")], ["new", right.join("")]];
@@ -38,12 +46,24 @@ function middle(left, right) {
   return [...pieces, ["gone", left.slice(i).join("")], ["new", right.slice(j).join("")]];
 }
 
+/** Neighbours of one kind as one piece; between two that stay, what is gone comes before what is new. */
 function joined(pieces) {
   const found = [];
+  let gone = "", fresh = "";
+  const end = () => {
+    if (gone) found.push(["gone", gone]);
+    if (fresh) found.push(["new", fresh]);
+    gone = fresh = "";
+  };
   for (const [kind, text] of pieces) {
-    if (!text) continue;
-    if (found.at(-1)?.[0] === kind) found.at(-1)[1] += text;
-    else found.push([kind, text]);
+    if (kind === "gone") gone += text;
+    else if (kind === "new") fresh += text;
+    else if (text) {
+      end();
+      if (found.at(-1)?.[0] === "same") found.at(-1)[1] += text;
+      else found.push(["same", text]);
+    }
   }
+  end();
   return found;
 }

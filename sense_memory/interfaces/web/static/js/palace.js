@@ -199,7 +199,7 @@ function shelf(domain, facet) {
 /** One tile for each memory, the more relevant the fuller. */
 function drawShelf(box, items, width, palette) {
   const canvas = box.querySelector("canvas"), dots = devicePixelRatio || 1;
-  const [tile, gap] = items.length > 1200 ? [3, 1] : items.length > 300 ? [5, 1] : items.length > 60 ? [8, 2] : [13, 3];
+  const [tile, gap] = items.length > 1200 ? [3, 1] : items.length > 300 ? [5, 1] : items.length > 60 ? [9, 2] : [18, 3];
   const across = Math.max(1, Math.floor((width + gap) / (tile + gap)));
   const height = Math.max(1, Math.ceil(items.length / across)) * (tile + gap);
   const pen = canvas.getContext("2d");
@@ -227,8 +227,9 @@ function drawShelf(box, items, width, palette) {
 
 function flatRoom(flat) {
   return el("section", { class: "room" },
-    el("h2", {}, el("span", {}, "Flat memories"), el("small", {}, `${number(flat.total)}, which do not fade`)),
+    el("h2", {}, el("span", {}, "Flat memories"), el("small", {}, number(flat.total))),
     el("ul", { class: "plain-list" }, flat.rows.slice(0, 6).map(([key, excerpt]) => el("li", {}, el("a", { class: "flat", href: route("memory", key) }, el("b", { text: key, dir: "auto" }), " ", quoted(excerpt))))),
+    el("p", { class: "note" }, "They have a key and no room, and do not fade."),
     flat.total > 6 ? el("p", {}, el("a", { href: route("flat") }, `All ${number(flat.total)}`)) : null);
 }
 
