@@ -426,13 +426,7 @@ class _Calls:
         forgotten.
         """
         store = await self._given()
-        if self._is_read_only:
-            from sense_memory.palace.introspection import introspect
-
-            report = introspect(await store.persona_recall(include_forgotten=True), self._clock())
-        else:
-            report = await store.persona_introspect()
-        return report_data(report)
+        return report_data(await store.persona_introspect(dry_run=self._is_read_only))
 
     async def journal(self, text: str) -> dict[str, Any]:
         """Write a journal entry: what happened, what you learnt. Entries are never replaced."""

@@ -28,7 +28,7 @@ SIMPLE = {
     "boolean": lambda value: isinstance(value, bool),
 }
 OBJECTS = {"counts": "number", "times": "time", "texts": "text"}  # of values of one kind
-ENDLESS = {"relay", "watch"}
+ENDLESS = {"relay", "watch", "web"}
 NEEDS_MORE = {
     "drafts",
     "drafts --publish",
