@@ -206,6 +206,10 @@ def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_p
             found.append("the agent has no key yet: run `sense-memory init`, or install with --create-key")
         except SenseMemoryError as error:
             found.append(str(error))
+    if {".cache", "Caches"} & set(Path(launch.program[0]).parts):
+        found.append(
+            "this program runs from a cache, which may be emptied: install it for good first, with pipx or uv tool"
+        )
     if has_project:
         found.append("the files have absolute paths of this machine: think before you commit them")
     return found
@@ -328,9 +332,9 @@ def pre_compact(context: typer.Context, _json: JsonOption = False) -> None:
     """Keep the messages of the harness's transcript in the conversation memory, and note it in the journal."""
 
     async def work(store: MemoryStore, event: dict[str, Any]) -> None:
-        from sense_memory.interfaces.harness.hooks import pre_compact as keep
+        from sense_memory.interfaces.harness.hooks import pre_compact as keep_messages
 
-        await keep(store, event)  # silently: Gemini CLI shows stderr to the user, before each turn
+        await keep_messages(store, event)  # silently: Gemini CLI shows stderr to the user, before each turn
 
     _run_hook(of(context), work)
 

@@ -27,7 +27,7 @@ from sense_memory.mind.log import NewEntry
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sense_memory.interfaces.harness.transcript import Said
+    from sense_memory.interfaces.harness.transcript import TranscriptMessage
     from sense_memory.store import MemoryStore
 
 MAX_INPUT_BYTES: Final = 1_000_000
@@ -94,14 +94,20 @@ async def pre_compact(store: MemoryStore, event: Mapping[str, Any]) -> int:
         raise InvalidInput("the harness named no transcript")
     conversation = session if _is_plain_name(session) else hashlib.sha256(session.encode()).hexdigest()[:32]
     known = {entry.id for entry in await store.mind.log.entries(conversation=conversation)}
-    new = [said for said in messages_of(Path(path), session) if said.id not in known]
+    new = [message for message in messages_of(Path(path), session) if message.id not in known]
     if not new:
         return 0
     entries = (
         NewEntry(
-            f"message.{said.role}", {"content": said.content}, said.role, None, conversation, said.at, said.id
+            f"message.{message.role}",
+            {"content": message.content},
+            message.role,
+            None,
+            conversation,
+            message.at,
+            message.id,
         )
-        for said in new
+        for message in new
     )
     await store.mind.log.append_many(list(entries))
     if not _is_each_turn(event):
@@ -115,7 +121,7 @@ def _is_each_turn(event: Mapping[str, Any]) -> bool:
 
 
 async def _journal_text(
-    store: MemoryStore, event: Mapping[str, Any], conversation: str, new: Sequence[Said]
+    store: MemoryStore, event: Mapping[str, Any], conversation: str, new: Sequence[TranscriptMessage]
 ) -> str:
     """One entry about a compaction: where the words are, what was asked and answered last, and facts that were told."""
     folder = _brief(str(event.get("cwd") or "an unknown folder"), _QUOTED_CHARS)
@@ -124,10 +130,10 @@ async def _journal_text(
         f"A conversation in {folder} reached a compaction. Kept word for word: {count} of conversation {conversation}."
     ]
     for role, what in (("user", "Last request"), ("assistant", "Last answer")):
-        said = next((said for said in reversed(new) if said.role == role), None)
-        if said is not None:
-            lines.append(f"{what}: {_brief(said.content, _QUOTED_CHARS)}")
-    told = "\n".join(said.content for said in new if said.role == "user")[-_EXTRACTED_CHARS:]
+        message = next((message for message in reversed(new) if message.role == role), None)
+        if message is not None:
+            lines.append(f"{what}: {_brief(message.content, _QUOTED_CHARS)}")
+    told = "\n".join(message.content for message in new if message.role == "user")[-_EXTRACTED_CHARS:]
     facts = [found.value for found in await store.persona_extract(told)][-_FACT_COUNT:]
     lines += [f"Told, and perhaps worth remembering: {_brief(fact, _QUOTED_CHARS)}" for fact in facts]
     return "\n".join(lines)

@@ -103,7 +103,7 @@ def plan_install(
     wanted = [entry for entry in spec.entries if entry.part in set(parts)]
     files = _files(spec, wanted, machine, project)
     return [
-        _changed(path, entries, project, lambda text, entry: _put(text, entry, launch))
+        _changed(path, entries, project, lambda text, entry: _with_entry(text, entry, launch))
         for path, entries in files
     ]
 
@@ -114,7 +114,7 @@ def plan_uninstall(
     """What uninstalling changes, file by file; files without anything of ours are left out. Errors as `plan_install`."""
     found = []
     for path, entries in _files(spec, spec.entries, machine, project):
-        change = _changed(path, entries, project, _taken)
+        change = _changed(path, entries, project, _without_entry)
         if change.action == "unchanged":
             continue
         exact = _from_backup(change, entries, backups)
@@ -227,7 +227,7 @@ def _decoded(data: bytes, path: Path) -> str:
 # ── Entries ─────────────────────────────────────────────────────────────────────────────
 
 
-def _put(text: str, entry: Entry, launch: Launch) -> str:
+def _with_entry(text: str, entry: Entry, launch: Launch) -> str:
     """A file's text with an entry; an older one of ours is replaced."""
     value = entry.value(launch)
     if entry.kind == Kind.FILE:
@@ -248,7 +248,7 @@ def _put(text: str, entry: Entry, launch: Launch) -> str:
     return edit(text, entry.path, value)
 
 
-def _taken(text: str, entry: Entry) -> str:
+def _without_entry(text: str, entry: Entry) -> str:
     """A file's text without an entry of ours."""
     if entry.kind == Kind.FILE:
         return ""

@@ -42,7 +42,7 @@ _begins_block = re.compile(rf"\s*(?:<(?:{_TAGS})\b|# AGENTS\.md instructions)").
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TranscriptMessage:
     """One message of a transcript.
 
     Attributes:
@@ -58,7 +58,7 @@ class Said:
     id: str
 
 
-def messages_of(path: Path, session: str) -> list[Said]:
+def messages_of(path: Path, session: str) -> list[TranscriptMessage]:
     """The newest messages of a transcript, oldest first.
 
     Args:
@@ -69,12 +69,12 @@ def messages_of(path: Path, session: str) -> list[Said]:
         InvalidInput: it is not a plain file of this user.
         OSError: it cannot be read.
     """
-    found: deque[Said] = deque(maxlen=MAX_MESSAGES)
+    found: deque[TranscriptMessage] = deque(maxlen=MAX_MESSAGES)
     for line in _lines(path):
-        said = _said(line, session)
-        if said is not None:
-            found.append(said)
-    return list({said.id: said for said in found}.values())
+        message = _message(line, session)
+        if message is not None:
+            found.append(message)
+    return list({message.id: message for message in found}.values())
 
 
 def without_keys(text: str) -> str:
@@ -98,7 +98,7 @@ def _lines(path: Path) -> Iterator[bytes]:
     return (line for line in data.split(b"\n") if 2 < len(line) <= MAX_LINE_BYTES)
 
 
-def _said(line: bytes, session: str) -> Said | None:
+def _message(line: bytes, session: str) -> TranscriptMessage | None:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -113,7 +113,7 @@ def _said(line: bytes, session: str) -> Said | None:
         return None
     text = _cut(text)
     digest = hashlib.sha256(f"{session}\0{role}\0{at}\0{text}".encode()).hexdigest()
-    return Said(role, text, at, f"{int(at * 1e6) & (1 << 52) - 1:013x}{digest[:7]}")
+    return TranscriptMessage(role, text, at, f"{int(at * 1e6) & (1 << 52) - 1:013x}{digest[:7]}")
 
 
 def _role_and_content(record: dict[str, Any]) -> tuple[Any, Any]:

@@ -177,3 +177,12 @@ def test_a_bug_of_ours_is_told_without_its_text(agent, monkeypatch):
     result = agent("hook", "session-start", stdin="{}")
 
     assert result.stderr == "sense-memory: the hook failed: RuntimeError\n"
+
+
+def test_a_program_in_a_cache_is_warned_of(agent, user, tmp_path, monkeypatch):
+    folder = tmp_path / ".cache" / "uv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "sense-memory").touch(mode=0o755)
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(folder))
+
+    assert "runs from a cache" in " ".join(agent("install", "zed").stderr.split())
