@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory, State
@@ -33,6 +33,7 @@ def version(ident, at=NOW, said=None, rest=None, **fields):
 
 # ── Laws, for anything that JSON may hold ───────────────────────────────────────────────
 
+few = settings(max_examples=60, deadline=None)
 vectors = st.dictionaries(st.sampled_from("ab"), st.integers(0, 3), max_size=2)
 paths = st.lists(st.sampled_from(["x/y/a", "x/y/b"]), max_size=2).map(tuple)
 
@@ -72,11 +73,13 @@ def worlds(draw):
     return found
 
 
+@few
 @given(worlds(), worlds())
 def test_merging_is_commutative(some, others):
     assert merge(some, others) == merge(others, some) or _clash(some, others)
 
 
+@few
 @given(worlds())
 def test_merging_is_associative(world):
     for cut in range(len(world)):
@@ -85,6 +88,7 @@ def test_merging_is_associative(world):
             assert merge(merge(one, two), three) == merge(one, merge(two, three))
 
 
+@few
 @given(worlds())
 def test_merging_is_idempotent_and_leaves_only_what_nobody_knows(world):
     once = merge(world, ())
@@ -93,6 +97,7 @@ def test_merging_is_idempotent_and_leaves_only_what_nobody_knows(world):
     assert once
 
 
+@few
 @given(worlds(), st.randoms(use_true_random=False))
 def test_what_versions_make_together_does_not_depend_on_their_order(world, chance):
     shuffled = chance.sample(world, len(world))
@@ -100,6 +105,7 @@ def test_what_versions_make_together_does_not_depend_on_their_order(world, chanc
     assert joined(merge(world, ())) == joined(world)
 
 
+@few
 @given(worlds())
 def test_joining_takes_the_maximum_and_unites(world):
     both = joined(world)
@@ -114,6 +120,7 @@ def test_joining_takes_the_maximum_and_unites(world):
     assert all(made.seen.get(device, 0) >= n for item in alive for device, n in item.memory.seen.items())
 
 
+@few
 @given(worlds())
 def test_no_value_that_still_stands_is_lost(world):
     both = joined(world)

@@ -110,19 +110,6 @@ async def test_a_memory_of_another_process_and_a_changed_one_are_compared_as_the
         assert await suspected(store) == {}
 
 
-async def test_memories_that_an_embedder_has_read_are_paired_by_what_they_mean(open_store):
-    async with open_store(embedder=Synonyms()) as store:
-        await store.persona_remember("people", "facts", "jogging", "jogging with kids")
-        await store.persona_remember("self", "beliefs", "running", "running with children")
-        await store.persona_remember("self", "beliefs", "tea", "darjeeling in the morning")
-        await store.embed()
-        ((one, other, near),) = await store._open.persona().alike()
-        assert {one, other} == {"people/facts/jogging", "self/beliefs/running"}
-        assert near > 0.9
-    async with open_store() as store:
-        assert await store._open.persona().alike() == []
-
-
 # ── What it costs ───────────────────────────────────────────────────────────────────────
 
 
@@ -173,7 +160,7 @@ async def test_an_embedder_that_is_not_installed_stops_no_memory(open_store, mon
         await store.persona_remember(*JOGGING)
         await store.persona_remember(*RUNNING)
         assert len(await store.persona_recall("people", "facts")) == 2
-        assert await store._open.persona().alike() == []
+        assert (await store.persona_introspect()).suggested_connections == ()
 
 
 async def test_a_plan_without_embeddings_compares_words(open_store):
@@ -264,11 +251,13 @@ async def test_memories_near_in_meaning_are_suggested_as_connected(open_store):
         await store.persona_remember("people", "facts", "kids", "Omar visits many kids")
         await store.persona_remember("self", "beliefs", "children", "Omar visits many children")
         await store.persona_remember("self", "beliefs", "weather", "fog lifts by noon")
-        await store.search("anything")
+        await store.embed()
         report = await store.persona_introspect()
     (found,) = report.suggested_connections
     assert {memory.key for memory in found} == {"kids", "children"}
     assert "near in meaning" in report.reasons["suggested_connections"][0]
+    async with open_store() as store:
+        assert (await store.persona_introspect()).suggested_connections == ()
 
 
 async def test_of_a_large_facet_the_newest_memories_are_read_first_and_each_write_reads_some_older_ones(
