@@ -215,7 +215,7 @@ def _chatgpt_message(node: str, mapping: Mapping[str, Any], reading: Reading) ->
     role = _ROLES.get(str(author.get("role", "")).lower())
     if role is None or not isinstance(content, dict):
         return None
-    if content.get("content_type") in _UNSHOWN:
+    if str(content.get("content_type")) in _UNSHOWN:
         reading.left_out["thoughts of the model"] += 1
         return None
     text = _chatgpt_text(content, message)
@@ -289,14 +289,14 @@ def _blocks_text(blocks: object, reading: Reading) -> str:
     """The text of a message in blocks; calls of tools and their results are named in brackets."""
     found = []
     for block in _dicts(blocks):
-        kind = block.get("type")
+        kind = str(block.get("type") or "")
         if kind in _UNSHOWN:
             reading.left_out["thoughts of the model"] += 1
         elif kind == "text":
             found.append(_text(block.get("text")))
         elif kind in {"tool_use", "tool_result"}:
             reading.left_out["calls of tools"] += 1
-        elif isinstance(kind, str):
+        elif kind:
             found.append(_part(block))
     return "\n".join(text for text in found if text)
 

@@ -446,16 +446,24 @@ async def _plan_flat(found: Sequence[Item], store: MemoryStore, replaces: bool) 
 
 
 async def _plan_journal(found: Sequence[Item], store: MemoryStore, _: bool) -> list[Step]:
-    """An entry is known by its text and its day; of one that grew, what was added becomes an entry."""
-    days: dict[int, set[str]] = defaultdict(set)
-    for entry in await _here(None, store.recent(MAX_RECENT_COUNT)):
-        days[int(entry.created_at // DAY_SECONDS)].add(entry.content)
+    """An entry of our export is known by its text and its time, any other by its text and its day.
+
+    Of an entry of a day that grew, what was added becomes an entry.
+    """
+    entries = await _here(None, store.recent(MAX_RECENT_COUNT))
+    exact = {(entry.content, round(entry.created_at, 4)) for entry in entries}
+    days: dict[float | None, set[str]] = defaultdict(set)
+    for entry in entries:
+        days[entry.created_at // DAY_SECONDS].add(entry.content)
+        days[None].add(entry.content)
     steps = []
     for item in found:
-        here = days[int(item.at // DAY_SECONDS)] if item.at is not None else set[str]()
+        here = days[None if item.at is None else item.at // DAY_SECONDS]
         begun = max((text for text in here if item.text.startswith(text)), key=len, default="")
         rest = item.text[len(begun) :]
-        if item.text in here or (begun and not rest.strip()):
+        if item.seen and item.at is not None:
+            steps.append(Step(item, Fate.KNOWN if (item.text, round(item.at, 4)) in exact else Fate.NEW))
+        elif item.text in here or (begun and not rest.strip()):
             steps.append(Step(item, Fate.KNOWN))
         elif begun and rest.startswith("\n"):
             is_there = rest.strip("\n") in here

@@ -15,6 +15,7 @@ import secrets
 import shutil
 import unicodedata
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +26,7 @@ from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange import front_matter, items
 from sense_memory.exchange.files import read_source, text_of
 from sense_memory.exchange.items import Item, Kind, Problem, Reading, fingerprint
-from sense_memory.limits import MAX_RECENT_COUNT
+from sense_memory.limits import DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
 from sense_memory.memories.portable import write_export
 
 
@@ -59,6 +60,7 @@ Whoever can read these files can read the memories. The encrypted export is made
 
 `sense-memory import FOLDER` takes it back word for word. A text that was edited here is an edit of its memory then.
 """
+_DEFAULTS: Final = {"halflife_days": DEFAULT_HALFLIFE_DAYS, "confidence": 1.0}
 _TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
 _EDITED: Final = (
     "themes",
@@ -204,8 +206,8 @@ def _plain(name: str, value: Any) -> Any:
 
 def state_of(text: str, told: Mapping[str, Any]) -> str:
     """Names the text of a memory with what else a person may edit: 16 hex digits."""
-    lists = [sorted(told.get(name) or ()) for name in ("themes", "connections")]
-    numbers = [float(told.get(name) or 0.0) for name in ("halflife_days", "confidence")]
+    lists = [sorted(set(told.get(name) or ())) for name in ("themes", "connections")]
+    numbers = [float(told.get(name, default)) for name, default in _DEFAULTS.items()]
     return fingerprint("\n".join((text, repr(lists), repr(numbers))))
 
 
@@ -366,6 +368,9 @@ def is_readable_line(found: object) -> bool:
 def read_folder(files: Files) -> Reading:
     """The memories of a readable export in a folder or an archive, or of single files of one."""
     reading = Reading("a readable export", problems=list(files.problems), left_out=Counter(files.left_out))
+    for manifest in files.named(MANIFEST):
+        with suppress(orjson.JSONDecodeError):
+            _check_version(orjson.loads(read_source(manifest)))
     for source in files.sources:
         if source.name in {MANIFEST, "README.md"} and not files.is_single:
             continue
@@ -398,13 +403,24 @@ def read_lines(raw: bytes, file: str) -> Reading:
             continue
         try:
             found = orjson.loads(line)
-            if found[MARK] != _EXPORT:
+            if found[MARK] == _EXPORT:
+                _check_version(found)
+            else:
                 reading.items.append(_item(found, found.get("text", ""), file, number))
+        except InvalidInput:
+            raise
         except (KeyError, TypeError, ValueError):
             reading.problems.append(
                 Problem(file, number, "is not a line of a readable export, or was damaged")
             )
     return reading
+
+
+def _check_version(head: object) -> None:
+    """Raise InvalidInput where a newer program made the export."""
+    version = head.get("version") if isinstance(head, dict) else None
+    if isinstance(version, int) and version > _VERSION:
+        raise InvalidInput(f"update sense-memory first: a newer version made this export (format {version})")
 
 
 def _read_note(source: Source, raw: bytes) -> Item:
@@ -452,7 +468,8 @@ def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
             at = _seconds(values.get("created_at"))
             return Item(Kind.FLAT, str(values["path"]), text, file, line, at, seen=seen or "-", has_name=True)
         case "journal":
-            return Item(Kind.JOURNAL, "", text, file, line, _seconds(values.get("created_at")))
+            at, seen = _seconds(values.get("created_at")), str(values.get("id", "-"))
+            return Item(Kind.JOURNAL, "", text, file, line, at, seen=seen)
         case "mind":
             named = str(values["text_is"])
             fields = {**values["fields"], **({named: text} if named else {})}

@@ -91,7 +91,7 @@ async def fill(store, clock):
     await store.persona_contradict("people/facts/max", "people/facts/lisa")
     await store.persona_recall("people", "facts", "max")
     await store.remember_many([(name, text) for name, text in zip(NAMES, TEXTS * 3, strict=False)])
-    for text in TEXTS:
+    for text in [*TEXTS, "twice", "twice"]:
         await store.journal(text)
         clock.advance(3_600.5)
     mind = store.mind
@@ -292,3 +292,19 @@ async def test_an_imported_log_is_the_same_on_both_devices(open_store, bring, tm
         await bring(other, tmp_path / "out.jsonl")
         await other.mind.flush()
         assert await other.mind.log.entries() == await one.mind.log.entries()
+
+
+async def test_an_export_of_a_newer_version_is_not_guessed_at(open_store, tmp_path):
+    async with open_store() as store:
+        await store.remember("k", "v")
+        await write_readable(store, tmp_path / "out")
+        await write_readable(store, tmp_path / "out.jsonl")
+    for path in (tmp_path / "out" / "sense-memory.json", tmp_path / "out.jsonl"):
+        path.write_text(
+            path.read_text().replace('"version": 1', '"version": 2').replace('"version":1', '"version":2')
+        )
+    with pytest.raises(InvalidInput, match="update sense-memory"):
+        read(tmp_path / "out")
+    assert [problem.reason[:19] for problem in read(tmp_path / "out.jsonl").problems] == [
+        "update sense-memory"
+    ]
