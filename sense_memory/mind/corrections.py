@@ -9,18 +9,14 @@ nothing. Cost: some 0.3 ms for each text that is read for the first time.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sense_memory.mind.beliefs import as_memory
-from sense_memory.palace.contradictions.claims import read
-from sense_memory.palace.contradictions.detection import compare_readings
+from sense_memory.palace import compare
 from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
-
-if TYPE_CHECKING:
-    from sense_memory.models import PersonaMemory
-    from sense_memory.palace.contradictions.claims import Reading
 
 MAX_CHARS: Final = 200  # of a text that is compared; a longer one says too much to be corrected as a whole
 _SHARE: Final = 0.5  # of the words of the shorter statement, which a correction shares
@@ -38,6 +34,16 @@ switch now day these actually sorry wait update not
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """What matters of a text: the stems of its words, its first words, and whether it says that something changed."""
+
+    terms: frozenset[str]
+    opening: tuple[str, ...]
+    says_so: bool
+    says_now: bool
+
+
 def corrects(new: str, old: str) -> bool:
     """Whether a statement corrects an earlier one of the same speaker.
 
@@ -46,33 +52,30 @@ def corrects(new: str, old: str) -> bool:
     >>> corrects("Is the dentist on Thursday now?", "My dentist is on Monday at nine.")
     False
     """
-    if max(len(new), len(old)) > MAX_CHARS or new.rstrip().endswith("?") or old.rstrip().endswith("?"):
+    later, earlier = _statement(new), _statement(old)
+    if later is None or earlier is None:
         return False
-    said, before = _terms(new), _terms(old)
-    is_near = len(said & before) >= _SHARE * min(len(said), len(before)) > 0
-    if not is_near:
+    least = min(len(later.terms), len(earlier.terms))
+    if not least or len(later.terms & earlier.terms) < _SHARE * least:
         return False
-    if _says_so(new) or (_says_now(new) and _opening(new) == _opening(old)):
+    if later.says_so:
         return True
-    found = compare_readings(*_read("old", old), *_read("new", new))
-    return found is not None and (found.acts or _opening(new) == _opening(old))
+    return later.opening == earlier.opening and (later.says_now or _contradicts(new, old))
 
 
 @lru_cache(4_096)
-def _terms(text: str) -> frozenset[str]:
-    """The stems of a statement, without stop words and words that only say that something changed."""
-    stem, stops = stemmer("english"), STOP_WORDS["english"]
-    return frozenset(stem(word) for word in words(text) if word not in stops) - _CUE_STEMS
+def _statement(text: str) -> _Statement | None:
+    """None for a question, and for a text that says too much."""
+    if len(text) > MAX_CHARS or text.rstrip().endswith("?"):
+        return None
+    found, stem, stops = words(text), stemmer("english"), STOP_WORDS["english"]
+    terms = frozenset(stem(word) for word in found if word not in stops) - _CUE_STEMS
+    return _Statement(terms, tuple(found[:2]), bool(_says_so(text)), bool(_says_now(text)))
 
 
 @lru_cache(4_096)
-def _read(key: str, text: str) -> tuple[PersonaMemory, Reading]:
-    memory = as_memory(key, text, 0.0)
-    return memory, read(memory)
-
-
-def _opening(text: str) -> list[str]:
-    return words(text)[:2]
+def _contradicts(new: str, old: str) -> bool:
+    return compare(as_memory("old", old, 0.0), as_memory("new", new, 1.0)) is not None
 
 
 _CUE_STEMS: Final = frozenset(map(stemmer("english"), _CUES.split()))
