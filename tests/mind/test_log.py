@@ -270,7 +270,7 @@ async def test_every_message_reaches_a_relay_within_a_minute_and_the_last_ones_w
         opened(relays=[relay.url], clock=clock) as reader,
     ):
         async with opened(relays=[relay.url], clock=clock, background=True) as store:
-            for number in range(10):
+            for number in range(7):
                 said[f"line {number}"] = clock()
                 await say(store, f"line {number}")
                 for _ in range(2):
@@ -281,7 +281,7 @@ async def test_every_message_reaches_a_relay_within_a_minute_and_the_last_ones_w
                 await look(reader)
             waits = [seen[text] - at for text, at in said.items()]
             assert max(waits) <= 60
-            assert len(waits) == 10
+            assert len(waits) == 7
             await say(store, "last words")
             closing = clock()
         await look(reader)

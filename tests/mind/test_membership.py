@@ -97,6 +97,20 @@ def test_who_was_removed_by_a_device_that_did_not_know_of_the_other_key_is_out()
     assert one.state.keys[-1] == two.state.keys[-1]
 
 
+def test_two_devices_that_remove_the_same_member_take_one_of_the_two_keys():
+    one, two = Device(0), Device(1)
+    for person in PEOPLE[:2]:
+        one.do("invite", person)
+    two.hear(one.state)
+    for device in (one, two):
+        device.do("remove", PEOPLE[0])
+    one.hear(two.state)
+    two.hear(one.state)
+    assert one.state == two.state
+    assert len(one.state.keys) == 3
+    assert set(one.state.members) == {OWNER, PEOPLE[1]}
+
+
 def test_a_state_of_an_earlier_program_is_a_line_of_keys():
     keys = [
         {"secret": "1" * 64, "members": {OWNER: "a", PEOPLE[0]: "b"}},

@@ -219,7 +219,7 @@ async def test_another_device_of_the_owner_writes_nothing_that_a_removed_member_
 
 async def test_a_member_can_be_removed_from_a_scene_with_many():
     async with village() as (_, _, baker, smith):
-        for number in range(30):
+        for number in range(15):
             await baker.invite(LocalSigner.from_hex(f"{number + 1000:064x}").npub, f"member {number}")
         await baker.remove(LocalSigner.from_hex(f"{1000:064x}").npub)
         await baker.append("world.observed", {"text": "after"})
@@ -304,7 +304,7 @@ async def two_owners(*members):
 
 
 async def settle(stores, *scenes):
-    for _ in range(4):
+    for _ in range(3):
         for one in stores:
             await one.sync()
         for scene in scenes:
@@ -329,19 +329,6 @@ async def test_two_devices_that_remove_at_once_end_with_one_key_that_neither_rem
         await settle(stores, smith, judge)
         assert "after" in await texts(two)
         assert "after" not in [*await texts(smith), *await texts(judge)]
-
-
-async def test_two_devices_that_remove_the_same_member_at_once_take_one_of_the_two_keys():
-    async with two_owners(JUDGE) as (stores, (one, two), smith, judge):
-        await one.remove(SMITH.npub)
-        await two.remove(SMITH.npub)
-        await settle(stores, smith, judge)
-        assert key_of(one) == key_of(two) == key_of(judge)
-        assert len(one.state.keys) == 3
-        await judge.append("world.observed", {"text": "still here"})
-        await settle(stores, smith, judge)
-        assert await texts(one) == await texts(two) == ["still here"]
-        assert await texts(smith) == []
 
 
 async def test_who_is_invited_while_another_device_removes_somebody_is_a_member():
@@ -443,17 +430,3 @@ async def test_a_removed_member_that_goes_on_writing_is_shown_among_the_old_entr
         assert await texts(smith) == ["I am still here"]
         assert set(baker.state.members.values()) == {"baker", "judge"}
         assert await baker.forged_count() == 0
-
-
-async def test_an_invitation_stays_small_however_often_the_key_changed():
-    async with village() as (_, (_, _, judge_store), baker, smith):
-        for number in range(4):
-            npub = LocalSigner.from_hex(f"{number + 1000:064x}").npub
-            await baker.invite(npub, f"member {number}")
-            await baker.remove(npub)
-        invitation = await baker.invite(JUDGE.npub, "judge")
-        assert len(invitation) < 40_000
-        judge = await judge_store.mind.scenes.join(invitation)
-        assert len(judge.state.keys) == 5
-        await in_step(baker, smith)
-        assert key_of(smith) == key_of(judge) == key_of(baker)
