@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -28,12 +29,13 @@ ENDLESS = {
     "web",
     "--schedule",
 }  # they run until somebody ends them, and have tests of their own
-SHELL = re.compile(r"^(?:[^'|<>$*]|'[^']*')*[|<>$*]").search  # what only a shell understands
+SHELL = re.compile(r"^(?:[^'|<>$*~]|'[^']*')*[|<>$*~]").search  # what only a shell understands
 ENDS_WITH = {  # where no 0 can be expected: nobody to ask, no such thing
     "init": 1,  # the agent has a key already
     "--agent bob init": 1,
     "init --import < usb/default.ncryptsec": 1,
     "backup usb": 2,
+    "import CLAUDE.md --into projects/website": 2,
     "palace pin self/facts/name": 2,
     "palace unpin self/facts/name": 2,
     'as-of "1 min ago" user_timezone': 4,
@@ -166,6 +168,11 @@ def stage(agent, start_relay, home, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     (tmp_path / ".config/fish/completions").mkdir(parents=True)
     (tmp_path / "notes.md").write_text("# Notes\n")
+    (tmp_path / "CLAUDE.md").write_text("# Rules\n\n- Small commits.\n")
+    (tmp_path / ".openclaw/workspace").mkdir(parents=True)
+    (tmp_path / ".openclaw/workspace/MEMORY.md").write_text("# Memory\n\n- Lisa paints.\n")
+    with zipfile.ZipFile(tmp_path / "chatgpt-export.zip", "w") as export:
+        export.writestr("conversations.json", "[]")
     (tmp_path / "memories.json").write_text('{"a": "1", "b": "2"}')
     (tmp_path / "usb").mkdir()
     (tmp_path / "usb/default-2027-01-15.jsonl").touch()
