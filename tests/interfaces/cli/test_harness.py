@@ -183,6 +183,8 @@ def test_a_program_in_a_cache_is_warned_of(agent, user, tmp_path, monkeypatch):
     folder = tmp_path / ".cache" / "uv" / "bin"
     folder.mkdir(parents=True)
     (folder / "sense-memory").touch(mode=0o755)
-    monkeypatch.setattr("sysconfig.get_path", lambda _: str(folder))
+    with monkeypatch.context() as patch:
+        patch.setattr("sysconfig.get_path", lambda *_, **__: str(folder))
+        shown = agent("install", "zed").stderr
 
-    assert "runs from a cache" in " ".join(agent("install", "zed").stderr.split())
+    assert "runs from a cache" in " ".join(shown.split())
