@@ -1,7 +1,7 @@
 """Which memories of the palace a new memory contradicts; the rules are in `palace.contradictions`.
 
 Reading the claims of a memory costs far more than storing it. So the newest 5,000 memories of a facet are read before
-one of it is first written (0.6 s), and a few older ones before each later write; other tasks get their turn meanwhile. A
+one of it is first written (0.6 s, once), and a few older ones before each later write; other tasks get their turn. A
 memory is read again only when its text or its contradictions change. Introspection uses the same readings, and compares
 a memory with the others once, some 1,500 with each run. All of this outlives the process, in the snapshot.
 
