@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES: Final = 1_000_000_000  # an export of ten years of chats has some 500 MB
 MAX_NOTE_BYTES: Final = 50_000_000  # of one Markdown file
 MAX_FILES_COUNT: Final = 200_000
+MAX_DEPTH: Final = 100  # of folders; `os.walk` of Python 3.11 is recursive
 _HIDDEN: Final = "hidden files and folders"
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -123,6 +124,13 @@ def _folder(root: Path, label: str) -> Files:
     for folder, folders, names in os.walk(root, onerror=failed):
         here = Path(folder)
         links = [name for name in folders if (here / name).is_symlink()]
+        depth = len(here.relative_to(root).parts)
+        if depth >= MAX_DEPTH and folders:
+            shown = f"{label}/{here.relative_to(root).parts[0]}/…"
+            files.problems.append(
+                Problem(shown, 0, f"has folders more than {MAX_DEPTH} deep, which are left out")
+            )
+            folders.clear()
         for name in links:
             files.problems.append(
                 Problem(f"{label}/{(here / name).relative_to(root).as_posix()}", 0, "a link to a folder")

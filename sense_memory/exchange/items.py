@@ -223,20 +223,17 @@ def parts_of(text: str, most: int = MAX_TEXT_BYTES) -> list[str]:
 
     Parts end after a paragraph where possible, else after a line, else anywhere.
     """
-    if _size(text) <= most:
-        return [text]
-    parts, rest = [], text
-    while _size(rest) > most:
-        cut = _fitting(rest, most)
-        head = rest[:cut]
+    parts, start = list[str](), 0
+    while len(text) - start > most or _size(text[start:]) > most:
+        head = text[start : start + _fitting(text[start : start + most], most)]
         for end in ("\n\n", "\n", " "):
             place = head.rfind(end)
-            if place > cut // 2:
-                cut = place + len(end)
+            if place > len(head) // 2:
+                head = head[: place + len(end)]
                 break
-        parts.append(rest[:cut])
-        rest = rest[cut:]
-    parts.append(rest)
+        parts.append(head)
+        start += len(head)
+    parts.append(text[start:])
     return _not_blank(parts)
 
 

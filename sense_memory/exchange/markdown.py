@@ -46,8 +46,9 @@ _TAGS: Final = ("tags", "tag", "keywords", "themes", "categories", "topics")
 _CHANGED: Final = ("updated", "updated_at", "modified", "date modified", "last_modified", "last updated")
 _NAMES: Final = ("aliases", "alias", "title")
 _FACET: Final = "notes"
+_COMMENT_LINES: Final = 200  # the longest comment; a longer one is text
 
-_heading = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$").match
+_heading = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)").match
 _point = re.compile(r" {0,1}[-*+][ \t]+(?=\S)").match
 _fence = re.compile(r" {0,3}(`{3,}|~{3,})").match
 _rule = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$").match
@@ -92,9 +93,17 @@ def sections(text: str, first_line: int = 1) -> list[Section]:
         if match is None:
             found[-1].lines.append(line)
             continue
-        levels = [level for level in levels if level[0] < len(match[1])] + [(len(match[1]), match[2] or "")]
+        levels = [level for level in levels if level[0] < len(match[1])]
+        levels.append((len(match[1]), _title_in(line[match.end() :])))
         found.append(Section(tuple(title for _, title in levels), line.rstrip("\r"), number + 1))
     return found
+
+
+def _title_in(rest: str) -> str:
+    """The title of a heading, without the number signs that may close it."""
+    title = rest.strip()
+    bare = title.rstrip("#")
+    return bare.rstrip() if not bare or bare[-1] in " \t" else title
 
 
 def _fence_after(fence: str, line: str) -> str:
@@ -108,11 +117,26 @@ def _fence_after(fence: str, line: str) -> str:
 
 @dataclass(slots=True)
 class Block:
-    """What becomes one memory: lines from a line on, and whether they are a point of a list."""
+    """What becomes one memory.
+
+    Attributes:
+        line: the first line.
+        is_point: whether it is a point of a list.
+        lines: as they stand.
+        introduces: whether it ends in a colon, or in a list after such a line.
+    """
 
     line: int
     is_point: bool
     lines: list[str] = field(default_factory=list)
+    introduces: bool = False
+
+    def add(self, number: int, line: str) -> None:
+        """Append a line."""
+        self.line = self.line if self.lines else number
+        self.lines.append(line)
+        if line.strip() and not line.startswith((" ", "\t")) and _point(line) is None:
+            self.introduces = not self.is_point and line.rstrip().rstrip("*_").endswith(":")
 
     @property
     def text(self) -> str:
@@ -135,8 +159,9 @@ def blocks(section: Section, left_out: Counter[str]) -> list[Block]:
     found: list[Block] = []
     fence, is_after_blank, comment_end = "", False, 0
     for number, line in enumerate(section.lines, section.line):
-        if not fence and number >= comment_end and (size := _comment(section.lines[number - section.line :])):
-            left_out["comments"] += 1
+        if not fence and number >= comment_end and line.lstrip().startswith("<!--"):
+            size = _comment(section.lines[number - section.line :])
+            left_out["comments"] += size > 0
             comment_end = number + size
         if number < comment_end:
             continue
@@ -148,38 +173,28 @@ def blocks(section: Section, left_out: Counter[str]) -> list[Block]:
             current = None
             if found:
                 found.append(Block(number, is_point=False))
-        elif is_point and not (current and not current.is_point and _introduces(current)):
-            found.append(Block(number, is_point=True, lines=[line]))
-        elif current is None or (current.is_point and is_after_blank and _is_outside(line, was_code)):
-            found.append(Block(number, is_point=False, lines=[line]))
         else:
-            current.line = current.line if current.lines else number
-            current.lines.append(line)
+            is_new = current is None or (current.is_point and is_after_blank and _is_outside(line, was_code))
+            if is_new or (is_point and not (current and current.introduces)):
+                found.append(current := Block(number, is_point))
+            if current is not None:
+                current.add(number, line)
         is_after_blank = not line.strip()
     return [_trimmed(block) for block in found if any(line.strip() for line in block.lines)]
 
 
 def _comment(lines: Sequence[str]) -> int:
-    """How many lines a comment has that stands on lines of its own; 0 where no such comment begins."""
-    if lines[0].lstrip().startswith("<!--"):
-        for size, line in enumerate(lines, 1):
-            _, end, rest = line.partition("-->")
-            if end:
-                return 0 if rest.strip() else size
+    """How many lines the comment has that begins here; 0 where it does not end, or text stands after it."""
+    for size, line in enumerate(lines[:_COMMENT_LINES], 1):
+        _, end, rest = line.partition("-->")
+        if end:
+            return 0 if rest.strip() else size
     return 0
 
 
 def _is_outside(line: str, was_code: bool) -> bool:
     """Whether a line after a blank line no longer belongs to the point above it."""
     return not was_code and bool(line.strip()) and not line.startswith((" ", "\t"))
-
-
-def _introduces(block: Block) -> bool:
-    """Whether a block ends in a colon, or in a list after such a line."""
-    for line in reversed(block.lines):
-        if line.strip() and not _point(line) and not line.startswith((" ", "\t")):
-            return line.rstrip().rstrip("*_").endswith(":")
-    return False
 
 
 def _trimmed(block: Block) -> Block:
@@ -331,9 +346,9 @@ def _prose(text: str) -> str:
 
 
 def daily(source: Source, note: FrontMatter) -> Reading:
-    """The journal entries of a daily note: one for each heading, at noon or at the time in the heading."""
+    """The journal entries of a daily note: one for each heading, at noon or at the time in it; undated without a day."""
     reading = Reading("a daily note")
-    day = items.day_in(source.path.stem) or 0.0
+    day = items.day_in(source.path.stem)
     count = 0
     if note.lines:
         reading.left_out["front matter of daily notes"] += 1
@@ -344,8 +359,8 @@ def daily(source: Source, note: FrontMatter) -> Reading:
                 reading.left_out["headings without text"] += 1
             continue
         clock = _clock(section.titles[-1]) if section.titles else None
-        at = day + count * 0.001
-        if clock:
+        at = None if day is None else day + count * 0.001
+        if clock and at is not None:
             at += (int(clock[1]) - 12) * 3_600 + int(clock[2]) * 60
         is_day = bool(section.titles) and _day_name(section.titles[-1]) is not None
         text = body if is_day or not section.heading else f"{section.heading}\n{body}"
@@ -416,16 +431,24 @@ def _note(source: Source, reading: Reading) -> FrontMatter | None:
 
 
 def note(files: Files, *, as_daily: bool | None = None) -> Reading:
-    """One note: daily if its name is a day, else curated."""
-    source = files.sources[0]
-    if source.path.suffix.lower() not in NOTES:
-        source = replace(source, name=f"{source.name}.md")
-    reading = Reading("a note")
-    found = _note(source, reading)
-    if found is not None:
+    """Notes one by one: daily ones where the name is a day, all others curated.
+
+    Args:
+        files: one note, or several that are all to be read in the same way.
+        as_daily: whether they are daily notes, whatever their names; by default their names decide.
+    """
+    reading = Reading("a note", problems=list(files.problems), left_out=Counter(files.left_out))
+    names = Names()
+    for source in files.sources:
+        named = replace(source, name=f"{source.name}.md") if files.is_single else source
+        found = _note(source if source.path.suffix.lower() in NOTES else named, reading)
+        if found is None:
+            continue
         is_of_day = is_daily(source) if as_daily is None else as_daily
-        reading.add(daily(source, found) if is_of_day else curated(source, found))
+        reading.add(daily(source, found) if is_of_day else _named_apart(curated(source, found), names))
         reading.format = "a daily note" if is_of_day else "a note"
+    if not files.is_single:
+        reading.format = "notes"
     return reading
 
 

@@ -217,6 +217,17 @@ def test_a_folder_of_notes_becomes_a_memory_for_each(vault):
     assert dict(reading.left_out) == {"hidden files and folders": 1, ".png files": 1, "empty notes": 2}
 
 
+def test_folders_without_end_are_an_error_and_no_crash(tmp_path):
+    (tmp_path / "top.md").write_text("top")
+    tmp_path.joinpath(*"d" * 120).mkdir(parents=True)
+    reading = read(tmp_path)
+
+    assert [item.text for item in reading.items] == ["top"]
+    assert [problem.reason for problem in reading.problems] == [
+        "has folders more than 100 deep, which are left out"
+    ]
+
+
 def test_an_openclaw_workspace_is_recognised(tmp_path):
     for name in ("MEMORY.md", "HEARTBEAT.md", "memory/2026-11-20.md", "memory/projects/shop.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -250,3 +261,42 @@ def test_an_export_of_mempalace(tmp_path):
     assert (item.at, item.origin) == (1_768_473_000.0, "tool:mempalace/drawer_1")
     assert item.fields["themes"] == ("2026.txt",)
     assert [(problem.line, problem.reason) for problem in reading.problems] == [(18, "the drawer is empty")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# " + " " * 100_000 + "x",
+        "a:\n" + "- b\n" * 30_000,
+        "x\n" * 60_000,
+        "<!--\n" * 20_000,
+        "[[" * 50_000,
+        "[" * 50_000 + "](",
+        "`" * 100_001,
+        "#" * 100_000,
+        "- " * 50_000,
+        "- same\n" * 30_000,
+        "---\n" + "a: b\n" * 20_000,
+        "**" + "a" * 100_000,
+        "word " * 300_000,
+    ],
+    ids=lambda text: f"{text[:6]!r}",
+)
+def test_a_note_of_a_hostile_shape_takes_no_longer(note, text):
+    """Each of these takes minutes where a line is compared with all others, and is read in a moment."""
+    reading = note(text, "x.md")
+
+    assert reading.problems == []
+
+
+def test_several_notes_can_be_read_as_points(tmp_path):
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text("- one\n- two\n")
+    reading = read(tmp_path, "notes")
+
+    assert {item.path for item in reading.items} == {
+        "a/notes/one",
+        "a/notes/two",
+        "b/notes/one",
+        "b/notes/two",
+    }
