@@ -89,20 +89,20 @@ async def _serve(
             typer.echo(
                 f"{'It can be edited there.' if may_edit else 'Read-only; --edit changes that.'} End it: Ctrl-C"
             )
-        begun = [asyncio.create_task(api.warm())]
+        warming = asyncio.create_task(api.warm())
         if opens:
-            begun.append(asyncio.create_task(_open(access.url)))
+            _open(access.url)
         await server.serve([listener])
-        for task in begun:
-            task.cancel()
-        await asyncio.wait(begun)
+        warming.cancel()
+        await asyncio.wait([warming])
 
 
-async def _open(url: str) -> None:
-    """Open the page in the user's browser, in a thread, because that may take seconds."""
+def _open(url: str) -> None:
+    """Open the page in the user's browser: in a thread that nobody waits for, because some browsers run in it."""
+    import threading
     import webbrowser
 
-    await asyncio.to_thread(webbrowser.open, url)
+    threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()
 
 
 def _has_display() -> bool:

@@ -176,10 +176,7 @@ class Api:
         shown: dict[str, Any] | None = None
         relevance: float | None = None
         if path.count("/") == 2:
-            domain, facet, key = path.split("/")
-            listed = await self._store.persona_recall(domain, facet, include_forgotten=True)
-            found = next((memory for memory in listed if memory.key == key), None)
-            if found is not None:
+            for found in await self._store.persona_recall(*path.split("/"), revive=False):
                 shown = found.model_dump(mode="json", exclude={"seen"})
                 relevance = current_relevance(found, self._clock())
         elif (flat := await self._store.recall(path)) is not None:
@@ -219,9 +216,10 @@ class Api:
         else:
             degrees = {path: len(others) for path, others in links.items() if others}
             wanted = [path for path in degrees if domain in {None, memories[path].domain}]
-            names = sorted(
+            hubs = sorted(
                 wanted, key=lambda path: (-degrees[path], -current_relevance(memories[path], now), path)
-            )[:_NODES_COUNT]
+            )
+            names = _hubs_with_neighbours(hubs, links)
         places = {path: place for place, path in enumerate(names)}
         edges = {
             (min(one, other), max(one, other), kind)
@@ -401,6 +399,16 @@ def _links(memories: Iterable[PersonaMemory], known: Mapping[str, Any]) -> dict[
             if other in links and links[memory.path].get(other) != "contradiction":
                 links[memory.path][other] = links[other][memory.path] = kind
     return links
+
+
+def _hubs_with_neighbours(hubs: Iterable[str], links: Mapping[str, Iterable[str]]) -> list[str]:
+    """The first of these memories with all that are linked with them, as many as are shown."""
+    found: dict[str, None] = {}
+    for hub in hubs:
+        if len(found) >= _NODES_COUNT:
+            break
+        found |= dict.fromkeys((hub, *links[hub]))
+    return list(found)[:_NODES_COUNT]
 
 
 def _neighbourhood(path: str, links: Mapping[str, Mapping[str, str]]) -> list[str]:

@@ -28,7 +28,7 @@ export async function draw({ keepsFocus = false } = {}) {
   }
   if (name !== "search" && document.activeElement !== query) query.value = "";
   main.setAttribute("aria-busy", "true");
-  const slow = setTimeout(() => { if (mine === turn && !keepsFocus) main.replaceChildren(el("p", { class: "loading" }, "Opening memories…")); }, 250);
+  const slow = setTimeout(() => { if (mine === turn && !keepsFocus) main.replaceChildren(el("p", { class: "loading" }, "One moment…")); }, 250);
   let shown;
   try {
     shown = await view(...parts);
@@ -56,10 +56,10 @@ function problem(error) {
 
 function reason(error) {
   if (error.status === 401) {
-    return empty("This address was used already", "It opens in one browser, once. End sense-memory web with Ctrl-C, and start it again for a new address.");
+    return empty("This address was used already", "It opens in one browser, once. End the program with Ctrl-C, and start it again for a new address.", "sense-memory web");
   }
   if (error instanceof TypeError && error.message.includes("fetch")) {
-    return empty("The server has ended", "Start sense-memory web again, and open the address that it prints.");
+    return empty("The server has ended", "Start it again, and open the address that it prints.", "sense-memory web");
   }
   return empty("This could not be shown", error.message);
 }

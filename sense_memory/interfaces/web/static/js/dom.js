@@ -62,8 +62,11 @@ export function announce(words) {
   requestAnimationFrame(() => { status.textContent = visible(words); });
 }
 
-/** What a view shows where there is nothing to show. */
-export const empty = (title, ...words) => el("div", { class: "empty" }, el("p", { class: "empty-title" }, title), words.length ? el("p", {}, ...words) : null);
+/** What a view shows where there is nothing to show: a title, a sentence, and the command that changes it. */
+export const empty = (title, words = "", command = "") => el("div", { class: "empty" }, el("p", { class: "empty-title" }, title), words && el("p", {}, words), command && el("p", {}, el("code", {}, command)));
+
+/** The key of a memory, or another name, as the title of a page; a long one in smaller letters. */
+export const heading = (name) => el("h1", { text: name, dir: "auto", class: name.length > 48 ? "long-name" : null });
 
 /** A list that grows by a button, and by itself when its end comes into sight. */
 export function growing(list, more, words = "Show more") {

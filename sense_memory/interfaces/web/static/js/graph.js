@@ -18,7 +18,7 @@ export async function showGraph(path) {
     ? el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/graph" }, "Graph"), " / ", memoryLink(path)), el("h1", {}, "Around ", el("span", { text: path.split("/").at(-1), dir: "auto" })))
     : el("h1", {}, "Graph");
   if (!nodes.length || (!edges.length && !path)) {
-    return [title, empty("No links yet", "Connect two memories, and the palace gets its corridors: sense-memory palace connect lisa salt-and-ink.")];
+    return [title, empty("No links yet", "Connect two memories, and they stand here together.", "sense-memory palace connect lisa bremen")];
   }
   const shown = nodes.length < told.linked && !path ? `The ${number(nodes.length)} most linked of ${number(told.linked)} linked memories.` : `${count(nodes.length, "memory", "memories")}, ${count(edges.length, "link")}.`;
   const lead = el("p", { class: "note" }, shown, " Larger is more relevant; ", el("span", { class: "against-word" }, "dashed red"), " is a contradiction.");

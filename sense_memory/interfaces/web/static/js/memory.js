@@ -2,7 +2,7 @@
 
 import { act, get, session } from "./api.js";
 import { GLYPHS, stateOf } from "./decay.js";
-import { ago, announce, count, day, el, figure, memoryLink, moment, percent, quoted, route, timeOf } from "./dom.js";
+import { ago, announce, count, day, el, figure, heading, memoryLink, moment, percent, quoted, route, timeOf } from "./dom.js";
 import { life } from "./charts.js";
 import { difference } from "./diff.js";
 import { draw } from "./app.js";
@@ -39,7 +39,7 @@ export async function showMemory(path) {
     : [el("a", { href: "#/" }, "Palace"), " / ", el("a", { href: route("flat") }, "Flat memories")];
   const head = el("div", { class: "memory-head" },
     el("p", { class: "crumbs" }, crumbs),
-    el("h1", { text: memory.key, dir: "auto" }),
+    heading(memory.key),
     state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · relevance ${figure(told.relevance)} · last used ${ago(memory.last_accessed, now)}`) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
   const text = quoted(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
   const against = isPersona ? opposed(memory) : null;

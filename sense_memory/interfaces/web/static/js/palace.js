@@ -2,7 +2,7 @@
 
 import { get, palace, session } from "./api.js";
 import { GLYPHS, STATES, countsOver, memoryOf, relevanceThen, stateOf } from "./decay.js";
-import { ago, announce, clock, count, day, el, empty, figure, growing, number, quoted, route } from "./dom.js";
+import { ago, announce, clock, count, day, el, empty, figure, growing, heading, number, quoted, route } from "./dom.js";
 import { draw } from "./app.js";
 import { colours, stacked } from "./charts.js";
 
@@ -115,7 +115,7 @@ function timeline(memories, moved) {
   });
 
   const scale = el("div", { class: "scale", "aria-hidden": "true" },
-    el("span", {}, day(first)), el("span", { class: "scale-now" }, "today"), el("span", {}, day(now + days.ahead * DAY)));
+    el("span", {}, days.back * 5 < days.ahead ? "" : day(first)), el("span", { class: "scale-now" }, "today"), el("span", {}, day(now + days.ahead * DAY)));
   const track = el("div", { class: "track" }, chart, slider, scale);
   track.style.setProperty("--now", `${(100 * days.back) / (days.back + days.ahead)}%`);
   const box = el("section", { class: "timeline", "aria-label": "Time" },
@@ -145,8 +145,8 @@ export async function showPalace() {
   const title = el("h1", {}, "Palace");
   if (!memories.length && !flat.total) {
     return [title, session.relays && !session.counts.heads
-      ? empty("No memories are here yet", "Relays may hold some: run sense-memory sync.")
-      : empty("No memories yet", "Write the first one: sense-memory remember people/facts/lisa \"artist, teaches workshops\". It gets a room here, and fades unless it is recalled.")];
+      ? empty("No memories are here yet", "Relays may hold some.", "sense-memory sync")
+      : empty("No memories yet", "The first one gets a room here, and fades unless it is recalled.", "sense-memory remember people/facts/lisa \"artist, teaches workshops\"")];
   }
   const rooms = el("div", { class: "rooms" });
   const cards = new Map();
@@ -168,7 +168,8 @@ export async function showPalace() {
     }
     const shelves = [...rooms.querySelectorAll(".shelf")], palette = colours();
     const widths = shelves.map((one) => one.querySelector("canvas").clientWidth || 260); // read before anything is written
-    shelves.forEach((one, place) => drawShelf(one, by.get(one.dataset.name) ?? [], widths[place], palette));
+    const size = tileSize(Math.max(...[...by.values()].map((held) => held.length), 1));
+    shelves.forEach((one, place) => drawShelf(one, by.get(one.dataset.name) ?? [], size, widths[place], palette));
   }
   let last = [];
   const time = memories.length ? timeline(memories, (items) => { last = items; paint(items); }) : null;
@@ -196,10 +197,12 @@ function shelf(domain, facet) {
     el("span", { class: "shelf-name", dir: "auto", text: facet }), el("span", { class: "shelf-count" }), el("canvas", { "aria-hidden": "true" }), el("span", { class: "hidden shelf-words" })));
 }
 
+/** The side of a tile and of the gap after it, in pixels, by how many the fullest shelf holds. */
+const tileSize = (most) => (most > 1200 ? [3, 1] : most > 200 ? [5, 1] : most > 60 ? [9, 2] : [18, 3]);
+
 /** One tile for each memory, the more relevant the fuller. */
-function drawShelf(box, items, width, palette) {
+function drawShelf(box, items, [tile, gap], width, palette) {
   const canvas = box.querySelector("canvas"), dots = devicePixelRatio || 1;
-  const [tile, gap] = items.length > 1200 ? [3, 1] : items.length > 300 ? [5, 1] : items.length > 60 ? [9, 2] : [18, 3];
   const across = Math.max(1, Math.floor((width + gap) / (tile + gap)));
   const height = Math.max(1, Math.ceil(items.length / across)) * (tile + gap);
   const pen = canvas.getContext("2d");
@@ -240,7 +243,7 @@ export async function showFacet(domain, facet) {
   moments.now = whole.now;
   if (!moments.at) moments.at = whole.now;
   const memories = whole.rows.map(memoryOf).filter((memory) => memory.domain === domain && memory.facet === facet);
-  const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace"), " / ", el("span", { text: domain })), el("h1", { text: facet, dir: "auto" }));
+  const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace"), " / ", el("span", { text: domain })), heading(facet));
   if (!memories.length) return [title, empty("This room is empty", "Its memories were forgotten, or moved.")];
   const list = el("ul", { class: "rows" });
   let items = [], shown = 0;
@@ -287,6 +290,6 @@ export async function showFlat() {
   }
   const isDone = await more();
   const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace")), el("h1", {}, "Flat memories"));
-  if (!list.children.length) return [title, empty("No flat memories", "They have a key and no room, and do not fade: sense-memory remember user_timezone America/Vancouver.")];
+  if (!list.children.length) return [title, empty("No flat memories", "They have a key and no room, and do not fade.", "sense-memory remember user_timezone America/Vancouver")];
   return [title, isDone ? list : growing(list, more)];
 }

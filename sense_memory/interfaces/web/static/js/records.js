@@ -1,7 +1,7 @@
 // What is not in the palace's rooms: the journal, the mind with its conversations, and the relays.
 
 import { get } from "./api.js";
-import { ago, clock, count, el, empty, growing, longDay, moment, number, quoted, route, timeOf } from "./dom.js";
+import { ago, clock, count, el, empty, growing, heading, longDay, moment, number, quoted, route, timeOf } from "./dom.js";
 
 // ── Journal ─────────────────────────────────────────────────────────────────────────────
 
@@ -24,7 +24,7 @@ export async function showJournal() {
     return next === null;
   }
   const isDone = await more();
-  if (!list) return [title, empty("The journal is empty", "Write its first entry: sense-memory journal \"Met Lisa. She teaches printmaking.\"")];
+  if (!list) return [title, empty("The journal is empty", "Its entries stand here by day.", "sense-memory journal \"Met Lisa. She teaches printmaking.\"")];
   return [title, isDone ? days : growing(days, more)];
 }
 
@@ -41,7 +41,7 @@ export async function showMind() {
     mind.topics.length ? el("section", {}, el("h2", {}, "Topics", el("small", {}, number(mind.topics_total))), el("dl", { class: "topics" }, mind.topics.map((topic) => [el("dt", {}, el("b", { text: topic.name, dir: "auto" }), el("small", {}, count(topic.passages, "passage"))), el("dd", {}, topic.summary ? quoted(topic.summary) : "No summary yet.")]))) : null,
     mind.conversations.length ? el("section", {}, el("h2", {}, "Conversations", el("small", {}, number(mind.conversations_total))), el("ul", { class: "rows" }, mind.conversations.map((one) => el("li", {}, el("a", { class: "row", href: route("conversation", one.id) }, el("span", { class: "row-key" }, el("b", { text: one.id, dir: "auto" })), el("span", { class: "row-text" }, ""), el("span", { class: "row-state" }, count(one.count, "message"))))))) : null,
   ].filter(Boolean);
-  if (!parts.length) return [title, empty("The mind is empty", "Blocks, topics and conversations appear here when an agent writes them: sense-memory mind --help.")];
+  if (!parts.length) return [title, empty("The mind is empty", "Blocks, topics and conversations stand here when an agent has written them.", "sense-memory mind --help")];
   return [title, el("div", { class: "mind" }, parts)];
 }
 
@@ -64,7 +64,7 @@ export async function showConversation(id) {
     return next === null;
   }
   const isDone = await more();
-  const head = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/mind" }, "Mind"), " / Conversations"), el("h1", { text: id, dir: "auto" }));
+  const head = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/mind" }, "Mind"), " / Conversations"), heading(id));
   if (!told.total) return [head, empty("No messages", "This conversation has none on this machine.")];
   const summary = told.summary ? el("section", { class: "summary" }, el("h2", {}, `Summary of the first ${number(told.covered)} messages`), quoted(told.summary, "p", "entry")) : null;
   return [head, el("p", { class: "note" }, `${count(told.total, "message")}, the newest first`), summary, isDone ? list : growing(list, more)].filter(Boolean);
@@ -76,7 +76,7 @@ export async function showRelays() {
   const told = await get("relays");
   const title = el("h1", {}, "Relays");
   const held = el("p", { class: "lead" }, `This machine holds ${count(told.heads, "record")}: ${count(told.counts.heads - told.counts.entries, "memory", "memories")}, ${count(told.counts.entries, "journal entry", "journal entries")}, and those of the mind.${told.counts.drafts ? ` ${count(told.counts.drafts, "draft")} ${told.counts.drafts === 1 ? "is" : "are"} in no memory.` : ""}`);
-  if (!told.relays.length) return [title, held, empty("No relays are configured", "Everything is on this machine only, and would be lost with it: sense-memory relays add wss://relay.example")];
+  if (!told.relays.length) return [title, held, empty("No relays are configured", "Everything is on this machine only, and would be lost with it.", "sense-memory relays add wss://relay.example")];
   const elsewhere = told.relays.filter((relay) => relay.holds_all && !relay.is_local).length;
   const fate = told.relays.every((relay) => relay.is_local) ? "the memory would be lost: its only relays are on this machine. Add one elsewhere: sense-memory relays add wss://relay.example" : "a part of the memory would be lost: no relay elsewhere has all of it. Run sense-memory sync.";
   const verdict = elsewhere
