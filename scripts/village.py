@@ -183,11 +183,12 @@ async def play() -> Account:
         people = await village(stack, relay.url, clock)
         largest, same, count = 0, False, 0
         for turn, (actor, kind, text) in enumerate(turns, 1):
-            clock.now += 60
+            clock.now += 59
             villager = people.get(actor, people["baker"])  # the owner speaks for the world
             world = text if kind == "world.observed" else world
             largest = max(largest, (await villager.context(world)).tokens)
             await villager.scene.append(kind, {"text": text}, actor=actor, turn=turn)
+            clock.now += 1  # a belief comes after what it is based on
             await villager.reflect_if_due(turn)
             if turn % SYNC_TURNS == 0:
                 await in_step(people)
