@@ -79,11 +79,16 @@ def test_a_member_is_removed_by_the_name_that_the_list_shows_or_by_its_key(agent
     ours = ("--relay", relay, "mind", "scenes")
     agent(*ours, "create", "village", "--as", "baker")
     for npub, name in zip(npubs, ("smith", "miller"), strict=True):
-        agent(*ours, "invite", "village", npub, name)
+        agent(*ours, "invite", "village", npub, name, "--wait", "0")
 
     assert "only baker, miller, smith" in agent(*ours, "remove", "village", "none", code=4).stderr
-    assert sorted(agent.json(*ours, "remove", "village", "smith")["members"].values()) == ["baker", "miller"]
-    assert list(agent.json(*ours, "remove", "village", npubs[1])["members"].values()) == ["baker"]
+    assert sorted(agent.json(*ours, "remove", "village", "smith", "--wait", "0")["members"].values()) == [
+        "baker",
+        "miller",
+    ]
+    assert list(agent.json(*ours, "remove", "village", npubs[1], "--wait", "0")["members"].values()) == [
+        "baker"
+    ]
 
 
 def test_a_facet_is_shared_read_by_the_other_agent_and_taken_back(agent, relay):
