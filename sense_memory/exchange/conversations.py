@@ -8,6 +8,7 @@ made anew, the branch that was last shown is taken; the others are counted.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,7 @@ _ROLES: Final = {
     "function": "tool",
 }
 _UNSHOWN: Final = frozenset({"thoughts", "reasoning_recap", "thinking", "redacted_thinking"})
+_TEXTLESS: Final = "messages without a text"
 _MOST_NAME: Final = 200
 
 
@@ -101,6 +103,7 @@ def read(found: list[tuple[int, Any]], file: str) -> Reading:
         kinds.append(kind)
         reader = {"ChatGPT": _chatgpt, "Claude": _claude, "chat": _plain}[kind]
         _add(reading, reader(value, reading), kind, file, number)
+    reading.left_out += Counter[str]()  # drops zeros
     reading.format = (
         f"conversations of {kinds[0]}" if len(set(kinds)) == 1 and kinds[0] != "chat" else "conversations"
     )
@@ -214,12 +217,14 @@ def _chatgpt_message(node: str, mapping: Mapping[str, Any], reading: Reading) ->
     author = author if isinstance(author, dict) else {}
     role = _ROLES.get(str(author.get("role", "")).lower())
     if role is None or not isinstance(content, dict):
+        reading.left_out[_TEXTLESS] += 1
         return None
     if str(content.get("content_type")) in _UNSHOWN:
         reading.left_out["thoughts of the model"] += 1
         return None
     text = _chatgpt_text(content, message)
     if not text.strip():
+        reading.left_out[_TEXTLESS] += content.get("content_type") != "text"
         return None
     name = author.get("name")
     at = items.time_of(message.get("create_time"))
@@ -269,6 +274,7 @@ def _claude(found: Mapping[str, Any], reading: Reading) -> Chat:
 def _claude_message(message: Mapping[str, Any], number: int, reading: Reading) -> Iterator[Said]:
     role = _ROLES.get(str(message.get("sender", "")).lower())
     if role is None:
+        reading.left_out[_TEXTLESS] += 1
         return
     ident, at = str(message.get("uuid") or number), items.time_of(message.get("created_at"))
     text = _blocks_text(message.get("content"), reading) or _text(message.get("text"))
@@ -282,7 +288,6 @@ def _claude_message(message: Mapping[str, Any], number: int, reading: Reading) -
         else:
             reading.left_out["files without their text"] += 1
     reading.left_out.update({"files without their text": len(_dicts(message.get("files")))})
-    reading.left_out += type(reading.left_out)()
 
 
 def _blocks_text(blocks: object, reading: Reading) -> str:
@@ -370,6 +375,8 @@ def _plain(found: Mapping[str, Any], reading: Reading) -> Chat:
             )
             at = next((at for given in times if (at := items.time_of(given)) is not None), None)
             said.append(Said(str(message.get("id") or number), role, text, at, _text(message.get("name"))))
+        elif not isinstance(content, list):  # the parts of a list are counted by their kinds
+            reading.left_out[_TEXTLESS] += 1
     ident = str(found.get("id") or found.get("uuid") or items.fingerprint(str(found.get("title"))))
     at = items.time_of(found.get("created_at", found.get("create_time")))
     return Chat(ident, _text(found.get("title")) or _text(found.get("name")), at, tuple(said))
