@@ -17,7 +17,7 @@ from sense_memory.exchange.items import Item, Kind, Problem, Reading
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 IMPORTED: Final = "conversation.imported"  # the kind of the entry with title and origin
 _ROLES: Final = {
@@ -149,9 +149,9 @@ def _add(reading: Reading, chat: Chat, kind: str, file: str, number: int) -> Non
             Kind.LOG, path, chat.title, file, number, begin, fields={**told, "id": _id(begin, path, "title")}
         )
     )
-    for said in chat.said:
+    for said, then in zip(chat.said, _in_order(chat.said), strict=True):
         for count, part in enumerate(items.parts_of(said.text)):
-            last = max(last + 1e-6, said.at if said.at is not None else 0.0)
+            last = max(last + 1e-6, then)
             payload: dict[str, Any] = {"content": part}
             fields = {
                 "kind": f"message.{said.role}",
@@ -162,6 +162,22 @@ def _add(reading: Reading, chat: Chat, kind: str, file: str, number: int) -> Non
             origin = items.tool(name, said.ident)
             at = None if begin is None else last
             reading.items.append(Item(Kind.LOG, path, part, file, number, at, origin, fields))
+
+
+def _in_order(messages: Sequence[Said]) -> list[float]:
+    """The times of messages, 0 where there is none; a system message is never later than what follows.
+
+    ChatGPT dates the system message of a conversation that was continued later than the questions after it.
+    """
+    times, earliest = list[float](), float("inf")
+    for said in reversed(messages):
+        at = said.at or 0.0
+        if said.role == "system":
+            at = min(at, earliest - 1e-6)
+        elif said.at is not None:
+            earliest = min(earliest, at)
+        times.append(at)
+    return times[::-1]
 
 
 def _id(at: float | None, conversation: str, message: str) -> str:

@@ -115,6 +115,23 @@ async def test_the_shown_branch_of_a_conversation_of_chatgpt(open_store, bring, 
         assert made.format == "conversations of ChatGPT"
 
 
+async def test_a_system_message_that_is_dated_late_moves_no_other(open_store, bring, export):
+    """As in real exports: its date is that of the last visit."""
+    mapping = {
+        "s": node("s", None, "Be brief.", 1_700_000_900, role="system"),
+        "a": node("a", "s", "Where to?", 1_700_000_001),
+        "b": node("b", "a", "Lisbon.", 1_700_000_003, role="assistant"),
+    }
+    async with open_store() as store:
+        await bring(store, export([CHATGPT[0] | {"mapping": mapping, "current_node": "b"}]))
+        found = await said(store, "chatgpt-c-1")
+
+    assert [text for _, text, _ in found] == ["Be brief.", "Where to?", "Lisbon."]
+    assert [at for *_, at in found] == [
+        pytest.approx(then, abs=1e-3) for then in (1_700_000_001, 1_700_000_001, 1_700_000_003)
+    ]
+
+
 async def test_a_conversation_that_went_on_gets_what_is_new(open_store, bring, export, fates):
     async with open_store() as store:
         await bring(store, export(CHATGPT))
