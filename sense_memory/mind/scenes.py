@@ -305,19 +305,24 @@ class Scene:
     async def _follow(self) -> list[str]:
         """Take over what the owner announced and what other devices of this agent know; returns where it was announced on.
 
-        Only the owner announces: to each member who still uses another key, and who joined under the present one.
+        Only the owner announces: to each member who still uses another key, and who joined under the present one. An
+        announcement of members names its key: whoever repeats it under another key brings nobody back.
         """
         found = list[SceneState]()
         for version in await self._records.versions(_path(self.state.id)):
             with suppress(*_UNREADABLE):
                 found.append(state_of(version.fields))
         keys = {key.id: key for key in self.state.keys}
+        gone = frozenset[str]().union(*(key.removed for key in keys.values()))
         for key_id, (_, log) in self._opened.items():
             for entry in await log.entries(kind=MOVED):
                 if entry.author != self.state.owner:
                     continue
                 members, sealed = entry.payload.get("members"), entry.payload.get("invitations")
-                if are_members(members):
+                named = entry.payload.get("key")
+                if named is None and isinstance(members, dict):  # by an earlier program, about whatever key
+                    members = {one: name for one, name in members.items() if one not in gone}
+                if named in {None, key_id} and are_members(members):
                     joined = replace(keys[key_id], members=members)
                     found.append(replace(self.state, keys=(joined,)))
                 if isinstance(sealed, dict) and isinstance(text := sealed.get(self._me), str):
@@ -337,9 +342,10 @@ class Scene:
             ]
             new = list[dict[str, Any]]()
             if key.id == current.id:
-                known = {self._me}.union(*(_mapping(payload.get("members")) for payload in said))
+                mine = (payload for payload in said if payload.get("key") == current.id)
+                known = {self._me}.union(*(_mapping(payload.get("members")) for payload in mine))
                 if not current.members.keys() <= known:
-                    new = [{"id": self.state.id, "members": dict(current.members)}]
+                    new = [{"id": self.state.id, "members": dict(current.members), "key": current.id}]
             else:
                 sent = (payload for payload in said if payload.get("key", current.id) == current.id)
                 heard = {self._me}.union(*(_mapping(payload.get("invitations")) for payload in sent))

@@ -430,3 +430,26 @@ async def test_a_removed_member_that_goes_on_writing_is_shown_among_the_old_entr
         assert await texts(smith) == ["I am still here"]
         assert set(baker.state.members.values()) == {"baker", "judge"}
         assert await baker.forged_count() == 0
+
+
+async def test_no_member_brings_a_removed_one_back_by_repeating_what_the_owner_said_of_an_earlier_key():
+    async with village() as (_, (_, _, judge_store), baker, smith):
+        judge = await judge_store.mind.scenes.join(await baker.invite(JUDGE.npub, "judge"))
+        await in_step(baker, smith)
+        pages = await MindRecords(smith.store).under("mind/log/")
+        said = [row for page in pages for row in page.fields["entries"] if row[2] == "scene.moved"]
+        old = [[*row[:6], {"id": smith.state.id, "members": dict(baker.state.members)}] for row in said[:1]]
+        unbound = [
+            [*row, *await baker.signing.signature(row)] for row in old
+        ]  # as earlier programs announced
+        await baker.remove(JUDGE.npub)
+        await in_step(baker, smith)
+        assert key_of(smith) == key_of(baker)
+        await MindRecords(smith.store).write({"mind/log/0badcafe-1": {"entries": [*said, *unbound]}})
+        for _ in range(2):
+            await in_step(smith, baker, judge)
+        await baker.append("world.observed", {"text": "after"})
+        await in_step(baker, smith, judge)
+        for scene in (baker, smith):
+            assert set(scene.state.members.values()) == {"baker", "smith"}
+        assert (await texts(smith), await texts(judge)) == (["after"], [])
