@@ -63,7 +63,7 @@ _LOST: Final = " (an edit that lost; may be wrong)"
 _MAX_CHECKS: Final = 8  # texts that are looked over for contradictions; the mark of one may change what fits
 _LEAST_USED: Final = 0.92  # of the budget, where other memories fit into the rest
 _MAX_SPARE_COUNT: Final = 200  # memories that are tried for it
-_MAX_REPLACED_COUNT: Final = 3
+_MAX_REPLACED_COUNT: Final = 6
 _BREAK_TOKENS: Final = 1  # a line break or a separator, counted on its own
 
 
