@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.errors import InvalidInput
+from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange.items import Item, Kind, Problem
 from sense_memory.mind.log import NewEntry
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from sense_memory.exchange.plan import ImportPlan
     from sense_memory.store import MemoryStore
@@ -127,7 +127,15 @@ async def _write_log(store: MemoryStore, batch: Sequence[Item]) -> None:
 
 
 async def _write_mind(store: MemoryStore, batch: Sequence[Item]) -> None:
-    await store.mind.records.write({item.path: item.fields for item in batch})
+    fields = {item.path: item.fields for item in batch}
+
+    async def edited(_: object) -> dict[str, Mapping[str, Any]]:
+        return fields
+
+    try:
+        await store.mind.records.change(fields, edited)
+    except NotSynced:  # no relay ever answered: nothing is known that the records could be an edit of
+        await store.mind.records.write(fields)
 
 
 _WRITERS: Final = {

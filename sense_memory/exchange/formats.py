@@ -38,6 +38,7 @@ _ABOUT_ACCOUNTS: Final = frozenset(
     }
 )
 _HEAD_BYTES: Final = 400
+_LOOKED_AT: Final = 5  # notes of a folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +197,15 @@ def _of_folder(files: Files) -> str:
         return "readable"
     if any(_CHATS(name) for name in names):
         return "chats"
+    notes = [source for source in files.sources if source.path.suffix.lower() in markdown.NOTES]
+    if notes and all(_is_ours(_head(source)) for source in notes[:_LOOKED_AT]):
+        return "readable"  # a part of an export
     if index := files.named("index.md"):
         head = _head(index[0])
         if head.startswith((b"# Palace Export", b"# Snapshot Index", b"# Wing Export")):
             return "mempalace"
     if files.named("MEMORY.md") or {"SOUL.md", "memory"} & {name.partition("/")[0] for name in names}:
         return "openclaw"
-    notes = [source for source in files.sources if source.path.suffix.lower() in markdown.NOTES]
     objects = [source for source in files.sources if source.path.suffix.lower() in {".json", ".jsonl"}]
     if objects and not notes:
         return "file"
@@ -213,8 +216,7 @@ def _of_file(source: Source) -> str:
     suffix = source.path.suffix.lower()
     head = _head(source)
     if suffix in markdown.NOTES:
-        is_ours = head.startswith((b"---\nsense-memory: ", b"---\r\nsense-memory: "))
-        return "readable" if is_ours else "daily" if markdown.is_daily(source) else "notes"
+        return "readable" if _is_ours(head) else "daily" if markdown.is_daily(source) else "notes"
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if (
         start[:1] not in {b"{", b"["}
@@ -223,6 +225,10 @@ def _of_file(source: Source) -> str:
     ):
         return EVENTS  # whose import says for each line what is wrong
     return EVENTS if _is_event(source) else "file"
+
+
+def _is_ours(head: bytes) -> bool:
+    return head.startswith((b"---\nsense-memory: ", b"---\r\nsense-memory: "))
 
 
 def _head(source: Source) -> bytes:

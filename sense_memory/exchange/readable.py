@@ -55,6 +55,9 @@ _TEXTS: Final = {  # of the mind's records that are exported, the field that is 
     "objective": "text",
     "conversation": "summary",
 }
+_OF_A_DEVICE: Final = frozenset(
+    {"seen", "said"}
+)  # of a record of the mind: which edits it knows, and whose it is
 _ABOUT: Final = """This folder is a readable export of sense-memory: the memories of an agent in plain text.
 Whoever can read these files can read the memories. The encrypted export is made by `sense-memory export FILE`.
 
@@ -224,7 +227,7 @@ def _journal(entry: JournalEntry) -> Entry:
 
 
 def _record(record: MindRecord, part: str, named: str) -> Entry:
-    fields = dict(record.fields)
+    fields = {name: value for name, value in record.fields.items() if name not in _OF_A_DEVICE}
     is_text = isinstance(fields.get(named), str)
     text = fields.pop(named) if is_text else ""
     values = {MARK: "mind", "path": record.path, "text_is": named if is_text else "", "fields": fields}
@@ -235,7 +238,8 @@ def _record(record: MindRecord, part: str, named: str) -> Entry:
 
 def record_state(fields: Mapping[str, Any]) -> str:
     """Names the fields of a record of the mind: 16 hex digits."""
-    return fingerprint(orjson.dumps(dict(fields), option=orjson.OPT_SORT_KEYS).decode())
+    told = {name: value for name, value in fields.items() if name not in _OF_A_DEVICE}
+    return fingerprint(orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode())
 
 
 def _log(entry: LogEntry) -> Entry:

@@ -66,13 +66,14 @@ async def everything(store):
     journal = [(entry.content, told(entry.created_at)) for entry in await store.recent(1_000)]
     records = store.mind.records
     mind = {
-        record.path: record.fields
+        record.path: {name: value for name, value in record.fields.items() if name not in {"seen", "said"}}
         for part in ("block", "archive", "topic", "objective", "conversation")
         for record in await records.under(f"mind/{part}/")
     }
     identity = await records.read("mind/identity")
     log = await store.mind.log.entries()
-    return palace, flat, journal, mind, identity and identity.fields, log
+    kernel = identity and {name: identity.fields[name] for name in identity.fields.keys() - {"seen", "said"}}
+    return palace, flat, journal, mind, kernel, log
 
 
 async def fill(store, clock):
@@ -160,6 +161,25 @@ def test_whatever_the_names_and_texts_are(open_store, tmp_path_factory, places, 
             assert (await everything(other))[:2] == (await everything(one))[:2]
 
     asyncio.run(moved())
+
+
+async def test_relays_that_never_answered_do_not_stop_an_import(open_store, bring, tmp_path, fates):
+    async with open_store() as store:
+        await store.mind.blocks.update("human", value="Anna")
+        await write_readable(store, tmp_path / "out")
+    async with open_store(relays=["ws://127.0.0.1:9"]) as other:
+        made = await bring(other, tmp_path / "out")
+        assert fates(made) == {"new": 1}
+        assert (await other.mind.blocks.get("human")).value == "Anna"
+
+
+async def test_a_part_of_an_export_is_one_too(open_store, bring, tmp_path, fates):
+    async with open_store() as store:
+        await store.persona_remember("people", "facts", "lisa", "likes tea")
+        await store.mind.blocks.update("human", value="Anna")
+        await write_readable(store, tmp_path / "out")
+        for part in ("palace", "palace/people", "mind", "mind/block/human.md"):
+            assert fates(await bring(store, tmp_path / "out" / part)) == {"known": 1}
 
 
 async def test_only_the_owner_can_read_the_files(open_store, clock, tmp_path):
