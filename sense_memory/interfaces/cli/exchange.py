@@ -498,7 +498,7 @@ _TITLES: Final = {
     "palace": "memories of the palace",
     "flat": "flat memories",
     "journal": "journal entries",
-    "log": "entries of conversations",
+    "log": "entries of the log",
     "mind": "records of the mind",
 }
 
@@ -512,7 +512,9 @@ def _sentences(made: ImportPlan) -> list[str]:
         for step in made.steps
         if step.item.kind is Kind.PALACE and step.fate in {Fate.NEW, Fate.CHANGED}
     )
-    chats = {step.item.path for step in made.steps if step.item.kind is Kind.LOG and step.fate is Fate.NEW}
+    chats = {
+        step.item.path for step in made.steps if step.item.kind is Kind.LOG and step.fate is Fate.NEW
+    } - {""}
     found = []
     if places:
         told = [f"{place} {count:,}" for place, count in places.most_common(_MAX_PLACES)]

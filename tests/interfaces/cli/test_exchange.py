@@ -95,6 +95,19 @@ def test_a_readable_export_moves_to_another_agent(agent, tmp_path):
     agent("export", "--readable", "-", code=2)
 
 
+def test_conversations_are_counted_and_named(agent, tmp_path):
+    lines = [
+        {"role": "user", "content": "hi", "id": "1"},
+        {"role": "assistant", "content": "hello", "id": "2"},
+    ]
+    (tmp_path / "chat.json").write_text(json.dumps([{"id": "7", "messages": lines}]))
+    assert agent("import", "chat.json", "--yes").stdout == (
+        "Found: conversations\nbecomes             new\nentries of the log    3\n"
+        "conversations: chat-7\n3 entries written\n"
+    )
+    assert agent.json("mind", "conversations", "list") == [{"id": "chat-7", "messages": 2}]
+
+
 def test_an_export_in_an_archive_is_read_too(agent, tmp_path):
     agent("remember", "city", "Lisbon")
     agent("export", "--readable", "out")
