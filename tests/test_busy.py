@@ -14,6 +14,7 @@ import pytest
 from sense_memory import EmbeddedRelay, LedgerError, LocalSigner, MemoryStore
 from sense_memory.errors import ClockSkewError, LedgerBusy
 from sense_memory.ledger import database
+from tests.inside import database_of, ledger_of
 from tests.time_unit import SECOND
 
 
@@ -112,7 +113,7 @@ async def test_while_another_process_writes_every_task_goes_on_and_the_write_is_
 @pytest.mark.parametrize("call", WRITES.values(), ids=WRITES)
 async def test_a_write_that_is_cancelled_while_it_waits_leaves_nothing_behind(call, signer, path):
     async with prepared(signer, path, embedder="static") as store:
-        bodies = list(store._open.ledger.bodies())
+        bodies = list(ledger_of(store).bodies())
         held = Held(path)
         writing = asyncio.create_task(call(store))
         await held.while_others_go_on()
@@ -121,7 +122,7 @@ async def test_a_write_that_is_cancelled_while_it_waits_leaves_nothing_behind(ca
         with pytest.raises(asyncio.CancelledError):
             await writing
 
-        assert list(store._open.ledger.bodies()) == bodies
+        assert list(ledger_of(store).bodies()) == bodies
         await store.remember("after", "v")
         assert (await store.recall("after")).value == "v"
 
@@ -240,7 +241,7 @@ async def test_a_draft_that_was_published_is_no_error_where_it_can_not_be_discar
         with pytest.raises(ClockSkewError):
             await store.remember("k", "two")
         clock.advance(2 * 86_400)
-        store._open.ledger._db.execute(
+        database_of(ledger_of(store)).execute(
             "CREATE TEMP TRIGGER t BEFORE DELETE ON main.drafts BEGIN SELECT raise(ABORT, 'no'); END"
         )
         ident = await store.publish_draft(1)

@@ -24,6 +24,7 @@ from websockets.asyncio.client import connect
 from relays.proxy import HANGUP, Fault, FaultyRelay
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr import nip44
+from tests.inside import ledger_of, parts_of
 from tests.time_unit import SECOND
 
 
@@ -291,7 +292,7 @@ class World:
         options = {"background": False, "timeouts": QUICK, "clock": lambda: self.now + skew}
         store = MemoryStore(self.signer, urls, ledger=ledger, **options)
         await store.__aenter__()
-        store._open.writer._sleep = self._sleep
+        parts_of(store).writer._sleep = self._sleep
         return store
 
     async def _close(self, number):
@@ -366,7 +367,7 @@ class World:
                 ident = await store.journal(value)
                 self.oracle.entries[ident] = value
             case "remove an entry":
-                here = [ident for ident in self.oracle.entries if store._open.ledger.by_id(ident) is not None]
+                here = [ident for ident in self.oracle.entries if ledger_of(store).by_id(ident) is not None]
                 if here:
                     self.oracle.deletions.add(await store.forget_entry(here[0]))
                     del self.oracle.entries[here[0]]
@@ -397,7 +398,7 @@ class World:
             journal = await store.recent(100_000) if oracle.entries else []
             assert {entry.event_id: entry.content for entry in journal} == oracle.entries
             assert store.integrity() == []
-        held = [{json.loads(body)["id"] for body in store._open.ledger.bodies()} for store in self.stores]
+        held = [{json.loads(body)["id"] for body in ledger_of(store).bodies()} for store in self.stores]
         assert {ident for _, _, ident, _ in oracle.living()} <= set().union(*held)
         assert oracle.deletions <= set.intersection(*held)
         assert oracle.graves() <= set().union(*held)

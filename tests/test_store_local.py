@@ -34,6 +34,7 @@ from sense_memory.errors import (
 )
 from sense_memory.mind.rule_model import RuleModel
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
+from tests.inside import database_of, ledger_of, parts_of
 from tests.time_unit import SECOND
 
 
@@ -60,7 +61,7 @@ def written_elsewhere(signer):
         plaintext = json.dumps({"type": "sense-memory:kv", "key": key, "value": value, "ts": at}).encode()
         content = await signer.encrypt(plaintext, signer.public_key)
         event = await signer.sign(Unsigned(at, KIND_APP_DATA, (("d", f"sense-memory/{key}"),), content))
-        assert await store._open.reader.file_served([event], "wss://relay.example/") == {"new": 1}
+        assert await parts_of(store).reader.file_served([event], "wss://relay.example/") == {"new": 1}
 
     return write
 
@@ -157,7 +158,7 @@ async def test_a_store_may_be_opened_again_after_closing(open_store):
 
 def seconds_of(store, key):
     """The stamps of a key's versions in the order they were written."""
-    stored = sorted(store._open.ledger.versions(f"sense-memory/{key}"), key=lambda version: version.seq)
+    stored = sorted(ledger_of(store).versions(f"sense-memory/{key}"), key=lambda version: version.seq)
     return [version.event().created_at for version in stored]
 
 
@@ -208,7 +209,7 @@ async def test_forget_returns_the_deletions_id_and_keeps_tombstone_and_deletion(
         memory = await store.remember("key", "value")
         ident = await store.forget("key")
 
-        request = store._open.ledger.by_id(ident).event()
+        request = ledger_of(store).by_id(ident).event()
         assert request.kind == 5
         assert request.tag_values("a") == [f"30078:{signer.public_key}:sense-memory/key"]
         assert memory in request.tag_values("e")
@@ -233,14 +234,14 @@ async def test_local_purge_is_real(open_store, tmp_path):
         ciphertexts = []
         for number in range(3):
             ident = await store.remember("key", f"MARKER {number}" * 40)
-            ciphertexts.append(store._open.ledger.by_id(ident).event().content.encode())
+            ciphertexts.append(ledger_of(store).by_id(ident).event().content.encode())
         await store.remember("other", "stays")
         await store.forget("key")
 
         files = [file.read_bytes() for file in tmp_path.iterdir()]
         assert not any(ciphertext in file for ciphertext in ciphertexts for file in files)
         assert not any(ciphertext[:64] in file for ciphertext in ciphertexts for file in files)
-        held = [opened.record.fields for opened in store._open.reader._open.values()]
+        held = [opened.record.fields for opened in parts_of(store).reader._open.values()]
         assert "MARKER" not in repr(held)
 
 
@@ -438,7 +439,7 @@ async def test_the_published_packages_journal_is_read_in_its_place(open_store, s
         inside = json.dumps({"type": "sense-memory:journal", "content": "by 0.3.1", "ts": ts}).encode()
         content = await signer.encrypt(inside, signer.public_key)
         tags = (("d", f"sense-journal/{ts}"),)
-        await store._open.reader.file_served(
+        await parts_of(store).reader.file_served(
             [await signer.sign(Unsigned(int(ts), KIND_APP_DATA, tags, content))], "wss://relay.example/"
         )
         clock.advance(10)
@@ -516,7 +517,7 @@ async def test_memories_of_other_writers_that_break_our_rules_are_readable_and_f
 async def test_a_hashed_address_is_no_key(open_store):
     async with open_store() as store:
         await store.remember("k" * 256, "long")
-        (head,) = store._open.ledger.heads.live_under("sense-memory/")
+        (head,) = ledger_of(store).heads.live_under("sense-memory/")
         tag = head.event().d_tag
 
         assert await store.recall(tag.removeprefix("sense-memory/")) is None
@@ -680,12 +681,12 @@ async def test_disk_full_is_an_error_and_the_store_goes_on(open_store):
     """P-14."""
     async with open_store() as store:
         await store.remember("before", "v")
-        (pages,) = store._open.ledger._db.row("PRAGMA page_count")
-        store._open.ledger._db.row(f"PRAGMA max_page_count={pages}")
+        (pages,) = database_of(ledger_of(store)).row("PRAGMA page_count")
+        database_of(ledger_of(store)).row(f"PRAGMA max_page_count={pages}")
         with pytest.raises(StorageFullError):
             await store.remember_many((f"key {number}", "v" * 1_000) for number in range(50))
         assert [memory.key for memory in await store.recall_all()] == ["before"]
-        store._open.ledger._db.row("PRAGMA max_page_count=1000000")
+        database_of(ledger_of(store)).row("PRAGMA max_page_count=1000000")
         await store.remember("after", "v")
 
         assert [memory.key for memory in await store.recall_all()] == ["after", "before"]
@@ -802,11 +803,11 @@ async def test_no_repr_shows_a_text_or_the_key(open_store, signer):
                 await store.recall_all(),
                 await store.recent(),
                 await store.sync(),
-                store._open.ledger.head("sense-memory/key"),
-                store._open.ledger.versions("sense-memory/key"),
-                store._open.reader,
-                vars(store._open.reader),
-                store._open.writer,
+                ledger_of(store).head("sense-memory/key"),
+                ledger_of(store).versions("sense-memory/key"),
+                parts_of(store).reader,
+                vars(parts_of(store).reader),
+                parts_of(store).writer,
                 SyncMemoryStore(signer),
             ]
         )

@@ -10,6 +10,7 @@ from contextlib import closing
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.ledger.database import VERSION
 from sense_memory.limits import PAGE_BYTES, SNAPSHOT_NEW_COUNT
+from tests.inside import ledger_of
 
 
 NOW = 1_800_000_000
@@ -42,7 +43,7 @@ async def test_a_killed_export_leaves_the_file_that_was_there_or_the_new_one_who
     ledger, target = folder / "a.db", folder / "export.jsonl"
     async with store_at(ledger) as store:
         await store.remember_many((f"k{number}", "v") for number in range(COUNT))
-        bodies = set(store._open.ledger.bodies())
+        bodies = set(ledger_of(store).bodies())
     ends, points = set(), set()
     async with killer() as kill:
 

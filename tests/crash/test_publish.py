@@ -7,6 +7,7 @@ from collections import Counter
 
 from relays.faults import FaultyRelay, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from tests.inside import ledger_of
 
 
 NOW = 1_800_000_000
@@ -25,12 +26,12 @@ POINTS = {
 
 
 def events(store):
-    return {event["id"]: event for event in map(json.loads, store._open.ledger.bodies())}
+    return {event["id"]: event for event in map(json.loads, ledger_of(store).bodies())}
 
 
 def assert_writes_are_whole(store, said):
     """What returned is there; of the write that was on its way, all or nothing. In the scenario's order."""
-    ledger, held = store._open.ledger, events(store)
+    ledger, held = ledger_of(store), events(store)
     forgotten = sum(event["kind"] == 5 for event in held.values())
     b = ledger.head("sense-memory/b")
     assert forgotten == int(b is not None and b.role != 0), "the tombstone and its deletion come together"

@@ -8,6 +8,7 @@ from relays.faults import CloseEvery, FaultyRelay, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.ledger.relays import PullProgress
 from sense_memory.nostr.event import KIND_APP_DATA
+from tests.inside import ledger_of
 
 
 COUNT, SECOND, PAGE = 60, 15, 20  # in all, of one second, and what a page of the relay holds
@@ -25,7 +26,7 @@ POINTS = {
 
 
 def ids(store):
-    return {json.loads(body)["id"] for body in store._open.ledger.bodies()}
+    return {json.loads(body)["id"] for body in ledger_of(store).bodies()}
 
 
 async def test_p01_kill_at_every_point_of_a_pull(killer, folder, clock):
@@ -61,7 +62,7 @@ async def test_p01_kill_at_every_point_of_a_pull(killer, folder, clock):
                 held = ids(store)
                 partial.add(len(held & theirs))
                 assert set(death.was_told("id")) <= held
-                is_complete = store._open.ledger.relays.state(seen.url).completed_at is not None
+                is_complete = ledger_of(store).relays.state(seen.url).completed_at is not None
                 assert theirs <= held or not is_complete
                 assert is_complete or not record.published
 
@@ -96,8 +97,8 @@ async def test_a_pull_that_was_cut_off_and_killed_at_its_end_leaves_no_stale_cou
             async with MemoryStore(
                 signer, [line.url], ledger=folder / f"{death.step}.db", **options
             ) as store:
-                course = store._open.ledger.relays.unfinished_pull(line.url)
-                is_complete = store._open.ledger.relays.state(line.url).completed_at is not None
+                course = ledger_of(store).relays.unfinished_pull(line.url)
+                is_complete = ledger_of(store).relays.state(line.url).completed_at is not None
                 assert course is None or not is_complete
                 courses.add(course is not None)
                 assert (await store.sync()).in_step
@@ -115,8 +116,8 @@ async def test_a_pull_that_goes_on_minutes_after_it_was_cut_off_brings_what_came
         async with writer, reader:
             await writer.remember("old", "v")
             place = PullProgress(clock(), None, int(clock()), {KIND_APP_DATA: (int(clock()), 0, "")})
-            reader._open.ledger.relays.add([walked.url])
-            reader._open.ledger.relays.save_unfinished_pull(walked.url, place)
+            ledger_of(reader).relays.add([walked.url])
+            ledger_of(reader).relays.save_unfinished_pull(walked.url, place)
             clock.advance(120)
             await writer.remember("meanwhile", "v")
             await writer.sync()

@@ -23,6 +23,7 @@ from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.keys import parse_secret
 from sense_memory.relay.sync import agenda
+from tests.inside import database_of, ledger_of
 from tests.time_unit import SECOND
 
 
@@ -155,19 +156,21 @@ class Stage:
 
 
 def bodies(store) -> set[bytes]:
-    return set(store._open.ledger.bodies())
+    return set(ledger_of(store).bodies())
 
 
 def assert_unharmed(store, before: set[bytes]) -> None:
     """Nothing that was in the ledger is gone or altered, but for memories that were forgotten."""
-    ledger = store._open.ledger
+    ledger = ledger_of(store)
     for event in map(json.loads, before - bodies(store)):
         tags = dict(tag[:2] for tag in event["tags"])
         forgotten = "SELECT until FROM deletions WHERE target = ?1 UNION ALL "
         forgotten += "SELECT created_at FROM events WHERE slot = ?1 AND role = 1"
-        assert any(event["created_at"] <= until for (until,) in ledger._db.rows(forgotten, tags.get("d")))
+        assert any(
+            event["created_at"] <= until for (until,) in database_of(ledger).rows(forgotten, tags.get("d"))
+        )
     assert store.integrity() == []
-    assert not ledger._db.in_transaction
+    assert not database_of(ledger).in_transaction
 
 
 def assert_no_secret(text: str, *, but: str = "") -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from relays.faults import ForgetAfterAck, Record, Refuse, SwallowPublish
 from sense_memory.errors import ClockSkewError
+from tests.inside import ledger_of
 
 
 def nonce(content: str) -> bytes:
@@ -52,15 +53,13 @@ async def test_c02_nonces_never_repeat(stage):
             await stage.sync(store, full=True)
             stage.clock.advance(3_601)
         store.export(stage.folder / "all.jsonl")
-        kept = [draft.content for draft in store._open.ledger.drafts.all()]
-        written = {
-            json.loads(body)["id"]: json.loads(body)["content"] for body in store._open.ledger.bodies()
-        }
+        kept = [draft.content for draft in ledger_of(store).drafts.all()]
+        written = {json.loads(body)["id"]: json.loads(body)["content"] for body in ledger_of(store).bodies()}
         async with stage.store(ledger="other.db") as other:
             await other.import_(stage.folder / "all.jsonl")
             await other.refresh("k")
             written |= {
-                json.loads(body)["id"]: json.loads(body)["content"] for body in other._open.ledger.bodies()
+                json.loads(body)["id"]: json.loads(body)["content"] for body in ledger_of(other).bodies()
             }
     contents = [content for content in (*written.values(), *kept) if content]
     assert len(contents) > 60

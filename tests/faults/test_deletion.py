@@ -20,6 +20,7 @@ from sense_memory.errors import ClockSkewError
 from sense_memory.ledger import database
 from sense_memory.ledger.relays import LedgerReason, Remark, reason_sentence, remark_sentence
 from sense_memory.nostr.event import Unsigned
+from tests.inside import ledger_of
 
 
 SLOT = "sense-memory/k"
@@ -149,7 +150,7 @@ async def test_d04_late_older_kind5_does_not_lower_mark(stage):
         line = (await stage.sync(store, full=True)).relays[0]
         assert line.served["deleted"] >= 1
         assert await store.recall("k") is None
-        assert store._open.ledger.mark(SLOT) == late["created_at"]
+        assert ledger_of(store).mark(SLOT) == late["created_at"]
 
         lie.on = old.on = False
         await stage.put(liar.upstream, after)
@@ -171,7 +172,7 @@ async def test_d01_a_tombstone_alone_is_enough(stage, late):
         await stage.sync(store)
         await stage.sync(store, full=True)
         assert await store.recall("k") is None
-        assert {json.loads(body)["id"] for body in store._open.ledger.bodies()} == {grave["id"]}
+        assert {json.loads(body)["id"] for body in ledger_of(store).bodies()} == {grave["id"]}
         assert [found["id"] for found in await stage.stored(honest.url)] == [grave["id"]]
 
 
@@ -236,7 +237,7 @@ async def test_d05_kind5_bounds_by_time(stage):
                     path.write_text(json.dumps(event))
                     await device.import_(path)
                 assert (await device.recall("k")).event_id == after
-                assert before["id"] not in {json.loads(body)["id"] for body in device._open.ledger.bodies()}
+                assert before["id"] not in {json.loads(body)["id"] for body in ledger_of(device).bodies()}
         async with stage.store(other, relay, ledger="k.db") as store:
             assert (await stage.sync(store)).in_step
             assert (await store.recall("k")).event_id == after
@@ -257,8 +258,8 @@ async def test_d08_local_purge_is_real(stage):
         with pytest.raises(ClockSkewError):
             await store.remember("k", f"{stage.plaintext} draft")
         stage.clock.advance(86_400)
-        (draft,) = [kept.content for kept in store._open.ledger.drafts.all()]
-        stored = [json.loads(body) for body in store._open.ledger.bodies()]
+        (draft,) = [kept.content for kept in ledger_of(store).drafts.all()]
+        stored = [json.loads(body) for body in ledger_of(store).bodies()]
         doomed = {event["content"] for event in stored if event["tags"][0] != ["d", "sense-memory/kept"]}
         store.export(stage.folder / "before.jsonl")
     backup = stage.folder / "k.db.schema-1"
@@ -292,7 +293,7 @@ async def test_d08_what_another_device_forgot_is_purged_here_too(stage):
         traces = []
         for key in ("k", "l"):
             await here.remember(key, f"{stage.plaintext} {'x' * 500}")
-            traces.append(json.loads([*here._open.ledger.bodies()][-1])["content"][100:140].encode())
+            traces.append(json.loads([*ledger_of(here).bodies()][-1])["content"][100:140].encode())
         await stage.sync(here)
         await stage.sync(there)
         await there.forget("k")

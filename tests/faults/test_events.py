@@ -11,6 +11,7 @@ from sense_memory import EmbeddedRelay
 from sense_memory.errors import NeedsNewerVersion
 from sense_memory.limits import CURSOR_OVERLAP_SECONDS
 from sense_memory.nostr.event import Unsigned
+from tests.inside import ledger_of
 
 
 class CountingSigner:
@@ -106,13 +107,13 @@ async def test_e04_known_id_with_other_body_is_verified_again(stage):
     async with stage.liar(lie) as liar, stage.relay() as honest, stage.store(liar, honest) as store:
         await stage.put(honest.url, event)
         await stage.sync(store)
-        before = set(store._open.ledger.bodies())
+        before = set(ledger_of(store).bodies())
 
         lie.on = True
         line = (await stage.sync(store, full=True)).relays[0]
 
         assert line.useless["invalid"] == line.pulled.invalid >= 1
-        assert set(store._open.ledger.bodies()) == before
+        assert set(ledger_of(store).bodies()) == before
         assert (await store.recall("k")).value == f"{stage.plaintext} true"
         assert [json.loads(body) for body in before] == [event]
 
@@ -185,14 +186,14 @@ async def test_e07_cursor_ignores_unverified_time(stage):
         for hangup.on in (False, True, False):
             async with stage.store(liar, ledger="k.db") as store:
                 await stage.sync(store)
-                cursors.append(store._open.ledger.relays.state(liar.url).cursor)
+                cursors.append(ledger_of(store).relays.state(liar.url).cursor)
         expected = int(stage.clock()) - 60 - CURSOR_OVERLAP_SECONDS
         assert cursors == [expected] * 3
         record.frames.clear()
         stage.clock.advance(1)
         async with stage.store(liar, ledger="k.db", background=True) as store:
             await stage.until(lambda: store.status().relays[0].last_complete == stage.clock())
-            assert store._open.ledger.relays.state(liar.url).cursor == expected
+            assert ledger_of(store).relays.state(liar.url).cursor == expected
             assert store.status().counts["quarantined"] == 1
         asked = [wanted for request in record.said("REQ") for wanted in request[2:]]
         assert {wanted["since"] for wanted in asked if "ids" not in wanted} == {expected}
@@ -211,7 +212,7 @@ async def test_e07_cursor_ignores_what_a_comparison_brings_from_the_future(stage
         async with stage.store(relay, ledger="k.db") as store:
             await stage.sync(store, full=True)
             assert (
-                store._open.ledger.relays.state(relay.url).cursor
+                ledger_of(store).relays.state(relay.url).cursor
                 == int(stage.clock()) - 60 - CURSOR_OVERLAP_SECONDS
             )
             assert store.status().counts["quarantined"] == 1
@@ -335,7 +336,7 @@ async def test_e11_foreign_30078_of_same_key_is_left_alone(stage):
         assert not {event["id"] for event in foreign} & set(record.published)
         assert [memory.key for memory in await store.recall_all()] == ["k"]
         assert await store.recent() == []
-        assert not any(b"other-app" in body for body in store._open.ledger.bodies())
+        assert not any(b"other-app" in body for body in ledger_of(store).bodies())
 
 
 async def test_e12_future_schema_is_kept_not_shown(stage):

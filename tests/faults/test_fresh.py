@@ -8,6 +8,7 @@ import pytest
 
 from relays.faults import Fault, FaultyRelay, NoNegentropy, Pause, Record, Stall
 from sense_memory import NotSynced
+from tests.inside import ledger_of
 
 
 @pytest.mark.virtual_time
@@ -34,7 +35,7 @@ async def test_f01_fresh_device_never_overwrites(stage):
             "sense-memory/c": events["c"]["id"],
         }
         assert (await store.recall("b")).event_id == events["b"]["id"]
-        versions = [version.id.hex() for version in store._open.ledger.versions("sense-memory/a")]
+        versions = [version.id.hex() for version in ledger_of(store).versions("sense-memory/a")]
         assert versions == [ours, events["a"]["id"]]
 
 

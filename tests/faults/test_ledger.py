@@ -25,6 +25,7 @@ from sense_memory.errors import (
 )
 from sense_memory.ledger import database
 from sense_memory.ledger.schema import MIGRATIONS, VERSION
+from tests.inside import database_of, ledger_of
 from tests.time_unit import SECOND
 
 
@@ -189,7 +190,7 @@ async def test_l05_two_processes_write(stage):
         assert sorted(version.value for version in history) == sorted(
             f"{stage.plaintext} {name} {number}" for name in "ab" for number in range(100)
         )
-        times = [stored.event().created_at for stored in store._open.ledger.versions("sense-memory/shared")]
+        times = [stored.event().created_at for stored in ledger_of(store).versions("sense-memory/shared")]
         assert times == sorted(times, reverse=True)
         writers = [version.value.split()[1] for version in history]
         assert sum(one != other for one, other in pairwise(writers)) >= 9, "they wrote in turns at least"
@@ -297,8 +298,8 @@ async def furnish(store, stage):
     await store.persona_remember(*FACT, "there", "takes the train")
     await store.persona_remember(*FACT, "third", stage.plaintext)
     await store.persona_remember(*FACT, "other", "Lisa lives in Oslo", [], ["third"])
-    head = store._open.ledger.head("sense-memory/there")
-    store._open.ledger.drafts.add([(head.slot, head.event().content)], stage.clock())
+    head = ledger_of(store).head("sense-memory/there")
+    ledger_of(store).drafts.add([(head.slot, head.event().content)], stage.clock())
 
 
 async def watched(store):
@@ -329,18 +330,18 @@ async def test_l06_no_open_transaction_is_left(stage, call):
             shutil.copy(stage.folder / "furnished.db", stage.folder / f"{step}.db")
             signer = MoodySigner(stage.signer, step)
             async with stage.store(relay, ledger=f"{step}.db", signer=signer, snapshot=False) as store:
-                before = sorted(store._open.ledger.bodies())
+                before = sorted(ledger_of(store).bodies())
                 assert len(before) == 8
                 try:
                     await call(store, stage)
                     failed = False
                 except SenseMemoryError:
                     failed = True
-                assert not store._open.ledger._db.in_transaction
+                assert not database_of(ledger_of(store)).in_transaction
                 assert store.integrity() == []
                 signer.left = 0
                 if failed and call is not CALLS["sync"]:
-                    assert set(before) <= set(store._open.ledger.bodies())
+                    assert set(before) <= set(ledger_of(store).bodies())
                 await store.remember("after", stage.plaintext)  # it goes on as if nothing had happened
             if not failed:
                 break
@@ -377,13 +378,13 @@ async def test_l06_a_statement_that_fails_is_rolled_back_with_all_before_it(stag
             async with stage.store(relay, ledger=f"{step}.db", snapshot=False) as store:
                 await store.recall_all()
                 await store.persona_stats()
-                before, left = set(store._open.ledger.bodies()), step
+                before, left = set(ledger_of(store).bodies()), step
                 with suppress(StorageFullError):
                     await call(store, stage)
                 spent, left = left, 0
-                assert not store._open.ledger._db.in_transaction
+                assert not database_of(ledger_of(store)).in_transaction
                 assert store.integrity() == []
-                new = len(set(store._open.ledger.bodies()) - before)
+                new = len(set(ledger_of(store).bodies()) - before)
                 assert new in {0, TOGETHER.get(call, 1)}
                 await store.remember("after", stage.plaintext)
             if spent > 0:
@@ -406,10 +407,10 @@ async def test_l06_a_call_that_is_refused_leaves_nothing_open(stage):
         for error, call in refused:
             with pytest.raises(error):
                 await call(store)
-            assert not store._open.ledger._db.in_transaction
+            assert not database_of(ledger_of(store)).in_transaction
         with pytest.raises(InvalidInput):
             store.discard_draft(7)
-        assert not store._open.ledger._db.in_transaction
+        assert not database_of(ledger_of(store)).in_transaction
         assert store.status().counts["events"] == 0
     for _, call in refused:
         with pytest.raises((StoreClosed, InvalidInput)):
@@ -467,4 +468,4 @@ async def test_a_lying_signer_leaves_nothing_behind(stage):
         with pytest.raises(InvalidEvent):
             await store.remember("k", stage.plaintext)
         assert store.status().counts["events"] == 0
-        assert not store._open.ledger._db.in_transaction
+        assert not database_of(ledger_of(store)).in_transaction

@@ -15,6 +15,7 @@ from websockets.asyncio.server import serve
 from relays.faults import CloseEvery, Deaf, FaultyRelay, Information, Record
 from sense_memory.errors import InvalidRelayUrl
 from sense_memory.relay.client.connection import RelayConnection
+from tests.inside import ledger_of
 
 
 _silent = logging.getLogger(f"{__name__}.library")  # the raw peer's words are no leak of ours
@@ -134,7 +135,7 @@ async def test_r15_what_a_slow_reader_leaves_waits_in_the_ledger(stage):
         async with stage.store(ledger="k.db") as store:
             text = f"{stage.plaintext} " * 4_000
             await store.remember_many((f"k{number}", text) for number in range(1_000))
-            waiting = sum(map(len, store._open.ledger.bodies()))
+            waiting = sum(map(len, ledger_of(store).bodies()))
         pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", SENDER, **pipes)
         order = {"nsec": stage.signer.export_nsec(), "relay": liar.url, "now": stage.clock()}

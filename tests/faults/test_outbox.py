@@ -21,6 +21,7 @@ from relays.faults import (
 from sense_memory.errors import RelayLimitWarning, StorageFullError
 from sense_memory.ledger.relays import LedgerReason, Remark, reason_sentence, remark_sentence
 from sense_memory.limits import PUBLISH_WINDOW_COUNT, RETRY_MAX_SECONDS
+from tests.inside import database_of, ledger_of
 
 
 @pytest.mark.virtual_time
@@ -388,7 +389,7 @@ async def test_p14_disk_full(stage):
         async with stage.liar(record) as liar, stage.relay() as honest:
             await stage.put(liar.upstream, *theirs)
             async with stage.store(liar, honest, ledger=f"{pages}.db") as store:
-                database = store._open.ledger._db
+                database = database_of(ledger_of(store))
                 (size,) = database.row("PRAGMA page_count")
                 database.rows(f"PRAGMA max_page_count = {size + pages}")
                 done = 0
@@ -400,7 +401,7 @@ async def test_p14_disk_full(stage):
                 except StorageFullError:
                     failures += 1
                 assert not database.in_transaction
-                stored = [json.loads(body) for body in store._open.ledger.bodies()]
+                stored = [json.loads(body) for body in ledger_of(store).bodies()]
                 assert {f"sense-memory/k{n}" for n in range(done)} <= {e["tags"][0][1] for e in stored}
                 assert set(record.published) <= {event["id"] for event in stored}
                 database.rows("PRAGMA max_page_count = 1073741823")
@@ -422,7 +423,7 @@ async def test_p14_the_background_says_it_and_goes_on(stage):
         store = stage.store(relay, ledger="k.db", background=True)
         stage.clock.advance(1)
         async with store:
-            database = store._open.ledger._db
+            database = database_of(ledger_of(store))
             (size,) = database.row("PRAGMA page_count")
             database.rows(f"PRAGMA max_page_count = {size + 2}")
             await stage.until(lambda: "disk full" in store.status().relays[0].problem)

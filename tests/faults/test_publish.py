@@ -16,6 +16,7 @@ from sense_memory.records.reader import Reader
 from sense_memory.relay.client import dialler
 from sense_memory.relay.sync import agenda
 from sense_memory.relay.sync.relay_sync import RelaySync
+from tests.inside import ledger_of
 from tests.time_unit import SECOND
 
 
@@ -178,7 +179,7 @@ async def test_p09_pull_before_first_push(stage):
         assert record.published == [ours]
         kinds = [frame[0] for _, frame in record.frames]
         assert kinds.index("EOSE") < kinds.index("OK")
-        versions = [stored.event().id for stored in store._open.ledger.versions("sense-memory/k")]
+        versions = [stored.event().id for stored in ledger_of(store).versions("sense-memory/k")]
         assert versions == [ours, theirs["id"]]
 
 
@@ -252,7 +253,7 @@ async def test_what_another_process_writes_is_sent_by_the_one_that_holds_the_sto
         task = {
             "nsec": stage.signer.export_nsec(),
             "relay": liar.url,
-            "ledger": str(store._open.ledger.path),
+            "ledger": str(ledger_of(store).path),
             "value": f"{stage.plaintext} from outside",
         }
         out, _ = await process.communicate(json.dumps(task).encode())

@@ -32,6 +32,7 @@ from relays.faults import (
 from sense_memory import NotSynced
 from sense_memory.ledger.relays import Remark, remark_sentence
 from sense_memory.relay.client.page import LATE
+from tests.inside import ledger_of
 
 
 _silent = logging.getLogger(f"{__name__}.library")  # the raw peer's words are no leak of ours
@@ -395,7 +396,7 @@ async def test_r11_duplicate_flood(stage):
         assert bad.misbehaving
         assert bad.useless["duplicates"] <= 550
         assert good.in_step
-        assert [json.loads(body) for body in store._open.ledger.bodies()] == [event]
+        assert [json.loads(body) for body in ledger_of(store).bodies()] == [event]
         assert time.process_time() - spent < 15  # ten, and the tracing of memory on top
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from relays.faults import Record, SwallowPublish
 from sense_memory.limits import MAX_EVENTS_PER_SECOND_COUNT
+from tests.inside import ledger_of
 
 
 async def flat(store, value):
@@ -145,10 +146,10 @@ async def test_what_was_handed_out_keeps_its_second(stage, tmp_path, way):
                 await store.sync()
         async with stage.store(relay, ledger="k.db") as store:
             await store.remember("k", "two")
-            first, second = reversed(store._open.ledger.versions("sense-memory/k"))
+            first, second = reversed(ledger_of(store).versions("sense-memory/k"))
             assert second.created_at == first.created_at + 1
             await store.remember("k", "three")
-            assert len({stored.created_at for stored in store._open.ledger.versions("sense-memory/k")}) == 2
+            assert len({stored.created_at for stored in ledger_of(store).versions("sense-memory/k")}) == 2
             await stage.sync(store)
             assert [event["created_at"] for event in await stage.stored(relay.url)] == [second.created_at]
             assert (await store.recall("k")).value == "three"
@@ -162,7 +163,7 @@ async def test_a_key_that_is_rewritten_all_the_time_is_sent_once_a_second_and_ne
             await store.remember("counter", str(number))
             now = int(stage.clock())
             assert all(
-                stored.created_at <= now + 1 for stored in store._open.ledger.versions("sense-memory/counter")
+                stored.created_at <= now + 1 for stored in ledger_of(store).versions("sense-memory/counter")
             )
             await stage.passes(0.1)
         await stage.passes(2)
@@ -170,7 +171,7 @@ async def test_a_key_that_is_rewritten_all_the_time_is_sent_once_a_second_and_ne
         seconds = [frame[1]["created_at"] for frame in record.said("EVENT")]
         assert seconds == sorted(set(seconds))
         assert 5 <= len(seconds) <= 13
-        assert store._open.ledger.outbox.counts(relay.url).get("queued", 0) == 0
+        assert ledger_of(store).outbox.counts(relay.url).get("queued", 0) == 0
 
 
 async def test_forgetting_takes_the_texts_of_a_second_along(stage):
@@ -181,5 +182,5 @@ async def test_forgetting_takes_the_texts_of_a_second_along(stage):
         await stage.sync(store)
 
         assert [version.value for version in await store.history("k")] == [None]
-        assert store._open.ledger.counts_by_kind()["older"] == 0
+        assert ledger_of(store).counts_by_kind()["older"] == 0
         assert store.integrity() == []

@@ -11,6 +11,7 @@ from relays.faults import FaultyRelay, Inject, Record, Refuse
 from sense_memory import InvalidInput
 from sense_memory.errors import ClockSkewError
 from sense_memory.palace.lifecycle import current_relevance, state_at
+from tests.inside import ledger_of
 
 
 class Witness:
@@ -35,7 +36,7 @@ async def test_t01_two_writes_in_one_second(stage):
             stage.clock.advance(0.1)
         assert (await stage.sync(store)).in_step
 
-        versions = [stored.event() for stored in store._open.ledger.versions("sense-memory/k")]
+        versions = [stored.event() for stored in ledger_of(store).versions("sense-memory/k")]
         times = [version.created_at for version in reversed(versions)]
         assert [version.id for version in reversed(versions)] == ids
         assert set(times) == {int(stage.clock())}
@@ -159,7 +160,7 @@ async def test_t03_far_future_event_is_quarantined(stage, year):
             line = (await stage.sync(store)).relays[0]
             assert line.served["quarantined"] == 1
             assert (await store.recall("k")).event_id == present["id"]
-            assert store._open.ledger.mark("sense-memory/k") == present["created_at"]
+            assert ledger_of(store).mark("sense-memory/k") == present["created_at"]
             assert store.status().counts["quarantined"] == 1
             edited = await store.remember("k", f"{stage.plaintext} edited")
             assert (await store.recall("k")).event_id == edited
@@ -184,8 +185,8 @@ async def test_t04_marks_are_per_address(stage):
         await store.remember("other", stage.plaintext)
         await store.journal(stage.plaintext)
         now = int(stage.clock())
-        assert store._open.ledger.mark("sense-memory/ahead") == now + 201
-        assert store._open.ledger.mark("sense-memory/other") == now
+        assert ledger_of(store).mark("sense-memory/ahead") == now + 201
+        assert ledger_of(store).mark("sense-memory/other") == now
         assert {event["created_at"] for event in await stage.stored(relay.url)} == {now + 200}
         assert (await stage.sync(store)).in_step
 
@@ -258,7 +259,7 @@ async def test_t07_leap_and_dst_do_not_matter(stage, zone, monkeypatch):
                 moments.append(stage.clock())
             history = await store.history("k")
             assert [version.created_at for version in reversed(history)] == moments
-            assert [stored.event().created_at for stored in store._open.ledger.versions("sense-memory/k")][
+            assert [stored.event().created_at for stored in ledger_of(store).versions("sense-memory/k")][
                 ::-1
             ] == moments
             for moment, half_hour in zip(moments, range(-4, 5), strict=True):

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from relays.faults import NoNegentropy, Record, Rollback, SplitView, Withhold
+from tests.inside import ledger_of
 
 
 def slot(key):
@@ -14,7 +15,7 @@ def slot(key):
 
 
 def versions(store, key):
-    return [stored.event() for stored in store._open.ledger.versions(slot(key))]
+    return [stored.event() for stored in ledger_of(store).versions(slot(key))]
 
 
 async def test_v01_old_version_never_replaces_newer(stage):
@@ -123,7 +124,7 @@ async def test_v09_lost_ledger_restores(stage):
         async with stage.store(one, two, three) as store:
             await store.remember_many((name, f"{stage.plaintext} {name}") for name in names)
             assert (await stage.sync(store)).in_step
-            marks = {name: store._open.ledger.mark(slot(name)) for name in names}
+            marks = {name: ledger_of(store).mark(slot(name)) for name in names}
 
         async with stage.store(one, two, three, ledger="restored.db") as store:
             report = await stage.sync(store)
@@ -133,7 +134,7 @@ async def test_v09_lost_ledger_restores(stage):
             }
             assert report.in_step
             assert [line.waiting for line in report.relays] == [0, 0, 0]
-            assert {name: store._open.ledger.mark(slot(name)) for name in names} == marks
+            assert {name: ledger_of(store).mark(slot(name)) for name in names} == marks
 
 
 async def test_thirty_edits_in_a_second_then_forget_and_remember_leave_the_truth(stage):

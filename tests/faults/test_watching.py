@@ -11,6 +11,7 @@ import pytest
 from relays.faults import CloseEvery, FaultyRelay, NoEose, Record
 from sense_memory.memories import watch as watching_module
 from sense_memory.relay.client.connection import RelayConnection
+from tests.inside import ledger_of
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,7 @@ async def test_r18_a_relay_that_keeps_hanging_up_is_not_stormed(stage, n, works,
             if watch is not None:
                 watch.cancel()
                 await asyncio.wait([watch])
-            held = len(list(store._open.ledger.bodies()))
+            held = len(list(ledger_of(store).bodies()))
         delivered = len(await stage.stored(behind.url))
     minutes = [sum(start <= one < start + 60 for one in dials) for start in range(0, 3_600, 60)]
     assert len(dials) <= 80
@@ -99,7 +100,7 @@ async def test_a_quiet_hour_after_a_burst_compares_it_and_fetches_nothing_of_it(
         await stage.passes(60)
         record.frames.clear()
         await stage.passes(3_600)
-        cursor = store._open.ledger.relays.state(relay.url).cursor
+        cursor = ledger_of(store).relays.state(relay.url).cursor
         asked = record.said("NEG-OPEN")
         assert 100 <= len(asked) <= 121
         assert {frame[2]["since"] for frame in asked} == {cursor}
@@ -112,7 +113,7 @@ async def test_a_quiet_hour_after_a_burst_compares_it_and_fetches_nothing_of_it(
         assert (await store.recall("theirs")).event_id == theirs
         assert [frame[2]["ids"] for frame in record.said("REQ")] == [[theirs]]
         await stage.passes(31)
-        assert store._open.ledger.relays.state(relay.url).cursor > cursor
+        assert ledger_of(store).relays.state(relay.url).cursor > cursor
 
 
 @pytest.mark.virtual_time

@@ -12,6 +12,7 @@ from websockets.asyncio.server import serve
 
 from relays.faults import Fuzz, Inject, NoticeOnly, Oversized
 from sense_memory.relay.client import page
+from tests.inside import ledger_of
 
 
 _silent = logging.getLogger(f"{__name__}.library")  # of the raw peer
@@ -175,7 +176,7 @@ async def test_w07_duplicate_keys_never_split_the_truth(stage, field):
             stage.store(liar, honest) as store,
         ):
             line = (await stage.sync(store)).relays[0]
-            kept = [orjson.loads(body) for body in store._open.ledger.bodies()]
+            kept = [orjson.loads(body) for body in ledger_of(store).bodies()]
 
             assert ([good] if parsed == good else []) == kept == await stage.stored(honest.url)
             assert kept or line.useless["invalid"] == 1
@@ -291,7 +292,7 @@ async def test_w12_fuzzed_frames_only_raise_listed_errors(stage):
                 await stage.put(liar.upstream, event)
                 line = (await stage.sync(store)).relays[0]
                 assert sum(line.useless.values()) > 0
-                assert [orjson.loads(body) for body in store._open.ledger.bodies()] == [event]
+                assert [orjson.loads(body) for body in ledger_of(store).bodies()] == [event]
                 assert (await store.recall("k")).event_id == event["id"]
             sent += fuzz.sent
     assert sent >= 10_000

@@ -33,6 +33,7 @@ from sense_memory.ledger.database import APPLICATION_ID, MIGRATIONS, VERSION, Da
 from sense_memory.ledger.files import FileLock
 from sense_memory.limits import PAGE_BYTES
 from sense_memory.nostr.keys import npub
+from tests.inside import database_of
 from tests.time_unit import SECOND
 
 
@@ -224,8 +225,8 @@ def test_an_older_ledger_is_migrated_and_keeps_what_it_holds(me, written, monkey
     ledger = Ledger(written, me.public_key)
 
     assert ledger.head("sense-memory/a") is not None
-    assert ledger._db.rows("SELECT * FROM later") == []
-    assert ledger._db.row("PRAGMA user_version") == (VERSION + 1,)
+    assert database_of(ledger).rows("SELECT * FROM later") == []
+    assert database_of(ledger).row("PRAGMA user_version") == (VERSION + 1,)
     ledger.close()
 
 
@@ -317,7 +318,7 @@ def test_a_new_ledger_is_private_whatever_the_umask(me, path):
         ledger = Ledger(path, me.public_key)
         ledger.append_versions([me.memory()], [], 100.0)
         assert ledger.outbox is not None
-        ledger._db.try_lock()
+        database_of(ledger).try_lock()
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
         ledger.close()
     finally:
@@ -547,14 +548,14 @@ def test_disk_full_rolls_back_and_opens_again(me, path, room):
     ledger.relays.add([RELAY])
     ledger.append_versions([me.memory("before")], [RELAY], 100.0)
     ledger.checkpoint()
-    (pages,) = ledger._db.row("PRAGMA page_count")
-    ledger._db.row(f"PRAGMA max_page_count={pages + room}")
+    (pages,) = database_of(ledger).row("PRAGMA page_count")
+    database_of(ledger).row(f"PRAGMA max_page_count={pages + room}")
     with pytest.raises(StorageFullError, match="rolled back"):
         ledger.append_versions(
             [me.memory(str(number), text="x" * 5_000) for number in range(60)], [RELAY], 100.0
         )
 
-    assert not ledger._db.in_transaction
+    assert not database_of(ledger).in_transaction
     assert ledger.counts_by_kind()["events"] == 1
     ledger.close()
     reopened = Ledger(path, me.public_key)
@@ -723,11 +724,11 @@ def test_l05_a_checkpoint_never_runs_beside_a_writer(me, path):
     one.append_versions([me.memory()], [], 100.0)
     before = path.stat()
 
-    with two._db.transaction():
-        assert not one._db.checkpoint()
+    with database_of(two).transaction():
+        assert not database_of(one).checkpoint()
         assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-        assert not two._db.checkpoint()  # nor beside its own
-    assert one._db.checkpoint()
+        assert not database_of(two).checkpoint()  # nor beside its own
+    assert database_of(one).checkpoint()
 
     assert path.stat().st_mtime_ns != before.st_mtime_ns
     assert Path(f"{path}-wal").stat().st_size == 0
@@ -755,11 +756,11 @@ def test_l05_nobody_writes_beside_a_checkpoint(me, path):
 def test_a_checkpoint_waits_for_nobody_who_publishes(me, path):
     one, two = Ledger(path, me.public_key), Ledger(path, me.public_key)
     one.append_versions([me.memory()], [], 100.0)
-    assert two._db.try_lock()
+    assert database_of(two).try_lock()
 
     one.checkpoint()
     assert Path(f"{path}-wal").stat().st_size > 0
-    two._db.unlock()
+    database_of(two).unlock()
     one.checkpoint()
 
     assert Path(f"{path}-wal").stat().st_size == 0

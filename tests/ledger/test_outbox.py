@@ -21,6 +21,7 @@ from sense_memory.limits import (
     RETRY_MAX_SECONDS,
 )
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
+from tests.inside import database_of
 from tests.time_unit import SECOND
 
 
@@ -75,7 +76,7 @@ def test_what_was_sent_long_ago_costs_a_push_nothing(me, ledger, write):
     request = me.deletion(101, ["m1"])
     (seq,) = write(request)
     steps = []
-    ledger._db._connection.set_progress_handler(lambda: steps.append(1), 10)
+    database_of(ledger)._connection.set_progress_handler(lambda: steps.append(1), 10)
 
     outbox.drop_outdated(ONE)
     assert outbox.outlived_slots(ONE, 10.0**9) == []
@@ -320,7 +321,7 @@ def _waits(outbox, seq, verdict, times):
 def test_pauses_double_with_jitter_up_to_an_hour(me, ledger, write, verdict, first):
     (seq,) = write(me.memory())
 
-    pauses = _waits(Outbox(ledger._db, seed=7), seq, verdict, 14)
+    pauses = _waits(Outbox(database_of(ledger), seed=7), seq, verdict, 14)
 
     plain = [min(first * 2**tried, RETRY_MAX_SECONDS) for tried in range(14)]
     assert all(
@@ -333,7 +334,7 @@ def test_jitter_differs_between_devices_and_repeats_with_its_seed(me, ledger, wr
     seqs = write(*(me.memory(name) for name in "abc"))
 
     one, same, other = (
-        _waits(Outbox(ledger._db, seed=seed), seq, RETRY, 5)
+        _waits(Outbox(database_of(ledger), seed=seed), seq, RETRY, 5)
         for seq, seed in zip(seqs, (1, 1, 2), strict=True)
     )
 
@@ -608,4 +609,4 @@ def test_no_method_leaves_a_transaction_open(me, ledger, write):
     for call in calls:
         with pytest.raises(Exception):  # noqa: B017 - whatever it is, the transaction must be closed
             call()
-        assert not ledger._db.in_transaction
+        assert not database_of(ledger).in_transaction

@@ -8,6 +8,7 @@ from sense_memory.ledger import Ledger, database
 from sense_memory.ledger.relays import LedgerReason, Remark, reason_code, reason_sentence, remark_sentence
 from sense_memory.ledger.schema import MIGRATIONS
 from sense_memory.nostr.verdict import REASONS
+from tests.inside import database_of
 
 
 RELAY = "wss://relay.example/"
@@ -55,7 +56,9 @@ def test_the_sentences_of_an_older_ledger_become_codes(tmp_path, monkeypatch):
 
     ledger = Ledger(tmp_path / "k.db", OWNER)
     try:
-        assert {code for (code,) in ledger._db.rows("SELECT reason FROM outbox")} == set(map(str, reasons))
+        assert {code for (code,) in database_of(ledger).rows("SELECT reason FROM outbox")} == set(
+            map(str, reasons)
+        )
         assert ledger.outbox.reasons(RELAY) == dict.fromkeys(reasons.values(), 1)
         assert set(ledger.relays.remarks(RELAY)) == set(remarks.values())
         assert ledger.outbox.has_lost(RELAY)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sense_memory.ledger import Filed, FilingResult, Ledger, Role
 from sense_memory.ledger.versions import DUE, slot_of
 from sense_memory.limits import MAX_FUTURE_SECONDS
+from tests.inside import database_of
 
 
 RELAY = "wss://relay.example/"
@@ -290,7 +291,9 @@ def test_a_quarantined_version_is_applied_when_its_time_has_come(me, ledger, tak
 
 def test_looking_for_what_is_due_costs_nothing_where_nothing_waits(ledger):
     """Every start looks; at 100,000 events it took 50 ms."""
-    (step,) = [row[-1] for row in ledger._db.rows(f"EXPLAIN QUERY PLAN {DUE}", 0) if "events" in row[-1]]
+    (step,) = [
+        row[-1] for row in database_of(ledger).rows(f"EXPLAIN QUERY PLAN {DUE}", 0) if "events" in row[-1]
+    ]
     assert "USING INDEX events_in_quarantine" in step
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from sense_memory import InvalidInput, LocalSigner, MemoryStore, SyncMemoryStore
 from sense_memory.errors import EmbedderError, MissingExtra, PlanLimitError, StorageFullError
+from tests.inside import ledger_of
 from tests.time_unit import SECOND
 
 
@@ -343,5 +344,5 @@ async def test_a_ledger_that_can_not_be_written_stops_no_search(open_store, monk
 
     async with open_store(Topics()) as store:
         await fill(store)
-        monkeypatch.setattr(store._open.ledger.vectors, "save", full)
+        monkeypatch.setattr(ledger_of(store).vectors, "save", full)
         assert (await paths(store, "feline"))[0] == "pet"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sense_memory import InvalidInput, LocalSigner, MemoryStore
+from tests.inside import ledger_of
 
 
 YEAR = 365 * 86_400
@@ -31,9 +32,7 @@ async def test_a_memory_keeps_the_date_of_an_import(store, clock):
         assert [memory.key for memory in await store.as_of(1_577_836_800)] == ["a"]
         assert [memory.key for memory in await store.as_of(datetime(2020, 1, 2, tzinfo=UTC))] == ["a"]
         assert await store.persona_as_of(datetime(2020, 1, 2, tzinfo=UTC)) == []
-        assert store._open.ledger.by_id(ident).created_at == int(
-            clock()
-        )  # relays and other devices go by this
+        assert ledger_of(store).by_id(ident).created_at == int(clock())  # relays and other devices go by this
 
 
 async def test_what_is_written_last_counts_whatever_its_date(store, clock):

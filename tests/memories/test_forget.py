@@ -12,6 +12,7 @@ from websockets.asyncio.client import connect
 from sense_memory import EmbeddedRelay, InvalidInput, LedgerError, LocalSigner, MemoryStore, NotSynced
 from sense_memory.errors import ClockSkewError, InvalidRelayUrl
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
+from tests.inside import database_of, ledger_of, parts_of
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ async def contents(store):
 
 
 def events(store):
-    return [json.loads(body) for body in store._open.ledger.bodies()]
+    return [json.loads(body) for body in ledger_of(store).bodies()]
 
 
 # ── Many memories ───────────────────────────────────────────────────────────────────────
@@ -368,7 +369,7 @@ async def test_an_entry_of_the_published_package_is_removed_by_its_address_too(s
         tag = f"sense-journal/{clock.now}"
         ahead = int(clock.now) + 100  # a clock that runs ahead, or a burst
         event = await signer.sign(Unsigned(ahead, KIND_APP_DATA, (("d", tag),), content))
-        await one._open.reader.file_served([event], None)
+        await parts_of(one).reader.file_served([event], None)
         await one.sync()
         assert await contents(one) == ["theirs"]
 
@@ -446,9 +447,9 @@ async def test_a_burst_of_entries_and_deletions_waits_for_the_clock(store, clock
         clock.advance(seconds)
 
     async with store() as one:
-        one._open.writer._sleep = sleep
+        parts_of(one).writer._sleep = sleep
         ident = await one.journal("secret")
-        one._open.ledger._used = lambda second: int(second <= clock.now + 2 - len(waits))
+        ledger_of(one)._used = lambda second: int(second <= clock.now + 2 - len(waits))
 
         await one.forget_entry(ident)
 
@@ -462,7 +463,7 @@ async def test_a_removed_entry_is_not_kept_in_memory(store):
         await one.recent()
         await one.forget_entry(ident)
 
-        assert f"#{ident}" not in one._open.reader._open
+        assert f"#{ident}" not in parts_of(one).reader._open
 
 
 # ── Relays ──────────────────────────────────────────────────────────────────────────────
@@ -544,7 +545,7 @@ async def test_a_memory_is_forgotten_with_its_drafts_or_not_at_all(store, clock,
         with pytest.raises(ClockSkewError):
             await here.remember("k", "two")
         clock.advance(86_400)
-        here._open.ledger._db.execute(
+        database_of(ledger_of(here)).execute(
             "CREATE TEMP TRIGGER t BEFORE DELETE ON main.drafts BEGIN SELECT raise(ABORT, 'no'); END"
         )
         with pytest.raises(LedgerError):
@@ -552,7 +553,7 @@ async def test_a_memory_is_forgotten_with_its_drafts_or_not_at_all(store, clock,
         assert {memory.key for memory in await here.recall_all()} == set(names)
         assert [draft.value for draft in await here.drafts()] == ["two"]
 
-        here._open.ledger._db.execute("DROP TRIGGER t")
+        database_of(ledger_of(here)).execute("DROP TRIGGER t")
         await here.forget_many(names)
         assert await here.recall_all() == []
         assert await here.drafts() == []

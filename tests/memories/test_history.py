@@ -13,6 +13,7 @@ from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Version
 from sense_memory.memories.history import at, before, version
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from sense_memory.records.envelope import Record, RecordType
+from tests.inside import ledger_of, parts_of
 
 
 # ── The pure part ───────────────────────────────────────────────────────────────────────
@@ -281,13 +282,13 @@ async def test_fields_of_a_newer_writer_survive_undo_and_edit(device, edit, sign
         inside = {"type": "sense-memory:kv", "key": "k", "value": "two", "ts": clock.now, "mood": "calm"}
         content = await signer.encrypt(json.dumps(inside).encode(), signer.public_key)
         unsigned = Unsigned(int(clock.now), KIND_APP_DATA, (("d", "sense-memory/k"),), content)
-        await store._open.reader.file_served([await signer.sign(unsigned)], None)
+        await parts_of(store).reader.file_served([await signer.sign(unsigned)], None)
         clock.advance(60)
 
         await store.undo("k")
-        undone = await store._open.reader.record(store._open.ledger.head("sense-memory/k"))
+        undone = await parts_of(store).reader.record(ledger_of(store).head("sense-memory/k"))
         await edit(store, "three")
-        edited = await store._open.reader.record(store._open.ledger.head("sense-memory/k"))
+        edited = await parts_of(store).reader.record(ledger_of(store).head("sense-memory/k"))
 
         assert (undone.fields["value"], undone.fields["mood"]) == ("one", "calm")
         assert (edited.fields["value"], edited.fields["mood"]) == ("three", "calm")
@@ -303,7 +304,7 @@ async def test_two_spellings_of_a_key_have_one_past_in_the_order_of_time(device,
         inside = {"type": "sense-memory:kv", "key": theirs, "value": value, "ts": clock.now}
         content = await signer.encrypt(json.dumps(inside).encode(), signer.public_key)
         unsigned = Unsigned(int(clock.now), KIND_APP_DATA, (("d", f"sense-memory/{theirs}"),), content)
-        await store._open.reader.file_served([await signer.sign(unsigned)], None)
+        await parts_of(store).reader.file_served([await signer.sign(unsigned)], None)
 
     async with device() as store:
         for number in range(3):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sense_memory import InvalidInput, LocalSigner, MemoryStore
+from tests.inside import ledger_of
 
 
 DAY = 86_400
@@ -38,7 +39,7 @@ async def test_an_entry_keeps_the_date_of_an_import_and_the_newest_by_that_date_
         assert found[1].event_id == ids[0]
         assert found[1].created_at == now - DAY
         assert counts == [39]
-        assert all(int(now) <= stored.created_at for stored in store._open.ledger.journal(100))
+        assert all(int(now) <= stored.created_at for stored in ledger_of(store).journal(100))
 
 
 async def test_entries_with_one_date_keep_their_order(store, clock):

@@ -21,6 +21,7 @@ from sense_memory.records import snapshot as blocks
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import SearchIndex
 from sense_memory.search.lexical import LexicalIndex
+from tests.inside import parts_of, signer_of
 from tests.time_unit import SECOND
 
 
@@ -306,10 +307,8 @@ async def test_what_another_client_deletes_by_its_id_is_not_found_any_more(open_
         await store.search("anything")
         clock.advance(60)
         event_id = (await store.recall("favourite_tea")).event_id
-        request = await store._options.signer.sign(
-            Unsigned(int(clock()), KIND_DELETION, (("e", event_id),), "")
-        )
-        await store._open.reader.file_served([request], RELAY)
+        request = await signer_of(store).sign(Unsigned(int(clock()), KIND_DELETION, (("e", event_id),), ""))
+        await parts_of(store).reader.file_served([request], RELAY)
 
         assert await store.search("darjeeling") == []
 
@@ -333,7 +332,7 @@ async def test_the_journal_of_the_published_package_is_searched_too(open_store, 
         Unsigned(int(clock()), KIND_APP_DATA, (("d", "sense-journal/1700000000.5"),), sealed)
     )
     async with open_store() as store:
-        await store._open.reader.file_served([event], RELAY)
+        await parts_of(store).reader.file_served([event], RELAY)
         (hit,) = await store.search("quokka")
 
     assert (hit.kind.value, hit.path, hit.created_at) == ("journal", event.id, 1_700_000_000.5)
@@ -621,9 +620,9 @@ async def forget_entry(store, clock):
 
 
 async def tombstone_from_a_relay(store, clock):
-    sealed = await envelope.seal(store._options.signer, envelope.tombstone("persona/people/facts/lisa"))
-    event = await store._options.signer.sign(sealed.at(int(clock())))
-    assert await store._open.reader.file_served([event], RELAY) == {"new": 1}
+    sealed = await envelope.seal(signer_of(store), envelope.tombstone("persona/people/facts/lisa"))
+    event = await signer_of(store).sign(sealed.at(int(clock())))
+    assert await parts_of(store).reader.file_served([event], RELAY) == {"new": 1}
 
 
 async def forget_and_say_something_else(store, clock):
@@ -724,9 +723,9 @@ async def test_no_plaintext_at_rest(open_store, tmp_path, caplog):
             [
                 hits,
                 vars(store),
-                vars(store._open),
-                vars(await store._open.search()),
-                vars(store._open.reader),
+                vars(parts_of(store)),
+                vars(await parts_of(store).search()),
+                vars(parts_of(store).reader),
             ]
         )
         assert len(hits) == 3

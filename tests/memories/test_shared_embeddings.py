@@ -14,6 +14,7 @@ from sense_memory.errors import EmbedderError, InvalidSetting, StorageFullError
 from sense_memory.memories import shared_embeddings as module
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
+from tests.inside import database_of, ledger_of, parts_of
 
 
 DAY = 86_400
@@ -125,9 +126,9 @@ async def paths(store, query, **options):
 
 def embeddings(store):
     """The vectors in a ledger, as events: content by address."""
-    events = [json.loads(body) for body in store._open.ledger.bodies()]
-    slots = store._open.ledger.heads.embeddings()
-    ids = {stored.id.hex(): stored.slot for slot in slots if (stored := store._open.ledger.head(slot))}
+    events = [json.loads(body) for body in ledger_of(store).bodies()]
+    slots = ledger_of(store).heads.embeddings()
+    ids = {stored.id.hex(): stored.slot for slot in slots if (stored := ledger_of(store).head(slot))}
     return {ids[event["id"]]: event["content"] for event in events if event["id"] in ids}
 
 
@@ -151,7 +152,7 @@ async def test_a_second_device_need_not_embed_again(devices):
         assert (await paths(other, "feline"))[0] == "pet"
         assert (await paths(other, "automobile"))[0] == "home/facts/vehicle"
         assert topics.shown == []
-        assert other._open.ledger.vectors.without_embedding("topics-1") == set()
+        assert ledger_of(other).vectors.without_embedding("topics-1") == set()
         assert await other.embed(share=True) == EmbedReport(0, None)  # and there is nothing more to tell
 
 
@@ -348,9 +349,9 @@ async def test_vectors_have_no_history_in_whatever_order_they_come(open_store, p
         for at in (20, 10, 30, 15):
             await plant(store, LONG, {**GOOD, "created_at": at}, clock() - 100 + at)
         assert (counts(store)["embeddings"], counts(store)["events"]) == (1, 1)
-        (slot,) = store._open.ledger.heads.embeddings()
-        assert store._open.ledger.head(slot).created_at == clock() - 70
-        assert store._open.ledger.edits.forked_slots() == []
+        (slot,) = ledger_of(store).heads.embeddings()
+        assert ledger_of(store).head(slot).created_at == clock() - 70
+        assert ledger_of(store).edits.forked_slots() == []
 
 
 # ── Never wrong ─────────────────────────────────────────────────────────────────────────
@@ -417,7 +418,7 @@ async def test_sharing_that_is_interrupted_goes_on_where_it_was(open_store, monk
     monkeypatch.setattr("sense_memory.memories.embedding_jobs.MAX_BATCH_COUNT", 4)
     async with open_store("a", Topics()) as store:
         await store.remember_many((f"k{number}", f"note number {number}") for number in range(10))
-        write, batches = store._open.writer.write, []
+        write, batches = parts_of(store).writer.write, []
 
         async def failing(records, **options):
             batches.append(len(records))
@@ -425,7 +426,7 @@ async def test_sharing_that_is_interrupted_goes_on_where_it_was(open_store, monk
                 raise StorageFullError("disk")
             return await write(records, **options)
 
-        monkeypatch.setattr(store._open.writer, "write", failing)
+        monkeypatch.setattr(parts_of(store).writer, "write", failing)
         with pytest.raises(StorageFullError):
             await store.embed(share=True)
         assert counts(store)["embeddings"] == 4
@@ -440,7 +441,7 @@ async def test_what_was_written_and_not_noted_is_found_and_not_written_again(ope
         await fill(store)
     async with open_store("a", Topics()) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(store._open.ledger.vectors, "note_embeddings", lambda told: None)
+            patch.setattr(ledger_of(store).vectors, "note_embeddings", lambda told: None)
             await store.embed(share=True)
         before = counts(store)["events"]
         assert await store.embed(share=True) == EmbedReport(0, None)
@@ -486,7 +487,7 @@ def plant(signer):
         content = await signer.encrypt(text, signer.public_key)
         tag = tag or f"sense-memory/embed/{path}"
         event = await signer.sign(Unsigned(int(at), KIND_APP_DATA, (("d", tag),), content))
-        return await store._open.reader.file_served([event], "wss://relay.example/")
+        return await parts_of(store).reader.file_served([event], "wss://relay.example/")
 
     return put
 
@@ -535,7 +536,7 @@ async def test_what_a_newer_version_or_another_program_wrote_there_stays(open_st
         clock.advance(5)
         done = await store.embed(share=True)
         assert (done.shared, done.unshared) == (1, 1)
-        assert store._open.ledger.heads.embeddings().keys() == {"sense-memory/embed/vehicle"}
+        assert ledger_of(store).heads.embeddings().keys() == {"sense-memory/embed/vehicle"}
 
 
 async def test_where_a_version_is_far_ahead_of_this_clock_the_others_are_shared_all_the_same(
@@ -645,7 +646,7 @@ async def test_one_request_deletes_a_memory_and_its_vectors(open_store):
         await store.remember("pet", "kitten one")
         await store.embed(share=True)
         request = await store.forget("pet")
-        event = store._open.ledger.by_id(request).event()
+        event = ledger_of(store).by_id(request).event()
         addresses = [tag.split(":", 2)[2] for tag in event.tag_values("a")]
         assert addresses == ["sense-memory/pet", "sense-memory/embed/pet"]
         assert counts(store)["tombstones"] == 2
@@ -673,16 +674,16 @@ async def test_vectors_of_what_is_forgotten_while_they_are_told_are_forgotten_at
     async with open_store("a", Topics()) as store:
         await store.remember("pet", "kitten one")
         await store.remember("vehicle", "engine two")
-        write = store._open.writer.write
+        write = parts_of(store).writer.write
 
         async def racing(records, **options):
-            monkeypatch.setattr(store._open.writer, "write", write)
+            monkeypatch.setattr(parts_of(store).writer, "write", write)
             await store.forget("pet")
             return await write(records, **options)
 
-        monkeypatch.setattr(store._open.writer, "write", racing)
+        monkeypatch.setattr(parts_of(store).writer, "write", racing)
         assert await store.embed(share=True) == EmbedReport(0, None, embedded=2, shared=2, forgotten=1)
-        assert store._open.ledger.heads.embeddings().keys() == {"sense-memory/embed/vehicle"}
+        assert ledger_of(store).heads.embeddings().keys() == {"sense-memory/embed/vehicle"}
 
 
 @pytest.mark.parametrize("by", ["address", "id"])
@@ -691,10 +692,12 @@ async def test_vectors_that_another_program_deletes_are_gone(open_store, signer,
         await store.remember("pet", "kitten one")
         await store.embed(share=True)
         clock.advance(5)
-        head = store._open.ledger.head("sense-memory/embed/pet")
+        head = ledger_of(store).head("sense-memory/embed/pet")
         address = f"30078:{signer.public_key}:sense-memory/embed/pet"
         tags = (("a", address),) if by == "address" else (("e", head.id.hex()), ("k", "30078"))
-        await store._open.reader.file_served([await signer.sign(Unsigned(int(clock()), 5, tags, ""))], None)
+        await parts_of(store).reader.file_served(
+            [await signer.sign(Unsigned(int(clock()), 5, tags, ""))], None
+        )
         assert counts(store)["embeddings"] == 0
         assert (await store.recall("pet")).value == "kitten one"
         assert (await store.embed(share=True)).shared == 1
@@ -704,8 +707,8 @@ async def test_a_relay_that_says_they_were_deleted_has_not_taken_them(open_store
     async with open_store("a", Topics(), relays=["wss://relay.example"]) as store:
         await store.remember("pet", "kitten one")
         await store.embed(share=True)
-        head = store._open.ledger.head("sense-memory/embed/pet")
-        store._open.ledger.outbox.record_verdicts(
+        head = ledger_of(store).head("sense-memory/embed/pet")
+        ledger_of(store).outbox.record_verdicts(
             store.relays[0], {head.seq: RelayVerdict(RelayOutcome.DELETED, "deleted")}, 1e9
         )
         assert store.holders(head.id.hex()) == {store.relays[0]: "refused"}
@@ -758,7 +761,7 @@ async def test_without_any_shared_vectors_a_store_looks_for_none(open_store, mon
         monkeypatch.setattr(module.SharedEmbeddings, "read", None)
         await store.search("feline")
         await store.embed()
-        plan = store._open.ledger._db.rows(
+        plan = database_of(ledger_of(store)).rows(
             "EXPLAIN QUERY PLAN SELECT 1 FROM slots WHERE slot >= 'a' AND slot < 'b'"
         )
         assert "USING PRIMARY KEY" in plan[0][-1] or "USING COVERING INDEX" in plan[0][-1]
@@ -768,14 +771,14 @@ async def test_vectors_that_come_in_are_not_held_in_memory_and_make_nothing_be_r
     async with devices() as on:
         one, other = await on.filled("one", Topics()), await on.open("other", Topics())
         await in_step(one, other)
-        before = other._open.ledger.feed.cursor()
+        before = ledger_of(other).feed.cursor()
         await one.embed(share=True)
         await in_step(one, other)
         assert (await other.embed()).taken == COUNT
-        assert not other._open.ledger.feed.since(before).slots
+        assert not ledger_of(other).feed.since(before).slots
         for store in (one, other):
-            assert store._open.reader._open
-            assert not store._open.ledger.heads.embeddings().keys() & store._open.reader._open.keys()
+            assert parts_of(store).reader._open
+            assert not ledger_of(store).heads.embeddings().keys() & parts_of(store).reader._open.keys()
 
 
 # ── Numbers ─────────────────────────────────────────────────────────────────────────────

@@ -20,6 +20,7 @@ from sense_memory.nostr.event import KIND_DELETION, Unsigned
 from sense_memory.relay.client import dialler
 from sense_memory.relay.sync import agenda
 from sense_memory.relay.sync import live as listening
+from tests.inside import parts_of
 from tests.time_unit import SECOND
 
 
@@ -683,9 +684,9 @@ async def test_with_the_last_watch_a_store_that_follows_no_relays_stops_followin
             await watcher.heard("")
         async with asyncio.timeout(5 * SECOND):
             await record.until(lambda it: it.said("CLOSE"))
-            while two._open.replication.pool()._background is not None:  # noqa: ASYNC110 - it has no event of its own
+            while parts_of(two).replication.pool()._background is not None:  # noqa: ASYNC110 - it has no event of its own
                 await asyncio.sleep(0)
-            await asyncio.wait(two._open.replication.pool()._retired)
+            await asyncio.wait(parts_of(two).replication.pool()._retired)
         await two.remember("waits", "here")
         await asyncio.wait_for(two.flush(), 5 * SECOND)
         assert len(record.published) == 1

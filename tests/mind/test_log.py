@@ -15,6 +15,7 @@ from sense_memory.errors import ClockSkewError, InvalidInput, StorageFullError, 
 from sense_memory.mind.log import NewEntry
 from sense_memory.nostr import address
 from tests.conftest import FakeClock
+from tests.inside import database_of, ledger_of
 
 
 ME = "5" * 64
@@ -55,7 +56,7 @@ async def test_an_entry_that_was_appended_survives_without_a_flush(tmp_path):
     store = opened(tmp_path / "a.db")
     await store.__aenter__()
     entry = await say(store, "before the kill")
-    store._opened.ledger.close()
+    ledger_of(store).close()
 
     async with opened(tmp_path / "a.db") as again:
         assert await again.mind.log.entries() == [entry]
@@ -73,7 +74,7 @@ async def test_a_bare_machine_has_the_log_after_one_sync():
         async with opened(relays=[relay.url]) as bare:
             await bare.sync()
             assert await bare.mind.log.entries() == said
-            assert len(bare._opened.ledger.heads.seqs_beneath(address.LOG_PAGES)) < 300 / 20
+            assert len(ledger_of(bare).heads.seqs_beneath(address.LOG_PAGES)) < 300 / 20
 
 
 async def test_closing_brings_the_log_to_relays():
@@ -304,7 +305,7 @@ async def test_a_flush_that_is_killed_at_any_write_loses_no_entry_and_doubles_no
         store = opened(tmp_path / "a.db")
         await store.__aenter__()
         said += [await say(store, f"{len(said)} " + "x" * 3_000) for _ in range(8)]
-        ledger, left = store._opened.ledger, place
+        ledger, left = ledger_of(store), place
 
         async def write(change, *values, inner=ledger.write, **options):
             nonlocal left
@@ -321,7 +322,7 @@ async def test_a_flush_that_is_killed_at_any_write_loses_no_entry_and_doubles_no
         assert await again.mind.log.entries() == said
         await again.mind.flush()
         assert await again.mind.log.entries() == said
-        assert not again._opened.ledger.log_rows
+        assert not ledger_of(again).log_rows
 
 
 async def test_a_full_disk_refuses_the_entry_that_does_not_fit_and_keeps_every_other(tmp_path):
@@ -329,7 +330,7 @@ async def test_a_full_disk_refuses_the_entry_that_does_not_fit_and_keeps_every_o
     for pages in range(1, 12, 3):
         said = []
         async with opened(tmp_path / f"{pages}.db") as store:
-            database = store._opened.ledger._db
+            database = database_of(ledger_of(store))
             (size,) = database.row("PRAGMA page_count")
             database.rows(f"PRAGMA max_page_count = {size + pages}")
             try:

@@ -10,6 +10,7 @@ from sense_memory import EmbeddedRelay, LocalSigner
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.search import Place
 from sense_memory.search.lexical import LexicalIndex
+from tests.inside import ledger_of
 from tests.memories.test_embedding_jobs import Topics
 from tests.memories.test_search import inside
 from tests.mind.test_conversation import talk
@@ -135,7 +136,7 @@ async def test_every_item_is_embedded_once_and_a_removed_one_leaves_no_vectors(t
     async with opened(tmp_path / "a.db", embedder=lambda: embedder) as store:
         assert await paraphrased(store) == MEANT
         assert len(embedder.seen) == seen + 1  # the question
-        vectors = store._open.ledger.vectors
+        vectors = ledger_of(store).vectors
         (page,) = store.mind.log.pages()
         assert vectors.of(embedder.name, [page])
         (said,) = await store.mind.search("engine", 1)
@@ -241,7 +242,7 @@ async def test_no_word_of_what_was_removed_stays_in_the_snapshot(tmp_path, made,
                 await store.sync()
             await found(store)
             if way == "entry":  # nor in the ledger's history
-                assert all(len(store._open.ledger.versions(slot)) == 1 for slot in store.mind.log.pages())
+                assert all(len(ledger_of(store).versions(slot)) == 1 for slot in store.mind.log.pages())
         assert word not in (await inside(signer, tmp_path)).lower()
         async with opened(tmp_path / "a.db", **options) as store:
             assert await texts(store, word.decode()) == []

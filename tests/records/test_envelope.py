@@ -28,6 +28,7 @@ from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DIRECT_MESSAGE, RawEvent, Unsigned, verify
 from sense_memory.records import envelope
 from sense_memory.records.envelope import Record, RecordType, open_event, seal
+from tests.inside import ledger_of, parts_of
 
 
 TS = 1_712_345_678.123
@@ -301,12 +302,12 @@ def test_a_memory_inside_a_direct_message_is_misfiled(written, signer, fields):
 async def test_misfiled_ciphertext_is_rejected(signer):
     """E-09 through the intake: real content under another of our d-tags, signed again with the real key."""
     async with MemoryStore(signer, ledger=":memory:") as store:
-        real = store._open.ledger.by_id(await store.remember("bank", "real")).event()
+        real = ledger_of(store).by_id(await store.remember("bank", "real")).event()
         moved = await signer.sign(
             Unsigned(real.created_at + 9, real.kind, (("d", "sense-memory/x"),), real.content)
         )
 
-        assert await store._open.reader.file_served([moved], "wss://relay.example/") == {"misfiled": 1}
+        assert await parts_of(store).reader.file_served([moved], "wss://relay.example/") == {"misfiled": 1}
         assert await store.recall("x") is None
         assert (await store.recall("bank")).value == "real"
 
@@ -399,13 +400,13 @@ async def test_future_schema_is_kept_not_shown(written, signer, fields):
     """E-12: kept, neither shown nor overwritten; `forget` is still obeyed."""
     event = written(fields)
     async with MemoryStore(signer, ledger=":memory:", clock=lambda: 1_800_000_100.0) as store:
-        assert await store._open.reader.file_served([event], "wss://relay.example/") == {"new": 1}
+        assert await parts_of(store).reader.file_served([event], "wss://relay.example/") == {"new": 1}
 
         assert await store.recall_all() == []
         for attempt in (lambda: store.recall("x"), lambda: store.remember("x", "ours")):
             with pytest.raises(NeedsNewerVersion, match=f"schema {fields.get('v', 1)}"):
                 await attempt()
-        assert store._open.ledger.head("sense-memory/x").event() == event
+        assert ledger_of(store).head("sense-memory/x").event() == event
         await store.forget("x")
         assert await store.recall("x") is None
 
@@ -413,12 +414,12 @@ async def test_future_schema_is_kept_not_shown(written, signer, fields):
 async def test_unknown_fields_survive_a_rewrite(written, signer):
     event = written({**FLAT, "mood": "calm", "nested": {"deep": [1, None, "é"]}, "v": 1})
     async with MemoryStore(signer, ledger=":memory:", clock=lambda: 1_800_000_100.0) as store:
-        await store._open.reader.file_served([event], "wss://relay.example/")
+        await parts_of(store).reader.file_served([event], "wss://relay.example/")
 
         ident = await store.remember("x", "ours")
 
-        opened = await open_event(signer, store._open.ledger.by_id(ident).event())
-        device = store._open.ledger.edits.device
+        opened = await open_event(signer, ledger_of(store).by_id(ident).event())
+        device = ledger_of(store).edits.device
     assert opened.fields == {
         "key": "x",
         "value": "ours",
@@ -434,12 +435,12 @@ async def test_unknown_fields_survive_a_rewrite(written, signer):
 async def test_forgotten_fields_do_not_come_back(written, signer):
     event = written({**FLAT, "mood": "calm"})
     async with MemoryStore(signer, ledger=":memory:", clock=lambda: 1_800_000_100.0) as store:
-        await store._open.reader.file_served([event], "wss://relay.example/")
+        await parts_of(store).reader.file_served([event], "wss://relay.example/")
         await store.forget("x")
 
         ident = await store.remember("x", "ours")
 
-        opened = await open_event(signer, store._open.ledger.by_id(ident).event())
+        opened = await open_event(signer, ledger_of(store).by_id(ident).event())
     assert set(opened.fields) == {"key", "value", "ts", "seen", "said"}
 
 

@@ -27,6 +27,7 @@ from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Event, Unsign
 from sense_memory.nostr.keys import Secret
 from sense_memory.records import envelope, snapshot
 from sense_memory.records import snapshot as blocks
+from tests.inside import ledger_of, parts_of, signer_of
 from tests.time_unit import SECOND
 
 
@@ -213,12 +214,12 @@ async def test_unknown_fields_survive_the_snapshot(stage):
     sealed = await stage.signer.encrypt(json.dumps(fields).encode(), stage.signer.public_key)
     event = await stage.signer.sign(Unsigned(NOW, KIND_APP_DATA, (("d", "sense-memory/k"),), sealed))
     async with stage.open() as store:
-        await store._open.reader.file_served([event], RELAY)
+        await parts_of(store).reader.file_served([event], RELAY)
     async with stage.open() as store:
         await store.recall_all()
         stage.clock.advance(5)
         await store.remember("k", "new")
-        (head,) = store._open.ledger.heads.live_under("sense-memory/")
+        (head,) = ledger_of(store).heads.live_under("sense-memory/")
         inside = orjson.loads(await stage.signer.decrypt(head.event().content, stage.signer.public_key))
 
     assert inside["mood"] == {"a": [1, None, 0.5]}
@@ -229,7 +230,7 @@ async def test_a_memory_without_a_time_inside_has_its_events_time(stage):
     sealed = await stage.signer.encrypt(json.dumps(fields).encode(), stage.signer.public_key)
     event = await stage.signer.sign(Unsigned(NOW - 7, KIND_APP_DATA, (("d", "sense-memory/k"),), sealed))
     async with stage.open() as store:
-        await store._open.reader.file_served([event], RELAY)
+        await parts_of(store).reader.file_served([event], RELAY)
     for _ in range(2):
         async with stage.open() as store:
             (memory,) = await store.recall_all()
@@ -672,7 +673,12 @@ async def test_no_plaintext_at_rest(thrifty, caplog):
     async with thrifty.open() as store:
         await answers(store)
         shown = repr(
-            [vars(store), vars(store._open), vars(store._open.reader), vars(store._open.reader._snapshot)]
+            [
+                vars(store),
+                vars(parts_of(store)),
+                vars(parts_of(store).reader),
+                vars(parts_of(store).reader._snapshot),
+            ]
         )
 
     assert thrifty.file.exists()
@@ -737,34 +743,34 @@ async def forget_entry_here(store, clock):
 
 
 async def tombstone_from_a_relay(store, clock):
-    writer = store._open.writer
+    writer = parts_of(store).writer
     record = envelope.tombstone("k1")
     sealed = await envelope.seal(writer._signer, record)
     event = await writer._signer.sign(sealed.at(int(clock())))
-    assert await store._open.reader.file_served([event], RELAY) == {"new": 1}
+    assert await parts_of(store).reader.file_served([event], RELAY) == {"new": 1}
 
 
 async def deletion_from_a_relay(store, clock):
     tags = (("a", f"30078:{store.public_key}:sense-memory/k1"),)
-    event = await store._options.signer.sign(Unsigned(int(clock()), KIND_DELETION, tags, ""))
-    assert await store._open.reader.file_served([event], RELAY) == {"new": 1}
+    event = await signer_of(store).sign(Unsigned(int(clock()), KIND_DELETION, tags, ""))
+    assert await parts_of(store).reader.file_served([event], RELAY) == {"new": 1}
 
 
 async def deletion_of_an_old_version(store, clock):
     """The version in the snapshot was replaced since, and is deleted from history now."""
     old = (await store.recall("k1")).event_id
     await store.remember("k1", "newer")
-    event = await store._options.signer.sign(Unsigned(int(clock()), KIND_DELETION, (("e", old),), ""))
-    await store._open.reader.file_served([event], RELAY)
+    event = await signer_of(store).sign(Unsigned(int(clock()), KIND_DELETION, (("e", old),), ""))
+    await parts_of(store).reader.file_served([event], RELAY)
     assert (await store.recall("k1")).value == "newer"
 
 
 async def deletion_whose_time_has_come(store, clock):
     tags = (("a", f"30078:{store.public_key}:sense-memory/k1"),)
-    event = await store._options.signer.sign(Unsigned(int(clock()) + 900, KIND_DELETION, tags, ""))
-    assert await store._open.reader.file_served([event], RELAY) == {"quarantined": 1}
+    event = await signer_of(store).sign(Unsigned(int(clock()) + 900, KIND_DELETION, tags, ""))
+    assert await parts_of(store).reader.file_served([event], RELAY) == {"quarantined": 1}
     clock.advance(800)
-    store._open.ledger.file_quarantined(clock())
+    ledger_of(store).file_quarantined(clock())
 
 
 WAYS = [
@@ -849,7 +855,7 @@ async def test_a_new_one_is_not_put_in_place_after_somebody_forgot(stage):
     one = await stage.open().__aenter__()
     await one.remember_many((f"k{number}", "SECRET") for number in range(1_100))
     async with stage.open() as two:
-        two._open.ledger.snapshot.sweep = lambda: None
+        ledger_of(two).snapshot.sweep = lambda: None
         closing_one = asyncio.create_task(one.close())
         await begun(stage)
         await two.forget("k1")
@@ -990,7 +996,7 @@ async def test_a_signer_that_never_answers_does_not_keep_a_store_from_closing(st
 async def test_it_is_left_to_the_process_that_publishes(stage):
     """Whoever holds the publisher's lock may be writing one; nobody waits for that."""
     async with stage.open() as one:
-        async with one._open.ledger.publishing() as held, stage.open() as two:
+        async with ledger_of(one).publishing() as held, stage.open() as two:
             assert held
             await two.remember("k", "v")
             await two.close()
@@ -1085,8 +1091,8 @@ async def play(folder, steps):
                 await other.forget(values[0])
             case "sync":
                 mine, theirs = events_of(store), events_of(other)
-                await store._open.reader.file_served(theirs, RELAY)
-                await other._open.reader.file_served(mine, RELAY)
+                await parts_of(store).reader.file_served(theirs, RELAY)
+                await parts_of(other).reader.file_served(mine, RELAY)
             case "reopen":
                 await store.close()
                 assert await says(stage, "with") == await says(stage, "without")
@@ -1096,7 +1102,7 @@ async def play(folder, steps):
 
 
 def events_of(store):
-    return [Event.restored(body) for body in store._open.ledger.bodies()]
+    return [Event.restored(body) for body in ledger_of(store).bodies()]
 
 
 async def says(stage, name):

@@ -16,6 +16,7 @@ from sense_memory.nostr.signer import LocalSigner
 from sense_memory.records import envelope
 from sense_memory.records.reader import Reader
 from sense_memory.records.writer import Writer
+from tests.inside import database_of
 
 
 class Stage:
@@ -320,7 +321,7 @@ async def test_a_write_after_a_burst_does_not_count_every_second_of_it_again(sta
     await stage.write(*((f"key {number}", "v") for number in range(2_000)))
     await stage.write(("first", "v"))
     statements = []
-    ledger._db._connection.set_trace_callback(statements.append)
+    database_of(ledger)._connection.set_trace_callback(statements.append)
 
     await stage.write(("second", "v"))
 

@@ -8,6 +8,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
+from tests.inside import ledger_of, parts_of
 
 
 DAY = 86_400
@@ -62,7 +63,7 @@ def written_elsewhere(signer):
         content = await signer.encrypt(json.dumps(fields).encode(), signer.public_key)
         tag = tag or "sense-memory/persona/{domain}/{facet}/{key}".format(**fields)
         event = await signer.sign(Unsigned(int(at), KIND_APP_DATA, (("d", tag),), content))
-        return await store._open.reader.file_served([event], "wss://relay.example/")
+        return await parts_of(store).reader.file_served([event], "wss://relay.example/")
 
     return write
 
@@ -72,7 +73,9 @@ def written_fields():
     """The fields of the newest event of a memory, as it was written; None where there is no memory."""
 
     async def read(store, path):
-        head = store._open.ledger.head(f"sense-memory/persona/{path}")
-        return None if head is None or head.role else (await store._open.reader.readable_record(head)).fields
+        head = ledger_of(store).head(f"sense-memory/persona/{path}")
+        return (
+            None if head is None or head.role else (await parts_of(store).reader.readable_record(head)).fields
+        )
 
     return read

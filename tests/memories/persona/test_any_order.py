@@ -23,6 +23,7 @@ from websockets.asyncio.client import connect
 from relays.proxy import HANGUP, Fault, FaultyRelay
 from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore
 from sense_memory.nostr import nip44
+from tests.inside import ledger_of, parts_of, signer_of
 from tests.time_unit import SECOND
 
 
@@ -192,10 +193,10 @@ class World:
             ]
             self.stores = [await enter(self._store(signer, number)) for number in range(3)]
             for number, store in enumerate(self.stores):
-                store._open.ledger.edits._device = (
-                    f"device {number}"  # else drawn at random, and in every `seen`
-                )
-                store._open.writer._sleep = self._sleep
+                ledger_of(
+                    store
+                ).edits._device = f"device {number}"  # else drawn at random, and in every `seen`
+                parts_of(store).writer._sleep = self._sleep
             self._stack = stack.pop_all()
         return self
 
@@ -266,7 +267,7 @@ class World:
 
     async def forget(self, store, key, other):
         await store.persona_forget(*FACT, key)
-        self.oracle.forgot(key, store._open.ledger.mark(f"{PERSONA}people/facts/{key}"))
+        self.oracle.forgot(key, ledger_of(store).mark(f"{PERSONA}people/facts/{key}"))
 
     async def prune(self, store, key, other):
         for line in self.lines:
@@ -276,7 +277,7 @@ class World:
         for line in done.report.lines:
             if (line.action, line.outcome) == ("delete", "done"):
                 key = line.path.rpartition("/")[2]
-                self.oracle.forgot(key, store._open.ledger.mark(PERSONA + line.path))
+                self.oracle.forgot(key, ledger_of(store).mark(PERSONA + line.path))
                 if key not in KEYS and line.path in there:
                     self.oracle.deleted.add(there[line.path].value)
 
@@ -354,14 +355,14 @@ def paths(key, other):
 async def held(store, key):
     """The values of all events in a ledger that are about a memory."""
     found = set()
-    for stored in store._open.ledger.versions(f"{PERSONA}people/facts/{key}"):
-        plaintext = await store._options.signer.decrypt(stored.event().content, store.public_key)
+    for stored in ledger_of(store).versions(f"{PERSONA}people/facts/{key}"):
+        plaintext = await signer_of(store).decrypt(stored.event().content, store.public_key)
         found.add(json.loads(plaintext)["value"])
     return found
 
 
 def second(store, ident):
-    return store._open.ledger.by_id(ident).created_at
+    return ledger_of(store).by_id(ident).created_at
 
 
 def is_busy(report):
@@ -379,9 +380,7 @@ async def served(url, store):
         found = {}
         while (frame := json.loads(await socket.recv()))[0] != "EOSE":
             if frame[0] == "EVENT":
-                fields = json.loads(
-                    await store._options.signer.decrypt(frame[2]["content"], store.public_key)
-                )
+                fields = json.loads(await signer_of(store).decrypt(frame[2]["content"], store.public_key))
                 is_stray = fields.get("value") == ""  # forgotten, then touched by who did not know; emptied
                 if not is_stray:
                     found[frame[2]["tags"][0][1]] = frame[2]["id"]

@@ -10,6 +10,7 @@ import pytest
 
 from sense_memory import InvalidInput
 from sense_memory.errors import InvalidAddress, TooLargeError
+from tests.inside import ledger_of, parts_of
 
 
 LISA = ("people", "facts", "lisa")
@@ -18,14 +19,14 @@ NESTED = "[" * 20_000 + "]" * 20_000
 
 async def state_of(store):
     """Everything that is held: events, drafts, what waits for relays, and accesses."""
-    await store._open.persona().palace.refresh()
-    await store._open.persona().palace.save_accesses()
-    ledger = store._open.ledger
+    await parts_of(store).persona().palace.refresh()
+    await parts_of(store).persona().palace.save_accesses()
+    ledger = ledger_of(store)
     return (
         sorted(ledger.bodies()),
         [draft.content for draft in ledger.drafts.all()],
         ledger.edits.accesses(),
-        sorted(memory.path for memory in store._open.persona().palace.catalog),
+        sorted(memory.path for memory in parts_of(store).persona().palace.catalog),
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from sense_memory.errors import EmbedderError
 from sense_memory.memories.persona import contradictions
+from tests.inside import parts_of
 from tests.time_unit import SECOND
 
 
@@ -189,7 +190,7 @@ async def test_nobody_waits_for_a_slow_embedder_and_while_it_works_it_is_not_ask
         monkeypatch.setattr(contradictions, "LOOK_SECONDS", 30)
         gate.set()
         async with asyncio.timeout(5 * SECOND):
-            await asyncio.wait(store._open.persona()._meaning._looks)
+            await asyncio.wait(parts_of(store).persona()._meaning._looks)
         await store.persona_remember("people", "facts", "ana-runs", "Ana hates running marathons")
         await store.persona_remember("people", "facts", "omar-kids", "Omar has two kids")
         await store.persona_remember("people", "facts", "omar-children", "Omar has three children")

@@ -9,6 +9,7 @@ import random
 import pytest
 
 from sense_memory import InvalidInput, LocalSigner, MemoryStore
+from tests.inside import ledger_of, parts_of
 
 
 FACT = ("people", "facts")
@@ -217,10 +218,10 @@ async def test_a_sibling_that_was_forgotten_does_not_come_back(devices, open_sto
 
         # A device that meets the deletion first and only then both sides of the conflict.
         holders = ((one, request), (one, lost), (other, won))
-        events = [store._open.ledger.by_id(ident).event() for store, ident in holders]
+        events = [ledger_of(store).by_id(ident).event() for store, ident in holders]
         async with open_store("late") as late:
             for event in events:
-                await late._open.replication.admit([event], "wss://relay.example/")
+                await parts_of(late).replication.admit([event], "wss://relay.example/")
             assert await texts(late) == {"people/facts/lisa": "sculptor"}
 
 
@@ -294,7 +295,7 @@ async def test_settling_leaves_the_accesses_that_nobody_else_knows(devices, cloc
         await one.persona_connect("lisa", await _bob(one))
         for _ in range(2):
             await one.persona_recall(*FACT, "lisa")
-        await one._open.persona().palace.save_accesses()
+        await parts_of(one).persona().palace.save_accesses()
         clock.advance(10)
         await other.persona_remember(*FACT, "lisa", "sculptor")
         await other.sync()
@@ -384,7 +385,7 @@ async def test_a_link_elsewhere_does_not_bring_back_what_was_forgotten(devices, 
         await in_step(one, other)
 
         assert await texts(one) == await texts(other) == {"people/facts/bob": "painter"}
-        assert one._open.ledger.edits.forked_slots() == other._open.ledger.edits.forked_slots() == []
+        assert ledger_of(one).edits.forked_slots() == ledger_of(other).edits.forked_slots() == []
         await one.persona_remember(*FACT, "lisa", "begun anew")
         await in_step(one, other)
         assert (await texts(other))["people/facts/lisa"] == "begun anew"
@@ -492,7 +493,7 @@ async def test_a_merge_that_grows_too_large_keeps_both_texts_and_loses_ends_of_l
             assert sorted(value[0] for value in (await texts(store)).values()) == ["a", "b"]
             (big,) = [memory for memory in await store.persona_recall() if memory.key == "big"]
             assert (big.value[0], len(big.themes) > 60) == ("b", True)
-            assert store._open.ledger.edits.forked_slots() == []
+            assert ledger_of(store).edits.forked_slots() == []
         await one.persona_remember(*FACT, "big", "short")
         await in_step(*stores)
         assert (await texts(stores[2]))["people/facts/big"] == "short"

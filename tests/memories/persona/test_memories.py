@@ -23,6 +23,7 @@ from sense_memory.errors import (
     PlanLimitError,
     TooLargeError,
 )
+from tests.inside import parts_of
 
 
 DAY = 86_400
@@ -142,7 +143,7 @@ async def test_accesses_are_in_the_ledger_when_another_process_looks(open_store)
         await store.persona_remember(*LISA, "artist")
         assert (await one(other)).access_count == 0
         await store.persona_recall(*LISA)
-        await store._open.persona().palace.save_accesses()
+        await parts_of(store).persona().palace.save_accesses()
 
         assert (await one(other)).access_count == 1
 
@@ -646,7 +647,7 @@ async def test_of_an_event_without_a_vector_the_later_write_wins(open_store, wri
         await written_elsewhere(store, {**PUBLISHED, "value": "older"}, clock() - 100)
         assert (await one(store)).value == "ours"
         await written_elsewhere(store, {**PUBLISHED, "value": "newer"}, clock() + 100)
-        await store._open.replication.settle_forks()
+        await parts_of(store).replication.settle_forks()
 
         assert [memory.value for memory in await store.persona_recall()] == ["newer"]
 
@@ -716,7 +717,7 @@ async def test_the_snapshot_carries_persona_memories(open_store, signer, monkeyp
 
     opened = []
     async with open_store() as store:
-        monkeypatch.setattr(store._open.reader, "_signer", _Counting(signer, opened))
+        monkeypatch.setattr(parts_of(store).reader, "_signer", _Counting(signer, opened))
         assert len(await store.persona_recall()) == 251
         (hashed,) = await store.persona_recall("d" * 64)
         assert hashed.value == "hashed"

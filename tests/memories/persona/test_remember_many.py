@@ -7,6 +7,7 @@ import pytest
 from sense_memory import InvalidInput, State
 from sense_memory.errors import PlanLimitError, SenseMemoryError
 from sense_memory.limits import MAX_BATCH_COUNT
+from tests.inside import parts_of
 
 
 DAY = 86_400
@@ -93,15 +94,15 @@ async def test_what_failed_to_be_written_contradicts_nothing(open_store):
     """A batch that the clock forbids becomes drafts, and its texts leave no trace in later comparisons."""
     async with open_store() as store:
         await store.persona_remember("people", "facts", "dog", "Lisa owns a dog")
-        before = store._open.writer.write
+        before = parts_of(store).writer.write
 
         async def failing(*_, **__):
             raise ZeroDivisionError
 
-        store._open.writer.write = failing
+        parts_of(store).writer.write = failing
         with pytest.raises(ZeroDivisionError):
             await store.persona_remember_many([memory("home", "Lisa lives in Lisbon")])
-        store._open.writer.write = before
+        parts_of(store).writer.write = before
 
         told = await store.persona_remember_many([memory("home 2", "Lisa lives in Berlin")])
         assert told[0].contradictions == ()

@@ -14,6 +14,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay
 from sense_memory.errors import TooLargeError
+from tests.inside import ledger_of, parts_of
 
 
 FACT = ("people", "facts")
@@ -131,10 +132,8 @@ async def test_a_draft_of_a_forgotten_text_is_kept_and_told_though_the_store_clo
             clock.advance(60)
             await forget(one, kind)
             await one.sync()
-            events = [
-                stored.event() for stored in map(one._open.ledger.by_id, _ids(one)) if stored is not None
-            ]
-            await other._open.replication.admit(events, relay.url)
+            events = [stored.event() for stored in map(ledger_of(one).by_id, _ids(one)) if stored is not None]
+            await parts_of(other).replication.admit(events, relay.url)
         async with open_store("other", [relay.url]) as other:
             assert [draft.value for draft in await other.drafts()] == ["unseen"]
             assert (await other.sync()).overruled == (NAMES[kind],)
@@ -144,7 +143,7 @@ async def test_a_draft_of_a_forgotten_text_is_kept_and_told_though_the_store_clo
 
 
 def _ids(store):
-    return [json.loads(body)["id"] for body in store._open.ledger.bodies()]
+    return [json.loads(body)["id"] for body in ledger_of(store).bodies()]
 
 
 # ── D-11 What is pruned unseen ──────────────────────────────────────────────────────────
@@ -295,8 +294,8 @@ async def test_no_copy_is_made_before_every_relay_that_can_be_asked_has_told_eve
         await one.sync()
         clock.advance(60)
         await other.persona_remember(*FACT, "k", "text of the other")
-        events = [stored.event() for stored in map(one._open.ledger.by_id, _ids(one)) if stored is not None]
-        await other._open.replication.admit(events, near.url)
+        events = [stored.event() for stored in map(ledger_of(one).by_id, _ids(one)) if stored is not None]
+        await parts_of(other).replication.admit(events, near.url)
 
         assert await shown(other) == {PATH: "text of the other"}
         await other.sync()

@@ -13,6 +13,7 @@ from sense_memory.ledger.heads import LOGS
 from sense_memory.memories.persona import contradictions
 from sense_memory.palace.contradictions import claim_index
 from sense_memory.palace.introspection_log import outdated
+from tests.inside import ledger_of, parts_of
 from tests.time_unit import SECOND
 
 
@@ -140,9 +141,9 @@ async def test_the_log_holds_no_texts(open_store):
     async with open_store() as store:
         await store.persona_remember(*LISA, "a text that is nobody's business", ["art"])
         await store.persona_introspect()
-        (head,) = store._open.ledger.heads.seqs_beneath("sense-memory/introspection/")
-        (stored,) = store._open.ledger.read([head[1]])
-        record = await store._open.reader.readable_record(stored)
+        (head,) = ledger_of(store).heads.seqs_beneath("sense-memory/introspection/")
+        (stored,) = ledger_of(store).read([head[1]])
+        record = await parts_of(store).reader.readable_record(stored)
 
         assert record.fields["report"]["total_memories"] == 1
         assert "business" not in str(record.fields)
@@ -187,9 +188,9 @@ async def test_over_a_year_two_devices_and_the_relay_keep_the_same_few_logs(open
         for store in (one, two):
             await store.sync()
 
-        kept = {int(slot.rpartition("/")[2]) for slot, _ in one._open.ledger.heads.live_beneath(LOGS)}
+        kept = {int(slot.rpartition("/")[2]) for slot, _ in ledger_of(one).heads.live_beneath(LOGS)}
         assert kept == written - set(outdated(written, clock()))
-        assert kept == {int(slot.rpartition("/")[2]) for slot, _ in two._open.ledger.heads.live_beneath(LOGS)}
+        assert kept == {int(slot.rpartition("/")[2]) for slot, _ in ledger_of(two).heads.live_beneath(LOGS)}
         assert await relay_has(relay.url) == sorted(
             ["sense-memory/persona/people/facts/lisa", *(f"{LOGS}{second}" for second in kept)]
         )

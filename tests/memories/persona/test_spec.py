@@ -13,6 +13,7 @@ from websockets.asyncio.client import connect
 from sense_memory import EmbeddedRelay, IntrospectionReport, MemoryStore, PersonaMemory, State
 from sense_memory.errors import PlanLimitError
 from sense_memory.palace.lifecycle import current_relevance
+from tests.inside import ledger_of, signer_of
 
 
 DAY = 86_400.0
@@ -44,12 +45,12 @@ VERGEL = ("people", "facts", "vergel-prefers-vanilla-js")
 async def events(store):
     """What is stored, decrypted with the key alone: d-tag (or kind) and fields."""
     found = []
-    for body in store._open.ledger.bodies():
+    for body in ledger_of(store).bodies():
         event = json.loads(body)
         if event["kind"] != 5:
             tag = next((tag[1] for tag in event["tags"] if tag[0] == "d"), event["kind"])
             found.append(
-                (tag, json.loads(await store._options.signer.decrypt(event["content"], store.public_key)))
+                (tag, json.loads(await signer_of(store).decrypt(event["content"], store.public_key)))
             )
     return found
 
@@ -207,7 +208,7 @@ async def test_v1_is_unchanged_beside_v2(open_store, clock):
         await store.persona_remember("people", "facts", "lisa", "persona")
         stored = dict(await events(store))
 
-        device = store._open.ledger.edits.device
+        device = ledger_of(store).edits.device
         assert stored["sense-memory/lisa"] == {
             "type": "sense-memory:kv",
             "key": "lisa",
@@ -496,11 +497,11 @@ async def test_the_free_tier_holds_one_domain_one_facet_and_a_hundred_memories(o
     async with open_store(plan="free", ledger=":memory:") as store:
 
         async def refused(call):
-            before = sorted(store._open.ledger.bodies())
+            before = sorted(ledger_of(store).bodies())
             with pytest.raises(PlanLimitError) as caught:
                 await call
             assert caught.value.plan == "free"
-            assert sorted(store._open.ledger.bodies()) == before
+            assert sorted(ledger_of(store).bodies()) == before
             return caught.value.limit
 
         await store.remember("flat", "counts too")

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.inside import ledger_of, signer_of
+
 
 FACT = ("people", "facts")
 PERSONA = "sense-memory/persona/people/facts/"
@@ -62,8 +64,8 @@ class Told:
 async def held(store, key):
     """The texts of a memory that a device has."""
     found = set()
-    for stored in store._open.ledger.versions(PERSONA + key):
-        fields = json.loads(await store._options.signer.decrypt(stored.event().content, store.public_key))
+    for stored in ledger_of(store).versions(PERSONA + key):
+        fields = json.loads(await signer_of(store).decrypt(stored.event().content, store.public_key))
         found.add(fields["value"])
     return frozenset(found - {""})
 
@@ -98,7 +100,7 @@ async def test_what_is_forgotten_and_what_is_not(devices, clock, seed, count):
                 case "edit":
                     name, knew = f"text {step}", await held(store, key)
                     ident = await store.persona_remember(*FACT, key, name)
-                    at = store._open.ledger.by_id(ident).created_at
+                    at = ledger_of(store).by_id(ident).created_at
                     told.texts[name] = Text(key, number, at, knew)
                 case "forget":
                     kept = await copies(store, key)
@@ -109,7 +111,7 @@ async def test_what_is_forgotten_and_what_is_not(devices, clock, seed, count):
                         if draft.key == f"people/facts/{key}"
                     }
                     await store.persona_forget(*FACT, key)
-                    told.forgotten.append((key, store._open.ledger.mark(PERSONA + key), knew, kept))
+                    told.forgotten.append((key, ledger_of(store).mark(PERSONA + key), knew, kept))
                 case "link" if len({*(await shown(store))} & {f"people/facts/{name}" for name in KEYS}) == 2:
                     await store.persona_connect("people/facts/a", "people/facts/b")
                 case "recall":

@@ -17,6 +17,7 @@ from sense_memory.errors import RelayError
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.client.connection import RelayConnection
+from tests.inside import database_of, ledger_of
 from tests.local_relays import QUICK, embedded, nostr_sdk
 from tests.time_unit import SECOND
 
@@ -65,7 +66,7 @@ def numbers(holding):
 
 def everything_in(store):
     """The whole ledger, row by row."""
-    db = store._open.ledger._db
+    db = database_of(ledger_of(store))
     tables = [
         name for (name,) in db.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
     ]

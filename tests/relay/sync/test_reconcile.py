@@ -22,6 +22,7 @@ from sense_memory.relay.server import client_handler
 from sense_memory.relay.server import session as relay_limits
 from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 from sense_memory.relay.sync.reconcile import InventoryCache
+from tests.inside import ledger_of, parts_of
 from tests.local_relays import QUICK, embedded, nostr_sdk
 from tests.time_unit import SECOND
 
@@ -192,7 +193,7 @@ async def test_a_hundred_scattered_differences_cost_less_than_100_kb_plus_the_ev
         await other.sync()
         before = proxy.bytes
         report = await store.sync()
-        events = sum(len(body) for body in list(store._open.ledger.bodies())[-100:])
+        events = sum(len(body) for body in list(ledger_of(store).bodies())[-100:])
         assert report.relays[0].served == {"new": 100}
         assert (await store.sync()).in_step
         assert proxy.bytes - before < 100_000 + events
@@ -203,11 +204,11 @@ async def test_a_comparison_counts_as_a_complete_pull(ours):
         await store.remember("a", "1")
         await store.sync()
         forget_frames(record)
-        first = store._open.ledger.relays.state(record.url)
+        first = ledger_of(store).relays.state(record.url)
         ours.clock.advance(5 * 86_400)
         await ours.put(record.upstream, await ours.memory("b", "2", at=-86_400))
         assert (await store.sync()).complete
-        state = store._open.ledger.relays.state(record.url)
+        state = ledger_of(store).relays.state(record.url)
         assert len(asked_by_id(record)) == 1
         assert (first.cursor, state.cursor) == (
             None,
@@ -441,7 +442,7 @@ async def test_a_newer_version_of_another_programs_event_takes_its_place(stage):
             forget_frames(record)
             assert (await store.sync()).in_step
             assert asked_by_id(record) == [(newer if number else old)["id"]]
-        assert len(store._open.ledger.inventory.version(record.url).aside) == 1
+        assert len(ledger_of(store).inventory.version(record.url).aside) == 1
 
 
 async def test_an_older_version_at_a_relay_is_replaced_and_not_fetched(ours, tmp_path):
@@ -556,7 +557,7 @@ async def test_what_a_relay_claims_and_does_not_serve_is_looked_for_page_by_page
         wanted = [frame[2] for frame in record.said("REQ")]
         assert [len(one["ids"]) for one in wanted if "ids" in one] == [5]
         assert any("ids" not in one for one in wanted)
-        assert store._open.ledger.inventory.version(record.url).aside == frozenset()
+        assert ledger_of(store).inventory.version(record.url).aside == frozenset()
 
 
 async def test_a_relay_that_keeps_nothing_and_says_that_nothing_differs_is_not_in_step(ours):
@@ -612,10 +613,10 @@ async def test_the_background_asks_for_what_is_new_once_it_has_compared(ours):
         await store.sync()
         await store.sync()
         forget_frames(record)
-        await store._open.replication.pool().sync(SyncPlan(RelayQuestion.RECENT))
+        await parts_of(store).replication.pool().sync(SyncPlan(RelayQuestion.RECENT))
         assert record.said("NEG-OPEN") == []
         assert {frame[2].get("since") for frame in record.said("REQ")} == {
-            store._open.ledger.relays.state(record.url).cursor
+            ledger_of(store).relays.state(record.url).cursor
         }
 
 
@@ -637,7 +638,7 @@ async def test_what_is_dated_since_the_cursor_is_compared_where_that_is_much(sta
         await store.remember_many((f"key {number}", "value") for number in range(150))
         await store.sync()
         await store.sync()
-        cursor = store._open.ledger.relays.state(record.url).cursor
+        cursor = ledger_of(store).relays.state(record.url).cursor
         await other.sync()
         await other.remember("theirs", "value")
         await other.remember("key 7", "theirs")
@@ -646,14 +647,14 @@ async def test_what_is_dated_since_the_cursor_is_compared_where_that_is_much(sta
         mine = await store.remember("mine", "value")
         forget_frames(record)
 
-        report = await store._open.replication.pool().sync(FROM_CURSOR)
+        report = await parts_of(store).replication.pool().sync(FROM_CURSOR)
         assert report.in_step
         assert report.relays[0].served == {"new": 2}
         assert [frame[2]["since"] for frame in record.said("NEG-OPEN")] == [cursor]
         assert len(asked_by_id(record)) == 2
         assert record.published == [mine]
         forget_frames(record)
-        assert (await store._open.replication.pool().sync(FROM_CURSOR)).in_step
+        assert (await parts_of(store).replication.pool().sync(FROM_CURSOR)).in_step
         assert [frame[2] for frame in record.heard("NEG-MSG")] == [IN_STEP]
         assert record.said("REQ") == []
 
@@ -668,9 +669,9 @@ async def test_what_the_relay_lost_of_the_overlap_shows_that_it_may_have_lost_ev
         for missing, held in ((200, 200), (150, 0)):
             async with ours.relay() as empty:
                 record.proxy.upstream = empty
-                await store._open.replication.pool()._links[0]._hang_up()
+                await parts_of(store).replication.pool()._links[0]._hang_up()
                 ours.clock.advance(60)
-                (line,) = (await store._open.replication.pool().sync(FROM_CURSOR)).relays
+                (line,) = (await parts_of(store).replication.pool().sync(FROM_CURSOR)).relays
                 assert not line.in_step
                 assert line.pulled.missing == missing
                 assert len(await ours.stored(empty)) == held
@@ -688,7 +689,7 @@ async def test_what_another_program_wrote_into_the_overlap_is_fetched_once(ours)
         await ours.put(record.upstream, await ours.event(tags=[("d", "another program's")]))
         for expected in (1, 0):
             forget_frames(record)
-            assert (await store._open.replication.pool().sync(FROM_CURSOR)).in_step
+            assert (await parts_of(store).replication.pool().sync(FROM_CURSOR)).in_step
             assert len(asked_by_id(record)) == expected
 
 
@@ -713,7 +714,7 @@ async def test_what_is_compared_is_kept_while_nothing_changes_and_shared_by_rela
     async with ours.relay() as one, ours.relay() as two, ours.device(one, two) as store:
         await store.remember_many((f"key {number}", "value") for number in range(40))
         await store.sync()
-        inventories = InventoryCache(store._open.ledger)
+        inventories = InventoryCache(ledger_of(store))
         _, kept = await inventories.items_for(one)
         assert len(kept) == 40
         assert (await inventories.items_for(two))[1] is (await inventories.items_for(one))[1] is kept
