@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
 import shutil
+import sys
 import time
 from urllib.parse import quote
 
@@ -89,6 +91,10 @@ def server(tmp_path_factory):
     written(folder, palace)
     with running(folder, "--edit") as server:
         yield server
+    with pytest.MonkeyPatch.context() as patch:
+        # Now and then Playwright leaves a transport to the garbage collector.
+        patch.setattr(sys, "unraisablehook", lambda _: None)
+        gc.collect()
 
 
 @pytest.fixture(scope="module")
