@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.exchange import items
-from sense_memory.exchange.items import Item, Kind, Problem, Reading
+from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
 
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _MOST_NAME: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ExportedMessage:
     """One message, as its export has it."""
 
     ident: str
@@ -55,7 +55,7 @@ class Chat:
     ident: str
     title: str
     at: float | None
-    said: tuple[Said, ...]
+    said: tuple[ExportedMessage, ...]
 
 
 def kind_of(found: Any) -> str:
@@ -86,9 +86,9 @@ def is_message(found: Any) -> bool:
     return _is_message(found) and str(found.get("role", found.get("sender"))).lower() in _ROLES
 
 
-def read(found: list[tuple[int, Any]], file: str) -> Reading:
+def read(found: list[tuple[int, Any]], file: str) -> ReaderResult:
     """The conversations among the objects of a file, or all its messages as one conversation."""
-    reading = Reading("conversations")
+    reading = ReaderResult("conversations")
     found = _sessions(found)
     if found and all(is_message(value) for _, value in found[:5]):
         found = [
@@ -129,7 +129,7 @@ def _sessions(found: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     return list(enumerate(sessions.values(), 1))
 
 
-def _add(reading: Reading, chat: Chat, kind: str, file: str, number: int) -> None:
+def _add(reading: ReaderResult, chat: Chat, kind: str, file: str, number: int) -> None:
     """The entries of one conversation: its title, then its messages in order."""
     if not chat.said:
         reading.left_out["conversations without a message"] += 1
@@ -146,7 +146,13 @@ def _add(reading: Reading, chat: Chat, kind: str, file: str, number: int) -> Non
     }
     reading.items.append(
         Item(
-            Kind.LOG, path, chat.title, file, number, begin, fields={**told, "id": _id(begin, path, "title")}
+            ItemKind.LOG,
+            path,
+            chat.title,
+            file,
+            number,
+            begin,
+            fields={**told, "id": _id(begin, path, "title")},
         )
     )
     for said, then in zip(chat.said, _in_order(chat.said), strict=True):
@@ -161,10 +167,10 @@ def _add(reading: Reading, chat: Chat, kind: str, file: str, number: int) -> Non
             }
             origin = items.tool(name, said.ident)
             at = None if begin is None else last
-            reading.items.append(Item(Kind.LOG, path, part, file, number, at, origin, fields))
+            reading.items.append(Item(ItemKind.LOG, path, part, file, number, at, origin, fields))
 
 
-def _in_order(messages: Sequence[Said]) -> list[float]:
+def _in_order(messages: Sequence[ExportedMessage]) -> list[float]:
     """The times of messages, 0 where there is none; a system message is never later than what follows.
 
     ChatGPT dates the system message of a conversation that was continued later than the questions after it.
@@ -189,12 +195,12 @@ def _id(at: float | None, conversation: str, message: str) -> str:
 # ── ChatGPT ─────────────────────────────────────────────────────────────────────────────
 
 
-def _chatgpt(found: Mapping[str, Any], reading: Reading) -> Chat:
+def _chatgpt(found: Mapping[str, Any], reading: ReaderResult) -> Chat:
     mapping: dict[str, Any] = found["mapping"]
     branch = _branch(mapping, found.get("current_node"))
     said = [message for node in branch if (message := _chatgpt_message(node, mapping, reading))]
     ignored = [node for node in mapping if node not in set(branch)]
-    others = sum(_chatgpt_message(node, mapping, Reading("")) is not None for node in ignored)
+    others = sum(_chatgpt_message(node, mapping, ReaderResult("")) is not None for node in ignored)
     if others:
         reading.left_out["messages of other branches"] += others
     ident = str(found.get("conversation_id") or found.get("id") or items.fingerprint("".join(mapping)))
@@ -224,7 +230,7 @@ def _newest_leaf(mapping: Mapping[str, Any]) -> str | None:
     return max(leaves, key=when, default=None)
 
 
-def _chatgpt_message(node: str, mapping: Mapping[str, Any], reading: Reading) -> Said | None:
+def _chatgpt_message(node: str, mapping: Mapping[str, Any], reading: ReaderResult) -> ExportedMessage | None:
     value = mapping[node]
     message = value.get("message") if isinstance(value, dict) else None
     if not isinstance(message, dict):
@@ -244,7 +250,9 @@ def _chatgpt_message(node: str, mapping: Mapping[str, Any], reading: Reading) ->
         return None
     name = author.get("name")
     at = items.time_of(message.get("create_time"))
-    return Said(str(message.get("id") or node), role, text, at, name if isinstance(name, str) else "")
+    return ExportedMessage(
+        str(message.get("id") or node), role, text, at, name if isinstance(name, str) else ""
+    )
 
 
 def _chatgpt_text(content: Mapping[str, Any], message: Mapping[str, Any]) -> str:
@@ -277,8 +285,8 @@ def _part(part: Any) -> str:
 # ── Claude ──────────────────────────────────────────────────────────────────────────────
 
 
-def _claude(found: Mapping[str, Any], reading: Reading) -> Chat:
-    said: list[Said] = []
+def _claude(found: Mapping[str, Any], reading: ReaderResult) -> Chat:
+    said: list[ExportedMessage] = []
     for number, message in enumerate(found["chat_messages"], 1):
         if isinstance(message, dict):
             said += _claude_message(message, number, reading)
@@ -287,7 +295,9 @@ def _claude(found: Mapping[str, Any], reading: Reading) -> Chat:
     return Chat(ident, str(found.get("name") or ""), at, tuple(said))
 
 
-def _claude_message(message: Mapping[str, Any], number: int, reading: Reading) -> Iterator[Said]:
+def _claude_message(
+    message: Mapping[str, Any], number: int, reading: ReaderResult
+) -> Iterator[ExportedMessage]:
     role = _ROLES.get(str(message.get("sender", "")).lower())
     if role is None:
         reading.left_out[_TEXTLESS] += 1
@@ -295,18 +305,18 @@ def _claude_message(message: Mapping[str, Any], number: int, reading: Reading) -
     ident, at = str(message.get("uuid") or number), items.time_of(message.get("created_at"))
     text = _blocks_text(message.get("content"), reading) or _text(message.get("text"))
     if text.strip():
-        yield Said(ident, role, text, at)
+        yield ExportedMessage(ident, role, text, at)
     for place, file in enumerate(_dicts(message.get("attachments"))):
         content = _text(file.get("extracted_content"))
         name = _text(file.get("file_name")) or "attachment"
         if content.strip():
-            yield Said(f"{ident}/file-{place}", role, f"[{name}]\n{content}", at, name)
+            yield ExportedMessage(f"{ident}/file-{place}", role, f"[{name}]\n{content}", at, name)
         else:
             reading.left_out["files without their text"] += 1
     reading.left_out.update({"files without their text": len(_dicts(message.get("files")))})
 
 
-def _blocks_text(blocks: object, reading: Reading) -> str:
+def _blocks_text(blocks: object, reading: ReaderResult) -> str:
     """The text of a message in blocks; calls of tools and their results are named in brackets."""
     found = []
     for block in _dicts(blocks):
@@ -330,9 +340,9 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def claude_projects(found: list[tuple[int, Any]], file: str) -> Reading:
+def claude_projects(found: list[tuple[int, Any]], file: str) -> ReaderResult:
     """The documents and instructions of Claude's projects, as passages of the archive."""
-    reading = Reading("Claude")
+    reading = ReaderResult("Claude")
     for number, project in found:
         if not isinstance(project, dict):
             continue
@@ -350,14 +360,14 @@ def claude_projects(found: list[tuple[int, Any]], file: str) -> Reading:
                     path = f"mind/archive/{ident}"
                     when = {"source": "", "ts": then or at or 0.0}
                     reading.items.append(
-                        Item(Kind.MIND, path, part, file, number, then, fields={**fields, **when})
+                        Item(ItemKind.MIND, path, part, file, number, then, fields={**fields, **when})
                     )
     return reading
 
 
-def claude_memories(found: list[tuple[int, Any]], file: str) -> Reading:
+def claude_memories(found: list[tuple[int, Any]], file: str) -> ReaderResult:
     """What Claude itself remembered: one memory of the user, and one for each project."""
-    reading = Reading("Claude")
+    reading = ReaderResult("Claude")
     for number, value in found:
         memories = value if isinstance(value, dict) else {}
         told = {"people/claude/memory": memories.get("conversations_memory")}
@@ -370,7 +380,7 @@ def claude_memories(found: list[tuple[int, Any]], file: str) -> Reading:
                     full = path if not count else f"{path} part {count + 1}"
                     origin = items.document(file, number)
                     reading.items.append(
-                        Item(Kind.PALACE, full, part, file, number, None, origin, has_name=True)
+                        Item(ItemKind.PALACE, full, part, file, number, None, origin, has_name=True)
                     )
     return reading
 
@@ -378,7 +388,7 @@ def claude_memories(found: list[tuple[int, Any]], file: str) -> Reading:
 # ── Others ──────────────────────────────────────────────────────────────────────────────
 
 
-def _plain(found: Mapping[str, Any], reading: Reading) -> Chat:
+def _plain(found: Mapping[str, Any], reading: ReaderResult) -> Chat:
     """Messages with a role and a text, as chat programs and model APIs have them."""
     said = []
     for number, message in enumerate(_dicts(found.get("messages")), 1):
@@ -390,7 +400,9 @@ def _plain(found: Mapping[str, Any], reading: Reading) -> Chat:
                 message.get(name) for name in ("created_at", "timestamp", "create_time", "at", "ts", "time")
             )
             at = next((at for given in times if (at := items.time_of(given)) is not None), None)
-            said.append(Said(str(message.get("id") or number), role, text, at, _text(message.get("name"))))
+            said.append(
+                ExportedMessage(str(message.get("id") or number), role, text, at, _text(message.get("name")))
+            )
         elif not isinstance(content, list):  # the parts of a list are counted by their kinds
             reading.left_out[_TEXTLESS] += 1
     ident = str(found.get("id") or found.get("uuid") or items.fingerprint(str(found.get("title"))))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput, NotSynced
-from sense_memory.exchange.items import Item, Kind, Problem
+from sense_memory.exchange.items import Item, ItemKind, Problem
 from sense_memory.mind.log import NewEntry
 
 
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from sense_memory.exchange.plan import ImportPlan
     from sense_memory.store import MemoryStore
 
-_BATCH: Final = {Kind.PALACE: 200, Kind.FLAT: 500, Kind.JOURNAL: 500, Kind.LOG: 200, Kind.MIND: 50}
+_BATCH: Final = {
+    ItemKind.PALACE: 200,
+    ItemKind.FLAT: 500,
+    ItemKind.JOURNAL: 500,
+    ItemKind.LOG: 200,
+    ItemKind.MIND: 50,
+}
 
 
 @dataclass(slots=True)
@@ -33,7 +39,7 @@ class Imported:
         problems: items that the store refused, each with the reason.
     """
 
-    written: Counter[Kind] = field(default_factory=Counter)
+    written: Counter[ItemKind] = field(default_factory=Counter)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -51,7 +57,7 @@ async def carry_out(
         LedgerError, PlanLimitError, ClockSkewError: nothing more can be written; earlier batches stay.
     """
     done, count = Imported(), 0
-    by_kind: defaultdict[Kind, list[Item]] = defaultdict(list)
+    by_kind: defaultdict[ItemKind, list[Item]] = defaultdict(list)
     for item in made.to_write:
         by_kind[item.kind].append(item)
     for kind, write in _WRITERS.items():
@@ -139,9 +145,9 @@ async def _write_mind(store: MemoryStore, batch: Sequence[Item]) -> None:
 
 
 _WRITERS: Final = {
-    Kind.PALACE: _write_palace,
-    Kind.FLAT: _write_flat,
-    Kind.JOURNAL: _write_journal,
-    Kind.MIND: _write_mind,
-    Kind.LOG: _write_log,
+    ItemKind.PALACE: _write_palace,
+    ItemKind.FLAT: _write_flat,
+    ItemKind.JOURNAL: _write_journal,
+    ItemKind.MIND: _write_mind,
+    ItemKind.LOG: _write_log,
 }

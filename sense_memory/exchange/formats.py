@@ -15,7 +15,7 @@ import orjson
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange import conversations, markdown, readable, structured
 from sense_memory.exchange.files import Files, open_files, read_source, text_of
-from sense_memory.exchange.items import Problem, Reading
+from sense_memory.exchange.items import Problem, ReaderResult
 
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class Format:
 
     name: str
     about: str
-    read: Callable[[Files], Reading]
+    read: Callable[[Files], ReaderResult]
 
 
-def _json_files(files: Files, format_: str = "") -> Reading:
-    reading = Reading(format_ or "JSON", problems=list(files.problems), left_out=Counter(files.left_out))
+def _json_files(files: Files, format_: str = "") -> ReaderResult:
+    reading = ReaderResult(format_ or "JSON", problems=list(files.problems), left_out=Counter(files.left_out))
     formats = []
     for source in files.sources:
         try:
@@ -71,7 +71,7 @@ def _json_files(files: Files, format_: str = "") -> Reading:
     return reading
 
 
-def _json(source: Source, format_: str = "") -> Reading:
+def _json(source: Source, format_: str = "") -> ReaderResult:
     raw = _utf8(read_source(source))
     found, bad = structured.parsed(raw)
     first = next((value for _, value in found), None)
@@ -101,9 +101,9 @@ def _utf8(raw: bytes) -> bytes:
     return raw.removeprefix(b"\xef\xbb\xbf") if b"\0" not in raw[:_HEAD_BYTES] else text_of(raw)[0].encode()
 
 
-def _chat_files(files: Files) -> Reading:
+def _chat_files(files: Files) -> ReaderResult:
     """An export of ChatGPT or Claude: its conversations, and Claude's projects and memories."""
-    reading = Reading("conversations", problems=list(files.problems), left_out=Counter(files.left_out))
+    reading = ReaderResult("conversations", problems=list(files.problems), left_out=Counter(files.left_out))
     formats = []
     for source in files.sources:
         name = source.path.name
@@ -165,7 +165,7 @@ def recognise(path: Path) -> tuple[str, Files | None]:
     return (name, None) if name == EVENTS else (name, files)
 
 
-def read(path: Path, format_: str = "") -> Reading:
+def read(path: Path, format_: str = "") -> ReaderResult:
     """Read what lies at a path.
 
     Args:

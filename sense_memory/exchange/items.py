@@ -1,6 +1,6 @@
 """What readers of foreign formats give: items, each with the file and the line that it came from, and problems.
 
-Readers are pure: bytes in, a `Reading` out. Nothing here knows a store; `plan.py` compares items with one.
+Readers are pure: bytes in, a `ReaderResult` out. Nothing here knows a store; `plan.py` compares items with one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SLUG_CHARS: Final = 48
 _KEY_WORDS: Final = 6  # of a text that has no name of its own
 
 
-class Kind(StrEnum):
+class ItemKind(StrEnum):
     """What an item becomes."""
 
     PALACE = "palace"
@@ -59,7 +59,7 @@ class Item:
         has_name: whether the file gives the name itself, so that the same name means the same memory.
     """
 
-    kind: Kind
+    kind: ItemKind
     path: str
     text: str = field(repr=False)
     file: str
@@ -87,7 +87,7 @@ class Problem:
 
 
 @dataclass(slots=True)
-class Reading:
+class ReaderResult:
     """What a reader found.
 
     Attributes:
@@ -104,7 +104,7 @@ class Reading:
     left_out: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, other: Reading) -> None:
+    def add(self, other: ReaderResult) -> None:
         """Take over what another reader found."""
         self.items += other.items
         self.problems += other.problems

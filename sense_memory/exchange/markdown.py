@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange import front_matter, items
 from sense_memory.exchange.files import MAX_NOTE_BYTES, read_source, text_of
-from sense_memory.exchange.items import Item, Kind, Problem, Reading
+from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
 from sense_memory.limits import MAX_LINKS_COUNT
 
 
@@ -66,7 +66,7 @@ _clock = re.compile(r"(?<!\d)([01]?\d|2[0-3])[:.]([0-5]\d)(?!\d)").search
 
 
 @dataclass(slots=True)
-class Section:
+class MarkdownSection:
     """A heading and what stands under it, up to the next heading.
 
     Attributes:
@@ -82,9 +82,9 @@ class Section:
     lines: list[str] = field(default_factory=list)
 
 
-def sections(text: str, first_line: int = 1) -> list[Section]:
+def sections(text: str, first_line: int = 1) -> list[MarkdownSection]:
     """The sections of a note; headings in code are text."""
-    found = [Section((), "", first_line)]
+    found = [MarkdownSection((), "", first_line)]
     levels: list[tuple[int, str]] = []
     fence = ""
     for number, line in enumerate(text.split("\n"), first_line):
@@ -95,7 +95,7 @@ def sections(text: str, first_line: int = 1) -> list[Section]:
             continue
         levels = [level for level in levels if level[0] < len(match[1])]
         levels.append((len(match[1]), _title_in(line[match.end() :])))
-        found.append(Section(tuple(title for _, title in levels), line.rstrip("\r"), number + 1))
+        found.append(MarkdownSection(tuple(title for _, title in levels), line.rstrip("\r"), number + 1))
     return found
 
 
@@ -116,7 +116,7 @@ def _fence_after(fence: str, line: str) -> str:
 
 
 @dataclass(slots=True)
-class Block:
+class MarkdownBlock:
     """What becomes one memory.
 
     Attributes:
@@ -154,9 +154,9 @@ def _dedented(line: str, width: int) -> str:
     return line[min(blank, width) :]
 
 
-def blocks(section: Section, left_out: Counter[str]) -> list[Block]:
+def blocks(section: MarkdownSection, left_out: Counter[str]) -> list[MarkdownBlock]:
     """The blocks of a section, without comments of HTML, which are counted."""
-    found: list[Block] = []
+    found: list[MarkdownBlock] = []
     fence, is_after_blank, comment_end = "", False, 0
     for number, line in enumerate(section.lines, section.line):
         if not fence and number >= comment_end and line.lstrip().startswith("<!--"):
@@ -172,11 +172,11 @@ def blocks(section: Section, left_out: Counter[str]) -> list[Block]:
         if not was_code and _rule(line.rstrip("\r")):
             current = None
             if found:
-                found.append(Block(number, is_point=False))
+                found.append(MarkdownBlock(number, is_point=False))
         else:
             is_new = current is None or (current.is_point and is_after_blank and _is_outside(line, was_code))
             if is_new or (is_point and not (current and current.introduces)):
-                found.append(current := Block(number, is_point))
+                found.append(current := MarkdownBlock(number, is_point))
             if current is not None:
                 current.add(number, line)
         is_after_blank = not line.strip()
@@ -197,7 +197,7 @@ def _is_outside(line: str, was_code: bool) -> bool:
     return not was_code and bool(line.strip()) and not line.startswith((" ", "\t"))
 
 
-def _trimmed(block: Block) -> Block:
+def _trimmed(block: MarkdownBlock) -> MarkdownBlock:
     while block.lines and not block.lines[0].strip():
         del block.lines[0]
         block.line += 1
@@ -221,10 +221,10 @@ def _stem(source: Source) -> str:
     return source.path.stem.casefold()
 
 
-def curated(source: Source, note: FrontMatter, domain: str = "") -> Reading:
+def curated(source: Source, note: FrontMatter, domain: str = "") -> ReaderResult:
     """The memories of a curated note."""
-    reading = Reading("a note")
-    names, place = Names(), domain or _domain_of(source)
+    reading = ReaderResult("a note")
+    names, place = FreePaths(), domain or _domain_of(source)
     at, themes = _date(note.values), _tags(note.values)
     found = sections(note.body, note.body_line)
     title = _title(found)
@@ -250,14 +250,16 @@ def curated(source: Source, note: FrontMatter, domain: str = "") -> Reading:
                 continue
             tags = {"themes": items.themes_of((*themes, *_tag(_prose(text)), *_wiki(_prose(text))))}
             origin = items.document(source.shown, block.line)
-            reading.items.append(Item(Kind.PALACE, path, text, source.shown, block.line, at, origin, tags))
+            reading.items.append(
+                Item(ItemKind.PALACE, path, text, source.shown, block.line, at, origin, tags)
+            )
     rest = _properties(source, note)
     if path := rest and names.free(_properties_path(source, f"{place}/{_FACET}"), rest):
         reading.items.append(_properties_item(source, note, path, {}))
     return reading
 
 
-def _title(found: Sequence[Section]) -> str:
+def _title(found: Sequence[MarkdownSection]) -> str:
     """The heading that names the whole note: the first, if no other has its level."""
     tops = [section.titles[0] for section in found if len(section.titles) == 1]
     is_only = len(set(tops)) == 1 and any(len(section.titles) > 1 for section in found)
@@ -280,7 +282,7 @@ def _domain_of(source: Source) -> str:
     return _PLACES.get(stem) or items.place_of(source.path.stem)
 
 
-class Names:
+class FreePaths:
     """Gives each text of a reading a path of its own."""
 
     def __init__(self) -> None:
@@ -312,7 +314,7 @@ def _properties(source: Source, note: FrontMatter) -> str:
 def _properties_item(source: Source, note: FrontMatter, path: str, fields: Mapping[str, Any]) -> Item:
     origin = items.document(source.shown, 2)
     return Item(
-        Kind.PALACE, path, _properties(source, note), source.shown, 2, _date(note.values), origin, fields
+        ItemKind.PALACE, path, _properties(source, note), source.shown, 2, _date(note.values), origin, fields
     )
 
 
@@ -345,9 +347,9 @@ def _prose(text: str) -> str:
 # ── Daily notes ─────────────────────────────────────────────────────────────────────────
 
 
-def daily(source: Source, note: FrontMatter) -> Reading:
+def daily(source: Source, note: FrontMatter) -> ReaderResult:
     """The journal entries of a daily note: one for each heading, at noon or at the time in it; undated without a day."""
-    reading = Reading("a daily note")
+    reading = ReaderResult("a daily note")
     day = items.day_in(source.path.stem)
     count = 0
     if note.lines:
@@ -365,7 +367,7 @@ def daily(source: Source, note: FrontMatter) -> Reading:
         is_day = bool(section.titles) and _day_name(section.titles[-1]) is not None
         text = body if is_day or not section.heading else f"{section.heading}\n{body}"
         for part in items.parts_of(text):
-            reading.items.append(Item(Kind.JOURNAL, "", part, source.shown, section.line, at))
+            reading.items.append(Item(ItemKind.JOURNAL, "", part, source.shown, section.line, at))
             count += 1
     return reading
 
@@ -373,10 +375,10 @@ def daily(source: Source, note: FrontMatter) -> Reading:
 # ── Folders ─────────────────────────────────────────────────────────────────────────────
 
 
-def folder(files: Files, format_: str) -> Reading:
+def folder(files: Files, format_: str) -> ReaderResult:
     """Every note of a folder: curated and daily ones by their names, all others as one memory each."""
-    reading = Reading(format_, problems=list(files.problems), left_out=Counter(files.left_out))
-    names = Names()
+    reading = ReaderResult(format_, problems=list(files.problems), left_out=Counter(files.left_out))
+    names = FreePaths()
     pages: list[tuple[Source, FrontMatter, str]] = []
     for source in files.sources:
         note = _note(source, reading)
@@ -400,7 +402,7 @@ def folder(files: Files, format_: str) -> Reading:
     return reading
 
 
-def _named_apart(reading: Reading, names: Names) -> Reading:
+def _named_apart(reading: ReaderResult, names: FreePaths) -> ReaderResult:
     """The items of another note, with paths that no note of the folder has yet."""
     found = [(item, names.free(item.path, item.text)) for item in reading.items]
     reading.left_out["said twice"] += sum(not path for _, path in found)
@@ -409,7 +411,7 @@ def _named_apart(reading: Reading, names: Names) -> Reading:
     return reading
 
 
-def _note(source: Source, reading: Reading) -> FrontMatter | None:
+def _note(source: Source, reading: ReaderResult) -> FrontMatter | None:
     """The text of a note; None where it is no note, or cannot be read, which the reading then says."""
     suffix = source.path.suffix.lower()
     if suffix not in NOTES:
@@ -430,15 +432,15 @@ def _note(source: Source, reading: Reading) -> FrontMatter | None:
     return front_matter.split(text)
 
 
-def note(files: Files, *, as_daily: bool | None = None) -> Reading:
+def note(files: Files, *, as_daily: bool | None = None) -> ReaderResult:
     """Notes one by one: daily ones where the name is a day, all others curated.
 
     Args:
         files: one note, or several that are all to be read in the same way.
         as_daily: whether they are daily notes, whatever their names; by default their names decide.
     """
-    reading = Reading("a note", problems=list(files.problems), left_out=Counter(files.left_out))
-    names = Names()
+    reading = ReaderResult("a note", problems=list(files.problems), left_out=Counter(files.left_out))
+    names = FreePaths()
     for source in files.sources:
         named = replace(source, name=f"{source.name}.md") if files.is_single else source
         found = _note(source if source.path.suffix.lower() in NOTES else named, reading)
@@ -495,7 +497,7 @@ def _flat(path: str) -> str:
     return "/".join(parts)
 
 
-def _page(source: Source, note: FrontMatter, path: str, index: _Index, names: Names) -> list[Item]:
+def _page(source: Source, note: FrontMatter, path: str, index: _Index, names: FreePaths) -> list[Item]:
     """The memory of a page, and one of its properties; a page of properties alone is one memory."""
     text, rest, prose = _text(note), _properties(source, note), _prose(note.body)
     links, loose = dict[str, None](), list[str]()
@@ -513,7 +515,7 @@ def _page(source: Source, note: FrontMatter, path: str, index: _Index, names: Na
     at = items.day_in(source.path.stem) if at is None else at
     line = note.body_line + note.body[: len(note.body) - len(note.body.lstrip("\r\n"))].count("\n")
     origin = items.document(source.shown, line)
-    page = Item(Kind.PALACE, path, text, source.shown, line, at, origin, fields)
+    page = Item(ItemKind.PALACE, path, text, source.shown, line, at, origin, fields)
     beside = names.free(_properties_path(source, path.rpartition("/")[0]), rest) if rest else ""
     return [page, _properties_item(source, note, beside, {"connections": (path,)})] if beside else [page]
 
@@ -527,12 +529,12 @@ def _text(note: FrontMatter) -> str:
 _drawer_field = re.compile(r"\| (Source|Filed|Added by) \| (.*) \|").fullmatch
 
 
-def mempalace(files: Files) -> Reading:
+def mempalace(files: Files) -> ReaderResult:
     """An export of MemPalace: a folder for each wing, a file for each room, a heading for each drawer.
 
     Wings become domains, rooms facets, drawers memories whose key is the id of the drawer.
     """
-    reading = Reading(
+    reading = ReaderResult(
         "an export of MemPalace", problems=list(files.problems), left_out=Counter(files.left_out)
     )
     for source in files.sources:
@@ -543,7 +545,7 @@ def mempalace(files: Files) -> Reading:
     return reading
 
 
-def _drawers(source: Source, text: str, reading: Reading) -> Iterator[Item]:
+def _drawers(source: Source, text: str, reading: ReaderResult) -> Iterator[Item]:
     lines = text.split("\n")
     first = re.fullmatch(r"# (.+) / (.+)", lines[0].rstrip()) if lines else None
     wing, room = (first[1], first[2]) if first else (source.path.parent.name, source.path.stem)
@@ -568,7 +570,7 @@ def _drawers(source: Source, text: str, reading: Reading) -> Iterator[Item]:
         file = told.get("Source", "unknown").replace("\\", "/").rpartition("/")[2]
         fields = {"themes": items.themes_of([] if file == "unknown" else [file])}
         at, origin = items.time_of(told.get("Filed", "")), items.tool("mempalace", ident)
-        yield Item(Kind.PALACE, path, content, source.shown, start + 1, at, origin, fields, has_name=True)
+        yield Item(ItemKind.PALACE, path, content, source.shown, start + 1, at, origin, fields, has_name=True)
 
 
 def _quotes(lines: Sequence[str], place: int) -> bool:

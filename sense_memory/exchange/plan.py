@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory import arguments
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange import items as names
-from sense_memory.exchange.items import Item, Kind, Problem, Reading, fingerprint
+from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, fingerprint
 from sense_memory.exchange.readable import edited_state, record_state, state_of
 from sense_memory.limits import (
     DAY_SECONDS,
@@ -95,7 +95,7 @@ class ImportPlan:
     gone: list[str] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)
 
-    def counts(self) -> Counter[tuple[Kind, Fate]]:
+    def counts(self) -> Counter[tuple[ItemKind, Fate]]:
         """How many items of each kind have each fate."""
         return Counter((step.item.kind, step.fate) for step in self.steps)
 
@@ -107,7 +107,7 @@ class ImportPlan:
 
 async def plan_import(
     store: MemoryStore,
-    reading: Reading,
+    reading: ReaderResult,
     *,
     into: str = "",
     replaces: bool = False,
@@ -136,11 +136,11 @@ async def plan_import(
     wanted = _checked(_split(_dated(_moved(reading.items, into), now, made)), made, now)
     kinds = {item.kind for item in wanted}
     for kind, planner in (
-        (Kind.PALACE, _Palace(store, made, replaces=replaces, halflife_days=halflife_days, now=now).plan),
-        (Kind.FLAT, _plan_flat),
-        (Kind.JOURNAL, _plan_journal),
-        (Kind.LOG, _plan_log),
-        (Kind.MIND, _plan_mind),
+        (ItemKind.PALACE, _Palace(store, made, replaces=replaces, halflife_days=halflife_days, now=now).plan),
+        (ItemKind.FLAT, _plan_flat),
+        (ItemKind.JOURNAL, _plan_journal),
+        (ItemKind.LOG, _plan_log),
+        (ItemKind.MIND, _plan_mind),
     ):
         if kind in kinds:
             made.steps += await planner([item for item in wanted if item.kind is kind], store, replaces)
@@ -170,13 +170,13 @@ def _moved(found: Sequence[Item], into: str) -> list[Item]:
     paths: dict[str, str] = {}
     taken: set[str] = set()
     for item in found:
-        if item.kind is Kind.PALACE:
+        if item.kind is ItemKind.PALACE:
             _, its_facet, key = item.path.split("/", 2)
             paths[item.path] = _free(f"{domain}/{facet or its_facet}/{key}", taken)
             taken.add(paths[item.path])
     return [
         replace(item, path=paths[item.path], fields=_relinked(item.fields, paths))
-        if item.kind is Kind.PALACE
+        if item.kind is ItemKind.PALACE
         else item
         for item in found
     ]
@@ -206,7 +206,7 @@ def _dated(found: Sequence[Item], now: float, made: ImportPlan) -> list[Item]:
     ahead = 0
     for number, item in enumerate(found):
         at, fields = item.at, item.fields
-        if item.kind is Kind.LOG:
+        if item.kind is ItemKind.LOG:
             at = now + number * 1e-6 if at is None else at
         elif any(then is not None and then > now for then in (at, *map(fields.get, _THEN))):
             ahead += 1
@@ -224,14 +224,14 @@ def _split(found: Sequence[Item]) -> list[Item]:
     for item in found:
         parts = (
             names.parts_of(item.text)
-            if not item.seen and item.kind in {Kind.PALACE, Kind.FLAT}
+            if not item.seen and item.kind in {ItemKind.PALACE, ItemKind.FLAT}
             else [item.text]
         )
         whole.append(replace(item, text=parts[0]) if len(parts) > 1 else item)
         for number, part in enumerate(parts[1:], 2):
             path, fields = f"{item.path} part {number}", {**item.fields, "connections": (item.path,)}
             whole.append(
-                replace(item, path=path, text=part, fields=fields if item.kind is Kind.PALACE else {})
+                replace(item, path=path, text=part, fields=fields if item.kind is ItemKind.PALACE else {})
             )
     return whole
 
@@ -250,13 +250,13 @@ def _checked(found: Sequence[Item], made: ImportPlan, now: float) -> list[Item]:
 
 
 def _check(item: Item, now: float) -> None:
-    if item.kind is Kind.PALACE:
+    if item.kind is ItemKind.PALACE:
         if item.path.count("/") != 2:
             raise InvalidInput("its path is not domain/facet/key")
         address.persona_path(*item.path.split("/"))
-    elif item.kind is Kind.FLAT:
+    elif item.kind is ItemKind.FLAT:
         address.flat_path(item.path)
-    if item.kind in {Kind.PALACE, Kind.FLAT, Kind.JOURNAL}:
+    if item.kind in {ItemKind.PALACE, ItemKind.FLAT, ItemKind.JOURNAL}:
         arguments.value(item.text)
         arguments.written_at(item.at, now)
     try:

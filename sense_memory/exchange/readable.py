@@ -25,7 +25,7 @@ import orjson
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange import front_matter, items
 from sense_memory.exchange.files import read_source, text_of
-from sense_memory.exchange.items import Item, Kind, Problem, Reading, fingerprint
+from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, fingerprint
 from sense_memory.limits import DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
 from sense_memory.memories.portable import write_export
 
@@ -85,7 +85,7 @@ _INFORMS: Final = ("state", "conflict_of", "dissolved_at")  # for people; an imp
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ExportedMemory:
     """One memory of a store, to be written.
 
     Attributes:
@@ -159,7 +159,7 @@ async def write_readable(
     return exported
 
 
-async def _entries(store: MemoryStore, exported: Exported) -> list[Entry]:
+async def _entries(store: MemoryStore, exported: Exported) -> list[ExportedMemory]:
     async def got(what: str, found: Awaitable[list[_T]]) -> list[_T]:
         try:
             return await found
@@ -195,12 +195,12 @@ async def _identity(records: MindRecords) -> list[MindRecord]:
     return [] if record is None else [record]
 
 
-def _palace(memory: PersonaMemory) -> Entry:
+def _palace(memory: PersonaMemory) -> ExportedMemory:
     told = {name: getattr(memory, name) for name in (*_EDITED, *_PAST, *_INFORMS)}
     values = {MARK: "palace", "path": memory.path, "created_at": _when(memory.created_at)}
     values |= {name: _plain(name, value) for name, value in told.items() if value not in {None, "", ()}}
     values["exported"] = state_of(memory.value, told)
-    return Entry(("palace", memory.domain, memory.facet), memory.key, values, memory.value)
+    return ExportedMemory(("palace", memory.domain, memory.facet), memory.key, values, memory.value)
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -214,26 +214,28 @@ def state_of(text: str, told: Mapping[str, Any]) -> str:
     return fingerprint("\n".join((text, repr(lists), repr(numbers))))
 
 
-def _flat(memory: Memory) -> Entry:
+def _flat(memory: Memory) -> ExportedMemory:
     values = {MARK: "flat", "path": memory.key, "created_at": _when(memory.created_at)}
-    return Entry(("flat",), memory.key, {**values, "exported": fingerprint(memory.value)}, memory.value)
+    return ExportedMemory(
+        ("flat",), memory.key, {**values, "exported": fingerprint(memory.value)}, memory.value
+    )
 
 
-def _journal(entry: JournalEntry) -> Entry:
+def _journal(entry: JournalEntry) -> ExportedMemory:
     when = _when(entry.created_at)
     day = str(when)[:19].replace("T", " ").replace(":", "")
     values = {MARK: "journal", "created_at": when, "id": entry.event_id}
-    return Entry(("journal", str(when)[:7]), f"{day} {entry.event_id[:8]}", values, entry.content)
+    return ExportedMemory(("journal", str(when)[:7]), f"{day} {entry.event_id[:8]}", values, entry.content)
 
 
-def _record(record: MindRecord, part: str, named: str) -> Entry:
+def _record(record: MindRecord, part: str, named: str) -> ExportedMemory:
     fields = {name: value for name, value in record.fields.items() if name not in _OF_A_DEVICE}
     is_text = isinstance(fields.get(named), str)
     text = fields.pop(named) if is_text else ""
     values = {MARK: "mind", "path": record.path, "text_is": named if is_text else "", "fields": fields}
     values["exported"] = record_state(record.fields)
     folder = ("mind",) if part == "identity" else ("mind", part)
-    return Entry(folder, record.name, values, text)
+    return ExportedMemory(folder, record.name, values, text)
 
 
 def record_state(fields: Mapping[str, Any]) -> str:
@@ -242,7 +244,7 @@ def record_state(fields: Mapping[str, Any]) -> str:
     return fingerprint(orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode())
 
 
-def _log(entry: LogEntry) -> Entry:
+def _log(entry: LogEntry) -> ExportedMemory:
     values = {
         MARK: "log",
         "id": entry.id,
@@ -253,7 +255,7 @@ def _log(entry: LogEntry) -> Entry:
         "conversation": entry.conversation,
         "payload": dict(entry.payload),
     }
-    return Entry(("mind", "log"), entry.conversation or "", values, "")
+    return ExportedMemory(("mind", "log"), entry.conversation or "", values, "")
 
 
 def _when(seconds: float) -> str | float:
@@ -315,7 +317,7 @@ def _alike(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _write_folder(
-    target: Path, head: Mapping[str, Any], entries: list[Entry], progress: Callable[[int], None]
+    target: Path, head: Mapping[str, Any], entries: list[ExportedMemory], progress: Callable[[int], None]
 ) -> None:
     """Write a folder of its own beside the target, and move it into place whole."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -341,7 +343,7 @@ def _write_folder(
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _bodies(entries: list[Entry]) -> Iterator[tuple[tuple[str, ...], bytes]]:
+def _bodies(entries: list[ExportedMemory]) -> Iterator[tuple[tuple[str, ...], bytes]]:
     """The files of a folder: one for each memory, and one for each conversation."""
     names, logs = _Names(), dict[str, list[bytes]]()
     for entry in entries:
@@ -369,9 +371,11 @@ def is_readable_line(found: object) -> bool:
     return isinstance(found, dict) and isinstance(found.get(MARK), str)
 
 
-def read_folder(files: Files) -> Reading:
+def read_folder(files: Files) -> ReaderResult:
     """The memories of a readable export in a folder or an archive, or of single files of one."""
-    reading = Reading("a readable export", problems=list(files.problems), left_out=Counter(files.left_out))
+    reading = ReaderResult(
+        "a readable export", problems=list(files.problems), left_out=Counter(files.left_out)
+    )
     for manifest in files.named(MANIFEST):
         with suppress(orjson.JSONDecodeError):
             _check_version(orjson.loads(read_source(manifest)))
@@ -399,9 +403,9 @@ def _broken(error: Exception) -> str:
     return f"the front matter lacks something, or was damaged{named}"
 
 
-def read_lines(raw: bytes, file: str) -> Reading:
+def read_lines(raw: bytes, file: str) -> ReaderResult:
     """The memories of a readable export in JSON lines."""
-    reading = Reading("a readable export")
+    reading = ReaderResult("a readable export")
     for number, line in enumerate(raw.split(b"\n"), 1):
         if not line.strip():
             continue
@@ -467,25 +471,27 @@ def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
                     fields[name] = _seconds(fields[name])
             at = _seconds(values.get("created_at"))
             path = str(values["path"])
-            return Item(Kind.PALACE, path, text, file, line, at, "", fields, seen or "-", has_name=True)
+            return Item(ItemKind.PALACE, path, text, file, line, at, "", fields, seen or "-", has_name=True)
         case "flat":
             at = _seconds(values.get("created_at"))
-            return Item(Kind.FLAT, str(values["path"]), text, file, line, at, seen=seen or "-", has_name=True)
+            return Item(
+                ItemKind.FLAT, str(values["path"]), text, file, line, at, seen=seen or "-", has_name=True
+            )
         case "journal":
             at, seen = _seconds(values.get("created_at")), str(values.get("id", "-"))
-            return Item(Kind.JOURNAL, "", text, file, line, at, seen=seen)
+            return Item(ItemKind.JOURNAL, "", text, file, line, at, seen=seen)
         case "mind":
             named = str(values["text_is"])
             fields = {**values["fields"], **({named: text} if named else {})}
             return Item(
-                Kind.MIND, _mind_path(values["path"]), text, file, line, None, "", fields, seen or "-"
+                ItemKind.MIND, _mind_path(values["path"]), text, file, line, None, "", fields, seen or "-"
             )
         case "log":
             names = ("id", "kind", "actor", "turn", "payload")
             fields = {name: values[name] for name in names}
             fields["conversation"] = values["conversation"]
             label = values["conversation"] or ""
-            return Item(Kind.LOG, str(label), "", file, line, float(values["at"]), "", fields)
+            return Item(ItemKind.LOG, str(label), "", file, line, float(values["at"]), "", fields)
     raise ValueError(values[MARK])
 
 
@@ -508,6 +514,6 @@ def _seconds(given: object) -> float | None:
 
 def edited_state(item: Item) -> str:
     """`state_of`, `record_state` or `fingerprint` of an item, to compare with the store and with the export."""
-    if item.kind is Kind.PALACE:
+    if item.kind is ItemKind.PALACE:
         return state_of(item.text, item.fields)
-    return record_state(item.fields) if item.kind is Kind.MIND else items.fingerprint(item.text)
+    return record_state(item.fields) if item.kind is ItemKind.MIND else items.fingerprint(item.text)

@@ -14,8 +14,8 @@ import orjson
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange import items
 from sense_memory.exchange.front_matter import texts
-from sense_memory.exchange.items import Item, Kind, Problem, Reading
-from sense_memory.exchange.markdown import Names
+from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
+from sense_memory.exchange.markdown import FreePaths
 from sense_memory.limits import MAX_HALFLIFE_DAYS, MAX_LINKS_COUNT, MIN_HALFLIFE_DAYS
 
 
@@ -102,10 +102,10 @@ def is_mem0(found: Any) -> bool:
 
 def objects(
     found: list[tuple[int, Any]], bad: list[tuple[int, str]], file: str, format_: str = "JSON"
-) -> Reading:
+) -> ReaderResult:
     """Memories from objects."""
-    reading = Reading(format_, problems=[Problem(file, number, reason) for number, reason in bad])
-    names = Names()
+    reading = ReaderResult(format_, problems=[Problem(file, number, reason) for number, reason in bad])
+    names = FreePaths()
     for number, value in found:
         problem = "is no object with a text"
         if isinstance(value, dict) and _has(value, TEXTS):
@@ -120,7 +120,7 @@ def objects(
             path = names.free(f"notes/facts/{items.key_of(value)}", value)
             origin = items.document(file, number)
             if path:
-                reading.items.append(Item(Kind.PALACE, path, value, file, number, None, origin))
+                reading.items.append(Item(ItemKind.PALACE, path, value, file, number, None, origin))
             continue
         reading.problems.append(Problem(file, number, problem))
     return reading
@@ -141,7 +141,9 @@ def _mem0(found: Mapping[str, Any], file: str, number: int) -> Iterator[Item]:
     at = _time(found) if _time(found) is not None else _time(metadata)
     fields = {"themes": items.themes_of((*kinds, *extra))}
     origin = items.tool("mem0", str(found["id"]))
-    yield Item(Kind.PALACE, f"{domain}/{facet}/{items.key_of(text)}", text, file, number, at, origin, fields)
+    yield Item(
+        ItemKind.PALACE, f"{domain}/{facet}/{items.key_of(text)}", text, file, number, at, origin, fields
+    )
 
 
 def _object(found: Mapping[str, Any], file: str, number: int) -> Iterator[Item]:
@@ -155,13 +157,13 @@ def _object(found: Mapping[str, Any], file: str, number: int) -> Iterator[Item]:
     if isinstance(path, str) and path.count("/") == 2 and all(part.strip() for part in path.split("/")):
         domain, facet, key = path.split("/")
     elif key and name == "value" and not domain and not facet:
-        yield Item(Kind.FLAT, items.name_of(key), text, file, number, _time(both), origin, has_name=True)
+        yield Item(ItemKind.FLAT, items.name_of(key), text, file, number, _time(both), origin, has_name=True)
         return
     place = f"{items.place_of(domain or 'notes')}/{items.place_of(facet or 'facts')}"
     fields = _fields(both)
     at = _time(both)
     full = f"{place}/{items.name_of(key or items.key_of(text))}"
-    yield Item(Kind.PALACE, full, text, file, number, at, origin, fields, has_name=bool(key))
+    yield Item(ItemKind.PALACE, full, text, file, number, at, origin, fields, has_name=bool(key))
 
 
 def _fields(found: Mapping[str, Any]) -> dict[str, Any]:

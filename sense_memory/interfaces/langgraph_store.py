@@ -192,10 +192,10 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
             await self._refresh([entry.memory for entry, _ in shown])
         return [SearchItem(**entry.item(), score=score) for entry, score in shown]
 
-    async def _found(self, op: SearchOp, count: int) -> list[tuple[_Entry, float | None]]:
+    async def _found(self, op: SearchOp, count: int) -> list[tuple[_StoredItem, float | None]]:
         """The items that a query finds among the best hits of the palace, with their scores, the best first."""
         prefix = op.namespace_prefix
-        found: list[tuple[_Entry, float | None]] = []
+        found: list[tuple[_StoredItem, float | None]] = []
         for hit in await self._hits(op, count):
             name = _name_of(*hit.path.split("/"))
             if name is None or name[0][: len(prefix)] != prefix:
@@ -216,7 +216,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
             )
         return sorted(hits, key=lambda hit: (-hit.score, hit.path))
 
-    def _is_meant(self, entry: _Entry, hit: Hit) -> bool:
+    def _is_meant(self, entry: _StoredItem, hit: Hit) -> bool:
         """Whether an item was found by a field that is indexed, or by its meaning."""
         fields = self._fields if entry.index is None else entry.index
         if fields is None:
@@ -245,24 +245,24 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         kept = {name[: op.max_depth] for name in there if all(_matches(item, name) for item in conditions)}
         return sorted(kept)[op.offset : op.offset + op.limit]
 
-    async def _entries(self, prefix: tuple[str, ...]) -> list[_Entry]:
+    async def _entries(self, prefix: tuple[str, ...]) -> list[_StoredItem]:
         """The items below a namespace that have not expired."""
         domain = palace_domain(prefix[0]) if prefix else None
         memories = await self._store.persona_recall(domain, include_forgotten=True)
         entries = (self._entry(memory) for memory in memories)
         return [entry for entry in entries if entry is not None and entry.namespace[: len(prefix)] == prefix]
 
-    def _entry(self, memory: PersonaMemory) -> _Entry | None:
+    def _entry(self, memory: PersonaMemory) -> _StoredItem | None:
         """A memory as an item; None where it has expired, or no namespace leads to it."""
         name = _name_of(memory.domain, memory.facet, memory.key)
         if name is None or state_at(memory.current_relevance or 0.0) is State.DISSOLVED:
             return None
         value, index = _value_of(memory.value, self._text_field)
-        return _Entry(memory, *name, value, index)
+        return _StoredItem(memory, *name, value, index)
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _StoredItem:
     """A memory as an item.
 
     Attributes:

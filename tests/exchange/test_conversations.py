@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from sense_memory.exchange import Kind, plan_import, read
+from sense_memory.exchange import ItemKind, plan_import, read
 
 
 def node(ident, parent, said, at=None, *, role="user", **content):
@@ -224,7 +224,7 @@ async def test_a_message_too_long_for_an_event_is_taken_in_parts(open_store, bri
 async def test_a_damaged_conversation_does_not_stop_the_others(open_store, export, broken):
     async with open_store() as store:
         made = await plan_import(store, read(export([broken, *CHATGPT])))
-        assert sum(step.item.kind is Kind.LOG for step in made.steps) >= 5
+        assert sum(step.item.kind is ItemKind.LOG for step in made.steps) >= 5
 
 
 def test_an_archive_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):

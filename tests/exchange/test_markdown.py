@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sense_memory.exchange import Kind, read
+from sense_memory.exchange import ItemKind, read
 
 
 MEMORY = """\
@@ -139,9 +139,9 @@ def test_a_daily_note_becomes_journal_entries_of_its_day(note):
 
     noon = 1_795_176_000.0
     assert [(item.kind, item.text, item.at) for item in reading.items] == [
-        (Kind.JOURNAL, "slept well", noon),
-        (Kind.JOURNAL, "## 09:30 Standup\n- shipped", noon - 2.5 * 3_600 + 0.001),
-        (Kind.JOURNAL, "## Evening\nread", noon + 0.002),
+        (ItemKind.JOURNAL, "slept well", noon),
+        (ItemKind.JOURNAL, "## 09:30 Standup\n- shipped", noon - 2.5 * 3_600 + 0.001),
+        (ItemKind.JOURNAL, "## Evening\nread", noon + 0.002),
     ]
     assert reading.left_out["headings without text"] == 1
 
@@ -177,7 +177,7 @@ def test_a_folder_of_notes_becomes_a_memory_for_each(vault):
     (vault / "gone.md").symlink_to("nowhere")
     reading = read(vault)
 
-    found = {item.path: item for item in reading.items if item.kind is Kind.PALACE}
+    found = {item.path: item for item in reading.items if item.kind is ItemKind.PALACE}
     assert set(found) == {
         "notes/notes/Inbox",
         "people/notes/Lisa Example",
@@ -212,7 +212,7 @@ def test_a_folder_of_notes_becomes_a_memory_for_each(vault):
     assert inbox.fields == {"themes": ("Nobody",), "connections": ("people/notes/Lisa Example",)}
     assert found["people/notes/Lisa Example properties"].text == "aliases: [Lisa]\nbirthday: 1990-01-01"
     assert found["2025-12-31-ideas/notes/x"].text == "---\nnot: closed\n\nstill text"
-    assert [item.text for item in reading.items if item.kind is Kind.JOURNAL] == ["wrote the plan"]
+    assert [item.text for item in reading.items if item.kind is ItemKind.JOURNAL] == ["wrote the plan"]
     assert {problem.file for problem in reading.problems} == {"vault/circle", "vault/gone.md"}
     assert dict(reading.left_out) == {"hidden files and folders": 1, ".png files": 1, "empty notes": 2}
 

@@ -199,7 +199,7 @@ async def test_what_a_store_refuses_is_named_and_stops_nothing_else(open_store, 
 async def test_an_import_that_was_interrupted_is_completed_by_the_next(
     open_store, notes, bring, fates, monkeypatch
 ):
-    monkeypatch.setitem(execution._BATCH, execution.Kind.PALACE, 10)
+    monkeypatch.setitem(execution._BATCH, execution.ItemKind.PALACE, 10)
     path = notes("## L\n" + "".join(f"- point number {number}\n" for number in range(35)))
 
     def stop(count):

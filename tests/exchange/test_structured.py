@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sense_memory.exchange import Kind, read
+from sense_memory.exchange import ItemKind, read
 
 
 @pytest.fixture
@@ -31,15 +31,20 @@ def objects(tmp_path):
 @pytest.mark.parametrize(
     ("value", "kind", "path", "text"),
     [
-        ([{"key": "city", "value": "Lisbon"}], Kind.FLAT, "city", "Lisbon"),
-        ({"city": "Lisbon"}, Kind.FLAT, "city", "Lisbon"),
-        ([{"content": "Lives in Lisbon"}], Kind.PALACE, "notes/facts/lives-in-lisbon", "Lives in Lisbon"),
-        ([{"text": "x", "type": "Decision", "name": "db"}], Kind.PALACE, "notes/decision/db", "x"),
-        ({"memories": [{"fact": "x", "domain": "People", "id": 7}]}, Kind.PALACE, "people/facts/7", "x"),
-        ({"data": {"items": [{"note": "x y"}]}}, Kind.PALACE, "notes/facts/x-y", "x y"),
-        (["just text"], Kind.PALACE, "notes/facts/just-text", "just text"),
-        ([{"path": "people/facts/lisa", "value": "x"}], Kind.PALACE, "people/facts/lisa", "x"),
-        ({"drawers": [{"id": "d/1", "wing": "W", "room": "R", "content": "x"}]}, Kind.PALACE, "w/r/d-1", "x"),
+        ([{"key": "city", "value": "Lisbon"}], ItemKind.FLAT, "city", "Lisbon"),
+        ({"city": "Lisbon"}, ItemKind.FLAT, "city", "Lisbon"),
+        ([{"content": "Lives in Lisbon"}], ItemKind.PALACE, "notes/facts/lives-in-lisbon", "Lives in Lisbon"),
+        ([{"text": "x", "type": "Decision", "name": "db"}], ItemKind.PALACE, "notes/decision/db", "x"),
+        ({"memories": [{"fact": "x", "domain": "People", "id": 7}]}, ItemKind.PALACE, "people/facts/7", "x"),
+        ({"data": {"items": [{"note": "x y"}]}}, ItemKind.PALACE, "notes/facts/x-y", "x y"),
+        (["just text"], ItemKind.PALACE, "notes/facts/just-text", "just text"),
+        ([{"path": "people/facts/lisa", "value": "x"}], ItemKind.PALACE, "people/facts/lisa", "x"),
+        (
+            {"drawers": [{"id": "d/1", "wing": "W", "room": "R", "content": "x"}]},
+            ItemKind.PALACE,
+            "w/r/d-1",
+            "x",
+        ),
     ],
 )
 def test_an_object_with_a_text_is_a_memory(objects, value, kind, path, text):

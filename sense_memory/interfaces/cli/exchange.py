@@ -24,8 +24,7 @@ from sense_memory.interfaces.cli.text import as_json, one_line, quantity, size, 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sense_memory.exchange import Exported, ImportPlan, Reading
-    from sense_memory.exchange import Imported as Done
+    from sense_memory.exchange import Exported, Imported, ImportPlan, ReaderResult
     from sense_memory.memories.portable import BadLine
     from sense_memory.store import MemoryStore
 
@@ -138,7 +137,7 @@ def _export_readable(context: typer.Context, target: Path, *, force: bool) -> No
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedFiles:
     """The result of importing files.
 
     Attributes:
@@ -224,7 +223,7 @@ def import_events(
     if not _are_events(files, format_):
         _import_others(context, files, format_, _Wishes(into, plan, yes, replace, halflife_days))
         return
-    found = Imported()
+    found = ImportedFiles()
     counted = _counted(files, found)
     has_relays, owner = False, ""
     if counted:
@@ -245,7 +244,7 @@ def import_events(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _counted(files: Sequence[Path], found: Imported) -> dict[Path, int | None]:
+def _counted(files: Sequence[Path], found: ImportedFiles) -> dict[Path, int | None]:
     """How many lines each file has, for the progress bar; None for stdin, pipes and devices. Notes files that cannot be
     read.
 
@@ -265,7 +264,7 @@ def _counted(files: Sequence[Path], found: Imported) -> dict[Path, int | None]:
     return counted
 
 
-async def _import(store: MemoryStore, counted: Mapping[Path, int | None], found: Imported) -> None:
+async def _import(store: MemoryStore, counted: Mapping[Path, int | None], found: ImportedFiles) -> None:
     from sense_memory.interfaces.cli.tables import progress
 
     numbers = list(counted.values())
@@ -297,7 +296,7 @@ def _count_lines(path: Path) -> int:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""))
 
 
-def _data(found: Imported) -> dict[str, Any]:
+def _data(found: ImportedFiles) -> dict[str, Any]:
     return {
         "format": "events",
         "counts": dict(found.counts),
@@ -313,7 +312,7 @@ def _data(found: Imported) -> dict[str, Any]:
     }
 
 
-def _print(found: Imported, has_relays: bool, owner: str, *, is_one: bool) -> None:
+def _print(found: ImportedFiles, has_relays: bool, owner: str, *, is_one: bool) -> None:
     from rich.text import Text
 
     from sense_memory.interfaces.cli.tables import plain_table, show
@@ -410,7 +409,7 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
 
     kept = total = 0
 
-    async def work(store: MemoryStore) -> tuple[ImportPlan, Done | None, bool]:
+    async def work(store: MemoryStore) -> tuple[ImportPlan, Imported | None, bool]:
         nonlocal total
         from sense_memory.exchange import carry_out, plan_import
         from sense_memory.interfaces.cli.tables import progress
@@ -453,7 +452,7 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _read(files: Sequence[Path], format_: str) -> Reading:
+def _read(files: Sequence[Path], format_: str) -> ReaderResult:
 
     first, *others = [_read_one(file, format_) for file in files]
     formats = dict.fromkeys(reading.format for reading in (first, *others))
@@ -463,7 +462,7 @@ def _read(files: Sequence[Path], format_: str) -> Reading:
     return first
 
 
-def _read_one(file: Path, format_: str) -> Reading:
+def _read_one(file: Path, format_: str) -> ReaderResult:
     from sense_memory.exchange import read
 
     try:
@@ -505,15 +504,15 @@ _TITLES: Final = {
 
 def _sentences(made: ImportPlan) -> list[str]:
     """The rest of a plan, line by line."""
-    from sense_memory.exchange import Fate, Kind
+    from sense_memory.exchange import Fate, ItemKind
 
     places = Counter(
         step.item.path.rpartition("/")[0]
         for step in made.steps
-        if step.item.kind is Kind.PALACE and step.fate in {Fate.NEW, Fate.CHANGED}
+        if step.item.kind is ItemKind.PALACE and step.fate in {Fate.NEW, Fate.CHANGED}
     )
     chats = {
-        step.item.path for step in made.steps if step.item.kind is Kind.LOG and step.fate is Fate.NEW
+        step.item.path for step in made.steps if step.item.kind is ItemKind.LOG and step.fate is Fate.NEW
     } - {""}
     found = []
     if places:
@@ -563,7 +562,7 @@ def _problem_lines(problems: Sequence[Any], what: str) -> list[str]:
     return [f"{len(problems):,} {what}:", *lines, *rest]
 
 
-def _print_done(done: Done, *, has_relays: bool) -> None:
+def _print_done(done: Imported, *, has_relays: bool) -> None:
     count = sum(done.written.values())
     typer.echo(f"{quantity(count, 'entry', 'entries')} written")
     for line in _problem_lines(done.problems, "could not be written"):
@@ -572,7 +571,7 @@ def _print_done(done: Done, *, has_relays: bool) -> None:
         typer.echo("Relays get what is new with the next sync: sense-memory sync")
 
 
-def _plan_data(made: ImportPlan, done: Done | None) -> dict[str, Any]:
+def _plan_data(made: ImportPlan, done: Imported | None) -> dict[str, Any]:
     problems = [*made.problems, *(() if done is None else done.problems)]
     return {
         "format": made.format,

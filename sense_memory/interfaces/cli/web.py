@@ -68,7 +68,7 @@ async def _serve(
     invocation: Invocation, store: MemoryStore, port: int, *, may_edit: bool, opens: bool
 ) -> None:
     from sense_memory.interfaces.web.api import Api
-    from sense_memory.interfaces.web.server import Access, WebServer, application, listening
+    from sense_memory.interfaces.web.server import ServerSecrets, WebServer, application, listening
 
     try:
         listener = listening(port)
@@ -76,7 +76,7 @@ async def _serve(
         problem = f"choose another --port, or none: port {port} cannot be used ({error.strerror})"
         raise CommandFailed(ExitCode.ERROR, "OSError", problem) from None
     with listener:
-        access = Access(listener.getsockname()[1], may_edit)
+        access = ServerSecrets(listener.getsockname()[1], may_edit)
         api = Api(store, access, agent=invocation.settings().agent)
         server = WebServer(application(access, api.routes()))
         loop = asyncio.get_running_loop()

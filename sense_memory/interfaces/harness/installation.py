@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.config.key_file import private_folder, sync_folder
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.harness import config_text
-from sense_memory.interfaces.harness.specs import Kind
+from sense_memory.interfaces.harness.specs import EntryKind
 
 
 if TYPE_CHECKING:
@@ -230,9 +230,9 @@ def _decoded(data: bytes, path: Path) -> str:
 def _with_entry(text: str, entry: Entry, launch: Launch) -> str:
     """A file's text with an entry; an older one of ours is replaced."""
     value = entry.value(launch)
-    if entry.kind == Kind.FILE:
+    if entry.kind == EntryKind.FILE:
         return str(value)
-    if entry.kind == Kind.JSON_ITEM:
+    if entry.kind == EntryKind.JSON_ITEM:
         ours = list(_our_items(text, entry))
         if [item for _, item in ours] == [value]:
             return text
@@ -244,36 +244,36 @@ def _with_entry(text: str, entry: Entry, launch: Launch) -> str:
         raise InvalidInput(
             f"has an entry {'.'.join(entry.path)} that this program did not write: rename or remove it first"
         )
-    edit = config_text.toml_set if entry.kind == Kind.TOML_TABLE else config_text.json_set
+    edit = config_text.toml_set if entry.kind == EntryKind.TOML_TABLE else config_text.json_set
     return edit(text, entry.path, value)
 
 
 def _without_entry(text: str, entry: Entry) -> str:
     """A file's text without an entry of ours."""
-    if entry.kind == Kind.FILE:
+    if entry.kind == EntryKind.FILE:
         return ""
-    if entry.kind == Kind.JSON_ITEM:
+    if entry.kind == EntryKind.JSON_ITEM:
         for place, _ in reversed(list(_our_items(text, entry))):
             text = config_text.json_remove(text, place)
         return text
     if not _present(text, entry):
         return text
-    remove = config_text.toml_remove if entry.kind == Kind.TOML_TABLE else config_text.json_remove
+    remove = config_text.toml_remove if entry.kind == EntryKind.TOML_TABLE else config_text.json_remove
     return remove(text, entry.path)
 
 
 def _present(text: str, entry: Entry) -> bool:
-    if entry.kind == Kind.FILE:
+    if entry.kind == EntryKind.FILE:
         return True
-    if entry.kind == Kind.JSON_ITEM:
+    if entry.kind == EntryKind.JSON_ITEM:
         return next(_our_items(text, entry), None) is not None
     return _is_our_server(_part(_plain(text, entry), entry.path))
 
 
 def _plain(text: str, entry: Entry) -> Any:
-    if entry.kind == Kind.FILE:
+    if entry.kind == EntryKind.FILE:
         return text
-    return (config_text.toml_value if entry.kind == Kind.TOML_TABLE else config_text.json_value)(text)
+    return (config_text.toml_value if entry.kind == EntryKind.TOML_TABLE else config_text.json_value)(text)
 
 
 def _part(value: Any, path: Sequence[str]) -> Any:
@@ -407,14 +407,14 @@ def _from_backup(change: FileChange, entries: Sequence[Entry], backups: Path) ->
 def _with_ours(old: str, text: str, entries: Sequence[Entry]) -> str:
     """A text with the entries of ours that stand in another; a text that has some itself is refused."""
     for entry in entries:
-        if entry.kind == Kind.FILE or _present(old, entry):
+        if entry.kind == EntryKind.FILE or _present(old, entry):
             raise InvalidInput("is not from before the installation")
         if not _present(text, entry):
             continue
-        if entry.kind == Kind.JSON_ITEM:
+        if entry.kind == EntryKind.JSON_ITEM:
             for _, item in _our_items(text, entry):
                 old = config_text.json_append(old, entry.path, item)
             continue
-        edit = config_text.toml_set if entry.kind == Kind.TOML_TABLE else config_text.json_set
+        edit = config_text.toml_set if entry.kind == EntryKind.TOML_TABLE else config_text.json_set
         old = edit(old, entry.path, _part(_plain(text, entry), entry.path))
     return old

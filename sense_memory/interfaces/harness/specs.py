@@ -46,7 +46,7 @@ instructions in it.
 """
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry is, in its file."""
 
     JSON_MEMBER = "json member"
@@ -122,7 +122,7 @@ class Entry:
 
     part: str
     file: Callable[[Machine, Path | None], Path | None]
-    kind: Kind
+    kind: EntryKind
     path: tuple[str, ...]
     value: Callable[[Launch], Any]
 
@@ -196,7 +196,7 @@ def _skill(user: Callable[[Machine], Path | None], project: str | None) -> Entry
         return None if found is None else found / inside
 
     return Entry(
-        "skill", _at(folder, f"{project}/{inside}" if project else None), Kind.FILE, (), lambda _: SKILL
+        "skill", _at(folder, f"{project}/{inside}" if project else None), EntryKind.FILE, (), lambda _: SKILL
     )
 
 
@@ -225,19 +225,23 @@ CLAUDE_CODE: Final = HarnessSpec(
         Entry(
             "server",
             _at(_claude_state, ".mcp.json"),
-            Kind.JSON_MEMBER,
+            EntryKind.JSON_MEMBER,
             ("mcpServers", NAME),
             _server(type="stdio"),
         ),
         Entry(
             "hooks",
             _CLAUDE_HOOKS,
-            Kind.JSON_ITEM,
+            EntryKind.JSON_ITEM,
             ("hooks", "SessionStart"),
             _hook(SESSION_START, _HOOK_SECONDS),
         ),
         Entry(
-            "hooks", _CLAUDE_HOOKS, Kind.JSON_ITEM, ("hooks", "PreCompact"), _hook(PRE_COMPACT, _HOOK_SECONDS)
+            "hooks",
+            _CLAUDE_HOOKS,
+            EntryKind.JSON_ITEM,
+            ("hooks", "PreCompact"),
+            _hook(PRE_COMPACT, _HOOK_SECONDS),
         ),
         _skill(lambda machine: _claude(machine) / "skills", ".claude/skills"),
     ),
@@ -257,7 +261,7 @@ CLAUDE_DESKTOP: Final = HarnessSpec(
         Entry(
             "server",
             _at(lambda machine: machine.support / "Claude" / "claude_desktop_config.json"),
-            Kind.JSON_MEMBER,
+            EntryKind.JSON_MEMBER,
             ("mcpServers", NAME),
             _server(),
         ),
@@ -284,19 +288,23 @@ CODEX: Final = HarnessSpec(
         Entry(
             "server",
             _at(lambda machine: _codex(machine) / "config.toml", ".codex/config.toml"),
-            Kind.TOML_TABLE,
+            EntryKind.TOML_TABLE,
             ("mcp_servers", NAME),
             _server(),
         ),
         Entry(
             "hooks",
             _CODEX_HOOKS,
-            Kind.JSON_ITEM,
+            EntryKind.JSON_ITEM,
             ("hooks", "SessionStart"),
             _hook(SESSION_START, _HOOK_SECONDS),
         ),
         Entry(
-            "hooks", _CODEX_HOOKS, Kind.JSON_ITEM, ("hooks", "PreCompact"), _hook(PRE_COMPACT, _HOOK_SECONDS)
+            "hooks",
+            _CODEX_HOOKS,
+            EntryKind.JSON_ITEM,
+            ("hooks", "PreCompact"),
+            _hook(PRE_COMPACT, _HOOK_SECONDS),
         ),
         _skill(lambda machine: _codex(machine) / "skills", None),
     ),
@@ -321,18 +329,18 @@ GEMINI_CLI: Final = HarnessSpec(
     "gemini-cli",
     "Gemini CLI",
     (
-        Entry("server", _GEMINI, Kind.JSON_MEMBER, ("mcpServers", NAME), _server()),
+        Entry("server", _GEMINI, EntryKind.JSON_MEMBER, ("mcpServers", NAME), _server()),
         Entry(
             "hooks",
             _GEMINI,
-            Kind.JSON_ITEM,
+            EntryKind.JSON_ITEM,
             ("hooks", "SessionStart"),
             _hook(SESSION_START, _HOOK_SECONDS * 1_000, name=f"{NAME}-{SESSION_START}"),
         ),
         Entry(
             "hooks",
             _GEMINI,
-            Kind.JSON_ITEM,
+            EntryKind.JSON_ITEM,
             ("hooks", "PreCompress"),
             _hook(PRE_COMPACT, _HOOK_SECONDS * 1_000, name=f"{NAME}-{PRE_COMPACT}"),
         ),
@@ -356,7 +364,7 @@ CURSOR: Final = HarnessSpec(
         Entry(
             "server",
             _at(lambda machine: machine.home / ".cursor" / "mcp.json", ".cursor/mcp.json"),
-            Kind.JSON_MEMBER,
+            EntryKind.JSON_MEMBER,
             ("mcpServers", NAME),
             _server(type="stdio"),
         ),
@@ -372,7 +380,7 @@ VSCODE: Final = HarnessSpec(
         Entry(
             "server",
             _at(lambda machine: machine.support / "Code" / "User" / "mcp.json", ".vscode/mcp.json"),
-            Kind.JSON_MEMBER,
+            EntryKind.JSON_MEMBER,
             ("servers", NAME),
             _server(type="stdio"),
         ),
@@ -388,7 +396,7 @@ WINDSURF: Final = HarnessSpec(
         Entry(
             "server",
             _at(lambda machine: machine.home / ".codeium" / "windsurf" / "mcp_config.json"),
-            Kind.JSON_MEMBER,
+            EntryKind.JSON_MEMBER,
             ("mcpServers", NAME),
             _server(),
         ),
@@ -404,7 +412,7 @@ ZED: Final = HarnessSpec(
         Entry(
             "server",
             _at(lambda machine: machine.config / "zed" / "settings.json"),
-            Kind.JSON_MEMBER,
+            EntryKind.JSON_MEMBER,
             ("context_servers", NAME),
             _server(),
         ),
@@ -425,7 +433,7 @@ OPENCODE: Final = HarnessSpec(
     "opencode",
     "OpenCode",
     (
-        Entry("server", _opencode, Kind.JSON_MEMBER, ("mcp", NAME), _opencode_server),
+        Entry("server", _opencode, EntryKind.JSON_MEMBER, ("mcp", NAME), _opencode_server),
         _skill(lambda machine: machine.config / "opencode" / "skills", ".opencode/skills"),
     ),
     lambda machine: (machine.config / "opencode", "opencode"),
@@ -450,7 +458,7 @@ OPENCLAW: Final = HarnessSpec(
         Entry(
             "server",
             _at(lambda machine: machine.folder("OPENCLAW_CONFIG_PATH", _openclaw(machine) / "openclaw.json")),
-            Kind.JSON_MEMBER,
+            EntryKind.JSON_MEMBER,
             ("mcp", "servers", NAME),
             _server(),
         ),

@@ -111,7 +111,7 @@ async def serve_http(
     host, port = listener.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
     manager = StreamableHTTPSessionManager(server, max_request_body_size=MAX_BODY_BYTES)
-    guard = Guard(manager.handle_request, port, token)
+    guard = TokenGuard(manager.handle_request, port, token)
     config = uvicorn.Config(
         guard,
         http="h11",
@@ -135,7 +135,7 @@ async def serve_http(
         await serving
 
 
-class Guard:
+class TokenGuard:
     """Answers every request that must not reach the SDK, and passes the others on. An ASGI application.
 
     Args:

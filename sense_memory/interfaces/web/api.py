@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from sense_memory.interfaces.web.server import Access
+    from sense_memory.interfaces.web.server import ServerSecrets
     from sense_memory.models import IntrospectionReport, PersonaMemory
     from sense_memory.store import MemoryStore
 
@@ -71,7 +71,12 @@ class Api:
     """
 
     def __init__(
-        self, store: MemoryStore, access: Access, *, agent: str = "", clock: Callable[[], float] = time.time
+        self,
+        store: MemoryStore,
+        access: ServerSecrets,
+        *,
+        agent: str = "",
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._access, self._agent, self._clock = store, access, agent, clock
         self._pictures: dict[int, Picture] = {}

@@ -65,7 +65,7 @@ _HEADERS: Final = {
 
 
 @dataclass(slots=True)
-class Access:
+class ServerSecrets:
     """The secrets of one run of the server.
 
     Attributes:
@@ -124,7 +124,7 @@ class Guard:
         access: the secrets of this run.
     """
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: ServerSecrets) -> None:
         self._app, self._access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -179,7 +179,7 @@ def _body_bytes(request: Request) -> int:
     return int(said) if said.isdecimal() and len(said) < 10 else MAX_BODY_BYTES + 1
 
 
-def _origins(access: Access) -> list[str]:
+def _origins(access: ServerSecrets) -> list[str]:
     return [f"http://{host}" for host in access.hosts]
 
 
@@ -190,7 +190,7 @@ def _refused(status: int, reason: str, headers: dict[str, str] | None = None) ->
 # ── The application ─────────────────────────────────────────────────────────────────────
 
 
-def application(access: Access, routes: Sequence[Route]) -> ASGIApp:
+def application(access: ServerSecrets, routes: Sequence[Route]) -> ASGIApp:
     """The page and its API, guarded.
 
     Args:

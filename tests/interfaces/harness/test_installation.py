@@ -17,7 +17,7 @@ from sense_memory.interfaces.harness.installation import (
     plan_install,
     plan_uninstall,
 )
-from sense_memory.interfaces.harness.specs import HARNESSES, Kind, Launch, Machine
+from sense_memory.interfaces.harness.specs import HARNESSES, EntryKind, Launch, Machine
 
 
 LAUNCH = Launch(
@@ -25,8 +25,8 @@ LAUNCH = Launch(
 )
 PARTS = ("server", "hooks", "skill")
 EXISTING = {
-    Kind.JSON_MEMBER: '{\n  // mine\n  "theme": "dark",\n  "token": "s3cret",\n  "mcpServers": {}\n}\n',
-    Kind.TOML_TABLE: '# mine\nmodel = "x"\n\n[mcp_servers.other]\ncommand = "y"',
+    EntryKind.JSON_MEMBER: '{\n  // mine\n  "theme": "dark",\n  "token": "s3cret",\n  "mcpServers": {}\n}\n',
+    EntryKind.TOML_TABLE: '# mine\nmodel = "x"\n\n[mcp_servers.other]\ncommand = "y"',
 }
 
 
@@ -86,7 +86,7 @@ def stage(request, tmp_path):
 def server_in(stage):
     """The entry of the server, as a harness would read it."""
     text = stage.file.read_text(encoding="utf-8")
-    value = tomllib.loads(text) if stage.server.kind == Kind.TOML_TABLE else config_text.json_value(text)
+    value = tomllib.loads(text) if stage.server.kind == EntryKind.TOML_TABLE else config_text.json_value(text)
     for key in stage.server.path:
         value = value[key]
     return value
@@ -138,7 +138,7 @@ def test_settings_and_comments_stay_and_the_file_comes_back_to_the_last_byte(sta
 def test_what_a_user_adds_after_the_installation_stays(stage):
     stage.write(EXISTING[stage.server.kind])
     stage.install()
-    added = "\n[later]\na = 1\n" if stage.server.kind == Kind.TOML_TABLE else "// later\n"
+    added = "\n[later]\na = 1\n" if stage.server.kind == EntryKind.TOML_TABLE else "// later\n"
     stage.write(stage.file.read_text() + added)
 
     stage.uninstall()
@@ -164,7 +164,7 @@ def test_a_blank_file_is_no_fault(stage, text):
 
 
 def test_a_malformed_file_is_refused_and_nothing_at_all_is_written(stage):
-    stage.write('{"a": [1, 2\n' if stage.server.kind == Kind.JSON_MEMBER else "a = 1 2\n")
+    stage.write('{"a": [1, 2\n' if stage.server.kind == EntryKind.JSON_MEMBER else "a = 1 2\n")
     before = stage.tree()
 
     with pytest.raises(
@@ -206,7 +206,7 @@ def test_a_file_that_is_read_only_is_left_alone(stage):
 
 def test_an_entry_of_somebody_else_in_our_place_is_left_alone(stage):
     theirs = {"command": "docker", "args": ["run", "memory"]}
-    if stage.server.kind == Kind.TOML_TABLE:
+    if stage.server.kind == EntryKind.TOML_TABLE:
         stage.write(config_text.toml_set("", stage.server.path, theirs))
     else:
         stage.write(config_text.json_set("", stage.server.path, theirs))

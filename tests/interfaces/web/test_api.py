@@ -9,14 +9,14 @@ import pytest
 
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.interfaces.web.api import Api
-from sense_memory.interfaces.web.server import EDIT_HEADER, Access, application
+from sense_memory.interfaces.web.server import EDIT_HEADER, ServerSecrets, application
 
 
 class Client:
     """Asks the application itself, without a socket, as the browser that has the cookie."""
 
     def __init__(self, store, clock, *, edits=True) -> None:
-        self.access = Access(7, edits)
+        self.access = ServerSecrets(7, edits)
         self.cookie = self.access.exchange(self.access.token)
         self._app = application(self.access, Api(store, self.access, clock=clock).routes())
 
