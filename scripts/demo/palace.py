@@ -224,8 +224,8 @@ async def build(home: Path) -> None:
     os.environ["SENSE_MEMORY_HOME"] = str(home)
     days = Days()
     async with (
-        EmbeddedRelay(home / "relay.db", 7447) as first,
-        EmbeddedRelay(home / "second.db", 7448) as second,
+        EmbeddedRelay(home / "relay.db") as first,
+        EmbeddedRelay(home / "second.db") as second,
     ):
         relays = [first.url, second.url]
         (home / "config.toml").write_text(f"relays = {relays!r}\n".replace("'", '"'), encoding="utf-8")
