@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sense_memory import arguments
 from sense_memory.errors import InvalidInput, StoreClosed, warn_of_limit
-from sense_memory.limits import COMPRESSED_HITS_COUNT, LINGER_SECONDS
+from sense_memory.limits import LINGER_SECONDS
 from sense_memory.memories import drafts
 from sense_memory.memories.forget import ForgetTarget, forget_targets
 from sense_memory.memories.history import history, parts_of, paths_of
@@ -23,9 +22,10 @@ from sense_memory.memories.open_store import (
     checked_timeouts,
     checked_urls,
     configured,
+    introspection_schedule,
 )
 from sense_memory.memories.persona import arguments as given
-from sense_memory.memories.status import Status, status_of
+from sense_memory.memories.status import Status, status_of, was_ever_complete
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.signer import as_signer
@@ -382,7 +382,7 @@ class MemoryStore:
             fields = given.fields(value, themes, halflife_days, source, confidence)
             if created_at is not None:
                 fields["created_at"] = arguments.written_at(created_at, self._options.clock())
-            mode = None if contradictions is None else arguments.contradictions(contradictions)
+            mode = given.mode(contradictions)
             return await store.persona().remember(path, fields, given.links(connections), contradictions=mode)
 
     async def persona_remember_many(
@@ -406,7 +406,7 @@ class MemoryStore:
         """
         async with self._open.writing() as store:
             arguments.callback(progress, "progress")
-            mode = None if contradictions is None else arguments.contradictions(contradictions)
+            mode = given.mode(contradictions)
             new = given.new_memories(memories, self._options.clock(), created_at)
             return await store.persona().remember_many(new, store.sending(progress), mode)
 
@@ -420,20 +420,8 @@ class MemoryStore:
         Returns proposals in the order of the text, each with its place there and the reason; accept some with
         `persona_remember_many(proposal.arguments() for proposal in …)`.
         """
-        from sense_memory.palace.extraction import proposals
-
-        if not isinstance(text, str):
-            raise InvalidInput("a conversation must be a text; nothing was read")
-        if extractor is not None and (
-            not callable(getattr(extractor, "propose", None)) or isinstance(extractor, type)
-        ):
-            raise InvalidInput(
-                "`extractor` must be an `Extractor`: something with `propose`; nothing was read"
-            )
-        self._open.check()
-        if extractor is not None:
-            return list(await extractor.propose(text))
-        return await asyncio.to_thread(proposals, text)  # a long conversation takes seconds
+        given.conversation(text, extractor)
+        return await self._open.proposals(text, extractor)
 
     async def persona_recall(
         self,
@@ -455,13 +443,7 @@ class MemoryStore:
         be a name.
         """
         persona = self._open.persona()
-        domain, facet = given.selection(domain, facet)
-        if key is None:
-            return await persona.listing(domain, facet, include_forgotten=include_forgotten)
-        if domain is None or facet is None:
-            return await persona.recall_key(key, domain, facet, revive=revive)
-        memory = await persona.recall_one(domain, facet, key, revive=revive)
-        return [] if memory is None else [memory]
+        return await persona.recall(domain, facet, key, include_forgotten=include_forgotten, revive=revive)
 
     async def persona_forget(self, domain: str, facet: str, key: str) -> str:
         """Forget a persona memory everywhere, as `forget` does; links to it are ignored from then on."""
@@ -578,11 +560,7 @@ class MemoryStore:
         Returns the text, which also tells its `tokens`, and the paths `included` and `left_out`.
         """
         arguments.callback(count, "count")
-        hits: Sequence[PersonaHit] = ()
-        if question is not None:
-            hits = await (await self._open.search()).search_palace(question, COMPRESSED_HITS_COUNT, 1.0)
-        is_full = self._options.plan.compression == "full"
-        return await self._open.reviews().compress(domain, max_tokens, count, hits, full=is_full)
+        return await self._open.compress(domain, question, max_tokens, count)
 
     async def persona_pin(self, key: str) -> None:
         """Pin a memory, so that `persona_compress` puts it first while it is active; it gets the theme `pinned`.
@@ -604,10 +582,7 @@ class MemoryStore:
         with `dry_run` none is, and the next introspection tells what changed since the one before. Accept a suggested
         connection with `persona_connect`; decline it with `persona_dismiss`.
         """
-        if dry_run:
-            return await self._open.reviews().introspected()
-        async with self._open.writing() as store:
-            return await store.reviews().introspect()
+        return await self._open.introspect(dry_run=dry_run)
 
     def persona_introspections(self, every: float) -> IntrospectionSchedule:
         """An introspection now, and another every so many seconds (1 or more) until the store is closed.
@@ -615,16 +590,7 @@ class MemoryStore:
         Use it as `async for report in store.persona_introspections(every): …`. Without `background`, relays are asked
         for news before each. Raises PlanLimitError where the plan allows introspection by hand only.
         """
-        from sense_memory.memories.persona.reviews import IntrospectionSchedule
-
-        async def introspected() -> IntrospectionReport:
-            store = self._open
-            if self.relays and not self._options.background:
-                await store.replication.sync()
-            return await self.persona_introspect()
-
-        self._options.plan.check_schedule()
-        return IntrospectionSchedule(introspected, every)
+        return introspection_schedule(self._options, lambda: self._open, every)
 
     async def persona_prune(self, *, dry_run: bool = False, without: Iterable[str] = ()) -> Pruned:
         """Write the states that changed with time, and delete memories that have been dissolved for 30 days.
@@ -636,13 +602,7 @@ class MemoryStore:
         Returns how many memories changed their state or were deleted; `report` lists each with the reason. Raises
         InvalidInput where `without` names no relay of this store.
         """
-        store = self._open
-        incomplete = store.replication.incomplete(without)
-        if dry_run:
-            return await store.reviews().planned()
-        pruned = await store.reviews().prune(incomplete)
-        store.replication.wake()
-        return pruned
+        return await self._open.prune(without, dry_run=dry_run)
 
     # ── What could not be written ───────────────────────────────────────────────────────
 
@@ -700,9 +660,7 @@ class MemoryStore:
         what they were. Returns the memory as it is now, or None where there is no earlier value.
         """
         async with self._open.writing() as store:
-            if isinstance(key, str) and "/" in key:
-                return await store.persona().undo(*parts_of(key))
-            return await store.flat.undo(key)
+            return await store.undo(key)
 
     async def share(self, domain: str, facet: str, *, with_: str) -> str:
         """Let another key read one facet of the palace: value, themes, state and times of its memories.
@@ -847,12 +805,7 @@ class MemoryStore:
         EmbedderError where the embedder cannot be opened, PlanLimitError where the plan has no embeddings.
         """
         arguments.callback(progress, "progress")
-        store, shares = self._open, self._options.share_embeddings if share is None else share
-        if self._options.embedder is not None:
-            self._options.plan.check_embeddings()
-        report = await (await store.search()).embed(share=shares, dry_run=dry_run, progress=progress)
-        store.replication.wake()
-        return report
+        return await self._open.embed(share=share, dry_run=dry_run, progress=progress)
 
     def gaps(self) -> Gaps:
         """How many memories the last search knew by words only, although there is an embedder, and why."""
@@ -986,8 +939,7 @@ class MemoryStore:
 
     def was_ever_complete(self) -> bool:
         """As `status().was_ever_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""
-        states = map(self._open.ledger.relays.state, self.relays)
-        return not self.relays or any(state.completed_at is not None for state in states)
+        return was_ever_complete(self._open.ledger, self.relays)
 
     def holders(self, event_id: str) -> dict[str, str]:
         """The state of an event at each relay, by URL: queued, acked, confirmed, refused, parked or superseded."""

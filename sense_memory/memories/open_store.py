@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from sense_memory import arguments
 from sense_memory.errors import InvalidInput, StoreClosed, StoreForked, WrongThreadError
 from sense_memory.ledger import Ledger
-from sense_memory.limits import TURN_SECONDS
+from sense_memory.limits import COMPRESSED_HITS_COUNT, TURN_SECONDS
 from sense_memory.memories.flat import FlatMemories
+from sense_memory.memories.history import parts_of
 from sense_memory.memories.journal import Journal
 from sense_memory.memories.replication import Replication
 from sense_memory.nostr.relay_url import relay_url
@@ -30,16 +31,20 @@ from sense_memory.records.writer import Writer
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
     from pathlib import Path
 
-    from sense_memory.memories.embedding_jobs import EmbedderClient
+    from sense_memory.memories.embedding_jobs import EmbedderClient, EmbedReport
     from sense_memory.memories.persona.persona import Persona
-    from sense_memory.memories.persona.reviews import Reviews
+    from sense_memory.memories.persona.reviews import IntrospectionSchedule, Pruned, Reviews
     from sense_memory.memories.search import MemorySearch
     from sense_memory.memories.watch import Watchers
+    from sense_memory.models import IntrospectionReport, Memory, PersonaMemory
     from sense_memory.nostr.signer import Signer
+    from sense_memory.palace.compression import Compressed
+    from sense_memory.palace.extraction import Extractor, Proposal
     from sense_memory.palace.plan import Plan
+    from sense_memory.palace.search import PersonaHit
     from sense_memory.records.envelope import Record, SealedRecord
     from sense_memory.relay.client.actions import Timeouts
     from sense_memory.search.embedders.embedder import Embedder
@@ -351,6 +356,57 @@ class OpenStore:
 
         return written
 
+    async def proposals(self, text: str, extractor: Extractor | None) -> list[Proposal]:
+        """The persona memories that an extractor, or by default the rules, propose from a conversation."""
+        from sense_memory.palace.extraction import proposals
+
+        if extractor is not None:
+            return list(await extractor.propose(text))
+        return await asyncio.to_thread(proposals, text)  # a long conversation takes seconds
+
+    async def compress(
+        self, domain: str | None, question: str | None, max_tokens: int, count: Callable[[str], int] | None
+    ) -> Compressed:
+        """The palace as text for a prompt; what a search finds for the question, if there is one, takes precedence."""
+        hits: Sequence[PersonaHit] = ()
+        if question is not None:
+            hits = await (await self.search()).search_palace(question, COMPRESSED_HITS_COUNT, 1.0)
+        is_full = self.options.plan.compression == "full"
+        return await self.reviews().compress(domain, max_tokens, count, hits, full=is_full)
+
+    async def introspect(self, *, dry_run: bool) -> IntrospectionReport:
+        """A report on the palace; its log is written unless it is a dry run."""
+        if dry_run:
+            return await self.reviews().introspected()
+        async with self.writing():
+            return await self.reviews().introspect()
+
+    async def prune(self, without: Iterable[str], *, dry_run: bool) -> Pruned:
+        """Write the states that changed with time, and delete what is due; a dry run only reports."""
+        incomplete = self.replication.incomplete(without)
+        if dry_run:
+            return await self.reviews().planned()
+        pruned = await self.reviews().prune(incomplete)
+        self.replication.wake()
+        return pruned
+
+    async def embed(
+        self, *, share: bool | None, dry_run: bool, progress: Callable[[int, int], None] | None
+    ) -> EmbedReport:
+        """Have the embedder read what it has not read yet; `share` is by default the store's."""
+        if self.options.embedder is not None:
+            self.options.plan.check_embeddings()
+        shares = self.options.share_embeddings if share is None else share
+        report = await (await self.search()).embed(share=shares, dry_run=dry_run, progress=progress)
+        self.replication.wake()
+        return report
+
+    async def undo(self, key: str) -> Memory | PersonaMemory | None:
+        """Restore a memory, named by a flat key or a path, to its value before the last edit."""
+        if isinstance(key, str) and "/" in key:
+            return await self.persona().undo(*parts_of(key))
+        return await self.flat.undo(key)
+
     async def write_draft(self, record: Record) -> str:
         """Write the memory of a draft over what its key holds; returns the event's id."""
         part = self.persona() if record.type is RecordType.PERSONA else self.flat
@@ -441,3 +497,29 @@ class OpenStore:
 
     def _warn_of_relay_limits(self, record: Record, sealed: SealedRecord) -> None:
         self.replication.warn_of_limits(record, sealed)  # it needs the writer, which needs this
+
+
+def introspection_schedule(
+    options: StoreOptions, opened: Callable[[], OpenStore], every: float
+) -> IntrospectionSchedule:
+    """Introspections of a store, one every so many seconds; without `background`, relays are asked before each.
+
+    Args:
+        options: of the store.
+        opened: gives the open store. Raises StoreClosed, which ends the schedule.
+        every: seconds, 1 or more.
+
+    Raises:
+        InvalidInput: `every` is below 1, or not a finite number.
+        PlanLimitError: the plan allows introspection by hand only.
+    """
+    from sense_memory.memories.persona.reviews import IntrospectionSchedule
+
+    async def introspected() -> IntrospectionReport:
+        store = opened()
+        if options.urls and not options.background:
+            await store.replication.sync()
+        return await opened().introspect(dry_run=False)
+
+    options.plan.check_schedule()
+    return IntrospectionSchedule(introspected, every)

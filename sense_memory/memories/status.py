@@ -95,6 +95,11 @@ class Status:
         return self.copies_elsewhere > 0
 
 
+def was_ever_complete(ledger: Ledger, urls: Sequence[str]) -> bool:
+    """As `Status.was_ever_complete`, without counting what the ledger holds."""
+    return not urls or any(ledger.relays.state(url).completed_at is not None for url in urls)
+
+
 def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool | None, now: float) -> Status:
     """The state of a store.
 

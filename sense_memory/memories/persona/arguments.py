@@ -36,6 +36,21 @@ _SOURCE: Final = re.compile(
 )
 
 
+def mode(contradictions: object) -> str | None:
+    """What to do with contradictions; None leaves it to the store."""
+    return None if contradictions is None else arguments.contradictions(contradictions)
+
+
+def conversation(text: object, extractor: object) -> None:
+    """Check a conversation, and what proposes memories from it; None stands for the rules."""
+    if not isinstance(text, str):
+        raise InvalidInput("a conversation must be a text; nothing was read")
+    if extractor is not None and (
+        not callable(getattr(extractor, "propose", None)) or isinstance(extractor, type)
+    ):
+        raise InvalidInput("`extractor` must be an `Extractor`: something with `propose`; nothing was read")
+
+
 @dataclass(frozen=True, slots=True)
 class NewMemory:
     """A memory that is to be written, checked.

@@ -16,7 +16,7 @@ from sense_memory.errors import ClockSkewError, InvalidInput, NeedsNewerVersion,
 from sense_memory.ledger import Role
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.flat import numbered_errors
-from sense_memory.memories.persona.arguments import PAST, NameResolver, NewMemory, path_in, path_to
+from sense_memory.memories.persona.arguments import PAST, NameResolver, NewMemory, path_in, path_to, selection
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
@@ -264,6 +264,24 @@ class Persona:
         if found:
             self._detector().suspect(item for item in found if item.old not in marked)
         return Remembered.of(ids[path], found, (old for old in marked if ids.get(old)))
+
+    async def recall(
+        self,
+        domain: str | None,
+        facet: str | None,
+        key: str | None,
+        *,
+        include_forgotten: bool = False,
+        revive: bool = True,
+    ) -> list[PersonaMemory]:
+        """What `MemoryStore.persona_recall` returns: a memory by its path, by its bare key, or a listing."""
+        domain, facet = selection(domain, facet)
+        if key is None:
+            return await self.listing(domain, facet, include_forgotten=include_forgotten)
+        if domain is None or facet is None:
+            return await self.recall_key(key, domain, facet, revive=revive)
+        memory = await self.recall_one(domain, facet, key, revive=revive)
+        return [] if memory is None else [memory]
 
     async def recall_one(
         self, domain: str, facet: str, key: str, *, revive: bool = True
