@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory import __version__
 from sense_memory.errors import MissingExtra
-from sense_memory.interfaces.mcp.server import INSTRUCTIONS, UnknownName, told
+from sense_memory.interfaces.mcp.server import INSTRUCTIONS, UnknownName
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
     from sense_memory.interfaces.mcp.server import MemoryServer
 
@@ -37,13 +37,13 @@ def sdk_server(offers: MemoryServer) -> Any:
         raise MissingExtra("mcp", "sense-memory[mcp]") from None
     options: dict[str, Any] = {"version": __version__, "instructions": INSTRUCTIONS}
     if not hasattr(Server, "list_tools"):  # 2.x
-        handlers = {_snake(name): partial(_answer_2, name, method) for name, method in offers.methods.items()}
+        handlers = {_snake(name): partial(_answer_2, offers, name) for name in offers.methods}
         return Server(_NAME, **options, **handlers)
     from mcp import types
 
     server = Server(_NAME, **options)
-    for name, method in offers.methods.items():
-        server.request_handlers[getattr(types, f"{name}Request")] = partial(_answer_1, name, method)
+    for name in offers.methods:
+        server.request_handlers[getattr(types, f"{name}Request")] = partial(_answer_1, offers, name)
     return server
 
 
@@ -52,27 +52,25 @@ def _snake(name: str) -> str:
     return "on" + "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
-async def _answer_1(name: str, method: Callable[..., Awaitable[dict[str, Any]]], request: Any) -> Any:
+async def _answer_1(offers: MemoryServer, name: str, request: Any) -> Any:
     from mcp import types
     from mcp.shared.exceptions import McpError
 
     try:
-        result = await method(_json(request.params))
-    except Exception as error:
-        raise McpError(types.ErrorData(code=_code(error), message=told(error))) from None
+        result = await offers.methods[name](_json(request.params))
+    except Exception as error:  # also a bug: a client must not wait in vain
+        raise McpError(types.ErrorData(code=_code(error), message=offers.problem(name, error))) from None
     return types.ServerResult(getattr(types, f"{name}Result").model_validate(result))
 
 
-async def _answer_2(
-    name: str, method: Callable[..., Awaitable[dict[str, Any]]], _context: Any, params: Any
-) -> Any:
+async def _answer_2(offers: MemoryServer, name: str, _context: Any, params: Any) -> Any:
     from mcp import types
     from mcp.shared.exceptions import MCPError
 
     try:
-        result = await method(_json(params))
-    except Exception as error:
-        raise MCPError(_code(error), told(error)) from None
+        result = await offers.methods[name](_json(params))
+    except Exception as error:  # also a bug: a client must not wait in vain
+        raise MCPError(_code(error), offers.problem(name, error)) from None
     return getattr(types, f"{name}Result").model_validate(result)
 
 

@@ -132,16 +132,11 @@ class MemoryServer:
         async with self._turn():
             try:
                 result = await self._tools[name].call(params.get("arguments"))
-            except Exception as error:
-                # A bug. The exception may quote a memory, so only its type and place are logged.
-                place = traceback.extract_tb(error.__traceback__)[-1]
-                _log.error(
-                    "the tool %s failed: %s at %s:%s", name, type(error).__name__, place.name, place.lineno
-                )
-                result = {
-                    "error": f"{name} failed because of a bug ({type(error).__name__}); try another way"
-                }
-        text = self._without_places(as_json(result, indent=None))
+            except Exception as error:  # a bug: the model gets an answer all the same
+                result = {"error": self.problem(name, error)}
+        if "error" in result:
+            result = {"error": self._without_places(result["error"])}
+        text = as_json(result, indent=None)
         answer = {"content": [{"type": "text", "text": text}], "isError": "error" in result}
         return answer if answer["isError"] else {**answer, "structuredContent": result}
 
@@ -246,7 +241,7 @@ class MemoryServer:
         """What a reading tool answers. Raises InvalidInput with its error."""
         result = await self._reads[name].call(arguments)
         if "error" in result:
-            raise InvalidInput(self._without_places(result["error"]))
+            raise InvalidInput(result["error"])
         return result
 
     @asynccontextmanager
@@ -261,6 +256,18 @@ class MemoryServer:
             if not self._running:
                 self.idle.set()
 
+    def problem(self, what: str, error: Exception) -> str:
+        """The sentence of an error for a client.
+
+        Of an unexpected one, a bug, the sentence names only the type, and the log the place: its text may quote a memory.
+        """
+        if isinstance(error, SenseMemoryError):
+            return self._without_places(str(error))
+        place = traceback.extract_tb(error.__traceback__)[-1:]
+        where = f"{place[0].name}:{place[0].lineno}" if place else "an unknown place"
+        _log.error("%s failed: %s at %s", what, type(error).__name__, where)
+        return f"{what} failed because of a bug ({type(error).__name__}); try another way"
+
     def _without_places(self, text: str) -> str:
         for place in self._hidden:
             text = text.replace(place, "…")
@@ -271,12 +278,3 @@ def _unquoted(text: str) -> str:
     """A part of a URI without percent-encoding."""
     raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), text.encode())
     return raw.decode("utf-8", "replace")
-
-
-def told(error: Exception) -> str:
-    """The sentence of an error for a client; of an unexpected one only its type."""
-    return (
-        str(error)
-        if isinstance(error, SenseMemoryError)
-        else f"failed because of a bug ({type(error).__name__})"
-    )

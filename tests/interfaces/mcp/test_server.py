@@ -10,7 +10,7 @@ import pytest
 
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import LedgerBusy
-from sense_memory.interfaces.mcp.server import MAX_AT_ONCE, MemoryServer, UnknownName, told
+from sense_memory.interfaces.mcp.server import MAX_AT_ONCE, MemoryServer, UnknownName
 
 
 @pytest.fixture
@@ -86,7 +86,34 @@ async def test_a_bug_is_told_by_its_type_only_and_the_next_call_works(store, clo
     assert "KeyError" in result["error"]
     assert "private" not in result["error"] + caplog.text
     assert after["memories"] == 0
-    assert "private" not in told(KeyError("my private text"))
+
+
+async def test_a_bug_while_a_resource_is_read_is_logged_without_its_text(store, clock, monkeypatch, caplog):
+    async with store:
+        server = server_of(store, clock)
+        monkeypatch.setattr(store, "persona_recall", lambda **_: 1 / {}["my private text"])
+        with pytest.raises(KeyError) as error:
+            await server.read_resource({"uri": "sense-memory://palace"})
+        told = server.problem("ReadResource", error.value)
+
+    assert told == "ReadResource failed because of a bug (KeyError); try another way"
+    assert "ReadResource failed: KeyError at <lambda>" in caplog.text
+    assert "private" not in caplog.text
+
+
+async def test_a_text_that_names_a_hidden_folder_comes_back_word_for_word(store, clock):
+    text = "The ledger lies in /home/ada/.local/share/sense-memory."
+
+    async def opened():
+        return store
+
+    async with store:
+        await store.remember("ledger_place", text)
+        server = MemoryServer(opened, hidden=[Path("/home/ada/.local/share/sense-memory")], clock=clock)
+        answer = await server.call_tool({"name": "recall", "arguments": {"path": "ledger_place"}})
+
+    assert answer["structuredContent"]["memories"][0]["value"] == text
+    assert text in answer["content"][0]["text"]
 
 
 async def test_no_error_names_a_file_of_this_machine(clock):
@@ -98,7 +125,7 @@ async def test_no_error_names_a_file_of_this_machine(clock):
     with pytest.raises(Exception, match="held by another process") as error:
         await server.get_prompt({"name": "memory"})
 
-    for text in (result["error"], str(error.value)):
+    for text in (result["error"], server.problem("GetPrompt", error.value)):
         assert "/home" not in text
         assert "another process" in text
 
