@@ -68,22 +68,24 @@ def kind_of(found: Any) -> str:
         return "Claude"
     messages = found.get("messages")
     is_chat = (
-        isinstance(messages, list) and messages and all(_is_message(message) for message in messages[:3])
+        isinstance(messages, list)
+        and messages
+        and all(_has_speaker_and_text(message) for message in messages[:3])
     )
     return "chat" if is_chat else ""
 
 
-def _is_message(found: Any) -> bool:
-    return isinstance(found, dict) and isinstance(found.get("role", found.get("sender")), str) and _any(found)
-
-
-def _any(found: Mapping[str, Any]) -> bool:
-    return any(name in found for name in ("content", "text", "parts"))
+def _has_speaker_and_text(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("role", found.get("sender")), str)
+        and any(name in found for name in ("content", "text", "parts"))
+    )
 
 
 def is_message(found: Any) -> bool:
     """Whether an object is a message on its own, as in JSON lines of one conversation."""
-    return _is_message(found) and str(found.get("role", found.get("sender"))).lower() in _ROLES
+    return _has_speaker_and_text(found) and str(found.get("role", found.get("sender"))).lower() in _ROLES
 
 
 def read(found: list[tuple[int, Any]], file: str) -> ReaderResult:
@@ -98,7 +100,7 @@ def read(found: list[tuple[int, Any]], file: str) -> ReaderResult:
     for number, value in found:
         kind = kind_of(value)
         if not kind:
-            reading.problems.append(Problem(file, number, "is no conversation"))
+            reading.problems.append(Problem(file, number, "is not a conversation"))
             continue
         kinds.append(kind)
         reader = {"ChatGPT": _chatgpt, "Claude": _claude, "chat": _plain}[kind]
@@ -122,7 +124,7 @@ def _sessions(found: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     sessions: dict[str, dict[str, Any]] = {}
     for _, value in found:
         message = value.get("message") if is_turn(value) else None
-        if isinstance(message, dict) and _is_message(message):
+        if isinstance(message, dict) and _has_speaker_and_text(message):
             session = {"id": value["sessionId"], "title": _text(value.get("cwd")), "messages": []}
             told = {"id": value.get("uuid"), "timestamp": value.get("timestamp")}
             sessions.setdefault(value["sessionId"], session)["messages"].append({**message, **told})
@@ -199,7 +201,7 @@ def _chatgpt(found: Mapping[str, Any], reading: ReaderResult) -> Chat:
     mapping: dict[str, Any] = found["mapping"]
     branch = _branch(mapping, found.get("current_node"))
     said = [message for node in branch if (message := _chatgpt_message(node, mapping, reading))]
-    ignored = [node for node in mapping if node not in set(branch)]
+    ignored = mapping.keys() - set(branch)
     others = sum(_chatgpt_message(node, mapping, ReaderResult("")) is not None for node in ignored)
     if others:
         reading.left_out["messages of other branches"] += others
@@ -271,7 +273,7 @@ def _chatgpt_text(content: Mapping[str, Any], message: Mapping[str, Any]) -> str
 
 
 def _part(part: Any) -> str:
-    """A part of a message as text; what is no text is named in brackets."""
+    """A part of a message as text; anything else is named in brackets."""
     if isinstance(part, str):
         return part
     if not isinstance(part, dict):

@@ -69,7 +69,7 @@ class Files:
         label: how origins name the whole, such as `vault`.
         sources: the files, by name.
         problems: files that cannot be read.
-        left_out: what is no file of notes, by reason.
+        left_out: what is not a note, counted by reason.
         is_single: whether one plain file was given.
     """
 
@@ -241,7 +241,7 @@ def text_of(raw: bytes) -> tuple[str, str]:
     text of Western Europe from before UTF-8 is.
 
     Raises:
-        InvalidInput: the bytes are no text.
+        InvalidInput: the bytes are not text.
     """
     for mark, name in _BOMS:
         if raw.startswith(mark):
@@ -268,7 +268,7 @@ def text_of(raw: bytes) -> tuple[str, str]:
             text = raw.decode(name)
             if _is_text(text):
                 return text, shown
-    raise InvalidInput("is no text")
+    raise InvalidInput("is not text")
 
 
 def _is_text(text: str) -> bool:

@@ -77,7 +77,7 @@ def _json(source: Source, format_: str = "") -> ReaderResult:
     first = next((value for _, value in found), None)
     if readable.is_readable_line(first):
         return readable.read_lines(raw, source.shown)
-    if format_ in {"", "chats"} and _are_chats(found):
+    if not format_ and _are_chats(found):
         reading = conversations.read(found, source.shown)
         reading.problems += [Problem(source.shown, number, reason) for number, reason in bad]
         return reading
@@ -149,7 +149,9 @@ NAMES: Final = (*FORMATS, EVENTS)
 
 
 def recognise(path: Path) -> tuple[str, Files | None]:
-    """The name of the format of what lies at a path, and its files where the format is not `events`.
+    """The format of what lies at a path, and its files where the format is not `events`.
+
+    The format is one of `NAMES`, or `file` for JSON, where each file's objects say what they are.
 
     Raises:
         InvalidInput: nothing is known about it.

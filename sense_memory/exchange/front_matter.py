@@ -60,7 +60,7 @@ def split(text: str) -> FrontMatter:
 
 
 def _parsed(lines: list[str]) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Values and lines by name; None where it is no front matter, but a text between two rules."""
+    """Values and lines by name; None where it is a text between two rules, not front matter."""
     groups: list[tuple[str, str, list[str]]] = []
     for line in lines:
         found = _entry(line)

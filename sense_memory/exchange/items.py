@@ -24,9 +24,7 @@ from sense_memory.nostr import address
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-MAX_TEXT_BYTES: Final = (
-    36_000  # of JSON in one text; the other fields of a memory of 40,960 bytes need the rest
-)
+MAX_TEXT_BYTES: Final = 36_000  # of JSON in one text; the rest of 40,960 is for a memory's other fields
 _MAX_SOURCE_CHARS: Final = 180  # of the 200 that a source may have after its kind
 _SLUG_CHARS: Final = 48
 _KEY_WORDS: Final = 6  # of a text that has no name of its own
@@ -94,7 +92,7 @@ class ReaderResult:
         format: the name of the format, for people.
         items: in the order of the source.
         problems: what could not be taken, although it looks as if it should.
-        left_out: what is not memory, counted by reason.
+        left_out: what is not a memory, counted by reason.
         notes: sentences for the plan, such as how names were chosen.
     """
 
@@ -126,7 +124,7 @@ def document(file: str, line: int) -> str:
 
 
 def document_of(origin: str) -> str:
-    """The file in an origin, without the line; empty where the origin is no file."""
+    """The file in an origin, without the line; empty where the origin is not a file."""
     return origin.partition("#L")[0] if origin.startswith("document:") else ""
 
 
@@ -182,7 +180,7 @@ def themes_of(names: Iterable[str]) -> tuple[str, ...]:
 
 # ── Times ───────────────────────────────────────────────────────────────────────────────
 
-_MILLISECONDS: Final = 1e11  # a larger number is no time in seconds
+_MILLISECONDS: Final = 1e11  # a larger number is in milliseconds
 _day = re.compile(r"(?<!\d)(\d{4})[-_.]?(\d{2})[-_.]?(\d{2})(?!\d)").search
 _NOON: Final = 12 * 3_600
 

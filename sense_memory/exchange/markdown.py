@@ -412,7 +412,7 @@ def _named_apart(reading: ReaderResult, names: FreePaths) -> ReaderResult:
 
 
 def _note(source: Source, reading: ReaderResult) -> FrontMatter | None:
-    """The text of a note; None where it is no note, or cannot be read, which the reading then says."""
+    """The text of a note; None where it is not a note, or cannot be read, which the reading then says."""
     suffix = source.path.suffix.lower()
     if suffix not in NOTES:
         reading.left_out[f"{suffix or 'nameless'} files"] += 1

@@ -15,6 +15,7 @@ import difflib
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory import arguments
@@ -39,13 +40,9 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.store import MemoryStore
 
-_ALIKE: Final = (
-    0.6  # of 1: from this similarity on, a text of the same facet and file is an edit of the other
-)
+_ALIKE: Final = 0.6  # of 1: texts of one facet and file that are at least so alike are edits of each other
 _COMPARED_CHARS: Final = 1_000
-_MOST_NEAR: Final = (
-    2_000  # memories of one facet and file; among more, edited lines are known by their names only
-)
+_MOST_NEAR: Final = 2_000  # memories of one facet and file; among more, names alone tell edited lines
 _COMPARED: Final = 50  # memories of one facet and file that a text is compared with
 
 
@@ -81,7 +78,7 @@ class ImportPlan:
         format: of what is imported.
         steps: one for each item.
         problems: what could not be read.
-        left_out: what is no memory, counted by reason.
+        left_out: what is not a memory, counted by reason.
         notes: sentences for people.
         gone: paths of memories that came from the same files and are no longer there; they stay.
         states: in which state new memories of the palace arrive, counted.
@@ -137,23 +134,23 @@ async def plan_import(
     kinds = {item.kind for item in wanted}
     for kind, planner in (
         (ItemKind.PALACE, _Palace(store, made, replaces=replaces, halflife_days=halflife_days, now=now).plan),
-        (ItemKind.FLAT, _plan_flat),
-        (ItemKind.JOURNAL, _plan_journal),
-        (ItemKind.LOG, _plan_log),
-        (ItemKind.MIND, _plan_mind),
+        (ItemKind.FLAT, partial(_plan_flat, store, made, replaces)),
+        (ItemKind.JOURNAL, partial(_plan_journal, store, made)),
+        (ItemKind.LOG, partial(_plan_log, store, made)),
+        (ItemKind.MIND, partial(_plan_mind, store, made, replaces)),
     ):
         if kind in kinds:
-            made.steps += await planner([item for item in wanted if item.kind is kind], store, replaces)
+            made.steps += await planner([item for item in wanted if item.kind is kind])
     return made
 
 
-async def _here(made: ImportPlan | None, found: Awaitable[Any]) -> Any:
+async def _here(made: ImportPlan, found: Awaitable[Any]) -> Any:
     """What a store holds; nothing, with a note, where no relay was ever asked."""
     try:
         return await found
     except NotSynced:
         note = "no relay ever showed everything: run `sense-memory sync` first, so that what relays hold is compared too"
-        if made is not None and note not in made.notes:
+        if note not in made.notes:
             made.notes.append(note)
         return []
 
@@ -283,7 +280,7 @@ class _Palace:
         self._claimed: set[str] = set()  # paths of memories that an item is
         self._new: set[str] = set()  # paths that items get
 
-    async def plan(self, found: Sequence[Item], *_: object) -> list[Step]:
+    async def plan(self, found: Sequence[Item]) -> list[Step]:
         """The steps of the items of the palace, in their order."""
         recalled = await _here(self._made, self._store.persona_recall(include_forgotten=True))
         self._here = {memory.path: memory for memory in recalled}
@@ -426,9 +423,11 @@ _EMPTY: Final = {"connections": ()}  # a link that was taken out of a file is ta
 # ── The others ──────────────────────────────────────────────────────────────────────────
 
 
-async def _plan_flat(found: Sequence[Item], store: MemoryStore, replaces: bool) -> list[Step]:
-    here = {memory.key: memory.value for memory in await _here(None, store.recall_all())}
-    steps, taken = [], set(here)
+async def _plan_flat(
+    store: MemoryStore, made: ImportPlan, replaces: bool, found: Sequence[Item]
+) -> list[Step]:
+    here = {memory.key: memory.value for memory in await _here(made, store.recall_all())}
+    steps = []
     for item in found:
         value = here.get(item.path)
         if value == item.text:
@@ -441,16 +440,15 @@ async def _plan_flat(found: Sequence[Item], store: MemoryStore, replaces: bool) 
             steps.append(Step(item, Fate.KEPT, "changed here since the export"))
         else:
             steps.append(Step(item, Fate.KEPT, "differs here; --replace takes the file's text"))
-        taken.add(item.path)
     return steps
 
 
-async def _plan_journal(found: Sequence[Item], store: MemoryStore, _: bool) -> list[Step]:
+async def _plan_journal(store: MemoryStore, made: ImportPlan, found: Sequence[Item]) -> list[Step]:
     """An entry of our export is known by its text and its time, any other by its text and its day.
 
     Of an entry of a day that grew, what was added becomes an entry.
     """
-    entries = await _here(None, store.recent(MAX_RECENT_COUNT))
+    entries = await _here(made, store.recent(MAX_RECENT_COUNT))
     exact = {(entry.content, round(entry.created_at, 4)) for entry in entries}
     days: dict[float | None, set[str]] = defaultdict(set)
     for entry in entries:
@@ -474,15 +472,17 @@ async def _plan_journal(found: Sequence[Item], store: MemoryStore, _: bool) -> l
     return steps
 
 
-async def _plan_log(found: Sequence[Item], store: MemoryStore, _: bool) -> list[Step]:
-    here = {entry.id for entry in await _here(None, store.mind.log.entries())}
+async def _plan_log(store: MemoryStore, made: ImportPlan, found: Sequence[Item]) -> list[Step]:
+    here = {entry.id for entry in await _here(made, store.mind.log.entries())}
     return [Step(item, Fate.KNOWN if item.fields["id"] in here else Fate.NEW) for item in found]
 
 
-async def _plan_mind(found: Sequence[Item], store: MemoryStore, replaces: bool) -> list[Step]:
+async def _plan_mind(
+    store: MemoryStore, made: ImportPlan, replaces: bool, found: Sequence[Item]
+) -> list[Step]:
     steps = []
     for item in found:
-        record = await _here(None, store.mind.records.read(item.path))
+        record = await _here(made, store.mind.records.read(item.path))
         state = record_state(record.fields) if record else ""
         if not record:
             steps.append(Step(item, Fate.NEW))

@@ -259,7 +259,7 @@ def _log(entry: LogEntry) -> ExportedMemory:
 
 
 def _when(seconds: float) -> str | float:
-    """A time for people, to the microsecond; the number where it is no date of this calendar."""
+    """A time for people, to the microsecond; the number where the calendar has no such date."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
     except (OverflowError, OSError, ValueError):
@@ -438,7 +438,7 @@ def _read_note(source: Source, raw: bytes) -> Item:
         text = text_of(raw)[0]
     note = front_matter.split(text)
     if MARK not in note.values:
-        raise InvalidInput("is no part of the export; import it alone, with --as notes")
+        raise InvalidInput("is not part of the export; import it alone, with --as notes")
     values = {name: _value(note.lines[name], note.values[name]) for name in note.values}
     text = note.body.removesuffix("\n")
     first, _, _ = raw.partition(b"\n")

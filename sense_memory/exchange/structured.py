@@ -107,7 +107,6 @@ def objects(
     reading = ReaderResult(format_, problems=[Problem(file, number, reason) for number, reason in bad])
     names = FreePaths()
     for number, value in found:
-        problem = "is no object with a text"
         if isinstance(value, dict) and _has(value, TEXTS):
             for item in _mem0(value, file, number) if is_mem0(value) else _object(value, file, number):
                 path = names.free(item.path, item.text)
@@ -122,7 +121,7 @@ def objects(
             if path:
                 reading.items.append(Item(ItemKind.PALACE, path, value, file, number, None, origin))
             continue
-        reading.problems.append(Problem(file, number, problem))
+        reading.problems.append(Problem(file, number, "is not an object with a text"))
     return reading
 
 
@@ -138,7 +137,8 @@ def _mem0(found: Mapping[str, Any], file: str, number: int) -> Iterator[Item]:
         f"{name}: {found[name]}" for name in ("user_id", "agent_id", "run_id", "app_id") if found.get(name)
     ]
     extra += [value for value in metadata.values() if isinstance(value, str)]
-    at = _time(found) if _time(found) is not None else _time(metadata)
+    times = (_time(found), _time(metadata))
+    at = next((time for time in times if time is not None), None)
     fields = {"themes": items.themes_of((*kinds, *extra))}
     origin = items.tool("mem0", str(found["id"]))
     yield Item(

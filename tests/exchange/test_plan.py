@@ -212,3 +212,20 @@ async def test_an_import_that_was_interrupted_is_completed_by_the_next(
         assert len(await values(store)) == 20
         assert fates(await bring(store, path)) == {"known": 20, "new": 15}
         assert len(await values(store)) == 35
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("MEMORY.md", "- Prefers tea\n"),
+        ("flat.json", '{"user_timezone": "Europe/Lisbon"}'),
+        ("2026-11-20.md", "Met Lisa.\n"),
+    ],
+    ids=["palace", "flat", "journal"],
+)
+async def test_a_plan_says_so_where_relays_may_hold_what_is_not_here(open_store, notes, name, text):
+    async with open_store(relays=["ws://127.0.0.1:9"], read_timeout=0.01) as store:
+        made = await plan_import(store, read(notes(text, name)))
+
+    assert len(made.to_write) == 1
+    assert ["no relay ever showed everything" in note for note in made.notes] == [True]

@@ -350,7 +350,7 @@ def _print(found: ImportedFiles, has_relays: bool, owner: str, *, is_one: bool) 
 
 @dataclass(frozen=True, slots=True)
 class _Wishes:
-    """The options of an import that is no import of events."""
+    """The options of an import of anything but events."""
 
     into: str
     plan: bool

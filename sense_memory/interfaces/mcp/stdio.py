@@ -176,7 +176,7 @@ class _Writer:
         return cls(descriptor, asyncio.StreamWriter(*made, None, loop))
 
     async def write(self, data: bytes) -> None:
-        """Write it all. A client that has gone is no error here: stdin tells."""
+        """Write it all. A client that has gone is not an error: the end of stdin shows it."""
         if self._stream is None:
             os.write(self._descriptor, data)
             return

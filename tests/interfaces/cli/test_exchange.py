@@ -32,7 +32,7 @@ journal entries           1
 places: memory/user 2, self/notes 1
 left out: .png files (1)
 1 cannot be taken:
-  ws/bad.md: is no text
+  ws/bad.md: is not text
 """
 
 

@@ -148,7 +148,7 @@ def invite(
 
 @scenes.command(
     epilog=ends(
-        "sense-memory mind scenes join sense-scene:eyJpZCI6…", codes={2: "it is no invitation for this key"}
+        "sense-memory mind scenes join sense-scene:eyJpZCI6…", codes={2: "it is not an invitation for this key"}
     )
 )
 def join(
@@ -198,7 +198,7 @@ def append_to_scene(
         str | None,
         option(
             "NAME",
-            "Who did it, if not you; only the owner may name somebody who is no member, such as world.",
+            "Who did it, if not you; only the owner may name somebody who is not a member, such as world.",
         ),
     ] = None,
     turn: TurnOption = None,
