@@ -363,7 +363,7 @@ def _are_events(files: Sequence[Path], format_: str) -> bool:
     """Whether files are to be imported as events; other formats are not mixed with them.
 
     Raises:
-        InvalidInput: some are, and another one is of a format that is none of lines.
+        InvalidInput: some files hold events, and another has a format that is not read line by line.
     """
     from sense_memory.exchange import check_name
 
@@ -453,7 +453,6 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
 
 
 def _read(files: Sequence[Path], format_: str) -> ReaderResult:
-
     first, *others = [_read_one(file, format_) for file in files]
     formats = dict.fromkeys(reading.format for reading in (first, *others))
     for other in others:

@@ -148,7 +148,8 @@ def invite(
 
 @scenes.command(
     epilog=ends(
-        "sense-memory mind scenes join sense-scene:eyJpZCI6…", codes={2: "it is not an invitation for this key"}
+        "sense-memory mind scenes join sense-scene:eyJpZCI6…",
+        codes={2: "it is not an invitation for this key"},
     )
 )
 def join(
