@@ -18,7 +18,7 @@ from sense_memory.mind.log import NewEntry
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from sense_memory.exchange.plan import ImportPlan
+    from sense_memory.exchange.import_plan import ImportPlan
     from sense_memory.store import MemoryStore
 
 _BATCH: Final = {

@@ -14,7 +14,7 @@ import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange import conversations, markdown, readable, structured
-from sense_memory.exchange.files import Files, open_files, read_source, text_of
+from sense_memory.exchange.import_files import Files, open_files, read_source, text_of
 from sense_memory.exchange.items import Problem, ReaderResult
 
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sense_memory.exchange.files import Source
+    from sense_memory.exchange.import_files import Source
 
 EVENTS: Final = "events"  # our encrypted export, and any Nostr events: `MemoryStore.import_` takes them
 _CHATS: Final = re.compile(r"(?:.*/)?conversations[-_]?\d*\.json").fullmatch

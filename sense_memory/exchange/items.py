@@ -1,6 +1,6 @@
 """What readers of foreign formats give: items, each with the file and the line that it came from, and problems.
 
-Readers are pure: bytes in, a `ReaderResult` out. Nothing here knows a store; `plan.py` compares items with one.
+Readers are pure: bytes in, a `ReaderResult` out. Nothing here knows a store; `import_plan.py` compares items with one.
 """
 
 from __future__ import annotations

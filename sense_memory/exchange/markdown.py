@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange import front_matter, items
-from sense_memory.exchange.files import MAX_NOTE_BYTES, read_source, text_of
+from sense_memory.exchange.import_files import MAX_NOTE_BYTES, read_source, text_of
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
 from sense_memory.limits import MAX_LINKS_COUNT
 
@@ -29,8 +29,8 @@ from sense_memory.limits import MAX_LINKS_COUNT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from sense_memory.exchange.files import Files, Source
     from sense_memory.exchange.front_matter import FrontMatter
+    from sense_memory.exchange.import_files import Files, Source
 
 OPENCLAW: Final = "an OpenClaw workspace"
 DOMAINS: Final = frozenset({"self", "people", "projects", "world", "skills"})

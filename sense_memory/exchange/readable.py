@@ -24,7 +24,7 @@ import orjson
 
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange import front_matter, items
-from sense_memory.exchange.files import read_source, text_of
+from sense_memory.exchange.import_files import read_source, text_of
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, fingerprint
 from sense_memory.limits import DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
 from sense_memory.memories.portable import write_export
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeVar
 
-    from sense_memory.exchange.files import Files, Source
+    from sense_memory.exchange.import_files import Files, Source
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.records import MindRecord, MindRecords
     from sense_memory.models import JournalEntry, Memory, PersonaMemory

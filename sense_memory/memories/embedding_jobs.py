@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from sense_memory.errors import EmbedderError, LedgerError, SenseMemoryError
 from sense_memory.limits import EMBED_BATCH_COUNT, EMBED_SECONDS, EMBEDDER_REST_SECONDS, MAX_BATCH_COUNT
-from sense_memory.records.caches import MemoryVectors
+from sense_memory.records.sealed_caches import MemoryVectors
 
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.memories.shared_embeddings import SharedEmbeddings
-    from sense_memory.records.caches import VectorCache, VectorSource
+    from sense_memory.records.sealed_caches import VectorCache, VectorSource
     from sense_memory.search.documents import SearchItem
     from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.index import SearchIndex

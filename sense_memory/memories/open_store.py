@@ -487,7 +487,7 @@ class OpenStore:
 
     def _embedder_client(self, embedder: Embedder) -> EmbedderClient:
         from sense_memory.memories.embedding_jobs import EmbedderClient
-        from sense_memory.records.caches import VectorCache
+        from sense_memory.records.sealed_caches import VectorCache
 
         is_named = isinstance(getattr(embedder, "name", None), str)
         if not callable(getattr(embedder, "embed", None)) or not is_named:

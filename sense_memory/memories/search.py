@@ -26,7 +26,14 @@ from sense_memory.nostr import address
 from sense_memory.palace.catalog import STATES, relevances_at, states_at
 from sense_memory.palace.lifecycle import state_at
 from sense_memory.palace.search import STAMP_BYTES, PalaceIndex, PersonaHit, is_open, item_of
-from sense_memory.records.caches import CachedIndex, VectorSource, made_of, mark_of, with_head, without_head
+from sense_memory.records.sealed_caches import (
+    CachedIndex,
+    VectorSource,
+    made_of,
+    mark_of,
+    with_head,
+    without_head,
+)
 from sense_memory.search.hits import NOT_QUOTED, PALACE, Evidence, Explanation, Hit, Kind
 from sense_memory.search.index import FORMAT, SearchIndex
 from sense_memory.search.query import Fields

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sense_memory.ledger.feed import Cursor
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS
 from sense_memory.nostr import address
-from sense_memory.records.caches import VectorSource
 from sense_memory.records.envelope import RecordType
+from sense_memory.records.sealed_caches import VectorSource
 from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.hits import Kind
 

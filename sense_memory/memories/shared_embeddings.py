@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.ledger import Ledger
-    from sense_memory.records.caches import VectorCache, VectorSource
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
+    from sense_memory.records.sealed_caches import VectorCache, VectorSource
     from sense_memory.records.writer import Writer
 
 _DIGITS: Final = 5  # of each number: vectors are kept in half precision, which has fewer

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
         EndpointModel as EndpointModel,
     )  # not in __all__: it needs the extra `model`
     from sense_memory.mind.episodic import EpisodicMemory
-    from sense_memory.mind.extraction import ModelExtractor
     from sense_memory.mind.four_tier import MemoryManager
     from sense_memory.mind.identity import AgentIdentity, Objective
-    from sense_memory.mind.index import HybridIndex, MemoryIndex, memory_index_from_env
     from sense_memory.mind.log import LogEntry, NewEntry
     from sense_memory.mind.membership import SceneState
+    from sense_memory.mind.memory_index import HybridIndex, MemoryIndex, memory_index_from_env
     from sense_memory.mind.mind import Mind
     from sense_memory.mind.model import LanguageModel, Reflect
+    from sense_memory.mind.model_extractor import ModelExtractor
     from sense_memory.mind.reflection import Digest, ReflectionTracker, digest, reflect
     from sense_memory.mind.rule_model import RuleModel
     from sense_memory.mind.salience import SalienceMemory, SalienceWeights
     from sense_memory.mind.scenes import Scene
     from sense_memory.mind.search import MindHit, Place
-    from sense_memory.mind.tokens import tokenizer
+    from sense_memory.mind.token_counter import tokenizer
     from sense_memory.mind.tools import MindTool
     from sense_memory.mind.topics import Topic, TopicProposal
 
@@ -52,16 +52,16 @@ _HOMES = {
     "DraftResult": "draft",
     "EndpointModel": "endpoint_model",
     "EpisodicMemory": "episodic",
-    "HybridIndex": "index",
+    "HybridIndex": "memory_index",
     "LanguageModel": "model",
     "LogEntry": "log",
-    "MemoryIndex": "index",
+    "MemoryIndex": "memory_index",
     "MemoryManager": "four_tier",
     "Message": "conversation",
     "Mind": "mind",
     "MindHit": "search",
     "MindTool": "tools",
-    "ModelExtractor": "extraction",
+    "ModelExtractor": "model_extractor",
     "NewEntry": "log",
     "Objective": "identity",
     "Passage": "archive",
@@ -78,10 +78,10 @@ _HOMES = {
     "backfill": "draft",
     "compile_blocks": "blocks",
     "digest": "reflection",
-    "memory_index_from_env": "index",
+    "memory_index_from_env": "memory_index",
     "reflect": "reflection",
     "store_thought": "draft",
-    "tokenizer": "tokens",
+    "tokenizer": "token_counter",
 }
 
 __all__ = [

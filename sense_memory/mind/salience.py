@@ -24,8 +24,8 @@ from sense_memory.mind.episodic import is_visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sense_memory.mind.index import MemoryIndex
     from sense_memory.mind.log import LogEntry
+    from sense_memory.mind.memory_index import MemoryIndex
 
 IMPORTANCE: Final[Mapping[str, float]] = {
     "verdict.final": 1.00,

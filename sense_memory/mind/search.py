@@ -27,7 +27,7 @@ from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_
 from sense_memory.mind.archive import Passage
 from sense_memory.mind.corrections import corrects
 from sense_memory.nostr import address
-from sense_memory.records.caches import CachedIndex, MemoryVectors, made_of
+from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, made_of
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import FORMAT, SearchIndex
 from sense_memory.search.ranking import Reason, SearchOptions

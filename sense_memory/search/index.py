@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sense_memory.search import context, dates
+from sense_memory.search import dates, evidence
 from sense_memory.search.column import Column
 from sense_memory.search.dates import DAY_SECONDS, Span
 from sense_memory.search.documents import DocumentTable, SearchItem
@@ -292,7 +292,7 @@ class SearchIndex:
         )
 
     def _speakers(self, query: str, options: SearchOptions) -> tuple[set[int], set[str]]:
-        return context.speakers_meant(query, self._table.speakers.all) if options.speaker else (set(), set())
+        return evidence.speakers_meant(query, self._table.speakers.all) if options.speaker else (set(), set())
 
     def nearest(self, direction: NDArray[np.float32], count: int = NEAREST_COUNT) -> dict[str, float]:
         """The items that are clearly nearer to a vector than most items are.
@@ -508,7 +508,7 @@ _LINE: Final = " \n"  # between keys, themes and the text
 def texts_of(item: SearchItem, *, is_cut: bool = True) -> list[str]:
     """The texts to embed for an item: one for each of its pieces, or one for the whole item."""
     text = _weighed(item)
-    return context.embedding_texts(context.pieces(text) if is_cut else [text])
+    return evidence.embedding_texts(evidence.pieces(text) if is_cut else [text])
 
 
 def _weighed(item: SearchItem) -> str:
@@ -522,7 +522,7 @@ def _weighed(item: SearchItem) -> str:
 def _rows_of(item: SearchItem, *, is_cut: bool) -> list[RowText]:
     """The rows of an item's words, as many as `SearchIndex.texts_of` has texts."""
     names = tuple(dict.fromkeys((item.key, *item.themes))) if item.key or item.themes else ()
-    parts = context.piece_sentences(_weighed(item)) if is_cut else [[]]
+    parts = evidence.piece_sentences(_weighed(item)) if is_cut else [[]]
     if len(parts) == 1:
         return [RowText(item.text, _LINE.join(item.themes), item.key, names)]
     if not names:

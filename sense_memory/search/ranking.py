@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from sense_memory.search import context
+from sense_memory.search import evidence
 
 
 if TYPE_CHECKING:
@@ -257,14 +257,14 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
     whole, dense = words.own, question.dense
     if options.neighbours:
         sides = contents.table.neighbours()
-        whole = whole + context.lent(whole, contents.lengths, *sides)
-        dense = None if dense is None else dense + context.lent(dense, contents.lengths, *sides)
+        whole = whole + evidence.lent(whole, contents.lengths, *sides)
+        dense = None if dense is None else dense + evidence.lent(dense, contents.lengths, *sides)
     spoken, told = _spoken(question, contents.table), _told(question, contents.table)
     rows = _candidates(question, whole, spoken, told)
     among = min(CANDIDATES, len(contents.table.rows))
     if options.neighbours:
-        offers = context.surroundings(rows, *sides)
-        own, lent = words.among(rows, offers, context.leaning(contents.lengths[rows]))
+        offers = evidence.surroundings(rows, *sides)
+        own, lent = words.among(rows, offers, evidence.leaning(contents.lengths[rows]))
         near = (whole[rows] - words.own[rows]) * np.float32(SUM_SHARE) + lent * np.float32(1 - SUM_SHARE)
     else:
         own, near = words.among(rows)
@@ -369,7 +369,7 @@ def _candidates(
 def _spoken(question: ResolvedQuery, table: DocumentTable) -> NDArray[np.float32] | None:
     if not question.speakers:
         return None
-    spoken = context.spoken_by(table.column("speakers"), question.speakers, len(table.speakers.all))
+    spoken = evidence.spoken_by(table.column("speakers"), question.speakers, len(table.speakers.all))
     spoken *= table.column("alive")
     return spoken
 
@@ -377,7 +377,7 @@ def _spoken(question: ResolvedQuery, table: DocumentTable) -> NDArray[np.float32
 def _told(question: ResolvedQuery, table: DocumentTable) -> NDArray[np.float32] | None:
     if not question.spans:
         return None
-    told = context.dated(table.column("days"), question.spans)
+    told = evidence.dated(table.column("days"), question.spans)
     told *= table.column("alive")
     return told
 
@@ -385,7 +385,7 @@ def _told(question: ResolvedQuery, table: DocumentTable) -> NDArray[np.float32] 
 def _session_summand(question: ResolvedQuery, contents: IndexContents, rows: NDArray[np.int64]) -> Summand:
     """The summand of the candidates' sessions; long sessions count less."""
     sessions = contents.table.column("sessions")
-    totals = context.session_scores(question.scored, contents.owners, sessions, contents.session_lengths)
+    totals = evidence.session_scores(question.scored, contents.owners, sessions, contents.session_lengths)
     of_rows = np.append(totals, 0)[sessions[rows]]
     sizes = np.append(contents.table.session_sizes, 1)[sessions[rows]]
     values = of_rows - of_rows.min(initial=np.inf)

@@ -18,8 +18,8 @@ import numpy as np
 
 from sense_memory.errors import EmbedderError, InvalidInput
 from sense_memory.search.column import Column
-from sense_memory.search.context import pooled
 from sense_memory.search.embedders.embedder import embedded, normalised
+from sense_memory.search.evidence import pooled
 
 
 if TYPE_CHECKING:

@@ -228,7 +228,7 @@ async def test_a_damaged_conversation_does_not_stop_the_others(open_store, expor
 
 
 def test_an_archive_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("sense_memory.exchange.files.MAX_FILE_BYTES", 1_000_000)
+    monkeypatch.setattr("sense_memory.exchange.import_files.MAX_FILE_BYTES", 1_000_000)
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", b"[" + b" " * 5_000_000)

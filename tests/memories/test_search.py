@@ -578,7 +578,7 @@ async def test_an_index_that_can_not_be_used_is_made_anew_without_a_word(
         await fill(store)
         before = await everything(store)
     if kind == "another package":
-        monkeypatch.setattr("sense_memory.records.caches.__version__", "9")
+        monkeypatch.setattr("sense_memory.records.sealed_caches.__version__", "9")
     elif kind == "another index":
         monkeypatch.setattr("sense_memory.search.index.FORMAT", 99)
     elif kind == "no index":

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.beliefs import BeliefGraph
 from sense_memory.mind.episodic import GLOBAL_KINDS, EpisodicMemory
-from sense_memory.mind.index import HybridIndex, MemoryIndex
 from sense_memory.mind.log import LogEntry
+from sense_memory.mind.memory_index import HybridIndex, MemoryIndex
 from sense_memory.mind.reflection import ReflectionTracker, digest
 from sense_memory.mind.salience import SalienceMemory
 

@@ -29,7 +29,7 @@ from sense_memory.palace.contradictions.claim_index import ClaimIndex, Contradic
 from sense_memory.palace.contradictions.detection import compare
 from sense_memory.palace.contradictions.phrases import Phrases
 from sense_memory.palace.search import STAMP_BYTES, stamp_of
-from sense_memory.records.caches import CachedIndex, made_of
+from sense_memory.records.sealed_caches import CachedIndex, made_of
 from sense_memory.search.embedders.embedder import normalised
 
 
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.detection import Contradiction
-    from sense_memory.records.caches import MemoryVectors
     from sense_memory.records.reader import Reader
+    from sense_memory.records.sealed_caches import MemoryVectors
 
     Opening: TypeAlias = Callable[[], Awaitable[EmbedderClient | None]]
 

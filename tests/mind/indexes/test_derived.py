@@ -21,8 +21,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from sense_memory.errors import InvalidInput, MemoryIndexError
-from sense_memory.mind.index import HybridIndex, MemoryIndex, memory_index_from_env
 from sense_memory.mind.log import LogEntry
+from sense_memory.mind.memory_index import HybridIndex, MemoryIndex, memory_index_from_env
 from sense_memory.mind.salience import SalienceMemory
 from sense_memory.search.embedders.choice import open_embedder
 

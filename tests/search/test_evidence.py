@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory.search import context, ranking
+from sense_memory.search import evidence, ranking
 from sense_memory.search.dates import Span
 from sense_memory.search.documents import NO_DAY
 
@@ -40,7 +40,7 @@ def test_a_memory_is_as_near_as_its_best_piece(sizes, seed):
     scores = scores_of(seed, sum(sizes), 0.7)
     ends = np.cumsum(sizes)
     expected = [scores[end - size : end].max() for size, end in zip(sizes, ends, strict=True)]
-    assert context.pooled(scores, ends - sizes).tolist() == expected
+    assert evidence.pooled(scores, ends - sizes).tolist() == expected
 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
@@ -55,14 +55,14 @@ def test_memories_lend_to_those_beside_them(share):
 
     expected = []
     for row in range(count):
-        lent = scores[before[row]] * context.BEFORE_SHARE if before[row] >= 0 else 0
-        lent += scores[after[row]] * context.AFTER_SHARE if after[row] >= 0 else 0
-        lean = context.LEAN_FULLY * context.LEAN_WORDS / (context.LEAN_WORDS + lengths[row])
+        lent = scores[before[row]] * evidence.BEFORE_SHARE if before[row] >= 0 else 0
+        lent += scores[after[row]] * evidence.AFTER_SHARE if after[row] >= 0 else 0
+        lean = evidence.LEAN_FULLY * evidence.LEAN_WORDS / (evidence.LEAN_WORDS + lengths[row])
         expected.append(lent * min(1, lean))
-    assert context.lent(scores, lengths, before, after) == pytest.approx(expected, abs=1e-6)
+    assert evidence.lent(scores, lengths, before, after) == pytest.approx(expected, abs=1e-6)
 
 
 def test_days_that_are_meant_count_and_a_little_those_after():
     days = np.array([NO_DAY, 9, 10, 12, 13, 19, 20, 30], np.int32)
-    found = context.dated(days, [Span(10, 12), Span(30, 30)])
+    found = evidence.dated(days, [Span(10, 12), Span(30, 30)])
     assert found.tolist() == pytest.approx([0, 0, 1, 1, 0.8 - 0.6 / 7, 0.2, 0, 1], abs=1e-6)

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from sense_memory.nostr.signer import LocalSigner
-from sense_memory.records.caches import MemoryVectors, VectorCache
+from sense_memory.records.sealed_caches import MemoryVectors, VectorCache
 
 
 @pytest.fixture

