@@ -1,9 +1,9 @@
 """The table of agent harnesses: which files they read, and what is put there.
 
-Each spec names where its format is documented; all were read on 22 November 2026. Where "tried" is said, the program
-itself was started with what is written here, and listed it. What could not be verified is left out, and
-docs/harnesses.md says so. The same server, hooks and skill are written for every harness: what differs is the file, the
-place in it, and the names of fields.
+Each spec names where its format is documented, looked up on 22 November 2026, in part through excerpts. Where "tried"
+is said, the program itself was started with what is written here, and listed it. What could not be verified is left
+out, and docs/harnesses.md says so. The same server, hooks and skill are written for every harness: what differs is the
+file, the place in it, and the names of fields.
 """
 
 from __future__ import annotations
