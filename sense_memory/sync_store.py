@@ -53,8 +53,11 @@ class SyncMemoryStore:
     any thread; processes open their own on the same ledger.
 
     Every call raises StoreClosed where the store is not open, and LedgerError where the ledger cannot be used
-    (StorageFullError: the disk is full). A read that finds nothing raises NotSynced as long as no relay ever answered
-    completely, because a relay may hold what was asked for. Times are seconds since 1970.
+    (StorageFullError: the disk is full), and InvalidInput where an argument cannot be used. A read that finds nothing
+    raises NotSynced as long as no relay ever answered completely, because a relay may hold what was asked for.
+
+    A call with many items writes them in batches, each durable whole or not at all; after a LedgerError earlier batches
+    stay. `progress` is called with the number done so far. Times are seconds since 1970.
 
     Args:
         signer: a `Signer`, or a `pynostr.key.PrivateKey`.
@@ -207,14 +210,13 @@ class SyncMemoryStore:
         created_at: datetime | float | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> list[str]:
-        """Write many values, in batches of 1,000 that are durable whole or not at all; all are checked first.
+        """Write many values, in batches of 1,000; all are checked first.
 
         `pairs` is a mapping, or has (key, value) or (key, value, created_at); `created_at` is for values without a
-        time of their own. The last value of a key that is given twice counts. `progress` is called with the number
-        written so far.
+        time of their own. The last value of a key that is given twice counts.
 
         Returns for each pair, in order, the id of the event that now holds its key. Raises as `remember`, with the
-        number of the pair, from 1, and its key. After a LedgerError earlier batches stay.
+        number of the pair, from 1, and its key.
 
         The callback is called in the caller's thread.
         """
@@ -249,11 +251,10 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.forget(key))
 
     def forget_many(self, keys: Iterable[str], *, progress: Callable[[int], None] | None = None) -> list[str]:
-        """Forget many memories, as `forget` does, in batches of 32: one deletion request each, whole or not at all.
+        """Forget many memories, as `forget` does, in batches of 32: one deletion request each.
 
-        `progress` is called with the number forgotten so far. Returns for each key the id of the deletion request
-        that names it. Raises InvalidAddress where one cannot be a key; nothing was forgotten. After a LedgerError
-        earlier batches stay forgotten.
+        Returns for each key the id of the deletion request that names it. Raises InvalidAddress where one cannot be a
+        key; nothing was forgotten.
 
         The callback is called in the caller's thread.
         """
@@ -330,16 +331,16 @@ class SyncMemoryStore:
         created_at: datetime | float | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> list[Remembered]:
-        """Write many persona memories, in batches of 200 that are durable whole or not at all; all are checked first.
+        """Write many persona memories, in batches of 200; all are checked first.
 
         `memories` are mappings with the arguments of `persona_remember`. Contradictions are handled in order, among
         the new memories too, by words and without the embedder. A path that is given twice is written once, with the
-        last value. `created_at` and `progress` as in `remember_many`. A memory that moves here may bring its past:
+        last value. `created_at` as in `remember_many`. A memory that moves here may bring its past:
         relevance, last_accessed, last_reinforced, access_count, contradicts, superseded_by, dismissed; it is used
         where the path holds no memory yet.
 
         Returns for each memory, in order, what `persona_remember` returns. Raises as `persona_remember`, with the
-        number of the memory, from 1. After a LedgerError earlier batches stay.
+        number of the memory, from 1.
 
         The callback is called in the caller's thread.
         """
@@ -469,8 +470,7 @@ class SyncMemoryStore:
         Arguments as `search`, but `relevance_floor` is 0 by default, as the specification has it: the higher the
         floor, the less age counts. Fading memories are found where the query directly means them.
 
-        Returns memories with their `score` and `why`, the best first. Raises InvalidInput where an argument cannot be
-        used.
+        Returns memories with their `score` and `why`, the best first.
         """
         return self._loop.wait(
             self._store.persona_search(
@@ -649,10 +649,10 @@ class SyncMemoryStore:
         created_at: datetime | float | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> list[str]:
-        """Write many journal entries, in batches of 1,000 that are durable whole or not at all.
+        """Write many journal entries, in batches of 1,000.
 
-        `entries` are texts, or pairs (text, created_at); `created_at` and `progress` as in `remember_many`. Returns
-        the ids of the events, in order. Raises as `journal`, with the number of the entry, from 1.
+        `entries` are texts, or pairs (text, created_at); `created_at` as in `remember_many`. Returns the ids of the
+        events, in order. Raises as `journal`, with the number of the entry, from 1.
 
         The callback is called in the caller's thread.
         """
@@ -709,8 +709,7 @@ class SyncMemoryStore:
             relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Journal entries age
                 with a half-life of 30 days, flat memories do not age. Below 0.9, many old entries are not found.
 
-        Returns hits with their `score` and `why`, the best first. Raises InvalidInput where an argument cannot be
-        used.
+        Returns hits with their `score` and `why`, the best first.
         """
         return self._loop.wait(
             self._store.search(

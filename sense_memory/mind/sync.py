@@ -1,0 +1,52 @@
+"""Bring a store in step with its relays, its mind included: the order of the steps.
+
+The log is flushed before relays are asked, so that its newest entries are sent too. A pull may show that the log has
+to be flushed again, because this ledger was set back or another process wrote the same page; then relays are asked once
+more. Scenes and shares come last: they read what the pull brought. The mind is made only where there is something of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sense_memory.memories import drafts
+from sense_memory.nostr import address
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sense_memory.memories.open_store import OpenStore
+    from sense_memory.mind.mind import Mind
+    from sense_memory.relay.sync.reports import SyncReport
+
+
+async def sync(
+    store: OpenStore, mind: Callable[[], Mind], *, full: bool = False, retry_refused: bool = False
+) -> SyncReport:
+    """As `MemoryStore.sync`; `mind` gives the mind of the store."""
+    await _flush_log(store, mind)
+    report = await store.replication.sync(full=full, retry_refused=retry_refused)
+    store.check()
+    if await _flush_log(store, mind):
+        report = await store.replication.sync()
+        store.check()
+    if store.ledger.heads.uncovered_under(f"{address.PREFIX}{address.MIND}scene/"):
+        await mind().scenes.sync()
+        await mind().shares.refresh()
+    overruled = await drafts.overruled(store.ledger, store.reader, store.options.signer)
+    return replace(report, overruled=overruled)
+
+
+async def flush(store: OpenStore, mind: Callable[[], Mind]) -> SyncReport:
+    """As `MemoryStore.flush`; `mind` gives the mind of the store."""
+    await _flush_log(store, mind)
+    return await store.replication.flush()
+
+
+async def _flush_log(store: OpenStore, mind: Callable[[], Mind]) -> bool:
+    """Flush the log where a page is behind, also after another process was killed; whether anything was written."""
+    if not store.ledger.log_rows and not store.ledger.heads.crowded_beneath(address.LOG_PAGES):
+        return False
+    return await mind().flush() > 0
