@@ -105,7 +105,7 @@ def _function(tools: StoreTools, tool: MemoryTool, *, is_blocking: bool) -> Call
     hints = get_type_hints(tool.function, include_extras=True) | {"return": dict[str, Any]}
 
     def given(values: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-        return dict(zip(signature.parameters, values, strict=False)) | named
+        return signature.bind_partial(*values).arguments | named
 
     async def run(*values: Any, **named: Any) -> dict[str, Any]:
         return await tools.call(tool.name, given(values, named))

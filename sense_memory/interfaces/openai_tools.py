@@ -46,8 +46,7 @@ class OpenAITools(StoreTools):
             name: of the tool; only those that were declared can be called.
             arguments: a JSON object, as the model wrote it.
 
-        What cannot be used is an answer with the one key `error`, never an exception; an error of the program itself
-        is raised.
+        Arguments that cannot be used, and calls that fail, give an answer with the one key `error`; a bug is raised.
         """
         given = _arguments(arguments)
         return _json({"error": _NOT_JSON} if given is None else await self.call(name, given))
@@ -71,7 +70,7 @@ class OpenAITools(StoreTools):
 
 
 def _asked(call: Any) -> tuple[str, str] | None:
-    """The name and the arguments of a call; None for what is none."""
+    """The name and the arguments of a call; None for any other item."""
     kind = getattr(call, "type", None)
     if kind == "function":
         return call.function.name, call.function.arguments

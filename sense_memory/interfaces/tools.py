@@ -32,6 +32,7 @@ from sense_memory.interfaces.tool_results import (
     report_data,
     status_data,
 )
+from sense_memory.limits import MAX_RECENT_COUNT
 from sense_memory.nostr.address import persona_name
 from sense_memory.store import MemoryStore
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 MAX_RESULTS: Final = 50
 MAX_CONTEXT_TOKENS: Final = 8_000
 _MAX_ERRORS: Final = 3
-_MAX_RECENT: Final = 10_000  # journal entries that are looked through for a day
+RECENT_COUNTS: Final = (1_000, MAX_RECENT_COUNT)  # journal entries read for a day: some, then all
 _DAY: Final = timedelta(days=1)
 _NO_PATH: Final = "give a path domain/facet/key, such as people/facts/lisa; nothing was done"
 
@@ -445,7 +446,11 @@ class _Calls:
             return entries(await store.recent(limit), self._clock())
         begin = _day(day)
         first, last = begin.timestamp(), (begin + _DAY).timestamp()
-        found = [entry for entry in await store.recent(_MAX_RECENT) if first <= entry.created_at < last]
+        for count in RECENT_COUNTS:
+            newest = await store.recent(count)
+            if len(newest) < count or newest[-1].created_at < first:
+                break
+        found = [entry for entry in newest if first <= entry.created_at < last]
         return entries(found[:limit], self._clock(), total=len(found))
 
     async def status(self) -> dict[str, Any]:

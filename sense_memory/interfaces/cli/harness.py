@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.errors import InvalidInput, KeyMissing, SenseMemoryError
+from sense_memory.errors import InvalidInput, KeyMissing, MissingExtra, SenseMemoryError
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import (
     Invocation,
@@ -193,7 +193,7 @@ def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_p
 
     found = []
     if "server" in parts and importlib.util.find_spec("mcp") is None:
-        found.append("the server needs the extra `mcp`: pip install 'sense-memory[mcp]'")
+        found.append(f"the server cannot start yet: {MissingExtra('mcp', 'sense-memory[mcp]')}")
     if not launch.creates_key:
         try:
             with warnings_as_lines():
