@@ -99,7 +99,9 @@ class Shares:
             raise InvalidInput(
                 f"there is no memory in {domain}/{facet}: check the names, or remember one first; nothing was shared"
             )
-        state = await self._mine(domain, facet)
+        known = await self._mine(domain, facet)
+        with_reader = (state for state in known if reader in state.members)
+        state = next(with_reader, known[0] if known else None)
         if state is None:
             scene = await self._scenes.create(f"{_NAME}{domain}/{facet}", as_name=_OWNER)
         else:
@@ -116,16 +118,19 @@ class Shares:
             InvalidInput: this key does not read this facet.
         """
         address.persona_path(domain, facet, "any")
-        parse_public(with_)
-        state = await self._mine(domain, facet)
-        if state is None:
-            raise InvalidInput("this facet is not shared; nothing was changed")
-        scene = await self._scenes.open(state.id)
-        before = MindRecords(scene.store)
-        await scene.remove(with_)
-        await before.forget([record.path for record in await before.under(_FOLDER)])
-        if len(scene.state.members) > 1:
-            await self._bring_up_to_date(scene, domain, facet)
+        reader = parse_public(with_)
+        known = await self._mine(domain, facet)
+        read = [state for state in known if reader in state.members and reader != self._me]
+        if not read:
+            problem = "this key does not read this facet" if known else "this facet is not shared"
+            raise InvalidInput(f"{problem}; nothing was changed")
+        for state in read:
+            scene = await self._scenes.open(state.id)
+            before = MindRecords(scene.store)
+            await scene.remove(reader)
+            await before.forget([record.path for record in await before.under(_FOLDER)])
+            if len(scene.state.members) > 1:
+                await self._bring_up_to_date(scene, domain, facet)
 
     async def refresh(self) -> None:
         """Bring everything that this agent shares up to date, after `Scenes.sync`."""
@@ -136,17 +141,20 @@ class Shares:
 
     async def read(self) -> list[SharedMemory]:
         """What others share with this agent, by owner and path, as of the last `Scene.sync` of each share."""
-        found = []
+        found = list[SharedMemory]()
         for state in await self._scenes.all():
             if state.owner != self._me and state.name.startswith(_NAME):
                 scene = await self._scenes.open(state.id)
                 found += await _shown(scene)
-        return sorted(found, key=lambda memory: (memory.owner, memory.path))
+        # A facet that two devices of its owner shared with this agent is there twice.
+        found.sort(key=lambda memory: memory.last_accessed)
+        newest = {(memory.owner, memory.path): memory for memory in found}
+        return [newest[name] for name in sorted(newest)]
 
-    async def _mine(self, domain: str, facet: str) -> SceneState | None:
+    async def _mine(self, domain: str, facet: str) -> list[SceneState]:
+        """The scenes of a facet: several where devices shared it that did not know of each other."""
         name = f"{_NAME}{domain}/{facet}"
-        states = await self._scenes.all()
-        return next((state for state in states if (state.name, state.owner) == (name, self._me)), None)
+        return [state for state in await self._scenes.all() if (state.name, state.owner) == (name, self._me)]
 
     async def _bring_up_to_date(self, scene: Scene, domain: str, facet: str) -> None:
         memories = await self._store.persona().listing(domain, facet, include_forgotten=True)

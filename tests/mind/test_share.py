@@ -87,6 +87,33 @@ async def test_a_share_that_was_ended_shows_nothing_of_what_comes_later(clock):
             await owner.share("people", "facts", with_=OWNER.npub)
 
 
+async def test_a_facet_that_two_devices_shared_is_read_once_and_can_be_ended_on_either(clock):
+    async with stores(clock) as (relay, owner, reader, third):
+        options = {"background": False, "snapshot": False, "clock": clock}
+        async with MemoryStore(OWNER, [relay.url], ledger=":memory:", **options) as laptop:
+            await owner.sync()
+            await laptop.sync()
+            for device, store, key in (
+                (owner, reader, READER),
+                (laptop, third, THIRD),
+                (laptop, reader, READER),
+            ):
+                await store.mind.scenes.join(await device.share("people", "facts", with_=key.npub))
+            for device in (owner, laptop, owner):
+                await device.sync()
+            for store in (reader, third):
+                await read(store)
+                assert len(await store.mind.shares.read()) == 1
+            for key in (READER, THIRD):
+                await owner.unshare("people", "facts", with_=key.npub)
+            await owner.persona_remember("people", "facts", "kaja", "Kaja lives in Graz.")
+            for device in (owner, laptop, owner):
+                clock.advance(60)
+                await device.sync()
+            assert "people/facts/kaja" not in await read(reader)
+            assert "people/facts/kaja" not in await read(third)
+
+
 async def test_a_reader_cannot_write_for_another_reader(clock):
     async with stores(clock) as (_, owner, reader, third):
         for store, key in ((reader, READER), (third, THIRD)):

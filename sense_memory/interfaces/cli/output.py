@@ -314,8 +314,12 @@ def warn_of_gaps(gaps: Gaps) -> None:
 def lost_edits(names: Sequence[str]) -> str:
     """The memories whose edits lost, in a sentence."""
     count = quantity(len(names), "memory was", "memories were")
+    blocks = [name for name in names if name.startswith("mind/block/")]
+    memories = [name for name in names if not name.startswith(("mind/block/", "mind/objective/"))]
+    ways = {"`sense-memory history KEY`": memories, "`sense-memory mind blocks history LABEL`": blocks}
+    shown = " and ".join(way for way, found in ways.items() if found)
+    kept = f"What was written here is kept: see {shown}, or," if shown else "See,"
     return (
         f"{count} edited or forgotten on another device too, and that counts now: {some(names, _MAX_NAMED)}. "
-        "What was written here is kept: see `sense-memory history KEY`, "
-        "or, of what was forgotten, `sense-memory drafts`."
+        f"{kept} of what was forgotten, `sense-memory drafts`."
     )

@@ -49,7 +49,15 @@ def test_thoughts_gather_under_topics_and_an_identity(agent):
 
     assert agent("mind", "topics").stdout.count("\t2\t") == 1
     assert agent("mind", "identity", "show").stderr.startswith("There is no identity yet.")
-    assert agent.json("mind", "identity", "refresh")["covered"] == 2
+    values = ("--value", "never share private keys", "--value", "plain words")
+    assert agent.json("mind", "identity", "set", *values, "--role", "archivist")["covered"] == 0
+    refreshed = agent.json("mind", "identity", "refresh")
+    assert (refreshed["covered"], refreshed["roles"][0]) == (2, "archivist")
+    assert refreshed["values"][:2] == ["never share private keys", "plain words"]
+    shown = agent("mind", "identity", "set", "--value", "").stdout
+    assert "I am a archivist." in shown
+    assert "I value" not in shown
+    assert "--value or --role" in agent("mind", "identity", "set", code=2).stderr
     (objective,) = agent.json("mind", "objectives", "list")
     assert agent("mind", "objectives", "done", objective["id"][:8]).stdout == "done: Finish the portrait\n"
     assert agent.json("mind", "objectives", "list") == []

@@ -222,6 +222,7 @@ mind archive list  | mind archive list
 mind topics        | mind topics
 mind topics merge  | mind topics merge lisa-paints --into painting
 mind identity refresh | mind identity refresh
+mind identity set  | mind identity set --value "never share private keys"
 mind identity show | mind identity show
 mind identity history | mind identity history
 mind objectives add | mind objectives add "Finish the portrait"

@@ -116,6 +116,20 @@ def test_sync_names_what_was_edited_here_and_lost_against_another_device(agent, 
     assert "edited" not in agent(*one, "sync").stdout
 
 
+def test_sync_names_the_command_that_shows_an_edit_of_a_block_that_lost(agent, relay):
+    one, two = ("--relay", relay, "--ledger", "one.db"), ("--relay", relay, "--ledger", "two.db")
+    agent(*two, "mind", "blocks", "set", "human", "theirs")
+    agent("--ledger", "one.db", "mind", "blocks", "set", "human", "mine")
+    for value in ("more", "most"):
+        agent(*two, "mind", "blocks", "set", "human", value)
+    shown = agent(*one, "sync").stdout
+    assert (
+        "mind/block/human. What was written here is kept: see `sense-memory mind blocks history LABEL`, or"
+        in shown
+    )
+    assert "mine" in [block["value"] for block in agent.json(*one, "mind", "blocks", "history", "human")]
+
+
 def test_sync_as_json_names_all_that_lost_and_the_palace_too(agent, relay):
     one, two = ("--ledger", "one.db"), ("--relay", relay, "--ledger", "two.db")
     one = written_on_two_devices(agent, relay, [f"k{number}" for number in range(7)])

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 identity = group(
     "identity",
-    "Read the identity of the agent, or distil it anew from its topics and objectives.",
+    "Read the identity of the agent, set its values and roles, or distil it anew from its topics and objectives.",
     "sense-memory mind identity show",
+    'sense-memory mind identity set --value "never share private keys"',
 )
 
 
@@ -83,6 +84,45 @@ def refresh_identity(
         found = await store.mind.identity.refresh_identity_kernel()
         await deliver(store, wait)
         return found
+
+    _tell_identity(context, of(context).run(work, creates=True))
+
+
+@identity.command(
+    "set",
+    epilog=ends(
+        'sense-memory mind identity set --value "never share private keys" --value "keep addresses private"',
+        "# Take back the roles that were set:",
+        'sense-memory mind identity set --role ""',
+    ),
+)
+def set_identity(
+    context: typer.Context,
+    *,
+    values: Annotated[
+        list[str] | None, option("TEXT", "What the agent holds to. May be repeated.", "--value")
+    ] = None,
+    roles: Annotated[
+        list[str] | None, option("TEXT", "What the agent is. May be repeated.", "--role")
+    ] = None,
+    wait: WaitOption = WAIT_SECONDS,
+    _json: JsonOption = False,
+) -> None:
+    """Set values and roles by hand, and print the identity. They come first, and every refresh keeps them.
+
+    What is given takes the place of what was set before; "" alone takes it back.
+    """
+    if values is None and roles is None:
+        context.fail("give --value or --role")
+
+    async def work(store: MemoryStore) -> AgentIdentity:
+        kernel = store.mind.identity
+        if values is not None:
+            await kernel.set_values(filter(None, values))
+        if roles is not None:
+            await kernel.set_roles(filter(None, roles))
+        await deliver(store, wait)
+        return await kernel.get()
 
     _tell_identity(context, of(context).run(work, creates=True))
 
