@@ -118,12 +118,10 @@ class _Page:
     seqs: set[int] = field(default_factory=set)  # the versions that were read
     is_behind: bool = False  # whether the head lacks something of the union
 
-    def unite(
-        self, entries: Iterable[list[Any]], removed: Iterable[str] = (), moved: Iterable[str] = ()
-    ) -> list[str]:
+    def unite(self, entries: Iterable[list[Any]], removed: set[str], moved: set[str]) -> list[str]:
         """Add what a version says; returns the ids of entries that were here and are removed now."""
-        self.removed |= {ident for ident in removed if isinstance(ident, str)}
-        self.moved |= {ident for ident in moved if isinstance(ident, str)}
+        self.removed |= removed
+        self.moved |= moved
         gone = [ident for ident in self.removed if ident in self.entries]
         self.entries |= {_key(row): row for row in entries if _key(row) not in self.entries}
         for ident in (self.removed | self.moved) & self.entries.keys():
@@ -146,11 +144,8 @@ class _Page:
     def is_covered_by(self, rows: Iterable[list[Any]], fields: Mapping[str, Any]) -> bool:
         """Whether one version, of which these rows count, says all that the union says."""
         said = {_key(row) for row in rows}
-        return (
-            self.entries.keys() <= said
-            and self.removed <= {ident for ident in _list(fields, "removed") if isinstance(ident, str)}
-            and said.isdisjoint(self.moved)
-        )
+        is_held = self.entries.keys() <= said and self.removed <= _ids(fields, "removed")
+        return is_held and said.isdisjoint(self.moved)
 
     def fields(self) -> dict[str, Any]:
         moved = {"moved": sorted(self.moved)} if self.moved else {}
@@ -256,7 +251,7 @@ class Log:
         await self.refresh()  # so that the version that was just written is dropped too
         for slot, page in self._pages.items():
             if entry_id in page.entries:
-                self._drop(page.unite([], [entry_id]))
+                self._drop(page.unite([], {entry_id}, set()))
                 page.is_behind = True
                 await self._write_pages([slot], forgets=True)
                 await self.refresh()
@@ -289,9 +284,8 @@ class Log:
     def _place(self, rows: Iterable[list[Any]], device: str) -> list[str]:
         """Put rows into the pages of this device, new pages where the last one is full; returns the changed slots."""
         prefix = f"{address.LOG_PAGES}{device}-"
-        number = max(
-            (int(slot.removeprefix(prefix)) for slot in self._pages if _is_of(slot, prefix)), default=0
-        )
+        ends = [slot.removeprefix(prefix) for slot in self._pages if slot.startswith(prefix)]
+        number = max((int(end) for end in ends if end.isascii() and end.isdigit()), default=0)
         page = self._pages.get(f"{prefix}{number}")
         size = page.size() if page else LOG_PAGE_BYTES
         changed = []
@@ -374,17 +368,16 @@ class Log:
         found: Sequence[LogEntry] = await self._all()
         if after is not None:
             found = found[await self._place_of(after) + 1 :]
-        if not (kind or actor or conversation or since):
-            return list(found if limit is None else found[max(0, len(found) - limit) :])
-        wanted = [
-            entry
-            for entry in found
-            if (kind is None or entry.kind == kind)
-            and (actor is None or entry.actor == actor)
-            and (conversation is None or entry.conversation == conversation)
-            and (since is None or entry.at >= since)
-        ]
-        return wanted if limit is None else wanted[max(0, len(wanted) - limit) :]
+        if kind or actor or conversation or since:
+            found = [
+                entry
+                for entry in found
+                if (kind is None or entry.kind == kind)
+                and (actor is None or entry.actor == actor)
+                and (conversation is None or entry.conversation == conversation)
+                and (since is None or entry.at >= since)
+            ]
+        return list(found if limit is None else found[max(0, len(found) - limit) :])
 
     async def get(self, entry_id: str) -> LogEntry | None:
         """The entry with an id, or None if there is none or it was removed."""
@@ -437,7 +430,7 @@ class Log:
         ledger = self._store.ledger
         if not ledger.feed.has_changed(self._cursor):
             return
-        changes = ledger.feed.since(self._cursor)
+        changes, judged = ledger.feed.since(self._cursor), self._pages
         slots = [slot for slot in changes.slots if address.is_log_page(slot)]
         if changes.is_everything:
             slots = [slot for slot, _ in ledger.heads.seqs_beneath(address.LOG_PAGES)]
@@ -447,7 +440,8 @@ class Log:
         if not self._is_sorted:  # pages come in no order of time
             self._ordered.sort(key=_order)
             self._is_sorted = True
-        self._cursor = changes.cursor
+        if self._pages is judged:  # `judge_again` begins anew
+            self._cursor = changes.cursor
 
     async def _read_pages(self, slots: Sequence[str]) -> None:
         ledger, reader = self._store.ledger, self._store.reader
@@ -482,7 +476,9 @@ class Log:
         page = self._pages.setdefault(slot, _Page())
         rows = self._counted(fields)
         # Any member can write any page of a scene, so what a page there takes away does not count.
-        removed, moved = ([], []) if self._signing else (_list(fields, "removed"), _list(fields, "moved"))
+        removed, moved = (
+            set[str]() if self._signing else _ids(fields, name) for name in ("removed", "moved")
+        )
         self._drop(page.unite(rows, removed, moved))
         page.seqs.add(seq)
         self._add(row for row in rows if _key(row) in page.entries)
@@ -490,7 +486,7 @@ class Log:
 
     def _counted(self, fields: Mapping[str, Any]) -> list[list[Any]]:
         """The entries of a page: where several authors share the log, those that their authors signed."""
-        return [row for row in _rows(fields) if self._is_signed(row)]
+        return [row for row in _list(fields, "entries") if _is_row(row) and self._is_signed(row)]
 
     async def _read_rows(self) -> None:
         rows = self._store.ledger.log_rows.after(self._row)
@@ -558,8 +554,8 @@ def _entry(row: Sequence[Any]) -> LogEntry:
     return LogEntry(ident, kind, actor, payload, at, turn, conversation, *author)
 
 
-def _rows(fields: Mapping[str, Any]) -> list[list[Any]]:
-    return [row for row in _list(fields, "entries") if _is_row(row)]
+def _ids(fields: Mapping[str, Any], name: str) -> set[str]:
+    return {ident for ident in _list(fields, name) if isinstance(ident, str)}
 
 
 def _list(fields: Mapping[str, Any], name: str) -> list[Any]:
@@ -583,11 +579,6 @@ def _is_row(row: object) -> bool:
         and isinstance(payload, dict)
         and (len(row) == 7 or all(isinstance(text, str) for text in row[7:]))
     )
-
-
-def _is_of(slot: str, prefix: str) -> bool:
-    number = slot.removeprefix(prefix)
-    return slot.startswith(prefix) and number.isascii() and number.isdigit()
 
 
 def _json(row: Sequence[Any]) -> bytes:

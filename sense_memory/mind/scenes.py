@@ -199,7 +199,7 @@ class Scene:
         """The member's own entries of this scene, and everything genuine that is visible to all, oldest first."""
         found = {
             entry.id + entry.author: entry
-            for _, log in self._opened.values()
+            for _, log in list(self._opened.values())  # a sync may add a key meanwhile
             for entry in await log.entries()
             if entry.kind != MOVED
         }
@@ -234,7 +234,7 @@ class Scene:
 
     async def flush(self) -> None:
         """Sign what is in no page yet."""
-        for _, log in self._opened.values():
+        for _, log in list(self._opened.values()):
             await log.flush()
 
     async def close(self, seconds: float = 0.0) -> None:
@@ -314,7 +314,7 @@ class Scene:
                 found.append(state_of(version.fields))
         keys = {key.id: key for key in self.state.keys}
         gone = frozenset[str]().union(*(key.removed for key in keys.values()))
-        for key_id, (_, log) in self._opened.items():
+        for key_id, (_, log) in list(self._opened.items()):
             for entry in await log.entries(kind=MOVED):
                 if entry.author != self.state.owner:
                     continue

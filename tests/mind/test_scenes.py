@@ -453,3 +453,18 @@ async def test_no_member_brings_a_removed_one_back_by_repeating_what_the_owner_s
         for scene in (baker, smith):
             assert set(scene.state.members.values()) == {"baker", "smith"}
         assert (await texts(smith), await texts(judge)) == (["after"], [])
+
+
+async def test_entries_that_are_read_while_members_change_stay_in_the_scene():
+    async with village() as (_, _, baker, smith):
+        for number in range(60):
+            await baker.append("world.observed", {"text": f"{number} {'y' * 600}"})
+        await in_step(baker, smith)
+        await baker.append("world.observed", {"text": "last"})
+        await baker.flush()
+        reads = asyncio.create_task(baker.entries())
+        await asyncio.sleep(0)
+        assert not reads.done()
+        baker.log.judge_again(baker.signing)
+        await reads
+        assert len(await baker.entries()) == 61
