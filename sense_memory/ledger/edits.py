@@ -100,7 +100,7 @@ class Edits:
         )
 
     def access(self, slot: str) -> tuple[float, int]:
-        """The last time and the number of the accesses to a slot that are in no version yet; zeros where there is none."""
+        """When a slot was last accessed, and how often, as far as no version says so yet; zeros if it was not."""
         last_at, count = self._db.row("SELECT last_at, count FROM access WHERE slot = ?", slot) or (0.0, 0)
         return last_at, count
 

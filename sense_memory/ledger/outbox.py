@@ -137,9 +137,9 @@ class Outbox:
         return [seq for (seq,) in rows]
 
     def requeue_lost(self, url: str, seqs: Sequence[int], begun: float, now: float, *, every: float) -> None:
-        """Queue events again that a pull, begun at `begun`, showed to be lost, `every` seconds after they were sent.
+        """Queue events again that the pull begun at `begun` showed to be lost, `every` seconds after they were sent.
 
-        If the relay served an older version instead, the event waits an hour: such a relay will go back again.
+        If the relay served an older version instead, the event waits an hour, because such a relay will lose it again.
         """
         with self._db.transaction():
             behind = {seq for seq in seqs if self._db.row(_OLDER_SEEN, seq, url, begun)}

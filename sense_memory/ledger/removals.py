@@ -2,10 +2,10 @@
 
 A removal is inside the ciphertext of a tombstone or a deletion:
 
-* *Forgetting* goes by date: every text written up to the second of forgetting is removed. The forgetter also names the
+* *Forgetting* removes by date: every text written up to the second of forgetting. The forgetter also names the
   texts that it had; these texts are removed whatever their date, and so are their copies at other addresses. A text
   that the forgetter did not have is removed too, but the device that wrote the text keeps a draft.
-* *Pruning* goes by knowledge: only versions that the pruner knew are removed, whatever their dates. An edit, link or
+* *Pruning* removes by knowledge: only the versions that the pruner knew, whatever their dates. An edit, link or
   access that the pruner did not know lives, and the memory with it.
 
 Guaranteed: all devices remove the same versions, in whatever order events arrive, and no file beside the ledger keeps

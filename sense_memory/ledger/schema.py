@@ -32,7 +32,7 @@ class Role(IntEnum):
     TOMBSTONE = 1
     DELETION = 2
     EMBEDDING = 3  # vectors of a memory: nobody's memory, and without history
-    REPLACED = 4  # a memory that was rewritten in its own second, before anybody was given it: history only
+    REPLACED = 4  # a memory rewritten in its own second, before it was handed out: history only
 
 
 # Each entry migrates from the version of its index; the file's version is the number applied.
@@ -147,7 +147,7 @@ MIGRATIONS: Final = (
     """
     ALTER TABLE vectors ADD COLUMN told INTEGER;
     """,
-    # Events of ours that nobody was given yet: see `stamps`. The index counts what needs no place in a second.
+    # Events of ours that were not handed out yet: see `stamps`. The index counts events that take no place in a second.
     """
     CREATE TABLE unsent (event INTEGER PRIMARY KEY REFERENCES events (seq) ON DELETE CASCADE) STRICT;
     CREATE INDEX events_replaced ON events (created_at) WHERE role = 4;

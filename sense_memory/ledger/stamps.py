@@ -1,15 +1,15 @@
 """The version clock: the second of a new event (docs/wire-format.md), and the events that were not handed out yet.
 
-Every write takes the latest second that is not after now, after the address's mark, and holds fewer
-than 200 of our events, at most an hour back; else the mark itself, where the version there was given to nobody
-and may be replaced (see below); else the first such second ahead. So a burst of thousands never puts more
-into one second than a relay's page holds, two edits that were handed out never share a second, and rewriting an
-address never runs further ahead.
+Every write takes the latest second, at most an hour back, that is after the address's mark, not after now, and holds
+fewer than 200 of our events. If there is none, it takes the mark itself, provided that the version there was not handed
+out and may be replaced (see below); otherwise the first such second ahead. So a burst of thousands never puts more into
+one second than a relay's page holds, two edits that were handed out never share a second, and rewriting an address
+never runs further ahead.
 
 Guaranteed: no two versions of an address that were handed out share a second, no second holds more than 200 of our
 events (deletion requests aside), and an address is dated at most a second ahead by being rewritten. It is safe with several processes,
 because the ledger checks every stamp again inside the transaction that writes it. It costs one count by index for each
-second that is looked at; a full one is not counted again.
+second examined; a full second is not counted again.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ _OPEN: Final = (
     "JOIN unsent u ON u.event = s.head WHERE NOT EXISTS "
     "(SELECT 1 FROM outbox o WHERE o.event = s.head AND o.state <> 'queued') AND s.slot IN "
 )
-# Tombstones below such a head that were not handed out either, if nothing else was written at the slot since.
+# Tombstones below such a head, not handed out either, with nothing else written at the slot since.
 _OPEN_TOMBSTONES: Final = (
     "SELECT s.slot, t.created_at, coalesce((SELECT until FROM deletions d WHERE d.target = s.slot), 0) "
     "FROM slots s JOIN events h ON h.seq = s.head AND h.created_at = s.mark_at "

@@ -1,9 +1,9 @@
 """Connection discovery: pairs of memories that share two or more themes and are not connected.
 
 Memories with the same two themes form a group. Pairs come from the smallest groups first, because a rarely shared theme
-is the strongest evidence. The work is bounded for any palace: where a bound was reached, `Suggestions.bounded` says so,
-and the pairs are the best of those that were scored; where not all are listed, a memory is in few of them. A caller with embeddings may add pairs that are near in meaning.
-Deterministic; nothing is changed.
+is the strongest evidence. The work is bounded for any palace: if a bound was reached, `Suggestions.bounded` says so,
+and the pairs are the best of those that were scored. If not all pairs are listed, pairs of
+memories that are in few of them come first. A caller with embeddings may add pairs that are near in meaning. Deterministic; nothing is changed.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def suggest(
 
 
 def _spread(scored: Sequence[_ScoredPair], count: int) -> list[_ScoredPair]:
-    """The best of some ranked pairs; where not all fit, the first choice has no memory in more than a few of them."""
+    """The best of some ranked pairs; if not all fit, pairs of memories that are in few of them already come first."""
     uses = Counter[int]()
     chosen: list[_ScoredPair] = []
     others: list[_ScoredPair] = []

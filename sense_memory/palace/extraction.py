@@ -1,7 +1,7 @@
 """Proposals for persona memories from a conversation, by rules; nothing is written until a caller accepts a proposal.
 
-A rule reads one sentence of one speaker: what the speaker says of itself ("I live in Graz"), of its family and pets, or
-asks to be remembered. It prefers silence to a doubtful proposal: questions, conditions, wishes, quotations and clauses
+A rule reads one sentence of one speaker: what speakers say of themselves ("I live in Graz"), of their family and pets, or
+ask to have remembered. It prefers silence to a doubtful proposal: questions, conditions, wishes, quotations and clauses
 whose object is only a pronoun are left out. The rules read English. Pure: no clock, no I/O.
 """
 
@@ -396,7 +396,7 @@ def proposals(text: str) -> list[Proposal]:
     """
     said: list[tuple[str, list[Proposal]]] = []
     for who, start, sentence in _sentences(text[:MAX_TEXT_CHARS]):
-        if _JOKE.search(sentence):  # what it says is no fact, and perhaps neither is what was said before it
+        if _JOKE.search(sentence):  # a joke is not a fact, and perhaps the sentence before it is not either
             if said and said[-1][0] == who:
                 said.pop()
             continue

@@ -82,7 +82,7 @@ def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
 # Both fields name memories that contradict this one. Three rules keep every such mark removable:
 #
 # * A dismissed name is never a mark. Dismissed names unite when versions are merged, so a mark that was taken away does
-#   not come back from a device that has not heard of it.
+#   not come back from a device that does not know of the dismissal.
 # * A mark counts while the memory that it names exists. A memory that was forgotten or pruned contradicts nothing; the
 #   catalog leaves such marks out, and the next write of the memory drops them.
 # * Only `superseded` adds a mark, and takes the name out of `dismissed`.
@@ -111,7 +111,7 @@ def reconciled(memory: PersonaMemory, names: Iterable[str]) -> PersonaMemory:
 
 
 def undismissed(memory: PersonaMemory, name: str) -> PersonaMemory:
-    """A memory for which a name is no longer dismissed."""
+    """The memory without a name among those that it has dismissed."""
     return memory.changed(dismissed=tuple(path for path in memory.dismissed if path != name))
 
 

@@ -7,11 +7,11 @@ and beginnings of the query, of
     weight of the field x how well the memory's word fits x how rare the word is
 
 times the square of the share of the query that the memory covers (parts weigh by their rarity), times its current
-relevance. Repeating a word in a field adds nothing. The same word fits 1; another form of it somewhat less, where the
-word itself is kept too; the continuation of a beginning 0.8; a compound, or a word that only resembles an unknown word,
-0.5. Rarity has the mean 1 over the parts of the query, so the score of a single word, and of a memory that has all
-words, is exactly the specification's: the sum of 3, 2 and 1, times relevance. What covers the question thus comes
-before what has one of its words in the key: "Where does Kaja live?" finds "Kaja lives in Graz" before `live-music`.
+relevance. Repeating a word in a field adds nothing. The same word fits 1; another form of the word somewhat less, if
+the word itself is known too; the continuation of a beginning 0.8; a compound, or a word that only resembles an unknown
+word, 0.5. Rarity has the mean 1 over the parts of the query, so the score of a single word, and of a memory that has all
+words, is exactly the specification's: the sum of 3, 2 and 1, times relevance. So a memory that covers the
+question comes before one with a single word of it in the key: "Where does Kaja live?" finds "Kaja lives in Graz" before `live-music`.
 This module reads no clock and keeps no text.
 """
 

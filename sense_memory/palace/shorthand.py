@@ -1,7 +1,7 @@
 """One memory as a piece of the compressed format: the head of its line and the text after the colon.
 
-Meaning comes before size: every rule removes words of which nothing depends, and where a sentence has a second reading
-its words stay. Nothing is ever moved, and no number, name, negation, modal verb, quantity, condition, date or quotation
+Meaning comes before size: a rule removes only words on which nothing depends, and an ambiguous sentence keeps its
+words. Nothing is ever moved, and no number, name, negation, modal verb, quantity, condition, date or quotation
 is removed.
 
 * The head. `lisa-teaches-workshops`: "Lisa teaches workshops" is filed under `lisa`, because the rest of the key is

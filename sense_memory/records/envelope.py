@@ -85,7 +85,7 @@ class Record:
     def written_at(self, event: DatedEvent) -> float:
         """When the record was written, seconds since 1970: the time inside it, else the date of its event.
 
-        The event is asked only where the record does not say, because its date lies in its JSON.
+        The event is read only if the record has no time, because reading its date means parsing its JSON.
         """
         ts = self.fields.get("ts")  # other writers may have left it out
         return (

@@ -46,7 +46,7 @@ def made_of(*parts: object) -> str:
 
 
 def mark_of(event_id: bytes) -> int:
-    """A part of an event's id that tells it from other events at its address, all of which are the owner's."""
+    """A part of an event's id; enough to tell apart the events at one address, because all are the owner's."""
     return int.from_bytes(event_id[:_MARK_BYTES], "big")
 
 

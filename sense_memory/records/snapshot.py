@@ -419,8 +419,8 @@ class Snapshot:
     async def write(self, opened: Mapping[str, Opened], extras: Mapping[str, Extra]) -> bool:
         """Write a new snapshot of the ledger's live heads, and of extras.
 
-        The records are these, by slot, and those of the old snapshot; the extras are these, and the old extras that
-        nobody has taken.
+        It contains the given records, by slot, and those of the old snapshot; the given extras, and the old extras
+        that were not read out.
 
         Returns:
             Whether the snapshot was replaced. The old snapshot stays if another process publishes or writes a

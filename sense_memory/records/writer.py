@@ -242,7 +242,7 @@ class Writer:
                 found[path] = removing(why, reduce(Removal.joined, pruned, removal))
                 continue
             texts, kept = self._texts(path, versions)
-            if why == AGAIN:  # nobody forgot what lies there now: only what was named before is named
+            if why == AGAIN:  # the current texts were not forgotten: name only what was named before
                 copied = self._ledger.edits.is_forgotten_copy
                 texts, kept = [item.said[:ID_CHARS] for item in versions if copied(item)], []
             named = tuple(dict.fromkeys((*removal.texts, *texts)))[-(NAMED_TEXTS_COUNT // len(paths)) :]
@@ -250,7 +250,7 @@ class Writer:
         return found
 
     def _texts(self, path: str, versions: Iterable[Origin]) -> tuple[list[str], list[str]]:
-        """The texts that lie at a path, the newest last; and those of them that lie elsewhere as copies too."""
+        """The texts to name at a path, the newest last, and those to keep because a copy of them lives elsewhere."""
         texts: list[str] = []
         kept: list[str] = []
         for version in sorted(versions, key=lambda version: version.said_at):
@@ -262,7 +262,7 @@ class Writer:
         return texts, kept
 
     def _undatable(self, paths: Sequence[str]) -> dict[str, int]:
-        """The marks of those paths at which nothing can be dated, because this clock is far behind."""
+        """The marks of the paths at which no new event can be dated, because this clock is far behind."""
         latest = int(self._clock()) + MAX_FUTURE_SECONDS
         marks = self._ledger.marks(address.d_tag(path) for path in paths)
         found = {path: marks.get(address.d_tag(path), 0) for path in paths}
@@ -271,8 +271,8 @@ class Writer:
     def _second_by_id(self, mark: int) -> int:
         """The second of a request that names events by their ids, of which the newest is dated `mark`.
 
-        That is now, which nobody refuses, but where this clock seems to have started anew: relays take nothing
-        that is years old, and do take what is dated like the event that they hold.
+        That is now, unless this clock seems to have started anew: relays refuse what is years old, but accept a
+        request that is dated like the event that they hold.
         """
         now = int(self._clock())
         return mark if mark - now > OLD_CLOCK_SECONDS else max(now, 0)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 MAX_READ_CHARS: Final = 2_000  # of a value; notes are far shorter, and a clause beyond counts as not said
 MAX_CLAIMS_COUNT: Final = 8  # clauses read of one memory
-MAX_CLAUSE_ITEMS: Final = 40  # a longer clause is no short note
+MAX_CLAUSE_ITEMS: Final = 40  # a longer clause is not a short note
 _MAX_KEY_CHARS: Final = 256
 _MAX_SUBJECT_WORDS: Final = 6
 _MAX_VALUE_WORDS: Final = 6
@@ -172,16 +172,16 @@ class Claim:
         mood: `fact`, `past` or `plan`.
         sides: of a whole clause, its axes, the side of each, and the word for it.
         figures: of a whole clause, what figures it gives.
-        states: of a whole clause, what states it tells of: a number of `STATES` and a side.
-        names: of a whole clause, stems of what it writes with a capital, but for its first word.
-        definite: whether a clause begins with what is known already: "the", "my", "Nora's".
-        told: of a whole clause, the words that a form of `be` or a preposition leads to: what is told of the subject.
+        states: of a whole clause, the states that it names: a number of `STATES` and a side.
+        names: of a whole clause, stems of its capitalised words, except the first.
+        definite: whether a clause begins with something already known: "the", "my", "Nora's".
+        told: of a whole clause, the words after a form of `be` or a preposition: what the clause says about its subject.
         over: what the value is preferred over.
         changed: whether it says that something is new.
-        turned: of a whole clause, stems of the part that tells of a turn of things: what was left, moved, cancelled.
+        turned: of a whole clause, stems of the part that reports a change: what was left, moved or cancelled.
         aside: whether the clause says more than the claim.
         hedged: whether the clause says that the value is to come, or what it includes.
-        owned: whether a clause begins with what somebody has: "Nora's brother", whose claim is none of Nora's.
+        owned: whether a clause begins with a possession: "Nora's brother", so the claim is not about Nora.
         spoken: stems and the words as they were written, in order; of an attribute its name.
     """
 
@@ -214,9 +214,9 @@ class Reading:
     Attributes:
         claims: of at most `MAX_CLAIMS_COUNT` clauses.
         context: stems of the key and the themes: what a clause may leave unsaid.
-        whole: whether everything was read, and is no more than two clauses: a longer memory says other things too.
-        keys: what the memory is found by. Two memories that contradict each other without the help of meaning
-            have a key in common; they depend on nothing but the memory's key, themes and value.
+        whole: whether everything was read and has two clauses at most: a longer memory says other things too.
+        keys: what the memory is found by. Two memories whose words contradict each other share a key. Keys depend
+            on the memory's key, themes and value only.
     """
 
     claims: tuple[Claim, ...]
@@ -273,7 +273,7 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _claims(clause: str, owned: bool, unnamed: frozenset[str], key: frozenset[str]) -> Iterator[Claim]:
-    """The claims of one clause; `unnamed` is whom it is about where it names nobody, `key` the words of the key."""
+    """The claims of one clause; `unnamed` is the subject if it names none, `key` the words of the key."""
     if "?" in clause or '"' in clause:
         return
     text = plain(_REASON.sub("", _MODAL_NAME.sub(r"\1_", _LETTERED.sub(r"\1-\2", clause))))
@@ -390,7 +390,7 @@ def _sort(left: str, right: str, unnamed: frozenset[str], changed: bool) -> Iter
 
 
 def _subject(text: str, unnamed: frozenset[str]) -> _Subject | None:
-    """Whom a clause is about, read from what stands before its verb; None where that is no noun phrase."""
+    """The subject of a clause, from the words before its verb; None if they are not a noun phrase."""
     bare = text.strip().lower()
     found = items(bare)
     said = [item for item in found if isinstance(item, str)]
@@ -546,7 +546,7 @@ def _whole(found: Sequence[Item], clause: str, mood: str, unnamed: frozenset[str
 
 
 def _verb_at(found: Sequence[Item]) -> int:
-    """Where the first auxiliary is, as far as that tells where the verb is; 0 where there is none."""
+    """The place of the first auxiliary, which hints at the verb; 0 if there is no auxiliary."""
     return next((at for at, item in enumerate(found) if at and item in AUXILIARIES), 0)
 
 

@@ -546,7 +546,7 @@ def _exclusive(old: Claim, new: Claim, one: Value, other: Value) -> float:
         return _FAIRLY_SURE
     if name == "is a":
         return _LIKELY if new.changed else 0.0
-    if name in LIKELY:  # a machine, and a port of it, are no two values
+    if name in LIKELY:  # a machine and one of its ports do not exclude each other
         return 0.0 if name == "runs on" and ("port" in one.words) != ("port" in other.words) else _LIKELY
     if name not in EXCLUSIVE or any(word in _CIRCUMSTANCES for word in (*one.words, *other.words)):
         return 0.0

@@ -1,9 +1,9 @@
-"""Which short phrases mean the same, as an embedder has it: for words that stand in no table of this package.
+"""Which short phrases mean the same, by an embedder: for words that are in no table of this package.
 
 Cosines of different models cannot be compared, so what "near" means is measured with each: two phrases mean the
 same when they are nearer than things of one kind usually are to each other ("brother" and "sister", "tea" and
-"coffee"). Nothing is embedded here: what was asked for and is not known yet is noted, for whoever can have it
-embedded. Pure.
+"coffee"). Nothing is embedded here: a phrase without a known vector is noted, and the caller may have it embedded.
+Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_ASKED_COUNT: Final = 64  # phrases noted at a time: a call of an endpoint, half a second of a small model
 MAX_KNOWN_COUNT: Final = 10_000  # phrases remembered: some 10 MB
-MAX_PHRASE_WORDS: Final = 3  # more is no phrase but another statement
+MAX_PHRASE_WORDS: Final = 3  # longer ones are statements, not phrases
 MAX_NAMED_CHARS: Final = 2_000  # of a value that is looked through for names
 _WORD: Final = re.compile(r"[^\W\d_]\w*")
 _CLEARLY: Final = 1.75  # standard deviations above what is usual between things of one kind
@@ -77,9 +77,9 @@ def _bound(rows: Mapping[str, NDArray[Any]]) -> float:
 
 
 def matched(old: Sequence[str], new: Sequence[str], alike: Alike) -> list[tuple[str, str]]:
-    """How all that two statements say otherwise means the same: word by word, or as a whole; empty if it does not.
+    """How the differing words of two statements mean the same, word by word or as a whole; empty if they do not.
 
-    A word that only one side has besides is one more thing said, unless it brings the whole nearer: "cell phone"
+    An extra word on one side says one thing more, unless it brings the whole nearer: "cell phone"
     is nearer to "mobile" than "phone" is, "mother running" farther from "jogging" than "running".
 
     Args:
@@ -104,9 +104,9 @@ def matched(old: Sequence[str], new: Sequence[str], alike: Alike) -> list[tuple[
 
 
 def unless_named(alike: Alike, *texts: str) -> Alike:
-    """As `alike`, but never for two phrases of which either has a word that a text writes with a capital: names.
+    """As `alike`, but never for two phrases that both contain a name: a word that a text capitalises.
 
-    Names resemble each other ("Paul" and "Paula"), and mean nobody else for it.
+    Names resemble each other ("Paul" and "Paula") and still mean different people.
     """
     written = (word for text in texts for word in _WORD.findall(text[:MAX_NAMED_CHARS]))
     names = {word.lower() for word in written if word[0].isupper()}

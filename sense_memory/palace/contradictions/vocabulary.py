@@ -1,7 +1,7 @@
 """The words that the rules of contradiction know: stems, grammar, opposites, kinds of things, relations. Data only.
 
-English, and for the commonest relations German, French, Spanish and Portuguese. A word that stands in no table here is
-compared as it is written, by its stem. Opposites that may both be true of one thing (buy and sell, start and end) are
+English, and for the commonest relations German, French, Spanish and Portuguese. A word that is in no table here is
+compared by its stem. Opposites that may both be true of one thing (buy and sell, start and end) are
 left out on purpose: a missed contradiction costs a reminder, a wrong one buries a memory.
 """
 
@@ -231,7 +231,7 @@ def axis(word: str) -> tuple[str, bool]:
 
 
 # ── Kinds ───────────────────────────────────────────────────────────────────────────────
-# One kind each: things that resemble each other, and of which none is another.
+# One kind each: things that resemble each other, and exclude each other.
 
 _KINDS_TEXT: Final = """
 brother sister cousin; son daughter baby teenager; mother father; grandmother grandfather; husband wife colleague;
@@ -313,7 +313,7 @@ STATES: Final = {
     for word in _stems(text)
 }
 
-# Places that contain other places, and parts of cities: "Vancouver" and "Canada" are no opposites.
+# Places that contain other places, and parts of cities: "Vancouver" and "Canada" are not opposites.
 WIDE_PLACES: Final = _stems(
     """africa america asia europe scandinavia usa us uk england scotland wales ireland britain canada mexico brazil brasil
     argentina chile peru colombia germany deutschland france spain españa portugal italy austria switzerland belgium
@@ -325,7 +325,7 @@ WIDE_PLACES: Final = _stems(
     montmartre shibuya kitsilano altona sendling quarter district suburb downtown"""
 )
 
-# Cities that everybody knows, of which none is a part of another; any other place may be a part of one.
+# Well-known cities, none of them part of another; any other place may be part of one.
 _CITIES: Final = """
 Amsterdam|Antwerp|Athens|Atlanta|Auckland|Austin|Baltimore|Bangalore|Bangkok|Barcelona|Basel|Beijing|Beirut|Belfast|
 Belgrade|Bergen|Berlin|Bern|Bilbao|Bogotá|Bologna|Bonn|Bordeaux|Boston|Braga|Bremen|Brighton|Brisbane|Bristol|Brno|Brussels|
@@ -408,7 +408,7 @@ SCHEDULED: Final = _stems(
     found founded establish leave arrive ship take handover bed sleep wake run cutover freeze graduation kickoff
     frist geburtstag échéance anniversaire plazo cumpleaños prazo aniversário"""
 )
-# Nouns of which there may be many, on different dates.
+# Nouns for things that may occur many times, on different dates.
 OCCASIONS: Final = _stems(
     """appointment meeting call visit session flight trip exam interview lesson class dinner lunch party concert
     game match workshop talk event review termin treffen rendez-vous réunion cita reunión consulta reunião"""
@@ -486,18 +486,18 @@ SAME_RELATION: Final = {
     }.items()
     for noun in nouns.split()
 }
-# Attributes that are somebody or something by name: "her manager is strict" tells who it is no more than "… is tired".
+# Attributes whose value is a name: "her manager is strict" does not say who the manager is.
 NAMED: Final = _stems(
     """wife husband spouse boss manager doctor dentist owner maintainer landlord teacher president mayor director captain coach
     author ceo cto phone car bank university address hometown headquarters office email capital height weight size age salary
     price cost fee rent budget employer host name nickname username birthplace"""
 )
-# Of these one may have several, each with a name of its own.
+# A subject may have several of these, each with a name of its own.
 SEVERAL: Final = _stems(
     """sister brother son daughter child dog cat pet friend colleague cousin aunt uncle horse baby boy girl rabbit bird
     student neighbour puppy kitten turtle grandson granddaughter"""
 )
-# Of these a subject has one at a time, whatever their values are.
+# A subject has one of these at a time, whatever its value.
 EXCLUSIVE: Final = frozenset(
     """lives in|works at|called|born in|born on|married to|reports to|comes from|belongs to|hosted on|licensed under|
     printed on|located in|measured in|paid in|studies at|plays for|listens on|costs|majors in|stored in|led by|

@@ -246,7 +246,7 @@ class Puller:
         return pulled
 
     async def _walk(self, connection: RelayConnection, step: PullStep, file_events: FileEvents) -> PullResult:
-        """Walk until no event came after the relay had said that there are no more.
+        """Walk again until no event arrives after the relay's EOSE.
 
         A single late event may have been written at that very moment. After repeated or several late events we listen
         to the relay for longer.
@@ -303,7 +303,7 @@ class Puller:
         return {kind: walk.result() for kind, walk in walks.items()}
 
     def _strike(self, connection: RelayConnection, *, afresh: bool = False) -> int:
-        """Count a strike, or two, if a relay sent events of an answer that it had finished.
+        """Count a strike, or two, if a relay sent events after the EOSE of their answer.
 
         Args:
             connection: to the relay.

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     Fetch: TypeAlias = Callable[[Sequence[Filter]], Awaitable[EventPage]]
     FileEvents: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
 
-# A page that is cut off before its EOSE says nothing of the second in which it was cut. So a relay that hangs up after
-# each single message cannot be pulled: every answer begins with what is known, and stepping past a second unseen
-# would bring more events, but never a complete pull, and without one nothing is sent there.
+# A page that is cut off before its EOSE says nothing about the second in which it was cut. So a relay that hangs up
+# after every message cannot be pulled: each answer begins with known events. Stepping past an unseen second would bring
+# more events, but never a complete pull, and without a complete pull nothing is sent to the relay.
 CROWDED: Final = "more events in one second than fit a page"
 GAP: Final = "its pages skip events"
 _NOTHING: Final = EventPage((), complete=True)
@@ -54,7 +54,7 @@ class PullResult:
         received: distinct verified events.
         newest: the latest created_at among them that is not too far ahead to count, or 0.
         invalid: events the relay sent that were malformed or forged.
-        over_delivered: events that nobody asked for.
+        over_delivered: events outside the filter.
         missing: events that the relay had accepted and no longer has.
         refused: whether the relay refused to show something; as far as we know, asking again is useless.
     """
@@ -136,8 +136,8 @@ async def pull(
             at.move(second, walk.edge)
             page = await pages.onward(second, walk.edge)
             continue
-        # Nothing new: this second is the last, or it fills a page. One step down shows which; where nothing
-        # lies below, it may still hide more if the page is as full as pages of this relay get.
+        # Nothing new: this second is the last, or it fills a page. One step down shows which. Even if nothing is
+        # below, the second may hide more when the page is as full as pages of this relay get.
         crowd, page = walk.second, _NOTHING
         crowded = count >= page_size or (count == at.largest and (known or count < walk.totals.received))
         if crowd > (wanted.since or 0):
@@ -297,5 +297,5 @@ class _Walk:
         return bool(fresh)
 
     def done(self, *reasons: str) -> PullResult:
-        """The outcome, with further reasons for being incomplete; empty ones are none."""
+        """The outcome, with further reasons for being incomplete; empty texts do not count."""
         return self.totals + PullResult(tuple(filter(None, (*self.reasons, *reasons))))
