@@ -1,8 +1,9 @@
 """Files to import: a folder, a zip archive or one file as a list of named bytes; and bytes as text.
 
 Bounds, because what is imported comes from anywhere: a file of at most `MAX_FILE_BYTES`, also when it is unpacked from
-an archive, whatever the archive says of its size; folders are walked without following links to folders, so that a
-circle ends. Nothing is unpacked to disk, so names in an archive cannot reach outside.
+an archive, whatever the archive says of its size; `MAX_TOTAL_BYTES` of all files; nothing that unpacks to a hundred times
+its size. Folders are walked without following links to folders, so that a circle ends, nor links to files elsewhere, which
+may be secrets. Nothing is unpacked to disk, so names in an archive cannot reach outside.
 """
 
 from __future__ import annotations
@@ -24,11 +25,15 @@ from sense_memory.exchange.items import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import IO
 
 MAX_FILE_BYTES: Final = 1_000_000_000  # an export of ten years of chats has some 500 MB
+MAX_TOTAL_BYTES: Final = 2_000_000_000  # that are read: their texts are held in memory
 MAX_NOTE_BYTES: Final = 50_000_000  # of one Markdown file
 MAX_FILES_COUNT: Final = 200_000
 MAX_DEPTH: Final = 100  # of folders; `os.walk` of Python 3.11 is recursive
+_SMALL_BYTES: Final = 10_000_000  # of a file that may be packed as much as it likes
+_MOST_PACKED: Final = 100  # chats are packed to a tenth
 _HIDDEN: Final = "hidden files and folders"
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -107,7 +112,8 @@ def open_files(path: Path) -> Files:
         return _archive(path, path.name)
     # The folder's name belongs to the origin: every project has a MEMORY.md.
     shown = f"{path.absolute().parent.name}/{path.name}".lstrip("/")
-    return Files(label, [Source(path.name, shown, path.stat().st_size, _reader(path))], is_single=True)
+    source = Source(path.name, shown, path.stat().st_size, _reader(path, _Budget()))
+    return Files(label, [source], is_single=True)
 
 
 def _label(path: Path) -> str:
@@ -115,7 +121,7 @@ def _label(path: Path) -> str:
 
 
 def _folder(root: Path, label: str) -> Files:
-    files = Files(label)
+    files, budget = Files(label), _Budget()
 
     def failed(error: OSError) -> None:
         name = os.path.relpath(error.filename, root) if error.filename else label
@@ -139,7 +145,7 @@ def _folder(root: Path, label: str) -> Files:
         files.left_out[_HIDDEN] += len(hidden)
         folders[:] = sorted(name for name in folders if name not in {*links, *hidden})
         for name in sorted(names):
-            _add_file(files, root, here / name, label)
+            _add_file(files, root, here / name, label, budget)
         if len(files.sources) > MAX_FILES_COUNT:
             raise InvalidInput(
                 f"import its folders one by one: {root} has more than {MAX_FILES_COUNT:,} files"
@@ -148,7 +154,7 @@ def _folder(root: Path, label: str) -> Files:
     return files
 
 
-def _add_file(files: Files, root: Path, path: Path, label: str) -> None:
+def _add_file(files: Files, root: Path, path: Path, label: str, budget: _Budget) -> None:
     name = path.relative_to(root).as_posix()
     if path.name.startswith("."):
         files.left_out[_HIDDEN] += 1
@@ -158,11 +164,14 @@ def _add_file(files: Files, root: Path, path: Path, label: str) -> None:
     except OSError as error:
         files.problems.append(Problem(f"{label}/{name}", 0, f"cannot be read ({error.strerror})"))
         return
+    if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+        files.problems.append(Problem(f"{label}/{name}", 0, "a link to a file elsewhere"))
+        return
     if not stat.S_ISREG(found.st_mode):
         files.left_out["neither files nor folders"] += 1
         return
     files.sources.append(
-        Source(_printable(name), _printable(f"{label}/{name}"), found.st_size, _reader(path))
+        Source(_printable(name), _printable(f"{label}/{name}"), found.st_size, _reader(path, budget))
     )
 
 
@@ -171,19 +180,32 @@ def _printable(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _reader(path: Path) -> Callable[[], bytes]:
+class _Budget:
+    """How many bytes of one import may still be read."""
+
+    def __init__(self) -> None:
+        self._left = MAX_TOTAL_BYTES
+
+    def read(self, file: IO[bytes]) -> bytes:
+        """The bytes of a file. Raises InvalidInput where they are too many, alone or with those read before."""
+        found = file.read(min(MAX_FILE_BYTES, self._left) + 1)
+        if len(found) > MAX_FILE_BYTES:
+            raise InvalidInput(f"has more than {MAX_FILE_BYTES:,} bytes")
+        if len(found) > self._left:
+            self._left = 0
+            raise InvalidInput(
+                f"was left out: all files have more than {MAX_TOTAL_BYTES:,} bytes; import them in parts"
+            )
+        self._left -= len(found)
+        return found
+
+
+def _reader(path: Path, budget: _Budget) -> Callable[[], bytes]:
     def read() -> bytes:
         with path.open("rb") as file:
-            found = file.read(MAX_FILE_BYTES + 1)
-        return _bounded(found)
+            return budget.read(file)
 
     return read
-
-
-def _bounded(found: bytes) -> bytes:
-    if len(found) > MAX_FILE_BYTES:
-        raise InvalidInput(f"has more than {MAX_FILE_BYTES:,} bytes")
-    return found
 
 
 def _archive(path: Path, label: str) -> Files:
@@ -194,7 +216,7 @@ def _archive(path: Path, label: str) -> Files:
         raise InvalidInput(f"{path} is a damaged zip archive ({error}); nothing was written") from None
     if len(infos) > MAX_FILES_COUNT:
         raise InvalidInput(f"{path} holds more than {MAX_FILES_COUNT:,} files; nothing was written")
-    files = Files(label)
+    files, budget = Files(label), _Budget()
     names = [info.filename.replace("\\", "/") for info in infos]
     top = {name.partition("/")[0] for name in names if not name.startswith("__MACOSX/")}
     prefix = f"{next(iter(top))}/" if len(top) == 1 and all("/" in name for name in names) else ""
@@ -203,17 +225,22 @@ def _archive(path: Path, label: str) -> Files:
         if any(part.startswith(".") or part == "__MACOSX" for part in full.split("/")):
             files.left_out[_HIDDEN] += 1
         else:
-            files.sources.append(Source(name, f"{label}/{name}", info.file_size, _unpacker(archive, info)))
+            read = _unpacker(archive, info, budget)
+            files.sources.append(Source(name, f"{label}/{name}", info.file_size, read))
     return files
 
 
-def _unpacker(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], bytes]:
+def _unpacker(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: _Budget) -> Callable[[], bytes]:
     def read() -> bytes:
         if info.flag_bits & 1:
             raise InvalidInput("is encrypted; unpack the archive with its password first")
+        if info.file_size > max(_SMALL_BYTES, _MOST_PACKED * info.compress_size):
+            raise InvalidInput(
+                f"unpacks to more than {_MOST_PACKED} times its size; unpack the archive first"
+            )
         try:
             with archive.open(info) as file:
-                return _bounded(file.read(MAX_FILE_BYTES + 1))
+                return budget.read(file)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise InvalidInput(f"cannot be unpacked ({error})") from None
 

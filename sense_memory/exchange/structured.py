@@ -6,6 +6,8 @@ An object with a domain, a facet or a type becomes a memory of the palace; one w
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +44,8 @@ _TIMES: Final = (
 _LISTS: Final = ("memories", "results", "items", "entries", "drawers", "notes", "records", "data", "facts")
 _MAX_DEPTH: Final = 3  # of lists in objects
 
+_oddity = re.compile(rb"\bNaN\b|\bInfinity\b|\\u[dD][89a-fA-F]").search
+
 
 def parsed(raw: bytes) -> tuple[list[tuple[int, Any]], list[tuple[int, str]]]:
     """The objects of JSON or JSON lines with their numbers (the line, or the place in the list), and bad lines.
@@ -51,7 +55,7 @@ def parsed(raw: bytes) -> tuple[list[tuple[int, Any]], list[tuple[int, str]]]:
     """
     bare = raw.strip()
     try:
-        whole = orjson.loads(bare)
+        whole = _loads(bare)
     except orjson.JSONDecodeError as error:
         if bare[:1] == b"[" or b"\n" not in bare:
             raise InvalidInput(f"is not JSON ({_problem(error)})") from None
@@ -63,10 +67,28 @@ def parsed(raw: bytes) -> tuple[list[tuple[int, Any]], list[tuple[int, str]]]:
         if not line.strip():
             continue
         try:
-            found.append((number, orjson.loads(line)))
+            found.append((number, _loads(line)))
         except orjson.JSONDecodeError as error:
             bad.append((number, f"is not JSON ({_problem(error)})"))
     return found, bad
+
+
+def _loads(raw: bytes) -> Any:
+    """JSON, also with what Python and JavaScript write although it is none: NaN, and half of a character (as U+FFFD).
+
+    Raises:
+        orjson.JSONDecodeError: it is something else.
+    """
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        if not _oddity(raw):
+            raise
+        try:
+            text = json.dumps(json.loads(raw, parse_constant=lambda _: None), ensure_ascii=False)
+        except (ValueError, RecursionError):
+            raise error from None
+        return orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def _problem(error: orjson.JSONDecodeError) -> str:

@@ -227,6 +227,25 @@ async def test_a_damaged_conversation_does_not_stop_the_others(open_store, expor
         assert sum(step.item.kind is ItemKind.LOG for step in made.steps) >= 5
 
 
+@pytest.mark.parametrize(
+    ("limit", "taken", "problem"),
+    [
+        (("_SMALL_BYTES", 1_000), 0, "unpacks to more than 100 times its size"),
+        (("MAX_TOTAL_BYTES", 700_000), 2, "all files have more than 700,000 bytes"),
+    ],
+)
+def test_many_files_do_not_fill_the_memory(tmp_path, monkeypatch, limit, taken, problem):
+    monkeypatch.setattr(f"sense_memory.exchange.import_files.{limit[0]}", limit[1])
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(4):
+            archive.writestr(f"notes/{number}.md", b"a memory " * 25_000)
+    reading = read(tmp_path / "notes.zip")
+
+    assert len({item.file for item in reading.items}) == taken
+    assert len(reading.problems) == 4 - taken
+    assert all(problem in each.reason for each in reading.problems)
+
+
 def test_an_archive_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("sense_memory.exchange.import_files.MAX_FILE_BYTES", 1_000_000)
     path = tmp_path / "bomb.zip"

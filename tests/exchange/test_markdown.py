@@ -172,6 +172,19 @@ def vault(tmp_path):
     return tmp_path / "vault"
 
 
+def test_a_link_to_a_file_elsewhere_is_not_read_and_one_within_is(vault):
+    (vault.parent / "secret.md").write_text("password")
+    (vault / "leak.md").symlink_to("../secret.md")
+    (vault / "again.md").symlink_to("Inbox.md")
+    reading = read(vault)
+
+    assert "password" not in {item.text for item in reading.items}
+    assert "notes/notes/again" in told(reading)
+    assert [(each.file, each.reason) for each in reading.problems if "leak" in each.file] == [
+        ("vault/leak.md", "a link to a file elsewhere")
+    ]
+
+
 def test_a_folder_of_notes_becomes_a_memory_for_each(vault):
     (vault / "circle").symlink_to(vault)
     (vault / "gone.md").symlink_to("nowhere")

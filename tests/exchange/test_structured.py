@@ -53,6 +53,16 @@ def test_an_object_with_a_text_is_a_memory(objects, value, kind, path, text):
     assert (item.kind, item.path, item.text) == (kind, path, text)
 
 
+def test_nan_and_half_a_character_do_not_cost_the_file(objects):
+    python = '[{"text": "Likes tea", "score": NaN}, {"text": "Has NaN \\ud83d\\ude00", "to": -Infinity}]'
+    javascript = '{"text": "Cut: \\ud83d"}\n{"text": "whole"}\n{"text": "broken \\ud83d}'
+
+    assert [item.text for item in objects(python).items] == ["Likes tea", "Has NaN \U0001f600"]
+    found = objects(javascript, "x.jsonl")
+    assert [item.text for item in found.items] == ["Cut: \ufffd", "whole"]
+    assert [problem.line for problem in found.problems] == [3]
+
+
 def test_dates_tags_and_numbers_are_kept(objects):
     given = {
         "content": "x",

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import select
 import sys
 import sysconfig
 import time
+from contextlib import suppress
+from io import UnsupportedOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
 from sense_memory.errors import InvalidInput, KeyMissing, MissingExtra, SenseMemoryError
+from sense_memory.interfaces.cli import streams
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import (
     Invocation,
@@ -30,6 +34,7 @@ from sense_memory.interfaces.cli.text import as_json, safe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from io import BufferedReader
 
     from sense_memory.config.settings import Settings
     from sense_memory.interfaces.harness.installation import FileChange
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
 
 BACKUPS: Final = "harness-backups"  # in the home folder of sense-memory
 _PARTS: Final = ("server", "hooks", "skill")
+_STDIN_SECONDS: Final = 2.0  # that a hook waits for the harness's JSON
 _HOME_VARIABLE: Final = "SENSE_MEMORY_HOME"
 
 HarnessArgument = Annotated[
@@ -353,6 +359,8 @@ def _run_hook(invocation: Invocation, work: Callable[[MemoryStore, dict[str, Any
     except (SenseMemoryError, OSError) as error:
         say("sense-memory", f"the hook did nothing: {error}")
     except Exception as error:  # a bug of ours must not stop the harness; its text could hold a memory
+        if isinstance(error, streams.OutputFailed):
+            streams.drop()
         say("sense-memory", f"the hook failed: {type(error).__name__}")
 
 
@@ -361,7 +369,20 @@ def _event() -> dict[str, Any]:
 
     if sys.stdin.isatty():
         return {}
-    text = sys.stdin.buffer.read(answers.MAX_INPUT_BYTES + 1)
-    if len(text) > answers.MAX_INPUT_BYTES:
-        raise InvalidInput("the harness's JSON is too long")
+    text, stdin = b"", cast("BufferedReader", sys.stdin.buffer)
+    # Until a whole object is there or nothing comes: a harness may leave stdin open.
+    while not answers.is_whole(text) and _has_more(stdin):
+        data = stdin.read1(answers.MAX_INPUT_BYTES)
+        if not data:
+            break
+        text += data
+        if len(text) > answers.MAX_INPUT_BYTES:
+            raise InvalidInput("the harness's JSON is too long")
     return answers.event_of(text)
+
+
+def _has_more(stdin: BufferedReader) -> bool:
+    """Whether there is more to read within some time, or the end; what is no file of the system does not wait."""
+    with suppress(UnsupportedOperation):
+        return bool(select.select([stdin], [], [], _STDIN_SECONDS)[0])
+    return True

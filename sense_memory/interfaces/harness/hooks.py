@@ -57,6 +57,17 @@ def event_of(text: bytes) -> dict[str, Any]:
     return event
 
 
+def is_whole(text: bytes) -> bool:
+    """Whether this is a whole JSON text, after which no more is waited for."""
+    if not text.rstrip().endswith(b"}"):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 async def session_start(store: MemoryStore, now: float) -> str:
     """The answer at the start of a session: context as JSON, or nothing where there is nothing to tell."""
     palace = await store.persona_compress(max_tokens=CONTEXT_TOKENS)

@@ -149,9 +149,10 @@ def _text(content: Any) -> str:
 
 def _own_words(text: str) -> str:
     """A user's message without the blocks that a harness put before it."""
-    while found := _block(text):
-        text = text[found.end() :]
-    return "" if _begins_block(text) else text
+    start = 0
+    while found := _block(text, start):
+        start = found.end()
+    return "" if _begins_block(text, start) else text[start:]
 
 
 def _seconds(stamp: Any) -> float | None:

@@ -2,8 +2,9 @@
 
 While it serves, descriptor 1 of the process is stderr and descriptor 0 is empty: whatever a library prints, or a child
 process reads, cannot reach the protocol. Messages are read by a thread, because a read of stdin cannot be cancelled, and
-written by the event loop, so that a client that does not read holds up nothing else. A message that is too large, or not
-JSON, is answered with an error here, because the SDK would not answer; its id is searched for in its first and last bytes.
+written by the event loop, so that a client that does not read holds up nothing else. A message that is too large, not JSON
+or no JSON-RPC is answered with an error here, because the SDK would not answer; the id of one that cannot be parsed is
+searched for in its first and last bytes.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ import threading
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
 from sense_memory.limits import TURN_SECONDS
 
 
@@ -31,11 +30,13 @@ _READ_BYTES: Final = 2**16
 _EDGE_BYTES: Final = 300  # where the id of a message is searched for
 _WAITING_COUNT: Final = 64  # messages read ahead
 _TOO_LARGE: Final = f"send less: a message has at most {MAX_MESSAGE_BYTES // 2**20} MiB; nothing was done"
+_NO_JSON: Final = "send JSON: this is not, or it is nested too deeply; nothing was done"
+_NO_MESSAGE: Final = "send one message of JSON-RPC 2.0 on a line: this is none; nothing was done"
 _STDIN: Final = 0
 _STDOUT: Final = 1
 _STDERR: Final = 2
 
-_find_id = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,100}")').findall
+_find_id = re.compile(rb'"id"\s*:\s*(-?\d{1,18}(?!\d)|"[^"\\]{0,100}")').findall
 
 
 async def serve_stdio(server: Any, idle: asyncio.Event) -> None:
@@ -83,11 +84,18 @@ class _Lines:
     async def __anext__(self) -> str:
         while (line := await self._queue.get()) is not None:
             if len(line) > MAX_MESSAGE_BYTES:
-                await self._stdout.write(_refusal(line, -32600, _TOO_LARGE))
-            elif (text := _parsable(line)) is not None:
+                await self._stdout.write(_refusal(_searched_id(line), -32600, _TOO_LARGE))
+                continue
+            if not line.strip():
+                continue
+            try:
+                text, message = _parsed(line)
+            except ValueError:
+                await self._stdout.write(_refusal(_searched_id(line), -32700, _NO_JSON))
+                continue
+            if _is_message(message):
                 return text
-            elif line.strip():
-                await self._stdout.write(_refusal(line, -32700, "send JSON: this is not; nothing was done"))
+            await self._stdout.write(_refusal(_id_of(message), -32600, _NO_MESSAGE))
         await self._wait_for_answers()
         raise StopAsyncIteration
 
@@ -135,26 +143,49 @@ def _chunk(descriptor: int) -> bytes:
         return b""
 
 
-def _parsable(line: bytes) -> str | None:
-    """The text of a message that the SDK can parse; None where it is not JSON.
+def _parsed(line: bytes) -> tuple[str, Any]:
+    """A message as text that the SDK can parse, and what its parser makes of it. Raises ValueError where it cannot.
 
     The SDK drops a message with half of a character, and its client waits in vain: that half becomes U+FFFD.
     """
+    from pydantic_core import from_json
+
     text = line.decode("utf-8", "replace")
     try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return text, from_json(text)
+    except ValueError:
         try:
             text = json.dumps(json.loads(text), ensure_ascii=False)
-        except (ValueError, RecursionError):
-            return None
+        except RecursionError:
+            raise ValueError from None
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+        return text, from_json(text)
 
 
-def _refusal(line: bytes, code: int, problem: str) -> bytes:
+def _is_message(found: Any) -> bool:
+    """Whether JSON is a request, a notification or an answer that the SDK takes; it drops all else without a word."""
+    if not isinstance(found, dict) or found.get("jsonrpc") != "2.0":
+        return False
+    is_call = isinstance(found.get("method"), str) and isinstance(found.get("params", {}), dict | None)
+    has_id = "id" not in found or _is_id(found["id"])
+    return has_id and (is_call or "result" in found or "error" in found)
+
+
+def _is_id(found: Any) -> bool:
+    return isinstance(found, int | str) and not isinstance(found, bool)
+
+
+def _id_of(message: Any) -> bytes:
+    found = message.get("id") if isinstance(message, dict) else None
+    return json.dumps(found).encode() if _is_id(found) else b"null"
+
+
+def _searched_id(line: bytes) -> bytes:
     found = _find_id(line[:_EDGE_BYTES]) or _find_id(line[-_EDGE_BYTES:])
-    ident = found[-1] if found else b"null"
+    return bytes(found[-1]) if found else b"null"
+
+
+def _refusal(ident: bytes, code: int, problem: str) -> bytes:
     error = b'{"code":%d,"message":"%b"}' % (code, problem.encode())
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (ident, error)
 

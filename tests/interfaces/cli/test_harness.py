@@ -168,6 +168,25 @@ def test_a_hook_never_fails_and_says_why_on_stderr(agent, cli, home, name):
     assert "the hook did nothing" in unset.stderr
 
 
+def test_a_hook_does_not_wait_for_the_end_of_stdin(agent, user, tmp_path):
+    """A harness may leave stdin open after its JSON."""
+    agent("remember", "people/facts/lisa", "Lisa teaches printmaking.")
+    agent("install", "claude-code", "--apply")
+    hooks = json.loads((user / ".claude" / "settings.json").read_text())["hooks"]
+    command = hooks["SessionStart"][0]["hooks"][0]["command"]
+    with subprocess.Popen(
+        ["sh", "-c", command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PATH": os.defpath, "HOME": str(tmp_path)},
+    ) as process:
+        process.stdin.write(b'{"session_id": "s"}\n')
+        process.stdin.flush()
+
+        assert process.wait(20 * SECOND) == 0
+        assert b"printmaking" in process.stdout.read()
+
+
 def test_a_bug_of_ours_is_told_without_its_text(agent, monkeypatch):
     def broken(*_):
         raise RuntimeError("a memory")

@@ -219,6 +219,7 @@ async def test_an_event_of_each_turn_keeps_words_and_writes_no_journal(store, tr
     [
         ("<system-reminder>a</system-reminder>\n<bash-input>ls</bash-input> Go on.", "Go on."),
         ("<system-reminder>never ends", None),
+        ("<system-reminder></system-reminder>" * 50_000 + "Go on.", "Go on."),
         ("<command-name>/clear</command-name>", None),
         ("# AGENTS.md instructions for /work\nx", None),
         ("<div> is not closed, see <system-reminder>.", "<div> is not closed, see <system-reminder>."),

@@ -82,14 +82,27 @@ def test_what_was_asked_before_stdin_ended_is_answered_and_the_process_ends_well
     half = {"name": "recall", "arguments": {"path": "half of a character: \ud83d"}}
     messages.append({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": half})
     deep = f'{{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"[" * 100_000}'
-    lines = ["not json at all", "", *map(json.dumps, messages), deep]
+    # What the SDK drops: no method, parameters or ids of another kind, an older version, too deep for its parser.
+    nested = f'{{"jsonrpc":"2.0","id":5,"method":"ping","params":{{"x":{"[" * 900}{"]" * 900}}}}}'
+    dropped = [
+        {"jsonrpc": "2.0", "id": 6},
+        {"jsonrpc": "2.0", "id": "seven", "method": "ping", "params": [1]},
+        {"jsonrpc": "1.0", "id": 8, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 1.5, "method": "ping"},
+        [{"jsonrpc": "2.0", "id": 9, "method": "ping"}],
+    ]
+    lines = ["not json at all", "", *map(json.dumps, messages), deep, nested, *map(json.dumps, dropped)]
     done = forks(PROGRAM, "--agent", "bob", "mcp", stdin="\n".join(lines).encode())
 
     assert done.code == 0
-    answers = {answer.get("id"): answer for answer in map(json.loads, done.stdout.splitlines())}
+    sent = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = {answer.get("id"): answer for answer in sent}
     told = answers[2]["result"]
 
-    assert answers[None]["error"]["code"] == answers[4]["error"]["code"] == -32700
+    assert answers[4]["error"]["code"] == answers[5]["error"]["code"] == -32700
+    assert {answers[name]["error"]["code"] for name in (6, "seven", 8)} == {-32600}
+    codes = [answer["error"]["code"] for answer in sent if answer["id"] is None]
+    assert codes == [-32700, -32600, -32600]
     assert answers[3]["result"]["isError"]  # answered, and not dropped
     assert len(answers[1]["result"]["tools"]) == 10
     assert told["isError"]
