@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from sense_memory import MemoryStore
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.database import Database
@@ -36,3 +38,13 @@ def signer_of(store: MemoryStore) -> Signer:
 def database_of(ledger: Ledger) -> Database:
     """The SQLite connection of a ledger."""
     return ledger._db
+
+
+def sleep_with(store: MemoryStore, sleep: Callable[[float], Awaitable[None]]) -> None:
+    """Have the writer of an open store wait by this function instead of `asyncio.sleep`."""
+    parts_of(store).writer._sleep = sleep
+
+
+def name_device(store: MemoryStore, name: str) -> None:
+    """Name the device of an open ledger; otherwise the name is drawn at random."""
+    ledger_of(store).edits._device = name

@@ -24,7 +24,7 @@ from websockets.asyncio.client import connect
 from relays.proxy import HANGUP, Fault, FaultyRelay
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr import nip44
-from tests.inside import ledger_of, parts_of
+from tests.inside import ledger_of, sleep_with
 from tests.time_unit import SECOND
 
 
@@ -292,7 +292,7 @@ class World:
         options = {"background": False, "timeouts": QUICK, "clock": lambda: self.now + skew}
         store = MemoryStore(self.signer, urls, ledger=ledger, **options)
         await store.__aenter__()
-        parts_of(store).writer._sleep = self._sleep
+        sleep_with(store, self._sleep)
         return store
 
     async def _close(self, number):

@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 from sense_memory import EmbeddedRelay, InvalidInput, LedgerError, LocalSigner, MemoryStore, NotSynced
 from sense_memory.errors import ClockSkewError, InvalidRelayUrl
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
-from tests.inside import database_of, ledger_of, parts_of
+from tests.inside import database_of, ledger_of, parts_of, sleep_with
 
 
 @pytest.fixture
@@ -447,7 +447,7 @@ async def test_a_burst_of_entries_and_deletions_waits_for_the_clock(store, clock
         clock.advance(seconds)
 
     async with store() as one:
-        parts_of(one).writer._sleep = sleep
+        sleep_with(one, sleep)
         ident = await one.journal("secret")
         ledger_of(one)._used = lambda second: int(second <= clock.now + 2 - len(waits))
 

@@ -23,7 +23,7 @@ from websockets.asyncio.client import connect
 from relays.proxy import HANGUP, Fault, FaultyRelay
 from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore
 from sense_memory.nostr import nip44
-from tests.inside import ledger_of, parts_of, signer_of
+from tests.inside import ledger_of, name_device, signer_of, sleep_with
 from tests.time_unit import SECOND
 
 
@@ -193,10 +193,8 @@ class World:
             ]
             self.stores = [await enter(self._store(signer, number)) for number in range(3)]
             for number, store in enumerate(self.stores):
-                ledger_of(
-                    store
-                ).edits._device = f"device {number}"  # else drawn at random, and in every `seen`
-                parts_of(store).writer._sleep = self._sleep
+                name_device(store, f"device {number}")  # else drawn at random, and in every `seen`
+                sleep_with(store, self._sleep)
             self._stack = stack.pop_all()
         return self
 
