@@ -191,7 +191,7 @@ def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
 
 
 def test_only_relay_drivers_the_endpoint_of_embeddings_and_servers_of_this_machine_open_sockets():
-    """The endpoint is asked only where a setting names it; three modules take URLs apart; two listen on loopback."""
+    """The endpoint is asked only where a setting names it; three modules take URLs apart; servers listen on loopback."""
     speakers = importers_of("websockets", "socket", "ssl", "http", "urllib", "httpx", "requests", "aiohttp")
 
     others = {
@@ -199,8 +199,8 @@ def test_only_relay_drivers_the_endpoint_of_embeddings_and_servers_of_this_machi
         "sense_memory.nostr.relay_url",
         "sense_memory.exchange.items",
         "sense_memory.exchange.markdown",
+        "sense_memory.interfaces.loopback",
         "sense_memory.interfaces.mcp.http",
-        "sense_memory.interfaces.web.server",
     }
     assert {part_of(module) for module in speakers - others} <= {"relay"}
 

@@ -67,11 +67,12 @@ def web(
 async def _serve(
     invocation: Invocation, store: MemoryStore, port: int, *, may_edit: bool, opens: bool
 ) -> None:
+    from sense_memory.interfaces.loopback import listening_socket
     from sense_memory.interfaces.web.api import Api
-    from sense_memory.interfaces.web.server import ServerSecrets, WebServer, application, listening
+    from sense_memory.interfaces.web.server import LOOPBACK, ServerSecrets, WebServer, application
 
     try:
-        listener = listening(port)
+        listener = listening_socket(LOOPBACK, port)
     except OSError as error:
         problem = f"choose another --port, or none: port {port} cannot be used ({error.strerror})"
         raise CommandFailed(ExitCode.ERROR, "OSError", problem) from None

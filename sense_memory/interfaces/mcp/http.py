@@ -1,8 +1,7 @@
 """The HTTP transport: the streamable HTTP of MCP, on a loopback address, for clients that have the token.
 
-Every program on this machine, and every page in its browser, can reach a loopback port. So each request is checked before
-the SDK sees it: the `Host` is exactly an address of this server (a name that an attacker points to 127.0.0.1 is another),
-an `Origin` is exactly this server's, the browser does not call the request cross-site, and the token is right.
+Each request is checked before the SDK sees it: it names this server and no page of another origin made it
+(`interfaces.loopback`), and it carries the token.
 """
 
 from __future__ import annotations
@@ -11,16 +10,17 @@ import asyncio
 import hmac
 import os
 import secrets
-import socket
 import stat
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.config.key_file import private_folder
 from sense_memory.errors import InvalidInput, UnsafeFile
+from sense_memory.interfaces.loopback import listening_socket, refusal
 
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
@@ -33,7 +33,7 @@ _HOSTS: Final = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1
 _GRACE_SECONDS: Final = 1  # for requests in progress when the server ends
 
 
-def listening_socket(listen: str) -> socket.socket:
+def listener_at(listen: str) -> socket.socket:
     """A socket that listens at HOST:PORT; port 0 takes a free one.
 
     Raises:
@@ -46,9 +46,8 @@ def listening_socket(listen: str) -> socket.socket:
             "--listen takes HOST:PORT with the host 127.0.0.1, ::1 or localhost, such as 127.0.0.1:8765: the memory is "
             "served to this machine only"
         )
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        return socket.create_server((address, int(port)), family=family)
+        return listening_socket(address, int(port))
     except OSError as error:
         raise InvalidInput(
             f"choose another port for --listen: {listen} cannot be used ({error.strerror})"
@@ -100,7 +99,7 @@ async def serve_http(
 
     Args:
         server: the SDK's low-level server.
-        listener: from `listening_socket`.
+        listener: from `listener_at`.
         token: what clients must send as bearer token.
         stop: ends the server.
         ready: called with the URL once requests are taken.
@@ -146,9 +145,7 @@ class TokenGuard:
 
     def __init__(self, app: Callable[..., Any], port: int, token: str) -> None:
         self._app, self._token = app, f"Bearer {token}".encode()
-        names = ("127.0.0.1", "localhost", "[::1]")
-        self._hosts = frozenset(f"{name}:{port}".encode() for name in names)
-        self._origins = frozenset(b"http://" + host for host in self._hosts)
+        self._hosts = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         """Handle one request."""
@@ -164,19 +161,12 @@ class TokenGuard:
         await send({"type": "http.response.body", "body": f"{text}\n".encode()})
 
     def _problem(self, scope: Mapping[str, Any]) -> tuple[int, str] | None:
-        headers: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.lower(), []).append(value)
-        host, origin = headers.get(b"host", []), headers.get(b"origin", [])
-        if len(host) != 1 or host[0] not in self._hosts:
-            return 421, "this server has another name"
-        if origin and (len(origin) != 1 or origin[0] not in self._origins):
-            return 403, "requests from other origins are refused"
-        if any(site not in {b"same-origin", b"none"} for site in headers.get(b"sec-fetch-site", [])):
-            return 403, "requests from other sites are refused"
+        problem = refusal(scope["headers"], self._hosts)
+        if problem is not None:
+            return problem
         if scope["path"] != PATH:
             return 404, f"the server is at {PATH}"
-        given = headers.get(b"authorization", [])
+        given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
         if len(given) != 1 or not hmac.compare_digest(given[0], self._token):
             return 401, "send the token: Authorization: Bearer …"
         return None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import KeyMissing, SenseMemoryError, UnsafeFile
-from sense_memory.interfaces.mcp.http import bearer_token, listening_socket, serve_http
+from sense_memory.interfaces.mcp.http import bearer_token, listener_at, serve_http
 from sense_memory.interfaces.mcp.sdk import sdk_server
 from sense_memory.interfaces.mcp.server import MemoryServer
 from sense_memory.interfaces.mcp.stdio import serve_stdio
@@ -81,7 +81,7 @@ async def serve(
     """
     listener = token = None
     if options.listen is not None:
-        listener = listening_socket(options.listen)
+        listener = listener_at(options.listen)
         token, place = bearer_token(settings.home, os.environ)
     _log_to_stderr(debug=options.debug)
     store = LazyStore(settings, make, say, create_key=options.create_key)

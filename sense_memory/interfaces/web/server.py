@@ -4,16 +4,14 @@ Guaranteed: an answer goes only to a request that names this server exactly (`Ho
 to its address), that no page of another origin made (`Sec-Fetch-Site`, `Origin`), and, under `/api/`, that carries the
 cookie of the one browser which exchanged the token. The token is in the fragment of the address, which browsers do not
 send; it works once. A page that ran hostile text could not load or send anything: the policy allows this origin alone.
-Why it is safe: every check stands in `Guard`, before any other code sees the request, and refuses by default. It costs
-some microseconds for each request. Programs of the same user can read the ledger and its key anyway; they are not kept
-out.
+Why it is safe: `Guard` makes every check before any other code sees the request; `Host` and origin are checked in
+`interfaces.loopback`, as for every server of this machine. It costs some microseconds for each request. Programs of the
+same user can read the ledger and its key anyway; they are not kept out.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
-import socket
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -26,6 +24,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+
+from sense_memory.interfaces.loopback import refusal
 
 
 if TYPE_CHECKING:
@@ -139,22 +139,18 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        refusal = self._refusal(Request(scope))
-        answer: ASGIApp = self._app if refusal is None else refusal
+        refused = self._refusal(Request(scope))
+        answer: ASGIApp = self._app if refused is None else refused
         await answer(scope, receive, guarded)
 
     def _refusal(self, request: Request) -> Response | None:
         """The answer to a request that is refused; None where it is not."""
-        access, headers, method = self._access, request.headers, request.method
-        if headers.getlist("host") not in ([host] for host in access.hosts):
-            return _refused(421, "this is not the server that the request names")
+        access, method = self._access, request.method
         methods = ("GET", "HEAD", "POST") if access.may_edit else ("GET", "HEAD")
         if method not in methods:
             return _refused(405, "this method is not allowed here", {"Allow": ", ".join(methods)})
-        if any(site not in {"same-origin", "none"} for site in headers.getlist("sec-fetch-site")):
-            return _refused(403, "another site made this request")
-        if any(origin not in _origins(access) for origin in headers.getlist("origin")):
-            return _refused(403, "a page of another origin made this request")
+        if (problem := refusal(request.headers.raw, access.hosts)) is not None:
+            return _refused(*problem)
         if len(request.scope["raw_path"]) + len(request.scope["query_string"]) > MAX_URL_BYTES:
             return _refused(414, "the address is too long")
         if _body_bytes(request) > (MAX_BODY_BYTES if method == "POST" else 0):
@@ -177,10 +173,6 @@ def _body_bytes(request: Request) -> int:
     """How long the body of a request says it is; too long where it does not say a number."""
     said = request.headers.get("content-length", "0")
     return int(said) if said.isdecimal() and len(said) < 10 else MAX_BODY_BYTES + 1
-
-
-def _origins(access: ServerSecrets) -> list[str]:
-    return [f"http://{host}" for host in access.hosts]
 
 
 def _refused(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
@@ -252,25 +244,3 @@ class WebServer(uvicorn.Server):
     def stop(self) -> None:
         """Have `serve` answer what it has begun, and return."""
         self.should_exit = True
-
-
-def listening(port: int) -> socket.socket:
-    """A socket that listens on the loopback address only.
-
-    Args:
-        port: 0 takes a free one.
-
-    Raises:
-        OSError: the port is taken, or not allowed.
-    """
-    # Named as TCP, because asyncio sends without delay only then; otherwise an answer takes 40 ms longer.
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((LOOPBACK, port))
-        listener.listen()
-    except BaseException:
-        listener.close()
-        raise
-    return listener

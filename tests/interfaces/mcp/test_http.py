@@ -13,7 +13,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, SyncMemoryStore
 from sense_memory.errors import UnsafeFile
-from sense_memory.interfaces.mcp.http import MAX_BODY_BYTES, TOKEN_VARIABLE, bearer_token, listening_socket
+from sense_memory.interfaces.mcp.http import MAX_BODY_BYTES, TOKEN_VARIABLE, bearer_token, listener_at
 from sense_memory.nostr.keys import parse_secret
 from tests.interfaces.mcp.conftest import http_client, http_server, in_thread
 from tests.time_unit import SECOND
@@ -164,14 +164,14 @@ def test_a_memory_is_written_over_http_and_an_export_stays_in_its_folder(served)
 )
 def test_it_listens_on_this_machine_only(listen):
     with pytest.raises(InvalidInput, match="this machine only"):
-        listening_socket(listen)
+        listener_at(listen)
 
 
 def test_a_port_in_use_is_named():
-    with listening_socket("localhost:0") as first:
+    with listener_at("localhost:0") as first:
         port = first.getsockname()[1]
         with pytest.raises(InvalidInput, match=f"choose another port for --listen: 127.0.0.1:{port}"):
-            listening_socket(f"127.0.0.1:{port}")
+            listener_at(f"127.0.0.1:{port}")
 
 
 def test_the_token_is_made_once_and_the_environments_comes_first(tmp_path):

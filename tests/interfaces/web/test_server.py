@@ -7,7 +7,6 @@ import socket
 
 import pytest
 
-from sense_memory.interfaces.web.server import listening
 from tests.interfaces.web.conftest import running, written
 from tests.time_unit import SECOND
 
@@ -253,12 +252,6 @@ def test_long_addresses_and_bodies_are_refused(page, cookie, edit_token):
     assert 413 == status(ask(page, "GET /api/palace", cookie, "Content-Length: 10", data=b"0123456789"))
     chunk = b"8000\r\n" + b"a" * 0x8000 + b"\r\n0\r\n\r\n"
     assert 400 == status(ask(page, "POST /api/act", *headers, "Transfer-Encoding: chunked", data=chunk))
-
-
-def test_answers_are_sent_without_delay():
-    """asyncio switches Nagle's algorithm off for sockets that are named as TCP only; it adds 40 ms to an answer."""
-    with listening(0) as listener:
-        assert socket.IPPROTO_TCP == listener.proto
 
 
 def test_it_listens_on_the_loopback_address_only(page):
