@@ -20,8 +20,13 @@ log: Final = logging.getLogger("sense_memory.relay")
 
 def log_fault(url: str, error: BaseException) -> str:
     """Log an unforeseen exception; returns the sentence for a report."""
-    log.error("%s: unexpected %s; will try again\n%s", url, _name(error), "".join(_traces(error)))
+    log.error("%s: unexpected %s; will try again\n%s", url, _name(error), silent_traceback(error))
     return f"stopped by a bug in sense-memory ({_name(error)}); the log has the traceback"
+
+
+def silent_traceback(error: BaseException) -> str:
+    """The tracebacks of an exception and of its causes, the first cause first, without their messages."""
+    return "".join(_traces(error))
 
 
 def _name(error: BaseException) -> str:
@@ -29,7 +34,6 @@ def _name(error: BaseException) -> str:
 
 
 def _traces(error: BaseException | None) -> Iterator[str]:
-    """The tracebacks of an exception and of its causes, the first cause first, without their messages."""
     if error is None:
         return
     yield from _traces(error.__cause__ or (None if error.__suppress_context__ else error.__context__))

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import re
 import time
-import traceback
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from sense_memory.errors import InvalidInput, SenseMemoryError
 from sense_memory.interfaces.cli.text import as_json
 from sense_memory.interfaces.tool_results import DATA_NOTE
 from sense_memory.interfaces.tools import Access, Profile, memory_tools
+from sense_memory.relay import silent_traceback
 
 
 if TYPE_CHECKING:
@@ -259,13 +259,11 @@ class MemoryServer:
     def problem(self, what: str, error: Exception) -> str:
         """The sentence of an error for a client.
 
-        Of an unexpected one, a bug, the sentence names only the type, and the log the place: its text may quote a memory.
+        Of an unexpected one, a bug, the sentence names only the type, and the log has the traceback without its message, which may quote a memory.
         """
         if isinstance(error, SenseMemoryError):
             return self._without_places(str(error))
-        place = traceback.extract_tb(error.__traceback__)[-1:]
-        where = f"{place[0].name}:{place[0].lineno}" if place else "an unknown place"
-        _log.error("%s failed: %s at %s", what, type(error).__name__, where)
+        _log.error("%s failed because of a bug\n%s", what, silent_traceback(error))
         return f"{what} failed because of a bug ({type(error).__name__}); try another way"
 
     def _without_places(self, text: str) -> str:

@@ -6,6 +6,7 @@ nothing, and revives no memory.
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ from sense_memory.__about__ import __version__
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
 from sense_memory.palace import current_relevance
+from sense_memory.relay import silent_traceback
 
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ _LISTED_COUNT: Final = 100  # of each list of an introspection
 _ENTRIES_COUNT: Final = 100
 _NODES_COUNT: Final = 160
 _PICTURES_COUNT: Final = 4  # pictures of the palace that are remembered, for those who page through them
+_log: Final = logging.getLogger("sense_memory.web")
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,6 +496,10 @@ def _answering(handler: _Handler) -> Callable[[Request], Awaitable[Response]]:
             return _json(_problem(error), 400)
         except SenseMemoryError as error:
             return _json(_problem(error), 409)
+        except Exception as error:  # a bug: the message, which may quote a memory, is shown nowhere
+            _log.error("%s failed because of a bug\n%s", request.url.path, silent_traceback(error))
+            bug = f"this failed because of a bug ({type(error).__name__}); the terminal shows where"
+            return _json({"error": {"type": "Bug", "message": bug}}, 500)
 
     return answer
 

@@ -12,6 +12,9 @@ from sense_memory.interfaces.web.api import Api
 from sense_memory.interfaces.web.server import EDIT_HEADER, ServerSecrets, application
 
 
+QUOTED = "my text that an exception quotes"
+
+
 class Client:
     """Asks the application itself, without a socket, as the browser that has the cookie."""
 
@@ -228,3 +231,15 @@ async def test_what_is_no_action_changes_nothing(opened, clock, data):
 
 def _error(answer):
     return answer[0], answer[1]["error"]["message"]
+
+
+async def test_a_bug_is_logged_without_its_text_and_the_page_says_so(clock, caplog, monkeypatch):
+    async with MemoryStore(LocalSigner.generate(), ledger=":memory:", clock=clock) as store:
+        monkeypatch.setattr(store, "recall_all", lambda: 1 / {}[QUOTED])
+        status, answer = await Client(store, clock)("/api/flat")
+
+    assert 500 == status
+    assert "because of a bug (KeyError)" in answer["error"]["message"]
+    assert "/api/flat failed" in caplog.text
+    assert "in <lambda>" in caplog.text
+    assert QUOTED not in caplog.text + str(answer)
