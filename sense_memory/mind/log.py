@@ -5,9 +5,10 @@ ever. A page never loses an entry: whatever versions of a page exist, on this le
 less the entries that any of them says are removed.
 
 Why it is safe: a new entry is a sealed row of its own (`ledger.caches`) until a durable page holds it; a kill between
-the two leaves it twice under one id. A device writes only its own pages. If the ledger was set back (a restored disk
-image), or another process wrote the same page meanwhile, the ledger holds several versions of the page; the next flush
-unites them, writes the union, and drops only the versions that it has read.
+the two leaves it twice under one id. A device adds entries to its own pages only. If the ledger was set back (a restored
+disk image), another process wrote the same page meanwhile, or another device removed an entry of it, the ledger holds
+several versions of the page; the next flush unites them, writes the union, and drops only the versions that it has read.
+Where several devices do so, they write the same union, which leaves nothing to be written.
 
 Cost: one sealed row for each entry. A page that is not full is signed and sent again with each flush, so sending costs
 half a page for each flush, and a relay holds one event for a page of entries.
@@ -458,8 +459,9 @@ class Log:
             page = self._unite(slot, fields, item.seq)
             if slot in crowded:
                 await self._unite_versions(slot)
-            # Another device unites its pages itself.
-            page.is_behind = slot.startswith(own) and not page.is_covered_by(self._counted(fields), fields)
+            # A removal by another device is known to that device alone once this page was written over it.
+            is_ours = self._signing is None or slot.startswith(own)
+            page.is_behind = is_ours and not page.is_covered_by(self._counted(fields), fields)
         if self._signing is not None:  # who holds the key can delete a page, or write another in its place
             read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
             for slot in {slot for slot in slots if slot.startswith(own)} - read:

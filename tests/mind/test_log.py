@@ -208,6 +208,26 @@ async def test_versions_of_one_page_that_together_fit_no_event_move_on_to_the_ne
             assert sorted(await texts(bare)) == sorted(said)
 
 
+async def test_an_entry_that_another_device_removed_stays_removed_when_its_page_was_written_meanwhile(clock):
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        opened(relays=[relay.url], clock=clock) as one,
+        opened(relays=[relay.url], clock=clock) as two,
+    ):
+        secret = await say(one, "a secret")
+        await one.sync()
+        await two.sync()
+        await two.mind.log.remove(secret.id)
+        clock.advance(60)
+        await say(one, "later")
+        for store in (one, two, one, two):
+            await store.sync()
+            clock.advance(60)
+        async with opened(relays=[relay.url], clock=clock) as bare:
+            await bare.sync()
+            assert [await texts(store) for store in (one, two, bare)] == [["later"]] * 3
+
+
 @pytest.mark.parametrize(
     "page",
     [
