@@ -308,7 +308,7 @@ app.add_typer(
     name="hook",
     rich_help_panel=SETUP,
     help="What harnesses run; `install` writes these commands.\n\nA hook reads the harness's JSON on stdin, contacts no "
-    "relay, and exits with 0 whatever happens: a problem is told on stderr.",
+    "relay, and exits with 0 whatever happens: a problem is reported on stderr.",
     epilog=ends("sense-memory hook session-start < /dev/null"),
 )
 

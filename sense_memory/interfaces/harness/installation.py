@@ -97,7 +97,7 @@ def plan_install(
         parts: what to install: server, hooks, skill.
 
     Raises:
-        InvalidInput: a file is malformed, read-only, or has something of somebody else in our place; or there is
+        InvalidInput: a file is malformed, read-only, or has another program's entry in our place; or there is
             nothing to install.
     """
     wanted = [entry for entry in spec.entries if entry.part in set(parts)]
@@ -295,7 +295,7 @@ def _is_our_server(value: Any) -> bool:
 
 
 def _our_items(text: str, entry: Entry) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Our hooks in a list, each with its place: a whole matcher group, or one hook in a group of somebody else."""
+    """Our hooks in a list, each with its place: a whole matcher group, or one hook in a group of another program."""
     groups = _part(_plain(text, entry), entry.path)
     for number, group in enumerate(groups if isinstance(groups, list) else ()):
         hooks = group.get("hooks") if isinstance(group, dict) else None

@@ -162,7 +162,7 @@ class LazyStore:
         self._hurrying: asyncio.Task[None] | None = None
 
     async def open_early(self) -> None:
-        """Open the store where there is a key; what is wrong is told when a tool is used."""
+        """Open the store where there is a key; a problem is reported when a tool is used."""
         with suppress(SenseMemoryError):
             async with self._turn:
                 if self._store is None:
