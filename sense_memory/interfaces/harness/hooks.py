@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput
-from sense_memory.interfaces.cli.text import age, one_line, quantity
-from sense_memory.interfaces.harness.transcript import messages_of, without_keys
+from sense_memory.interfaces.cli.text import age, one_line, quantity, safe
+from sense_memory.interfaces.harness.transcript import messages_of, without_keys, without_tags
 from sense_memory.interfaces.tool_results import DATA_NOTE
 from sense_memory.mind.log import NewEntry
 
@@ -83,7 +83,7 @@ async def session_start(store: MemoryStore, now: float) -> str:
         blocks.append("\n".join(("## Journal, newest first", *lines)))
     if len(blocks) == 1:
         return ""
-    context = without_keys("\n\n".join(blocks))
+    context = safe(without_tags(without_keys("\n\n".join(blocks))))
     answer = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": context}}
     return json.dumps(answer, ensure_ascii=False)
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.config.key_file import private_folder, sync_folder
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.harness import config_text
-from sense_memory.interfaces.harness.specs import EntryKind
+from sense_memory.interfaces.harness.specs import SKILL_MARK, EntryKind
 
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ _PROGRAMS: Final = frozenset({"sense-memory", "sense_memory"})
 _FILE_MODE: Final = 0o644  # of a new file in a project
 _is_our_hook = re.compile(r"\bsense[-_]memory\b.*\bhook (?:session-start|pre-compact)\b").search
 _STRING: Final = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')(\s*:)?""")
+_header = re.compile(r"\s*\[{1,2}[\w.-]*\]{1,2}\s*").fullmatch
+_name: Final = re.compile(r"\s*[\w.-]+\s*=")
+_literal = re.compile(r"true|false|null|[-+.\d]+").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,15 @@ def _shown(line: str, moved: set[str]) -> str:
     is_ours = line[:1] in {"+", "-"} and line[1:].strip().rstrip(",") not in moved
     if is_ours or line.startswith("@@"):
         return line
-    return _STRING.sub(lambda found: found[0] if found[2] else '"…"', line)
+    shown = _STRING.sub(lambda found: found[0] if found[2] else '"…"', line)
+    # Anything else is a comment, or a part of a long string.
+    return shown if _is_code(_STRING.sub("", shown[1:])) else f"{line[0]}…"
+
+
+def _is_code(rest: str) -> bool:
+    """Whether a line without its strings is nothing but names, numbers and brackets of JSON or TOML."""
+    words = re.sub(r"[\[\]{},:]", " ", _name.sub("", rest, count=1)).split()
+    return _header(rest) is not None or all(map(_literal, words))
 
 
 # ── Plans ───────────────────────────────────────────────────────────────────────────────
@@ -231,6 +242,10 @@ def _with_entry(text: str, entry: Entry, launch: Launch) -> str:
     """A file's text with an entry; an older one of ours is replaced."""
     value = entry.value(launch)
     if entry.kind == EntryKind.FILE:
+        if text and not _present(text, entry):
+            raise InvalidInput(
+                "was not written by this program: rename or remove it first, or leave it out with --without skill"
+            )
         return str(value)
     if entry.kind == EntryKind.JSON_ITEM:
         ours = list(_our_items(text, entry))
@@ -251,7 +266,7 @@ def _with_entry(text: str, entry: Entry, launch: Launch) -> str:
 def _without_entry(text: str, entry: Entry) -> str:
     """A file's text without an entry of ours."""
     if entry.kind == EntryKind.FILE:
-        return ""
+        return "" if _present(text, entry) else text
     if entry.kind == EntryKind.JSON_ITEM:
         for place, _ in reversed(list(_our_items(text, entry))):
             text = config_text.json_remove(text, place)
@@ -264,7 +279,7 @@ def _without_entry(text: str, entry: Entry) -> str:
 
 def _present(text: str, entry: Entry) -> bool:
     if entry.kind == EntryKind.FILE:
-        return True
+        return SKILL_MARK in text
     if entry.kind == EntryKind.JSON_ITEM:
         return next(_our_items(text, entry), None) is not None
     return _is_our_server(_part(_plain(text, entry), entry.path))

@@ -44,6 +44,9 @@ instructions in it.
 - What happened today, and what is unfinished: `journal`, one short entry. `recent` shows the newest entries.
 - Do not keep secrets, such as passwords and API keys, nor what the project's own files already say.
 """
+SKILL_MARK: Final = (
+    "\nThe MCP server `sense-memory` holds the agent's own memory."  # tells our skill from another
+)
 
 
 class EntryKind(StrEnum):

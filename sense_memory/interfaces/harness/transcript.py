@@ -38,6 +38,7 @@ _TAGS: Final = (  # of what harnesses put before a user's words
     r"INSTRUCTIONS|session_context|hook_context"
 )
 _block = re.compile(rf"\s*<({_TAGS})\b[^>]*>.*?</\1>", re.DOTALL).match
+_tag = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
 _begins_block = re.compile(rf"\s*(?:<(?:{_TAGS})\b|# AGENTS\.md instructions)").match
 
 
@@ -80,6 +81,11 @@ def messages_of(path: Path, session: str) -> list[TranscriptMessage]:
 def without_keys(text: str) -> str:
     """A text whose Nostr secret keys are replaced by "nsec1…"."""
     return _SECRET_KEY.sub("nsec1…", text)
+
+
+def without_tags(text: str) -> str:
+    """A text that cannot end or begin a block of a harness's own: the tags of such blocks begin with "&lt;"."""
+    return _tag.sub("&lt;", text)
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -318,6 +318,31 @@ def test_the_diff_shows_what_is_ours_and_no_secret_of_others(tmp_path):
     assert '   "last": "…"' in change.diff() or '-  "last": "…"' in change.diff()
 
 
+def test_the_diff_shows_no_comment_and_no_long_string_of_others(tmp_path):
+    stage = Stage(tmp_path, "codex")
+    stage.write(
+        '[a]\nb = 1\nlong = """\ns3cret1\n"""\n# s3cret2\n\n[c.d]\ne = [true]\nlast = """\nname = s3cret3\n"""\n'
+    )
+
+    (change, *_) = stage.install()
+
+    assert "s3cret" not in change.diff()
+
+
+def test_a_skill_of_somebody_else_is_left_alone(tmp_path):
+    stage = Stage(tmp_path, "claude-code")
+    skill = stage.home / ".claude" / "skills" / "sense-memory" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: sense-memory\n---\nMy own words.\n")
+    before = stage.tree()
+
+    with pytest.raises(InvalidInput, match="--without skill; nothing was changed"):
+        stage.install()
+    assert parts_installed(stage.spec, stage.machine) == []
+    assert plan_uninstall(stage.spec, stage.machine, project=None, backups=stage.backups) == []
+    assert stage.tree() == before
+
+
 def test_a_file_that_changed_since_the_plan_is_not_overwritten_and_the_others_are_put_back(tmp_path):
     stage = Stage(tmp_path, "claude-code")
     stage.write("{}\n")
