@@ -170,6 +170,8 @@ async def store_thought(
 ) -> tuple[str, ...]:
     """Keep an entry of the log as a thought, and bring its topics up to date; returns the topics.
 
+    May be called again, also after an interruption: a topic whose newest thought it is already does not count it twice.
+
     Args:
         mind: the mind.
         entry: the entry.
@@ -180,9 +182,10 @@ async def store_thought(
         ModelError: the model gave no usable answer; the thought was not kept.
     """
     names = tuple(topics) or await mind.topics.classify(entry.text, title)
-    await mind.archive.insert(entry.text, topics=names, title=title, source=entry.id, at=entry.at)
     for name in names:
-        await mind.topics.update_topic_summary(name, entry.text, last=entry.id)
+        if (await mind.topics.get(name)).last != entry.id:
+            await mind.topics.update_topic_summary(name, entry.text, last=entry.id)
+    await mind.archive.insert(entry.text, topics=names, title=title, source=entry.id, at=entry.at)
     return names
 
 

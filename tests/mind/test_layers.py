@@ -281,6 +281,21 @@ async def test_backfilling_keeps_each_output_of_the_log_once():
         assert len(await mind.archive.all()) == 3
 
 
+async def test_a_thought_that_is_stored_again_counts_once_and_one_without_a_summary_is_not_kept():
+    async with opened() as store:
+        mind, rules = store.mind, store.mind.model
+        entry = await mind.log.append("agent.output", {"text": "The press is in Graz."}, actor="me")
+        mind.model = Failing("UpdateTopicSummary")
+        with pytest.raises(ConnectionError):
+            await mind.store_thought(entry)
+        assert await mind.archive.all() == []
+        mind.model = rules
+        for _ in range(2):
+            (name,) = await mind.store_thought(entry)
+        topic = await mind.topics.get(name)
+        assert (topic.covered, topic.passages) == (1, 1)
+
+
 async def test_a_new_name_from_a_model_is_written_like_the_others():
     class Loud(RuleModel):
         async def answer(self, task):
