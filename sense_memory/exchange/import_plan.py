@@ -22,7 +22,7 @@ from sense_memory import arguments
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange import items as names
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, fingerprint
-from sense_memory.exchange.readable import edited_state, record_state, state_of
+from sense_memory.exchange.readable import EDITED, edited_state, record_state, state_of
 from sense_memory.limits import (
     DAY_SECONDS,
     DEFAULT_HALFLIFE_DAYS,
@@ -394,7 +394,7 @@ class _Palace:
 
     def _step_of_export(self, item: Item, memory: PersonaMemory) -> Step:
         """Whether the file was edited since it was exported, or the memory here, or both."""
-        here = state_of(memory.value, {name: getattr(memory, name) for name in _EDITABLE})
+        here = state_of(memory.value, {name: getattr(memory, name) for name in EDITED})
         in_file = edited_state(item)
         if here == in_file:
             return Step(item, Fate.KNOWN)
@@ -416,7 +416,6 @@ def _place(path: str) -> str:
 
 
 _LISTS: Final = ("themes", "connections")
-_EDITABLE: Final = ("themes", "connections", "halflife_days", "confidence")
 _EMPTY: Final = {"connections": ()}  # a link that was taken out of a file is taken away
 
 

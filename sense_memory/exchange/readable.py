@@ -27,6 +27,7 @@ from sense_memory.exchange import front_matter, items
 from sense_memory.exchange.import_files import read_source, text_of
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, fingerprint
 from sense_memory.limits import DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
+from sense_memory.memories.persona.arguments import PAST
 from sense_memory.memories.portable import write_export
 
 
@@ -65,22 +66,8 @@ Whoever can read these files can read the memories. The encrypted export is made
 """
 _DEFAULTS: Final = {"halflife_days": DEFAULT_HALFLIFE_DAYS, "confidence": 1.0}
 _TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
-_EDITED: Final = (
-    "themes",
-    "connections",
-    "halflife_days",
-    "confidence",
-)  # what a person may edit beside the text
-_PAST: Final = (
-    "source",
-    "relevance",
-    "last_accessed",
-    "last_reinforced",
-    "access_count",
-    "contradicts",
-    "superseded_by",
-    "dismissed",
-)
+EDITED: Final = ("themes", "connections", "halflife_days", "confidence")  # may be edited, beside the text
+_PAST: Final = ("source", *PAST)
 _INFORMS: Final = ("state", "conflict_of", "dissolved_at")  # for people; an import ignores them
 
 
@@ -196,7 +183,7 @@ async def _identity(records: MindRecords) -> list[MindRecord]:
 
 
 def _palace(memory: PersonaMemory) -> ExportedMemory:
-    told = {name: getattr(memory, name) for name in (*_EDITED, *_PAST, *_INFORMS)}
+    told = {name: getattr(memory, name) for name in (*EDITED, *_PAST, *_INFORMS)}
     values = {MARK: "palace", "path": memory.path, "created_at": _when(memory.created_at)}
     values |= {name: _plain(name, value) for name, value in told.items() if value not in {None, "", ()}}
     values["exported"] = state_of(memory.value, told)
@@ -459,7 +446,7 @@ def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
     seen = str(values.get("exported", ""))
     match values[MARK]:
         case "palace":
-            fields = {name: values[name] for name in (*_EDITED, *_PAST) if name in values}
+            fields = {name: values[name] for name in (*EDITED, *_PAST) if name in values}
             for name in ("themes", "connections", "contradicts", "dismissed"):
                 if name in fields:
                     fields[name] = tuple(front_matter.texts(fields[name]))

@@ -72,19 +72,18 @@ class NewMemory:
 
 
 # What a memory went through elsewhere: given with a memory that is moved here, and used only where its path is free.
-PAST: Final = frozenset(
-    (
-        "relevance",
-        "last_accessed",
-        "last_reinforced",
-        "access_count",
-        "contradicts",
-        "superseded_by",
-        "dismissed",
-    )
+PAST: Final = (
+    "relevance",
+    "last_accessed",
+    "last_reinforced",
+    "access_count",
+    "contradicts",
+    "superseded_by",
+    "dismissed",
 )
-_NAMES: Final = PAST | frozenset(
+_NAMES: Final = frozenset(
     (
+        *PAST,
         "domain",
         "facet",
         "key",
@@ -135,8 +134,8 @@ def _new_memory(given: object, now: float, created_at: object) -> NewMemory:
 def _past(given: Mapping[str, Any], now: float) -> dict[str, Any]:
     """The fields of `PAST` that were given, checked; fields that are None are left out."""
     found: dict[str, Any] = {}
-    for name in PAST & given.keys():
-        value = given[name]
+    for name in PAST:
+        value = given.get(name)
         if value is None:
             continue
         if name in {"last_accessed", "last_reinforced"}:
