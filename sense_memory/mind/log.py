@@ -250,15 +250,16 @@ class Log:
             raise InvalidInput("an entry of a shared log cannot be removed; nothing was removed")
         await self.flush()
         await self.refresh()  # so that the version that was just written is dropped too
-        for slot, page in self._pages.items():
-            if entry_id in page.entries:
-                self._drop(page.unite([], {entry_id}, set()))
-                page.is_behind = True
-                await self._write_pages([slot], forgets=True)
-                await self.refresh()
-                self._store.ledger.checkpoint()
-                return
-        raise InvalidInput("no entry of the log has this id; nothing was removed")
+        # Two processes that flush at once can put an entry into two pages.
+        held = {slot: page for slot, page in self._pages.items() if entry_id in page.entries}
+        if not held:
+            raise InvalidInput("no entry of the log has this id; nothing was removed")
+        for page in held.values():
+            self._drop(page.unite([], {entry_id}, set()))
+            page.is_behind = True
+        await self._write_pages(held, forgets=True)
+        await self.refresh()
+        self._store.ledger.checkpoint()
 
     async def flush(self) -> int:
         """Sign every entry that is in no page yet, and queue the pages for relays; returns how many pages.

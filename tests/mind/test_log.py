@@ -208,6 +208,17 @@ async def test_versions_of_one_page_that_together_fit_no_event_move_on_to_the_ne
             assert sorted(await texts(bare)) == sorted(said)
 
 
+async def test_an_entry_that_two_processes_put_into_two_pages_is_removed_from_both(tmp_path):
+    row = ["0" * 20, 1.0, "agent.spoke", "me", None, None, {"text": "a secret"}]
+    async with opened(tmp_path / "a.db") as store:
+        for number in (1, 2):
+            await store.mind.records.write({f"mind/log/0badcafe-{number}": {"entries": [row]}})
+        assert await texts(store) == ["a secret"]
+        await store.mind.log.remove(row[0])
+    async with opened(tmp_path / "a.db") as store:
+        assert await texts(store) == []
+
+
 async def test_an_entry_that_another_device_removed_stays_removed_when_its_page_was_written_meanwhile(clock):
     async with (
         EmbeddedRelay(clock=clock) as relay,
