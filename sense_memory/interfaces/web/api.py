@@ -359,6 +359,8 @@ class Api:
         store = self._store
 
         async def recall(path: str) -> None:
+            if path.count("/") != 2:  # fewer parts would name, and revive, a whole room
+                raise InvalidInput("recall one memory, by domain/facet/key; nothing was changed")
             await store.persona_recall(*path.split("/"))
 
         return {

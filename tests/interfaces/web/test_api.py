@@ -229,6 +229,18 @@ async def test_what_is_no_action_changes_nothing(opened, clock, data):
         assert "b" == (await store.recall("a")).value
 
 
+@pytest.mark.parametrize("name", ["people", "people/facts", "people/facts/lisa/more"])
+async def test_one_memory_is_recalled_and_never_a_room(opened, clock, name):
+    async with opened() as store:
+        await store.persona_remember(
+            "people", "facts", "lisa", "printmaker", created_at=clock() - 40 * 86_400
+        )
+        before = await store.persona_recall(revive=False)
+
+        assert 400 == (await Client(store, clock).act("recall", name))[0]
+        assert before == await store.persona_recall(revive=False)
+
+
 def _error(answer):
     return answer[0], answer[1]["error"]["message"]
 

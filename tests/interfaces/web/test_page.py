@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import re
 import shutil
-import sys
 import time
 from urllib.parse import quote
 
@@ -91,10 +89,6 @@ def server(tmp_path_factory):
     written(folder, palace)
     with running(folder, "--edit") as server:
         yield server
-    with pytest.MonkeyPatch.context() as patch:
-        # Now and then Playwright leaves a transport to the garbage collector.
-        patch.setattr(sys, "unraisablehook", lambda _: None)
-        gc.collect()
 
 
 @pytest.fixture(scope="module")
@@ -130,10 +124,6 @@ def go(page, address):
         f"#/{address}",
     )
     page.wait_for_selector("main:not([aria-busy]) h1, main:not([aria-busy]) .empty")
-
-
-def shown(page):
-    return page.inner_text("main")
 
 
 def memory(path):
@@ -188,7 +178,7 @@ def test_the_policy_stops_what_would_become_markup(page):
             place.querySelector("p").click();
             document.getElementById("bait").click();
             const left = await fetch("http://127.0.0.1:9/").then(() => "sent", () => "stopped");
-            await new Promise((done) => setTimeout(done, 200));
+            for (let turn = 0; turn < 300 && new Set(seen).size < 6; turn += 1) await new Promise((done) => setTimeout(done, 20));
             place.remove();
             return [left, ...new Set(seen)];
         }"""
@@ -217,6 +207,13 @@ def test_the_address_works_in_one_browser_only(page, server):
     other.context.close()
     page.reload()
     page.wait_for_selector("html[data-ready]")
+
+
+@pytest.mark.parametrize("address", ["constructor", "__proto__/x", "%E0%A4%A", "nothing"])
+def test_an_address_that_names_no_view_shows_the_palace(page, address):
+    go(page, address)
+
+    assert "Palace" == page.inner_text("main h1")
 
 
 # ── The formula ─────────────────────────────────────────────────────────────────────────
@@ -315,8 +312,7 @@ def test_a_search_is_answered_while_it_is_typed_and_needs_no_mouse(page):
     go(page, "")
     page.keyboard.press("/")
     page.keyboard.type("printmak*")
-    page.wait_for_selector(".hits .hit")
-    assert "printmak*" in shown(page)
+    page.locator("main h1", has_text="printmak*").wait_for()  # not the answer to its beginning
     assert page.evaluate("document.activeElement.id") == "query"
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
@@ -343,6 +339,9 @@ def test_a_suggestion_is_dismissed_for_good(page):
     assert 1 == case.count()
     case.get_by_role("button", name="Dismiss").click()
     case.wait_for(state="detached")
+    page.wait_for_function(
+        "document.activeElement.closest('main')"
+    )  # Tab goes on from there, not from the top
     go(page, "review")
 
     assert 0 == case.count()

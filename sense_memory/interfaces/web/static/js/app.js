@@ -17,11 +17,16 @@ let turn = 0;
 
 // ── Addresses ───────────────────────────────────────────────────────────────────────────
 
+/** A part of an address; one that somebody mistyped as it is. */
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; }
+}
+
 /** Draw the view of the address; a slower one that was asked for before it is dropped. */
 export async function draw({ keepsFocus = false } = {}) {
-  const [name, ...parts] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [name, ...parts] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const mine = ++turn;
-  const view = VIEWS[name] ?? showPalace;
+  const view = Object.hasOwn(VIEWS, name) ? VIEWS[name] : showPalace;
   for (const tab of document.querySelectorAll("#tabs a")) {
     if (tab.dataset.view === (TAB_OF[name] ?? name)) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");

@@ -97,7 +97,7 @@ export function life(place, memory, now, edits) {
       width, height: 210, padding: [8, 8, 0, 0], legend: { show: false }, cursor: { show: false }, pxAlign: 0, plugins: [marks],
       scales: { x: { time: true }, y: { range: (_, __, most) => [0, Math.max(1.02, most)] } },
       axes: [
-        { stroke: paint.muted, font: FONT, size: 30, grid: { show: false }, ticks: { show: false }, values: (_, ticks) => ticks.map((tick) => day(tick).replace(/ (\d{4})$/, width < 480 ? "" : " $1")), space: width < 480 ? 70 : 110 },
+        { stroke: paint.muted, font: FONT, size: 30, grid: { show: false }, ticks: { show: false }, values: (_, ticks) => ticks.map((tick) => (width < 480 ? day(tick).replace(/^\d+ /, "") : day(tick))), space: width < 480 ? 70 : 110 },
         { stroke: paint.muted, font: FONT, grid: { stroke: paint.line, width: 1 }, ticks: { show: false }, size: 44, splits: () => [0, 0.1, 0.3, 0.5, 1].filter((_, index) => index !== 3), values: (_, ticks) => ticks.map((tick) => `${Math.round(tick * 100)} %`) },
       ],
       series: [{}, { stroke: paint.accent, width: 2, points: { show: false } }, { stroke: paint.accent, width: 2, dash: [6, 5], points: { show: false } }],

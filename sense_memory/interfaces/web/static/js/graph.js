@@ -27,7 +27,7 @@ export async function showGraph(path) {
 
 function picture(nodes, edges, path) {
   const isNarrow = innerWidth < 640;
-  place(nodes, edges, isNarrow ? [460, 640] : [1000, 640]);
+  place(nodes, edges, isNarrow ? [460, 640] : [Math.min(1000, innerWidth), 640]);
   const lines = edges.map((edge) => svg("line", { class: `edge ${edge.kind}`, x1: edge.source.x, y1: edge.source.y, x2: edge.target.x, y2: edge.target.y }));
   const points = nodes.map((node) => {
     const label = visible(node.memory.key);
@@ -43,12 +43,15 @@ function picture(nodes, edges, path) {
   function relabel(seen) {
     const shape = drawing.getBoundingClientRect(), scale = Math.max(seen[2] / (shape.width || 1000), seen[3] / (shape.height || 600));
     drawing.style.setProperty("--label", `${LABEL * scale}px`);
-    const taken = [];
+    const taken = [], dots = nodes.map((node) => [node.x, 0.8 * node.r, node.y - 0.8 * node.r, node.y + 0.8 * node.r]);
     for (const [node, point] of ranked) {
-      const half = (3.6 * point.lastChild.textContent.length + 4) * scale, top = node.y + node.r + 2 * scale, below = top + 15 * scale;
-      const isFree = taken.every(([x, wide, y, end]) => Math.abs(x - node.x) > half + wide || below < y || top > end);
-      if (isFree) taken.push([node.x, half, top, below]);
-      point.classList.toggle("named", isFree);
+      const half = (3.6 * point.lastChild.textContent.length + 4) * scale, height = 15 * scale, gap = node.r + 2 * scale;
+      const isFree = (boxes, top) => boxes.every(([x, wide, y, end]) => Math.abs(x - node.x) > half + wide || top + height < y || top > end);
+      const sides = [node.y + gap, node.y - gap - height]; // below the memory, or above it where another one is in the way
+      const top = sides.find((side) => isFree(taken, side) && isFree(dots, side)) ?? (node.degree > 2 ? sides.find((side) => isFree(taken, side)) : undefined);
+      point.classList.toggle("named", top !== undefined);
+      point.lastChild.setAttribute("y", (top ?? sides[0]) - node.y);
+      if (top !== undefined) taken.push([node.x, half, top, top + height]);
     }
   }
   const tools = zoomable(drawing, box, relabel);
@@ -75,7 +78,7 @@ function place(nodes, edges, [width, height]) {
 }
 
 function bounds(nodes) {
-  const side = innerWidth < 640 ? 72 : 90;
+  const side = innerWidth < 640 ? 125 : 110; // half of a long label
   const xs = nodes.map((node) => node.x), ys = nodes.map((node) => node.y);
   const [left, top] = [Math.min(...xs) - side, Math.min(...ys) - 45];
   return [left, top, Math.max(320, Math.max(...xs) + side - left), Math.max(260, Math.max(...ys) + 55 - top)].map(Math.round);

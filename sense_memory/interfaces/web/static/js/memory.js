@@ -16,10 +16,12 @@ export function button(words, action, names, done, kind = "") {
   const made = el("button", { type: "button", class: `act ${kind}` }, words);
   made.addEventListener("click", async () => {
     made.disabled = true;
+    const place = [...document.querySelectorAll("main .act")].indexOf(made);
     try {
       const result = await act(action, ...names);
       announce(result.changed ? done : "There was nothing to change.");
       await draw({ keepsFocus: true });
+      refocus(place);
     } catch (error) {
       made.disabled = false;
       announce(error.message);
@@ -27,6 +29,14 @@ export function button(words, action, names, done, kind = "") {
     }
   });
   return made;
+}
+
+/** Put the focus where the button was: on the one that took its place, or on the title; otherwise Tab begins at the top. */
+function refocus(place) {
+  const left = [...document.querySelectorAll("main .act")], title = document.querySelector("main h1");
+  if (document.activeElement !== document.body) return;
+  if (title) title.tabIndex = -1;
+  (left[Math.min(place, left.length - 1)] ?? title)?.focus({ preventScroll: true });
 }
 
 export async function showMemory(path) {

@@ -72,7 +72,7 @@ function timeline(memories, moved) {
   }
 
   function choose(offset) {
-    moments.at = offset === 0 ? now : now + offset * DAY;
+    moments.at = offset === 0 ? now : Math.max(0, now + offset * DAY);
     clearTimeout(asking);
     if (offset < 0) asking = setTimeout(recall, 180, moments.at);
     show();
@@ -115,7 +115,7 @@ function timeline(memories, moved) {
   });
 
   const scale = el("div", { class: "scale", "aria-hidden": "true" },
-    el("span", {}, days.back * 5 < days.ahead ? "" : day(first)), el("span", { class: "scale-now" }, "today"), el("span", {}, day(now + days.ahead * DAY)));
+    el("span", {}, days.back * 5 < days.ahead ? "" : day(first)), el("span", { class: "scale-now" }, "today"), el("span", {}, days.ahead * 5 < days.back ? "" : day(now + days.ahead * DAY)));
   const track = el("div", { class: "track" }, chart, slider, scale);
   track.style.setProperty("--now", `${(100 * days.back) / (days.back + days.ahead)}%`);
   const box = el("section", { class: "timeline", "aria-label": "Time" },
@@ -238,7 +238,7 @@ function flatRoom(flat) {
 
 // ── One facet ───────────────────────────────────────────────────────────────────────────
 
-export async function showFacet(domain, facet) {
+export async function showFacet(domain = "", facet = "") {
   const whole = await palace();
   moments.now = whole.now;
   if (!moments.at) moments.at = whole.now;
