@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.exchange import items
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
+from sense_memory.exchange.transcript import conversation_of, messages_in
 
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def is_message(found: Any) -> bool:
 def read(found: list[tuple[int, Any]], file: str) -> ReaderResult:
     """The conversations among the objects of a file, or all its messages as one conversation."""
     reading = ReaderResult("conversations")
-    found = _sessions(found)
+    if any(is_turn(value) for _, value in found[:20]):
+        return _sessions(found, file)
     if found and all(is_message(value) for _, value in found[:5]):
         found = [
             (1, {"id": items.fingerprint(file), "title": file, "messages": [value for _, value in found]})
@@ -117,18 +119,49 @@ def is_turn(found: Any) -> bool:
     return isinstance(found, dict) and isinstance(found.get("sessionId"), str) and "type" in found
 
 
-def _sessions(found: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    """Lines of Claude Code's sessions as conversations; anything else as it is."""
-    if not any(is_turn(value) for _, value in found[:20]):
-        return found
-    sessions: dict[str, dict[str, Any]] = {}
-    for _, value in found:
-        message = value.get("message") if is_turn(value) else None
-        if isinstance(message, dict) and _has_speaker_and_text(message):
-            session = {"id": value["sessionId"], "title": _text(value.get("cwd")), "messages": []}
-            told = {"id": value.get("uuid"), "timestamp": value.get("timestamp")}
-            sessions.setdefault(value["sessionId"], session)["messages"].append({**message, **told})
-    return list(enumerate(sessions.values(), 1))
+def _sessions(found: list[tuple[int, Any]], file: str) -> ReaderResult:
+    """The sessions of Claude Code in the lines of a file, as the hook before a compaction keeps them."""
+    reading = ReaderResult("sessions of Claude Code")
+    begun = set[str]()
+    for number, value in found:
+        if not is_turn(value):
+            reading.problems.append(Problem(file, number, "is not a line of a session"))
+            continue
+        session, message = value["sessionId"], value.get("message")
+        if isinstance(message, dict):
+            _blocks_text(message.get("content"), reading)  # counts what is not taken
+        path = conversation_of(session)
+        for said in messages_in(value, session):
+            if path not in begun:
+                begun.add(path)
+                reading.items.append(
+                    _title(
+                        path, _text(value.get("cwd")), "Claude Code", file=file, number=number, begin=said.at
+                    )
+                )
+            fields = {
+                "kind": f"message.{said.role}",
+                "actor": said.role,
+                "payload": {"content": said.content},
+                "id": said.id,
+            }
+            origin = items.tool("claude-code", str(value.get("uuid") or number))
+            reading.items.append(
+                Item(ItemKind.LOG, path, said.content, file, number, said.at, origin, fields)
+            )
+    reading.left_out += Counter[str]()  # drops zeros
+    return reading
+
+
+def _title(path: str, title: str, kind: str, *, file: str, number: int, begin: float | None) -> Item:
+    """The entry that begins a conversation which was imported."""
+    fields = {
+        "kind": IMPORTED,
+        "actor": "import",
+        "payload": {"text": title, "format": kind, "file": file},
+        "id": _id(begin, path, "title"),
+    }
+    return Item(ItemKind.LOG, path, title, file, number, begin, fields=fields)
 
 
 def _add(reading: ReaderResult, chat: Chat, kind: str, file: str, number: int) -> None:
@@ -141,22 +174,7 @@ def _add(reading: ReaderResult, chat: Chat, kind: str, file: str, number: int) -
     times = [said.at for said in chat.said if said.at is not None]
     begin = min([*times, *([] if chat.at is None else [chat.at])], default=None)
     last = (begin or 0.0) - 1e-6  # of entries without any date, the plan says when
-    told = {
-        "kind": IMPORTED,
-        "actor": "import",
-        "payload": {"text": chat.title, "format": kind, "file": file},
-    }
-    reading.items.append(
-        Item(
-            ItemKind.LOG,
-            path,
-            chat.title,
-            file,
-            number,
-            begin,
-            fields={**told, "id": _id(begin, path, "title")},
-        )
-    )
+    reading.items.append(_title(path, chat.title, kind, file=file, number=number, begin=begin))
     for said, then in zip(chat.said, _in_order(chat.said), strict=True):
         for count, part in enumerate(items.parts_of(said.text)):
             last = max(last + 1e-6, then)

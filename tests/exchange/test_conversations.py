@@ -8,6 +8,7 @@ import zipfile
 import pytest
 
 from sense_memory.exchange import ItemKind, plan_import, read
+from sense_memory.interfaces.harness.hooks import pre_compact
 
 
 def node(ident, parent, said, at=None, *, role="user", **content):
@@ -178,7 +179,13 @@ async def test_messages_of_any_program(open_store, bring, tmp_path):
 
 async def test_a_session_of_claude_code(open_store, bring, tmp_path):
     def turn(role, content, **more):
-        told = {"uuid": f"u{role}", "timestamp": "2026-01-01T10:00:00.000Z", "sessionId": "s-1", "cwd": "/x"}
+        second = 0 if role == "user" else 1
+        told = {
+            "uuid": f"u{role}",
+            "timestamp": f"2026-01-01T10:00:0{second}.000Z",
+            "sessionId": "s-1",
+            "cwd": "/x",
+        }
         return {"type": role, "message": {"role": role, "content": content}} | told | more
 
     lines = [
@@ -190,8 +197,29 @@ async def test_a_session_of_claude_code(open_store, bring, tmp_path):
     (tmp_path / "session.jsonl").write_text("\n".join(map(json.dumps, lines)))
     async with open_store() as store:
         made = await bring(store, tmp_path / "session.jsonl")
-        assert [text for _, text, _ in await said(store, "chat-s-1")] == ["hi", "hello"]
+        assert [text for _, text, _ in await said(store, "s-1")] == ["hi", "hello"]
         assert dict(made.left_out) == {"thoughts of the model": 1, "calls of tools": 1}
+
+
+async def test_what_the_hook_before_a_compaction_kept_is_not_imported_again(open_store, bring, tmp_path):
+    texts = ["hi", "My key is nsec1" + "q" * 58, "é\n" * 40_000]
+    lines = [
+        {
+            "type": "user",
+            "message": {"role": "user", "content": text},
+            "uuid": f"u{number}",
+            "timestamp": f"2026-01-01T10:00:0{number}.000Z",
+            "sessionId": "s-1",
+        }
+        for number, text in enumerate(texts)
+    ]
+    path = tmp_path / "session.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    async with open_store() as store:
+        kept = await pre_compact(store, {"transcript_path": str(path), "session_id": "s-1"})
+        await bring(store, path)
+        assert [text for _, text, _ in await said(store, "s-1")][:2] == ["hi", "My key is nsec1…"]
+        assert len(await said(store, "s-1")) == kept
 
 
 async def test_a_message_too_long_for_an_event_is_taken_in_parts(open_store, bring, export):

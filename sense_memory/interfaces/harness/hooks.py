@@ -11,15 +11,13 @@ Before a compaction nothing is printed, because Claude Code would take it as ins
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput
+from sense_memory.exchange.transcript import conversation_of, messages_of, without_keys, without_tags
 from sense_memory.interfaces.cli.text import age, one_line, quantity, safe
-from sense_memory.interfaces.harness.transcript import messages_of, without_keys, without_tags
 from sense_memory.interfaces.tool_results import DATA_NOTE
 from sense_memory.mind.log import NewEntry
 
@@ -27,7 +25,7 @@ from sense_memory.mind.log import NewEntry
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sense_memory.interfaces.harness.transcript import TranscriptMessage
+    from sense_memory.exchange.transcript import TranscriptMessage
     from sense_memory.store import MemoryStore
 
 MAX_INPUT_BYTES: Final = 1_000_000
@@ -37,7 +35,6 @@ _JOURNAL_CHARS: Final = 400
 _QUOTED_CHARS: Final = 300  # of the last words of each side, in the journal
 _EXTRACTED_CHARS: Final = 20_000  # of what the user said, that is looked through for facts
 _FACT_COUNT: Final = 5
-_is_plain_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}").fullmatch
 
 
 def event_of(text: bytes) -> dict[str, Any]:
@@ -103,7 +100,7 @@ async def pre_compact(store: MemoryStore, event: Mapping[str, Any]) -> int:
     path, session = event.get("transcript_path"), str(event.get("session_id") or "unknown")
     if not isinstance(path, str) or not path or "\0" in path:
         raise InvalidInput("the harness named no transcript")
-    conversation = session if _is_plain_name(session) else hashlib.sha256(session.encode()).hexdigest()[:32]
+    conversation = conversation_of(session)
     known = {entry.id for entry in await store.mind.log.entries(conversation=conversation)}
     new = [message for message in messages_of(Path(path), session) if message.id not in known]
     if not new:

@@ -1,9 +1,10 @@
-"""Reads the conversation that a harness wrote: one JSON object a line.
+"""The session of an agent harness, as the harness wrote it: one JSON object a line.
 
 The shapes of three harnesses are known by their lines: Claude Code (`message` with a role, beside a `uuid`), Codex (a
 `payload` of type `message`) and Gemini CLI (`type` is user or gemini, beside `content`). What a person and the
 assistant said is taken, word for word; tool calls and their results, thoughts, side chains and what the harness itself
-put in are not. A transcript is not trusted: it must be a plain file of this user, links are refused, and its size,
+put in are not. A hook and an import read by the same rules and make the same ids, so a session that came in by one of
+them comes in by the other without a message twice. A transcript is not trusted: it must be a plain file of this user, links are refused, and its size,
 lines and messages are bounded; a line that is anything else is skipped.
 """
 
@@ -15,12 +16,12 @@ import re
 import stat
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from sense_memory.errors import InvalidInput
+from sense_memory.exchange.items import parts_of, time_of
 
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 16_000_000  # of a transcript, from its end; a tenth of a second
 MAX_LINE_BYTES: Final = 2_000_000
 MAX_MESSAGES: Final = 2_000  # the newest
-MAX_MESSAGE_BYTES: Final = 32_000  # of a text as JSON; an entry of the log holds some 40,000
-_LAST_SECOND: Final = 253_402_300_799  # of the year 9999
+_is_plain_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}").fullmatch
 _SECRET_KEY: Final = re.compile(r"\bn(?:crypt)?sec1[02-9ac-hj-np-z]{20,}", re.IGNORECASE)
 _TAGS: Final = (  # of what harnesses put before a user's words
     r"(?:command|local-command|bash)-[a-z]+|system-reminder|user_instructions|environment_context|turn_aborted|"
@@ -44,7 +44,7 @@ _begins_block = re.compile(rf"\s*(?:<(?:{_TAGS})\b|# AGENTS\.md instructions)").
 
 @dataclass(frozen=True, slots=True)
 class TranscriptMessage:
-    """One message of a transcript.
+    """One message of a transcript, or a part of one that is too long for an entry of the log.
 
     Attributes:
         role: user or assistant.
@@ -72,10 +72,41 @@ def messages_of(path: Path, session: str) -> list[TranscriptMessage]:
     """
     found: deque[TranscriptMessage] = deque(maxlen=MAX_MESSAGES)
     for line in _lines(path):
-        message = _message(line, session)
-        if message is not None:
-            found.append(message)
+        try:
+            record = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        found.extend(messages_in(record, session))
     return list({message.id: message for message in found}.values())
+
+
+def conversation_of(session: str) -> str:
+    """The conversation that holds a session: the session's id, or a hash of an id that cannot be a name."""
+    return (
+        session
+        if _is_plain_name(session)
+        else hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
+    )
+
+
+def messages_in(record: Any, session: str) -> list[TranscriptMessage]:
+    """The message in one object of a transcript, in parts where it is long; empty where nobody says anything."""
+    if not isinstance(record, dict):
+        return []
+    role, content = _role_and_content(record)
+    text = without_keys(_text(content))
+    text = (_own_words(text) if role == "user" else text).strip()
+    at = time_of(record.get("timestamp"))
+    if role not in ("user", "assistant") or not text or at is None:
+        return []
+    found = []
+    for number, part in enumerate(parts_of(text)):
+        then = at + number * 1e-6  # parts stay in order
+        digest = hashlib.sha256(f"{session}\0{role}\0{at}\0{number}\0{part}".encode()).hexdigest()
+        found.append(
+            TranscriptMessage(role, part, then, f"{int(then * 1e6) & (1 << 52) - 1:013x}{digest[:7]}")
+        )
+    return found
 
 
 def without_keys(text: str) -> str:
@@ -102,24 +133,6 @@ def _lines(path: Path) -> Iterator[bytes]:
             file.readline(MAX_BYTES)
         data = file.read(MAX_BYTES)  # not more, if it grows meanwhile
     return (line for line in data.split(b"\n") if 2 < len(line) <= MAX_LINE_BYTES)
-
-
-def _message(line: bytes, session: str) -> TranscriptMessage | None:
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(record, dict):
-        return None
-    role, content = _role_and_content(record)
-    text = without_keys(_text(content))
-    text = (_own_words(text) if role == "user" else text).strip()
-    at = _seconds(record.get("timestamp"))
-    if role not in ("user", "assistant") or not text or at is None:
-        return None
-    text = _cut(text)
-    digest = hashlib.sha256(f"{session}\0{role}\0{at}\0{text}".encode()).hexdigest()
-    return TranscriptMessage(role, text, at, f"{int(at * 1e6) & (1 << 52) - 1:013x}{digest[:7]}")
 
 
 def _role_and_content(record: dict[str, Any]) -> tuple[Any, Any]:
@@ -159,22 +172,3 @@ def _own_words(text: str) -> str:
     while found := _block(text, start):
         start = found.end()
     return "" if _begins_block(text, start) else text[start:]
-
-
-def _seconds(stamp: Any) -> float | None:
-    """An ISO 8601 time with a time zone, in seconds since 1970."""
-    if not isinstance(stamp, str) or len(stamp) > 40:
-        return None
-    try:
-        seconds = datetime.fromisoformat(stamp).timestamp()
-    except (ValueError, OverflowError):
-        return None
-    return seconds if 0 <= seconds <= _LAST_SECOND else None
-
-
-def _cut(text: str) -> str:
-    size = len(orjson.dumps(text))
-    while size > MAX_MESSAGE_BYTES:
-        text = text[: int(len(text) * (MAX_MESSAGE_BYTES - 20) / size)].rstrip() + "… (cut)"
-        size = len(orjson.dumps(text))
-    return text
