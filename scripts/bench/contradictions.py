@@ -46,6 +46,7 @@ _FOUND: Final = {
     "tune": 70.0,
     "held": 60.0,
 }  # percent of the contradictions of pairs and plain, acts and suspicions
+_FOUND_BY_MEANING: Final = {"tune": 85.0, "held": 70.0}
 _TRAPS: Final = 99.0  # percent of traps that do not act
 _UNTOUCHED: Final = 999.0  # of 1,000 natural observations: no act concerns them
 _UNSUSPECTED: Final = 990.0
@@ -167,7 +168,7 @@ def _in_other_words(stage: Stage) -> list[Figure]:
     judges: dict[str, tuple[Judge, float]] = {"by words": (compare, 8.0)}
     with suppress(MissingExtra):
         judges["by meaning"] = by_meaning(cast("Embedder", open_embedder("static"))), 30.0
-    return [
+    figures = [
         Figure(
             f"found in other words, {how}",
             "%",
@@ -178,6 +179,21 @@ def _in_other_words(stage: Stage) -> list[Figure]:
             limit,
         )
         for how, (judge, limit) in judges.items()
+    ]
+    if "by meaning" not in judges:
+        return figures
+    corpus = [pair for pair in labelled("contradictions_by_class") if pair["set"] in {"pairs", "plain"}]
+    return figures + [
+        Figure(
+            f"found with an embedder, {half} half",
+            "%",
+            score((pair for pair in corpus if pair["half"] == half), judges["by meaning"][0]).recall,
+            100.0,
+            "calls every pair a contradiction",
+            Rule.AT_LEAST,
+            limit,
+        )
+        for half, limit in _FOUND_BY_MEANING.items()
     ]
 
 

@@ -52,6 +52,7 @@ FIGURES = {
             for name in (
                 "precision of acts",
                 "found, acts and suspicions",
+                "found with an embedder",
                 "found in four other languages",
                 "traps that do not act",
             )

@@ -15,6 +15,7 @@ import orjson
 
 from sense_memory.palace.contradictions.claims import Reading, read
 from sense_memory.palace.contradictions.detection import Contradiction, comparable, compare_readings
+from sense_memory.palace.contradictions.turns import TURN
 
 
 if TYPE_CHECKING:
@@ -169,7 +170,9 @@ class ClaimIndex:
         reading = self._reading(memory)
         candidates = self._candidates(memory, reading.keys)
         found = (_against(self._entries[path], memory, reading, alike) for path in candidates)
-        return sorted(filter(None, found), key=_rank)
+        ranked = sorted(filter(None, found), key=_rank)
+        turned = [item for item in ranked if item.kind == TURN]
+        return [item for item in ranked if item not in turned[1:]]  # one memory turns one thing
 
     def _reading(self, memory: PersonaMemory) -> Reading:
         """The claims of a memory; a new memory is checked, then put, and read once."""

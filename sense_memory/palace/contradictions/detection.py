@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions.claims import SAYS, Claim, read
 from sense_memory.palace.contradictions.phrases import MAX_PHRASE_WORDS, matched, unless_named
+from sense_memory.palace.contradictions.turns import TURN, is_turn
 from sense_memory.palace.contradictions.vocabulary import (
     ATTRIBUTES,
     EXCLUSIVE,
@@ -62,7 +63,7 @@ class Contradiction:
     Attributes:
         old: path of the existing memory.
         new: path of the new one.
-        kind: `negation`, `antonym`, `sentiment`, `value`, `number`, `date` or `status`.
+        kind: `negation`, `antonym`, `sentiment`, `value`, `number`, `date`, `status` or `turn`.
         confidence: 0 to 1; a rule that subtracts or adds too much ends at the bound.
         reason: a fragment to read, such as `lives in: Berlin → Lisbon`; it quotes the memories.
         acts: whether the confidence reaches `ACT_BOUND`.
@@ -133,14 +134,13 @@ def compare_readings(
     alike: Alike | None = None,
 ) -> Contradiction | None:
     """As `compare`, for memories that are `comparable` and were read already."""
-    if old_reading.keys.isdisjoint(new_reading.keys):
-        if alike is None:
-            return None
-        best = None
-    else:
+    best = None
+    if not old_reading.keys.isdisjoint(new_reading.keys):
         best = _surest(old_reading, new_reading, None)
     if best is None and alike is not None:
         best = _surest(old_reading, new_reading, unless_named(alike, old.value, new.value))
+        if best is None and is_turn(old.value, new.value, alike):
+            best = Opposition(TURN, 0.5, _short(f"perhaps no longer true: {old.value}"))
     if best is None:
         return None
     if not old_reading.whole:

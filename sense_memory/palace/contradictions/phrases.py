@@ -3,7 +3,7 @@
 Cosines of different models cannot be compared, so what "near" means is measured with each: two phrases mean the
 same when they are nearer than things of one kind usually are to each other ("brother" and "sister", "tea" and
 "coffee"). Nothing is embedded here: a phrase without a known vector is noted, and the caller may have it embedded.
-Pure.
+Sentences are nearer to each other than words are, so for them "usual" is measured among sentences. Pure.
 """
 
 from __future__ import annotations
@@ -22,18 +22,42 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Alike: TypeAlias = Callable[[str, str], float]  # how near two phrases are; from 0 up they mean the same
+    # How near two phrases are: from 0 up they mean the same. Of two sentences, which end with a full stop: by how many
+    # standard deviations they are nearer than two sentences about one person usually are.
+    Alike: TypeAlias = Callable[[str, str], float]
 
 MAX_ASKED_COUNT: Final = 64  # phrases noted at a time: a call of an endpoint, half a second of a small model
 MAX_KNOWN_COUNT: Final = 10_000  # phrases remembered: some 10 MB
 MAX_PHRASE_WORDS: Final = 3  # longer ones are statements, not phrases
 MAX_NAMED_CHARS: Final = 2_000  # of a value that is looked through for names
 _WORD: Final = re.compile(r"[^\W\d_]\w*")
+_UNKNOWN: Final = -100.0
 _CLEARLY: Final = 1.75  # standard deviations above what is usual between things of one kind
 
 # Of which kinds "near" is measured: those of everyday things.
 _MEASURES: Final = KINDS[:27]
-_SAMPLE: Final = tuple(word for kind in _MEASURES for word in kind)
+_SENTENCES: Final = tuple(
+    f"Nora {told}."
+    for told in [
+        "lives in Graz",
+        "works at a bakery",
+        "plays the violin",
+        "is allergic to nuts",
+        "has two brothers",
+        "likes hiking",
+        "drives an old van",
+        "speaks Polish",
+        "was born in May",
+        "is learning to swim",
+        "prefers short answers",
+        "sold the house",
+        "reads novels at night",
+        "pays 900 euros of rent",
+        "is married to Tom",
+        "wants a dog",
+    ]
+)
+_SAMPLE: Final = (*(word for kind in _MEASURES for word in kind), *_SENTENCES)
 
 
 class Phrases:
@@ -43,6 +67,7 @@ class Phrases:
         self._rows: dict[str, NDArray[Any]] = {}
         self._asked: dict[str, None] = {}
         self._bound: float | None = None
+        self._usual = 0.0, 1.0  # of sentences: the mean of their cosines, and the standard deviation
 
     def asked(self) -> list[str]:
         """What has to be learned, so that questions that were asked can be answered; it is noted no longer."""
@@ -58,17 +83,22 @@ class Phrases:
         self._rows |= zip(phrases, rows, strict=True)
         if self._bound is None and self._rows.keys() >= set(_SAMPLE):
             self._bound = _bound(self._rows)
+            usual = [float(self._rows[a] @ self._rows[b]) for a, b in combinations(_SENTENCES, 2)]
+            self._usual = mean(usual), max(pstdev(usual), 1e-6)
 
     def alike(self, one: str, other: str) -> float:
-        """How near two phrases are: from 0 up they mean the same. Below 0, and noted, where it is not known yet."""
+        """How near two phrases, or two sentences, are; see `Alike`. Far below, and noted, where it is not known yet."""
         if one == other:
             return 1.0
         if self._bound is None or one not in self._rows or other not in self._rows:
             missing = [phrase for phrase in (one, other) if phrase not in self._rows]
             if len(self._asked) + len(missing) <= MAX_ASKED_COUNT:
                 self._asked |= dict.fromkeys(missing or (one,))
-            return -1.0
-        return float(self._rows[one] @ self._rows[other]) - self._bound
+            return _UNKNOWN
+        near = float(self._rows[one] @ self._rows[other])
+        if one.endswith(".") and other.endswith("."):
+            return (near - self._usual[0]) / self._usual[1]
+        return near - self._bound
 
 
 def _bound(rows: Mapping[str, NDArray[Any]]) -> float:
