@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.contradictions.figures import Figure, items
+from sense_memory.palace.contradictions.figures import Figure, items, measures
 from sense_memory.palace.contradictions.vocabulary import (
     ARTICLES,
     ATTRIBUTES,
@@ -183,6 +183,7 @@ class Claim:
         hedged: whether the clause says that the value is to come, or what it includes.
         owned: whether a clause begins with a possession: "Nora's brother", so the claim is not about Nora.
         spoken: stems and the words as they were written, in order; of an attribute its name.
+        measures: of a clause with a number, in what it is measured: per month, before tax.
     """
 
     subject: frozenset[str]
@@ -205,6 +206,7 @@ class Claim:
     hedged: bool = False
     owned: bool = False
     spoken: tuple[tuple[str, str], ...] = ()
+    measures: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,8 @@ def read(memory: PersonaMemory) -> Reading:
             break
         count += 1
         said = list(_claims(clause, owned, before or key - KEY_NOISE, key))
+        if any(not figure.is_date for claim in said for figure in claim.figures):
+            said = [replace(claim, measures=measures(clause.lower())) for claim in said]
         whole = whole and bool(said)
         claims += said
         before = before or next((claim.subject for claim in said if claim.relation != SAYS), before)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions.claims import SAYS, Claim, read
+from sense_memory.palace.contradictions.figures import measured_apart
 from sense_memory.palace.contradictions.phrases import MAX_PHRASE_WORDS, matched, unless_named
 from sense_memory.palace.contradictions.turns import TURN, is_turn
 from sense_memory.palace.contradictions.vocabulary import (
@@ -178,9 +179,11 @@ def _surest(old: Reading, new: Reading, alike: Alike | None) -> Opposition | Non
         if not whole and any(_same(before, after) for after in new.claims):
             continue  # the new memory says it again
         for after in new.claims:
-            if whole != (after.relation == SAYS):
+            if whole != (after.relation == SAYS) or measured_apart(before.measures, after.measures):
                 continue
             found = _clauses(before, after, alike) if whole else _relations(before, after, alike)
+            if found and before.measures != after.measures:
+                found = found.at_most(_LIKELY)
             if found and (best is None or found.confidence >= best.confidence + (0.001 if whole else 0)):
                 best = found
     return best
@@ -250,17 +253,13 @@ def _said(old: Claim, new: Claim, shared: frozenset[str], alike: Alike | None) -
         and old.owned == new.owned
         and old.spoken[:1] == new.spoken[:1]
         and _is_denial(denied)
-        and _last(old) == _last(new)
+        and dict(old.spoken[-1:]).keys() == dict(new.spoken[-1:]).keys()
     ):
         return found.at_most(_LIKELY)  # the wider claim is the one denied
     if alike is not None and (pairs := matched(_spoken(old, left), _spoken(new, right), alike)):
         taken = "".join(f"; {one} ≈ {other}" for one, other in pairs)
         return replace(found, reason=_short(found.reason + taken)).at_most(_LIKELY)
     return None
-
-
-def _last(claim: Claim) -> str:
-    return claim.spoken[-1][0] if claim.spoken else ""
 
 
 def _is_denial(claim: Claim) -> bool:

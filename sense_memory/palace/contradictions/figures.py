@@ -142,6 +142,54 @@ class Figure:
 
 Item: TypeAlias = "str | Figure"
 
+_PERIODS: Final = {
+    "hourly": "hour",
+    "daily": "day",
+    "nightly": "night",
+    "weekly": "week",
+    "monthly": "month",
+    "quarterly": "quarter",
+    "yearly": "year",
+    "annual": "year",
+    "annually": "year",
+    "annum": "year",
+    "p.a": "year",
+}
+_MEASURE: Final = re.compile(
+    rf"""(?:\bper\ |(?<=\w)/|\b(?:an?|each|every|pro)\ (?=(?:second|minute|hour|day|night|week|month|quarter|year|seat|user|person|head|piece|kg|kilo)\b))
+    \ ?(?:\d+\ )?(?P<per>[^\W\d_]+)
+|\b(?P<period>{"|".join(map(re.escape, _PERIODS))})\b
+|\bfor\ (?:the\ |an?\ )?(?P<whom>[^\W\d_]{{3,}})
+|\b(?P<tax>net|gross|(?:before|after|excluding|including|without|with|plus|excl|incl)\.?\ (?:tax|taxes|vat)|netto|brutto)\b
+|\b(?P<bound>at\ (?:least|most|best|worst)|up\ to|minimum|maximum|on\ average|average)\b
+|\b(?P<way>one[\ -]way|return|round[\ -]trip)\b
+|(?:°\ ?|\bdegrees\ |\d\ )(?P<degrees>c|f|celsius|fahrenheit)\b""",
+    re.VERBOSE,
+)
+
+
+def measures(text: str) -> frozenset[tuple[str, str]]:
+    """In what the figures of a lowercase clause are measured, beside their units: what is per month, or before tax.
+
+    >>> measures("20 euros a month") == measures("the monthly fee is 25 euros"), sorted(measures("$5/seat net"))
+    (True, [('per', 'seat'), ('tax', 'net')])
+    """
+    return frozenset(
+        ("per", _PERIODS.get(said, stem(said))) if name in {"per", "period", "whom"} else (name, said[:5])
+        for match in _MEASURE.finditer(text)
+        for name, said in match.groupdict().items()
+        if said
+    )
+
+
+def measured_apart(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
+    """Whether two figures answer two questions: each has a measure of one sort that the other lacks.
+
+    >>> measured_apart(measures("20 euros per month"), measures("240 euros per year"))
+    True
+    """
+    return not {sort for sort, _ in one - other}.isdisjoint(sort for sort, _ in other - one)
+
 
 def items(text: str) -> list[Item]:
     """The words and figures of a lowercase clause, in order; a number that names a thing is a word of its own.

@@ -185,6 +185,7 @@ def test_the_key_names_the_subject_of_a_bare_value():
         ("Nora works at Siemens", "Nora quit her job at Siemens"),
         ("Nora works for Siemens", "[2026-03-01] Nora works for Bosch. Her aunt said so."),
         ("I am 28 years old", "I am 29 years old"),
+        ("The server costs 20 euros a month", "The server costs 25 euros per month"),
         ("Nora's employer is Siemens", "Nora works at Bosch"),
         ("Alice leads the platform team", "Bob leads the platform team"),
         ("The repository uses MySQL as its database", "The repository switched from MySQL to SQLite"),
@@ -227,6 +228,11 @@ def test_a_fact_that_took_the_place_of_another_acts(old, new):
         ("Nora no longer plays for Arsenal", "Nora played for Arsenal"),
         ("Nora works at Siemens", "Nora works at Siemens in the supply division"),
         ("Nora has not met Ben", "Ben told me that Nora has met Ben's brother"),
+        ("The server costs 20 euros per month.", "The server costs 240 euros per year."),  # other measures
+        ("The server costs 20 euros a month", "The server costs 240 euros annually"),
+        ("The licence costs $12 per seat", "The licence costs $99 for the team"),
+        ("Nora's salary is 60000 euros gross", "Nora's salary is 38000 euros net"),
+        ("The price is 24 euros/kg", "The price is 2.40 euros per 100 g"),
     ],
 )
 def test_another_subject_scope_or_time_is_not_even_suspected(old, new):
