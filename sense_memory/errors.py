@@ -181,13 +181,10 @@ class MissingExtra(SenseMemoryError):
         extra: its extra in pyproject.toml.
     """
 
-    def __init__(self, extra: str, requirement: str) -> None:
+    def __init__(self, extra: str) -> None:
         self.extra = extra
-        # On the registry our own name belongs to another publisher.
-        if requirement == f"sense-memory[{extra}]":
-            run = f"run, in a checkout of sense-memory: pip install '.[{extra}]'"
-        else:
-            run = f"run: pip install '{requirement}'"
+        # Not the name: on the registry it belongs to another publisher.
+        run = f"run, in a checkout of sense-memory: pip install '.[{extra}]'"
         super().__init__(f"the extra `{extra}` is not installed; {run}")
 
 

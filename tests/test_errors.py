@@ -67,14 +67,10 @@ SENTENCES = [
         "the system's keyring: it is locked. A key file of mode 600 works without a keyring.",
     ),
     (
-        errors.MissingExtra("keyring", "sense-memory[keyring]"),
+        errors.MissingExtra("keyring"),
         (
             "the extra `keyring` is not installed; run, in a checkout of sense-memory: pip install '.[keyring]'"
         ),
-    ),
-    (
-        errors.MissingExtra("keyring", "keyring>=25"),
-        "the extra `keyring` is not installed; run: pip install 'keyring>=25'",
     ),
     (
         errors.EmbedderError("static", "its table cannot be read"),

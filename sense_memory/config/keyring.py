@@ -93,7 +93,7 @@ def delete(agent: str) -> bool:
 
 def _ask(question: Callable[[KeyringBackend], _T]) -> _T:
     if not installed():
-        raise MissingExtra("keyring", "keyring>=25")
+        raise MissingExtra("keyring")
     try:
         from keyring import get_keyring
 

@@ -30,8 +30,9 @@ from sense_memory.limits import (
     MAX_RECENT_COUNT,
     MIN_HALFLIFE_DAYS,
 )
+from sense_memory.models import State
 from sense_memory.nostr import address
-from sense_memory.palace.lifecycle import state_at
+from sense_memory.palace.lifecycle import current_state, state_at
 
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ async def plan_import(
         reading: from `read`.
         into: `domain` or `domain/facet`, for all memories of the palace instead of where they would go.
         replaces: whether a memory that differs under the same name is replaced; its earlier version stays in the history.
-        halflife_days: of memories that bring none; 30 by default.
+        halflife_days: of memories that bring none, those of an earlier import too; 30 by default. A memory that would
+            arrive forgotten gets half its age instead, with which it arrives fading.
 
     Raises:
         InvalidInput: `into` or `halflife_days` cannot be used.
@@ -272,7 +274,9 @@ class _Palace:
         self, store: MemoryStore, made: ImportPlan, *, replaces: bool, halflife_days: float | None, now: float
     ) -> None:
         self._store, self._made, self._replaces, self._now = store, made, replaces, now
-        self._halflife = halflife_days
+        self._halflife, self._has_halflives = halflife_days, store.mind.store.options.plan.has_halflives
+        self._prolonged = 0  # memories that would arrive forgotten, and do not
+        self._faded = 0  # memories that are here word for word, and are forgotten by now
         self._here: dict[str, PersonaMemory] = {}
         self._by_origin: dict[str, PersonaMemory] = {}
         self._by_text: dict[tuple[str, str], list[PersonaMemory]] = defaultdict(list)  # of a file
@@ -300,6 +304,7 @@ class _Palace:
         ]
         links = {item.path: path for item, path in zip(found, final, strict=True)}
         steps = [self._step(*each, links) for each in zip(found, met, final, strict=True)]
+        self._made.notes[:0] = self._ages()
         documents = {names.document_of(item.origin) for item in found} - {""}
         of_files = (some for (document, _), some in self._by_place.items() if document in documents)
         gone = (memory.path for some in of_files for memory in some)
@@ -374,9 +379,7 @@ class _Palace:
         if memory is None and item.has_name and self._replaces:
             memory = self._here.get(wanted)
         if memory is None:
-            if self._halflife is not None:
-                fields.setdefault("halflife_days", self._halflife)
-            placed = replace(item, path=wanted, fields=fields)
+            placed = self._lasting(replace(item, path=wanted, fields=fields))
             self._made.states[self._state(placed)] += 1
             reason = "" if wanted == item.path else f"{item.path} is another memory"
             return Step(placed, Fate.NEW, reason)
@@ -390,7 +393,13 @@ class _Palace:
         )
         added = {name: value for name, value in merged.items() if fields.get(name)}
         placed = replace(item, path=memory.path, fields={**fields, **added})
-        return Step(placed, Fate.KNOWN if is_same else Fate.CHANGED)
+        if is_same and (lasting := self._lasting_known(placed, memory)) is not None:
+            return Step(lasting, Fate.CHANGED, "gets the half-life")
+        if is_same and current_state(memory, self._now) in _UNSEEN:
+            self._faded += 1
+        if is_same:
+            return Step(placed, Fate.KNOWN)
+        return Step(self._lasting(placed, memory.halflife_days), Fate.CHANGED)
 
     def _step_of_export(self, item: Item, memory: PersonaMemory) -> Step:
         """Whether the file was edited since it was exported, or the memory here, or both."""
@@ -404,6 +413,64 @@ class _Palace:
             return Step(item, Fate.KEPT, "changed here since the export")
         return Step(item, Fate.KEPT, "differs here; --replace takes the file's text")
 
+    def _lasting(self, item: Item, otherwise: float = DEFAULT_HALFLIFE_DAYS) -> Item:
+        """An item with its half-life; with half its age, if it would arrive forgotten. Our export brings its past.
+
+        Where the plan of the store has one half-life for all, the memory counts as last used now instead.
+        """
+        fields = dict(item.fields)
+        if self._halflife is not None:
+            fields.setdefault("halflife_days", self._halflife)
+        wanted = replace(item, fields=fields)
+        days = fields.get("halflife_days", otherwise)
+        if item.seen or self._state(replace(item, fields={**fields, "halflife_days": days})) not in _UNSEEN:
+            return wanted
+        self._prolonged += 1
+        since = fields.get("last_accessed") or item.at or self._now
+        lasting = (
+            {"halflife_days": self._half_of_age(since)}
+            if self._has_halflives
+            else dict.fromkeys(_THEN, self._now)
+        )
+        return replace(wanted, fields={**fields, **lasting})
+
+    def _lasting_known(self, item: Item, memory: PersonaMemory) -> Item | None:
+        """The write that gives a memory of an earlier import the half-life that was asked for; None where it has it."""
+        is_imported = memory.source == item.origin or bool(
+            names.document_of(memory.source)
+            and names.document_of(memory.source) == names.document_of(item.origin)
+        )
+        if self._halflife is None or "halflife_days" in item.fields or not is_imported:
+            return None
+        wanted = self._halflife
+        if current_state(memory.changed(halflife_days=wanted), self._now) in _UNSEEN:
+            if current_state(memory, self._now) not in _UNSEEN:
+                return None  # it has a longer one already, and would be forgotten with this one
+            wanted = max(wanted, self._half_of_age(memory.last_accessed))
+        if memory.halflife_days == wanted:
+            return None
+        return replace(item, at=memory.created_at, fields={**item.fields, "halflife_days": wanted})
+
+    def _ages(self) -> list[str]:
+        """Notes about memories that are too old to be seen."""
+        told = []
+        if self._prolonged:
+            lasting = "get half their age as half-life" if self._has_halflives else "count as last used now"
+            told.append(
+                f"memories that would arrive forgotten, as old as they are: {self._prolonged:,}; they {lasting}"
+            )
+        if forgotten := self._made.states["forgotten"] + self._made.states["dissolved"]:
+            told.append(f"memories that were forgotten when they were exported, and arrive so: {forgotten:,}")
+        if self._faded:
+            told.append(
+                f"memories that are here and forgotten by now: {self._faded:,}; the same command with --halflife 365 "
+                "brings them back"
+            )
+        return told
+
+    def _half_of_age(self, since: float) -> float:
+        return min(max((self._now - since) / DAY_SECONDS / 2, MIN_HALFLIFE_DAYS), MAX_HALFLIFE_DAYS)
+
     def _state(self, item: Item) -> str:
         halflife = item.fields.get("halflife_days", DEFAULT_HALFLIFE_DAYS)
         since = item.fields.get("last_accessed") or item.at
@@ -415,6 +482,7 @@ def _place(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+_UNSEEN: Final = frozenset({State.FORGOTTEN, State.DISSOLVED})
 _LISTS: Final = ("themes", "connections")
 _EMPTY: Final = {"connections": ()}  # a link that was taken out of a file is taken away
 

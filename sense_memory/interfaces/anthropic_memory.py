@@ -31,7 +31,7 @@ from sense_memory.nostr.verdict import printable
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 except ImportError as error:
-    raise MissingExtra("anthropic", "sense-memory[anthropic]") from error
+    raise MissingExtra("anthropic") from error
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence

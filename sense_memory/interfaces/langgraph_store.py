@@ -42,7 +42,7 @@ try:
         validate_op_namespace,
     )
 except ImportError as error:
-    raise MissingExtra("langgraph", "sense-memory[langgraph]") from error
+    raise MissingExtra("langgraph") from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -14,7 +14,7 @@ from sense_memory.errors import MissingExtra, ModelError
 try:
     import dspy
 except ImportError:
-    raise MissingExtra("dspy", "dspy>=3.4,<4") from None
+    raise MissingExtra("dspy") from None
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -37,7 +37,7 @@ try:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 except ImportError:
-    raise MissingExtra("model", "pydantic-ai-slim[openai]>=2.68,<3") from None
+    raise MissingExtra("model") from None
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

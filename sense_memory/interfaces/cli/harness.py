@@ -199,7 +199,7 @@ def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_p
 
     found = []
     if "server" in parts and importlib.util.find_spec("mcp") is None:
-        found.append(f"the server cannot start yet: {MissingExtra('mcp', 'sense-memory[mcp]')}")
+        found.append(f"the server cannot start yet: {MissingExtra('mcp')}")
     if not launch.creates_key:
         try:
             with warnings_as_lines():

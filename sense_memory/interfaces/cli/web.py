@@ -55,7 +55,7 @@ def web(
         import starlette
         import uvicorn  # noqa: F401 - both are looked for before a store is opened
     except ImportError:
-        raise MissingExtra("web", "sense-memory[web]") from None
+        raise MissingExtra("web") from None
     del starlette
 
     async def work(store: MemoryStore) -> None:

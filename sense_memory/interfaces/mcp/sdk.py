@@ -34,7 +34,7 @@ def sdk_server(offers: MemoryServer) -> Any:
     try:
         from mcp.server.lowlevel import Server
     except ImportError:
-        raise MissingExtra("mcp", "sense-memory[mcp]") from None
+        raise MissingExtra("mcp") from None
     options: dict[str, Any] = {"version": __version__, "instructions": INSTRUCTIONS}
     if not hasattr(Server, "list_tools"):  # 2.x
         handlers = {_snake(name): partial(_answer_2, offers, name) for name in offers.methods}

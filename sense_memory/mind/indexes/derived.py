@@ -186,7 +186,7 @@ def need(package: str, extra: str) -> None:
         MissingExtra: it is not.
     """
     if find_spec(package) is None:
-        raise MissingExtra(extra, f"sense-memory[{extra}]")
+        raise MissingExtra(extra)
 
 
 @contextmanager

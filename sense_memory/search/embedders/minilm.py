@@ -111,4 +111,4 @@ def _found(places: Sequence[tuple[str, str, str]], sha256: str) -> bytes:
 
 
 def _missing() -> MissingExtra:
-    return MissingExtra("minilm", "sense-memory[minilm]")
+    return MissingExtra("minilm")

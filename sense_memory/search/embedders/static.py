@@ -49,7 +49,7 @@ class StaticEmbedder:
     def __init__(self) -> None:
         folder = package_folder("wordllama")
         if folder is None:
-            raise MissingExtra("static", "sense-memory[static]")
+            raise MissingExtra("static")
         self._table = _tensor(checked_file(NAME, folder / _WEIGHTS, _WEIGHTS_SHA256, _REQUIREMENT))
         raw = checked_file(NAME, folder / _TOKENIZER, _TOKENIZER_SHA256, _REQUIREMENT)
         model = orjson.loads(raw)["model"]

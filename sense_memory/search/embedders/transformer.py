@@ -49,7 +49,7 @@ class TransformerEmbedder:
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError:
-            raise MissingExtra("sentence-transformers", "sense-memory[sentence-transformers]") from None
+            raise MissingExtra("sentence-transformers") from None
         try:
             self._model: Any = SentenceTransformer(str(path), local_files_only=True, trust_remote_code=False)
         except Exception as error:  # anything a model's files can do wrong

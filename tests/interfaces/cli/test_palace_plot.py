@@ -80,7 +80,7 @@ def test_without_matplotlib_the_table_is_there_and_a_picture_says_what_to_instal
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
     assert palace("palace", "plot").stdout.count("\n") == 5
-    assert "pip install 'matplotlib" in palace("palace", "plot", tmp_path / "p.png", code=1).stderr
+    assert "pip install '.[plot]'" in palace("palace", "plot", tmp_path / "p.png", code=1).stderr
 
 
 def test_an_empty_palace_has_nothing_to_plot(agent):

@@ -216,7 +216,7 @@ def _draw(file: Path, forecast: Forecast, domain: str | None) -> None:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtra("plot", "matplotlib>=3.9") from None
+        raise MissingExtra("plot") from None
     style: dict[str, Any] = {
         "font.size": 10.5,
         "text.color": _INK,
