@@ -8,7 +8,8 @@ What becomes what:
 * A daily note (`2026-11-20.md`) has journal entries of that day, one for each heading.
 * Any other note of a folder is one memory: its folder names the domain, the folder below it the facet, its name the key.
 
-A point that begins with a label (`**Editor:** Helix`) has the label as its key; else its first words are the key.
+A point that begins with a label (`**Editor:** Helix`) has the label as its key; else its first words are the key. A day
+at the beginning of a point or a heading (`## 2026-11-10`, `[2026-11-04] …`) is the date, and in no name.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ _tag = re.compile(r"(?<![\w/#&])#([^\W\d_][\w/-]*)").findall
 _wiki = re.compile(r"\[\[([^\[\]|#^]+)(?:[#^][^\[\]|]*)?(?:\\?\|[^\[\]]*)?\]\]").findall
 _link = re.compile(r"\[[^\[\]]*\]\(<?([^()<>\s]+\.(?:md|markdown))(?:#[^()\s]*)?>?\)", re.IGNORECASE).findall
 _day_name = re.compile(r"\d{4}-?\d{2}-?\d{2}(?:[-_ ].*)?").fullmatch
+_day_first = re.compile(
+    r"(?:\*\*|__)?[\[(]?(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2})?)?[\])]?:?(?:\*\*|__)?(?:[ \t]*[:\u2013\u2014-])?(?:[ \t]+|$)"
+).match
 _clock = re.compile(r"(?<!\d)([01]?\d|2[0-3])[:.]([0-5]\d)(?!\d)").search
 
 
@@ -229,21 +233,16 @@ def curated(source: Source, note: FrontMatter, domain: str = "") -> ReaderResult
     found = sections(note.body, note.body_line)
     title = _title(found)
     for section in found:
-        titles = [name for name in section.titles if name != title]
+        days, _ = _undated(section.titles)
+        _, titles = _undated(name for name in section.titles if name != title)
         home, facet = _place(titles, place)
         for block in blocks(section, reading.left_out):
             text = block.text
-            label = _label(text) if block.is_point else None
-            name = (
-                label[1]
-                if label
-                else items.key_of(text)
-                if block.is_point
-                else titles[-1]
-                if titles
-                else text
-            )
-            key = items.slug(name) if label or titles else items.key_of(name)
+            own_days, (said,) = _undated([text], otherwise=text)
+            then = next(iter((*own_days, *days[::-1])), at)
+            label = _label(said) if block.is_point else None
+            named = titles[-1] if titles and not block.is_point and not own_days else ""
+            key = items.slug(label[1] if label else named) if label or named else items.key_of(said)
             path = names.free(f"{home}/{facet}/{key}", text)
             if not path:
                 reading.left_out["said twice"] += 1
@@ -251,12 +250,26 @@ def curated(source: Source, note: FrontMatter, domain: str = "") -> ReaderResult
             tags = {"themes": items.themes_of((*themes, *_tag(_prose(text)), *_wiki(_prose(text))))}
             origin = items.document(source.shown, block.line)
             reading.items.append(
-                Item(ItemKind.PALACE, path, text, source.shown, block.line, at, origin, tags)
+                Item(ItemKind.PALACE, path, text, source.shown, block.line, then, origin, tags)
             )
     rest = _properties(source, note)
     if path := rest and names.free(_properties_path(source, f"{place}/{_FACET}"), rest):
         reading.items.append(_properties_item(source, note, path, {}))
     return reading
+
+
+def _undated(texts: Iterable[str], otherwise: str = "") -> tuple[list[float], list[str]]:
+    """The days that texts begin with, and the texts without them; a text that is only a day is left out, or `otherwise`."""
+    days, rest = list[float](), list[str]()
+    for text in texts:
+        match = _day_first(text)
+        day = items.time_of(match[1]) if match else None
+        if match is None or day is None:
+            rest.append(text)
+        else:
+            days.append(day)
+            rest += filter(None, [text[match.end() :].strip() or otherwise])
+    return days, rest
 
 
 def _title(found: Sequence[MarkdownSection]) -> str:

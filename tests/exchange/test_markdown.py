@@ -71,6 +71,44 @@ def test_a_curated_note_becomes_a_memory_for_each_point(note):
     }
 
 
+def test_a_day_before_a_point_or_in_a_heading_is_its_date_and_no_name(note):
+    text = """---
+created: 2026-01-02
+---
+- undated
+- 2026-11-03: moved to Porto
+- [2026-11-04] **Editor:** Helix
+- **2026-11-05** \u2014 bought a press
+- 2026-11-06
+- 2026-13-45: no day
+- 2026-11-07 14:30 called Lisa
+## 2026-11-10
+- likes tea
+
+A paragraph.
+
+## Decisions
+### 2026-11-11: the database
+- Postgres
+- 2026-11-12: Redis
+"""
+    found = {item.path.partition("/")[2]: item.at for item in note(text).items}
+    day = {number: 1_793_707_200.0 + (number - 3) * 86_400 for number in range(3, 13)}
+    assert found == {
+        "notes/undated": 1_767_355_200.0,
+        "notes/moved-to-porto": day[3],
+        "notes/editor": day[4],
+        "notes/bought-a-press": day[5],
+        "notes/2026-11-06": day[6],
+        "notes/2026-13-45": 1_767_355_200.0,
+        "notes/called-lisa": day[7],
+        "notes/likes-tea": day[10],
+        "notes/a-paragraph": day[10],
+        "the-database/postgres": day[11],
+        "the-database/redis": day[12],
+    }
+
+
 def test_every_item_names_its_file_and_line(note):
     reading = note(MEMORY)
     lines = MEMORY.split("\n")
