@@ -115,6 +115,12 @@ _COPULA: Final = re.compile(
     r"(?: now| currently| set to| jetzt| maintenant| ahora| agora)?(?: at| on| in| am| le| el)? |: )(?P<value>.+)$",
     re.IGNORECASE,
 )
+_DATED: Final = re.compile(
+    r"^(?P<subject>(?!an? |there )[^,:]{2,80}?) (?:(?P<moved>(?:(?:was|has been|is|got) )?(?:now )?(?:moved|postponed|pushed|put|"
+    r"shifted|rescheduled|delayed|changed|brought|slipped)(?: back| forward| up| out)? (?:to|until))|"
+    r"(?:takes place|happens|is(?: now)?(?: due| scheduled| planned| set)?)(?: on| for| at)?) (?P<value>.+)$",
+    re.IGNORECASE,
+)
 _DWELLING: Final = re.compile(r"^ (?:an?|the) [\w -]{2,30}? in (?=[A-ZÀ-Þ])")
 _OWNER: Final = re.compile(r"(?!an? |one )\w+ ", re.IGNORECASE)
 _MODAL_NAME: Final = re.compile(r"^(Will|May)\b(?=(?: (?!be\b)|'s))")
@@ -333,6 +339,9 @@ class _Subject:
 
 def _related(text: str, unnamed: frozenset[str], changed: bool) -> Iterator[Claim]:
     """The claims of relations that a clause names: at most one, and what a switch from it denies."""
+    if (said := _DATED.match(text)) and (dated := list(_scheduled(said, unnamed, changed))):
+        yield from dated
+        return
     lower = text.lower()
     for match in RELATION.finditer(lower if len(lower) == len(text) else text):
         moved = changed or _MOVES.search(match[0]) is not None
@@ -345,6 +354,16 @@ def _related(text: str, unnamed: frozenset[str], changed: bool) -> Iterator[Clai
     if said := _COPULA.match(text):
         yield from _sort(said["subject"], said["value"], unnamed, changed)
         yield from _attribute(said["subject"], said["value"], unnamed, changed)
+
+
+def _scheduled(said: re.Match[str], unnamed: frozenset[str], changed: bool) -> Iterator[Claim]:
+    """`The launch is on 3 March`, `… was moved to 17 March`: when something takes place."""
+    subject = _subject(said["subject"], unnamed)
+    if subject is not None and not subject.words & ATTRIBUTES:
+        moved = changed or said["moved"] is not None
+        for claim in _filled(subject, "takes place on", f" {said['value']}", changed=moved):
+            if claim.value and claim.value.kind == "figure" and claim.value.figures[0].is_date:
+                yield claim
 
 
 def _said_of(subject: _Subject, name: str, after: str, before: str, changed: bool) -> Iterator[Claim]:

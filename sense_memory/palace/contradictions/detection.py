@@ -489,9 +489,7 @@ def _replaced(old: Claim, new: Claim) -> Opposition | None:
 
 
 def _kind_of(value: Value) -> str:
-    if value.kind != "figure":
-        return "value"
-    return "date" if value.figures[0].is_date else "number"
+    return "value" if value.kind != "figure" else "date" if value.figures[0].is_date else "number"
 
 
 def _differ(old: Value, new: Value) -> bool:
@@ -545,6 +543,8 @@ def _exclusive(old: Claim, new: Claim, one: Value, other: Value) -> float:
         return _FAIRLY_SURE
     if name == "is a":
         return _LIKELY if new.changed else 0.0
+    if name == "takes place on" and not (new.changed or old.subject & SCHEDULED - OCCASIONS):
+        return 0.0  # a meeting may take place on two days, but one that was moved has left the first
     if name in LIKELY:  # a machine and one of its ports do not exclude each other
         return 0.0 if name == "runs on" and ("port" in one.words) != ("port" in other.words) else _LIKELY
     if name not in EXCLUSIVE or any(word in _CIRCUMSTANCES for word in (*one.words, *other.words)):

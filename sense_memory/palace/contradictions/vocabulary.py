@@ -84,7 +84,7 @@ STOP: Final = ARTICLES | AUXILIARIES - {"might", "could", "would"} | CHANGES | w
 FIRST: Final = words("i my we our me us mine ich mein meine meu minha")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
 PLANS: Final = re.compile(
-    r"\b(?:plans?|planning|means to|hop(?:es?|ing)|wants?|wish(?:es)?|considers?|considering|might|maybe|perhaps|could|would|if|"
+    r"\b(?:plans?(?! (?:costs?|includes?|allows?|has|offers?|(?:is|was|went) [^.]{0,20}?[$€£\d]))|planning|means to|hop(?:es?|ing)|wants?|wish(?:es)?|considers?|considering|might|maybe|perhaps|could|would|if|"
     r"whether|thinking (?:of|about)|dreams?|possibly|probably|going to(?= \w+ (?:to|in|at)\b)|intends?|aims?|applied|"
     r"applying|looking (?:for|into)|interested in|possible|proposed|proposes|suggests?|suggested|allegedly|"
     r"reportedly|heard|rumou?rs?|wonders?|imagine|tentative(?:ly)?|according)\b"
@@ -98,7 +98,7 @@ PAST: Final = re.compile(
 # Past in form, and yet a fact of today.
 LASTING: Final = re.compile(
     r"\b(?:born|founded|established|moved|switched|renamed|became|decided|picked|opted|need|embed|relocated|settled|migrated|shifted|"
-    r"postponed|raised|cut|lowered|increased|reduced|extended|pushed|went (?:up|down))\b"
+    r"postponed|rescheduled|delayed|brought forward|raised|cut|lowered|increased|reduced|extended|pushed|went (?:up|down))\b"
 )
 ROUGHLY: Final = words(
     "some about around roughly approximately almost nearly approx circa ca over under over rund etwa environ"
@@ -501,7 +501,7 @@ SEVERAL: Final = _stems(
 EXCLUSIVE: Final = frozenset(
     """lives in|works at|called|born in|born on|married to|reports to|comes from|belongs to|hosted on|licensed under|
     printed on|located in|measured in|paid in|studies at|plays for|listens on|costs|majors in|stored in|led by|
-    takes place in""".replace("\n    ", "").split("|")
+    takes place in|takes place on""".replace("\n    ", "").split("|")
 )
 # Of these the values are places, and one may be a part of another.
 PLACED: Final = frozenset({"lives in", "born in", "located in", "comes from"})
