@@ -117,7 +117,8 @@ def end(
     elif written.outdated:
         tell("kept in the history only: another device wrote a newer version, which counts instead")
     else:
-        tell(f"{done} · {sentence(written.copies)}")
+        is_forgotten = done.endswith("forgotten here")
+        tell(f"{done} · {'no relays are configured' if is_forgotten else sentence(written.copies)}")
     if written.acks < require_acks:
         what = "this" if len(written.ids) == 1 else "all of it"
         say("error", too_few(require_acks, written.acks, what))
@@ -160,13 +161,14 @@ def end_forgetting(
     here, why = len(forgotten) - len(unknown), ""
     if unknown and unknown[0].unsure:
         why = f" ({one_line(unknown[0].unsure)})"
+    requested = ", deletion requested" if written.copies else ""  # nobody is asked where there are no relays
     if len(forgotten) == 1:
-        done = "forgotten here, deletion requested"
+        done = f"forgotten here{requested}"
         if unknown:
             done = f"nothing was kept here under that name; its deletion is requested all the same{why}"
         end(invocation, written, done, forgotten[0].data, require_acks)
         return
-    done = f"{quantity(here, 'memory', 'memories')} forgotten here, deletion requested"
+    done = f"{quantity(here, 'memory', 'memories')} forgotten here{requested}"
     if unknown:
         names = quantity(len(unknown), "other name")
         done += f"; nothing was kept here under {names}, whose deletion is requested all the same{why}"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.embedding_jobs import Gaps
     from sense_memory.memories.history import Version
     from sense_memory.memories.status import RelayStatus
+    from sense_memory.mind.search import MindHit
     from sense_memory.models import Change, Draft, JournalEntry, Memory, PersonaMemory
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import RelayReport
@@ -109,6 +110,21 @@ def hit_data(hit: Hit) -> dict[str, Any]:
         item["detail"] = item["detail"] or None
     path = f"{_JOURNAL}{hit.path}" if hit.kind == "journal" else hit.path
     return {**fields, **name_data(path), "created_at": iso(hit.created_at), "source": hit.source or None}
+
+
+def mind_hit_data(hit: MindHit) -> dict[str, Any]:
+    """A hit of a search of the mind."""
+    return {
+        "place": hit.place.value,
+        "id": hit.id,
+        "text": hit.text,
+        "at": iso(hit.at),
+        "score": round(hit.score, 6),
+        "actor": hit.actor or None,
+        "conversation": hit.conversation,
+        "tags": list(hit.tags),
+        "topics": list(hit.topics),
+    }
 
 
 def change_data(change: Change) -> dict[str, Any]:

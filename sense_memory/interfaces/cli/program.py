@@ -111,7 +111,7 @@ class Group(HelpPage, TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command with a name; for an unknown name, an error that suggests a command."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            others = visible(ctx.find_root())
+            others = visible(ctx.parent) if ctx.parent else ()
             ctx.fail(no_command(args[0], ctx.command_path, visible(ctx), others))
         return super().resolve_command(ctx, args)
 
@@ -368,6 +368,7 @@ _FOREIGN_WORDS: Final = {  # words of other programs, by our command; of several
     ("recent",): "tail last",
     ("watch",): "follow",
     ("connect",): "link",
+    ("refresh",): "distil distill",
     ("disconnect",): "unlink",
 }
 _MEANT: Final = {word: commands for commands, words in _FOREIGN_WORDS.items() for word in words.split()}
@@ -380,10 +381,10 @@ def no_command(typed: str, group: str, commands: Sequence[str], others: Sequence
         typed: the word in the place of a command.
         group: the program, or the group of commands, as it is typed.
         commands: the commands of the group.
-        others: the commands of the whole program, which may be suggested too.
+        others: the commands of the group around it, which may be suggested too.
     """
     problem = f"no command {one_line(typed, _MAX_NAME_CHARS)!r}"
-    for place, names in ((group, commands), (group.partition(" ")[0], others)):
+    for place, names in ((group, commands), (group.rpartition(" ")[0], others)):
         meant = _meant(typed.lower(), names)
         if meant in _DESTRUCTIVE:
             return f"{problem}; see: {place} {meant} --help"
@@ -563,7 +564,8 @@ def show_help(
     for word in words or ():
         command = shown.command.get_command(shown, word) if isinstance(shown.command, Group) else None
         if command is None:
-            context.fail(no_command(word, shown.command_path, visible(shown), visible(context.find_root())))
+            others = visible(shown.parent) if shown.parent else ()
+            context.fail(no_command(word, shown.command_path, visible(shown), others))
         shown = type(shown)(command, info_name=word, parent=shown)
     text = shown.get_help()
     typer.echo(as_json({"command": shown.command_path, "help": text}) if of(context).as_json else text)

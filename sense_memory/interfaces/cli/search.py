@@ -35,20 +35,25 @@ from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, name
 from sense_memory.interfaces.cli.names import everything, place
 from sense_memory.interfaces.cli.output import (
     hit_data,
+    mind_hit_data,
     show_insights,
     show_memories,
+    show_rows,
     warn_if_incomplete,
     warn_of_gaps,
 )
 from sense_memory.interfaces.cli.palace.group import NONE, look
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
-from sense_memory.interfaces.cli.text import as_json, iso, one_line, quantity, some, superseded
+from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, some, superseded
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sense_memory.config.settings import Settings
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.memories.embedding_jobs import EmbedReport
+    from sense_memory.mind.search import MindHit
     from sense_memory.models import Memory
     from sense_memory.search.hits import Hit
     from sense_memory.store import MemoryStore
@@ -56,6 +61,10 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 KINDS = "palace,journal,flat"
+_MIND: Final = "mind"
+_NOT_ASKED: Final = (
+    "the mind's conversations and passages were not searched; add --in mind, or use: sense-memory mind search"
+)
 _MAX_SOURCES = 10  # of memories, in an error
 _NONE_FITS = "No memory fits."
 _NOTHING_KEPT = "Nothing is kept yet. `sense-memory remember --help` shows how to begin."
@@ -70,6 +79,8 @@ _is_source = re.compile(r"user|agent|import|(?:tool|document)(?::.+)?").fullmatc
         'sense-memory search "what happened last week" --in journal',
         'sense-memory search lisbon --since "30 days ago" --limit 3 --explain',
         "sense-memory search --in palace --domain people --theme art painting",
+        "# Conversations, passages and the log of the mind, too:",
+        "sense-memory search --in palace,journal,flat,mind what did Lisa say",
         "# Only what has this phrase, and every word that begins so:",
         "sense-memory search '\"teaches workshops\"' 'print*'",
     ),
@@ -81,7 +92,9 @@ def search(
     within: Annotated[
         str,
         typer.Option(
-            "--in", metavar="KINDS", help="Where to look: palace, journal and flat, separated by commas."
+            "--in",
+            metavar="KINDS",
+            help="Where to look: palace, journal, flat and mind, separated by commas.",
         ),
     ] = KINDS,
     since: SinceOption = None,
@@ -103,39 +116,79 @@ def search(
     explain: ExplainOption = False,
     _json: JsonOption = False,
 ) -> None:
-    """Find memories and journal entries by a question, the best first.
+    """Find memories and journal entries by a question, the best first; the mind only with --in mind.
 
     Journal entries also match on the entries just before and after them, and on a day that the question names.
     Forgotten memories are left out unless --state asks for them. Searching does not revive memories. A pipe gets one
     line for each hit: kind, name, time, score and text, and the reasons with --explain, with tabs between them.
+
+    --in mind searches conversations, passages and the log as `mind search` does. Its hits follow the others, at most
+    --limit of them: scores of the two cannot be compared. The filters are not for it.
     """
     begin = None if since is None else moment(since, time.time(), begins=True)
     kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
     places = {"source": source, "domain": domain, "facet": facet, "state": state, "theme": theme}
-    hits, is_empty = _found(of(context), question(query), limit, within=kinds, since=begin, **places)
+    if _MIND in kinds and (begin is not None or any(places.values())):
+        context.fail("--since, --source, --domain, --facet, --state and --theme are not for --in mind")
+    found = _found(of(context), question(query), limit, within=kinds, since=begin, **places)
     if of(context).as_json:
-        typer.echo(as_json([hit_data(hit) for hit in hits]))
-    elif not hits:
-        typer.echo(_NOTHING_KEPT if is_empty else "Nothing was found.", err=True)
-    else:
-        _print_hits(hits, explain=explain)
+        typer.echo(as_json([*map(hit_data, found.hits), *map(mind_hit_data, found.in_mind)]))
+        return
+    if found.hits:
+        _print_hits(found.hits, explain=explain)
+    if found.in_mind:
+        _print_mind_hits(found.in_mind, explain=explain)
+    if not found.hits and not found.in_mind:
+        typer.echo(_NOTHING_KEPT if found.is_empty else "Nothing was found.", err=True)
+    if found.leaves_mind_out:
+        note(_NOT_ASKED)
 
 
-def _found(invocation: Invocation, text: str, limit: int, **options: Any) -> tuple[list[Hit], bool]:
-    """The hits of a search, and whether nothing is kept at all; `options` are those of `MemoryStore.search`."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a search found: `in_mind` has a ranking of its own; `is_empty` where nothing is kept at all."""
 
-    async def work(store: MemoryStore) -> tuple[list[Hit], bool]:
-        await _read_all(store)
-        with named(within="--in", state="--state"):
-            hits = await store.search(text, limit, **options)
-        if not hits and options["source"] is not None:
-            await _check_source(store, options["source"])
+    hits: list[Hit]
+    in_mind: list[MindHit]
+    is_empty: bool
+    leaves_mind_out: bool
+
+
+def _found(invocation: Invocation, text: str, limit: int, *, within: Sequence[str], **options: Any) -> _Found:
+    """What a search finds; `options` are those of `MemoryStore.search`."""
+    memories = [kind for kind in within if kind != _MIND]
+
+    async def work(store: MemoryStore) -> _Found:
+        hits = []
+        if memories or _MIND not in within:
+            await _read_all(store)
+            with named(within="--in", state="--state"):
+                hits = await store.search(text, limit, within=memories, **options)
+            if not hits and options["source"] is not None:
+                await _check_source(store, options["source"])
+        in_mind = await store.mind.search(text, limit) if _MIND in within else []
         warn_if_incomplete(store)
         if not invocation.as_json:
             warn_of_gaps(store.gaps())
-        return hits, not hits and not store.status().counts["heads"]
+        has_mind = not store.mind.is_empty()
+        is_empty = not hits and not has_mind and not store.status().counts["heads"]
+        return _Found(hits, in_mind, is_empty, has_mind and _MIND not in within)
 
     return invocation.run(work)
+
+
+def _print_mind_hits(hits: list[MindHit], *, explain: bool) -> None:
+    """Hits of the mind as a table on a terminal, or one line each with tabs in a pipe."""
+    if sys.stdout.isatty():
+        now = time.time()
+        rows = [(hit.place.value, age(hit.at, now), hit.actor, hit.text) for hit in hits]
+        show_rows(("in the mind", "age", "actor", "text"), rows, none="")
+        return
+    for hit in hits:
+        reasons = ", ".join(f"{reason.kind} {reason.detail}".strip() for reason in hit.why)
+        why = f"\t{one_line(reasons)}" if explain else ""
+        name = f"{hit.place.value}/{hit.id}"
+        typer.echo(f"{_MIND}\t{name}\t{iso(hit.at)}\t{hit.score:.3f}\t{one_line(hit.text)}{why}")
 
 
 def _print_hits(hits: list[Hit], *, explain: bool) -> None:

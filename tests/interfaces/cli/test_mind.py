@@ -112,9 +112,33 @@ def test_a_facet_is_shared_read_by_the_other_agent_and_taken_back(agent, relay):
     (found,) = agent.json(*bob, "mind", "shared")
     assert (found["owner"], found["path"], found["value"]) == (mine, "people/facts/lisa", "artist")
     assert agent(*bob, "mind", "shared").stdout == f"{mine}\tpeople/facts/lisa\tactive\tartist\n"
-    agent("--relay", relay, "mind", "unshare", "people/facts", npub)
+    assert (
+        "run `sense-memory sync`" in agent("--relay", relay, "mind", "unshare", "people/facts", npub).stdout
+    )
     assert "not shared" in agent("mind", "unshare", "people/secrets", npub, code=2).stderr
     assert "DOMAIN/FACET" in agent("mind", "share", "people", npub, code=2).stderr
+
+
+def test_a_search_says_that_it_leaves_the_mind_out_and_asks_it_on_request(agent):
+    agent("remember", "tea", "Darjeeling")
+    assert agent("search", "starter").stderr == "Nothing was found.\n"
+    agent("mind", "conversations", "add", "chat", "The starter is called Bubbles.")
+
+    assert "--in mind" in agent("search", "starter").stderr
+    told = agent("search", "--in", "flat,mind", "starter Darjeeling")
+    assert [line.split("\t")[0] for line in told.stdout.splitlines()] == ["flat", "mind"]
+    assert told.stderr == ""
+    (hit,) = agent.json("search", "--in", "mind", "what is the starter called")
+    assert (hit["place"], hit["conversation"]) == ("conversation", "chat")
+    assert "--in mind" in agent("search", "--in", "mind", "--since", "today", "tea", code=2).stderr
+
+
+def test_a_wrong_command_of_the_mind_is_told_the_one_that_is_meant(agent):
+    assert "sense-memory mind search" in agent("mind", "archive", "search", "x", code=2).stderr
+    assert "sense-memory mind identity refresh" in agent("mind", "identity", "distill", code=2).stderr
+    assert agent("mind", "topics", "list").stderr == agent("mind", "topics").stderr
+    agent("mind", "archive", "add", "Lisa paints.", "--tag", "art")
+    assert "--classify" in agent("mind", "identity", "refresh").stdout
 
 
 def test_topics_are_merged_and_passages_found_by_tag_and_topic(agent):

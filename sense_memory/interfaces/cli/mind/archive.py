@@ -180,6 +180,12 @@ def list_topics(context: typer.Context, _json: JsonOption = False) -> None:
             typer.echo(safe(f"{one.kind} {', '.join(one.topics)}? {one.reason}"), err=True)
 
 
+@topics.command("list", hidden=True)
+def list_them(context: typer.Context, _json: JsonOption = False) -> None:
+    """As `mind topics`, under the name that the other groups have for it."""
+    list_topics(context)
+
+
 @topics.command(
     epilog=ends(
         'sense-memory mind archive add "Lisa paints with oil on wood." --classify',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -37,6 +37,12 @@ identity = group(
 )
 
 
+_SAYS_NOTHING: Final = (
+    "The topics say nothing of it yet. Passages make topics when they are added with --classify (a --tag is no topic): "
+    "sense-memory mind archive add TEXT --classify"
+)
+
+
 def _identity_data(found: AgentIdentity) -> dict[str, Any]:
     return {
         "themes": found.themes,
@@ -61,7 +67,7 @@ def _tell_identity(context: typer.Context, found: AgentIdentity) -> None:
         )
     else:
         values = (f"I value {value}." for value in found.values)
-        typer.echo(safe("\n".join((*found.lines(), *values)) or "The topics say nothing of it yet."))
+        typer.echo(safe("\n".join((*found.lines(), *values)) or _SAYS_NOTHING))
 
 
 @identity.command("show", epilog=ends("sense-memory mind identity show"))

@@ -34,6 +34,7 @@ from sense_memory.interfaces.cli.mind.group import (
     not_found,
     show,
 )
+from sense_memory.interfaces.cli.output import mind_hit_data
 from sense_memory.interfaces.cli.program import ends
 from sense_memory.interfaces.cli.text import age, as_json, iso, local_time, quantity, safe
 
@@ -294,20 +295,6 @@ async def _conversation(store: MemoryStore, ident: str) -> Conversation:
 # ── Search ──────────────────────────────────────────────────────────────────────────────
 
 
-def _hit_data(hit: MindHit) -> dict[str, Any]:
-    return {
-        "place": hit.place.value,
-        "id": hit.id,
-        "text": hit.text,
-        "at": iso(hit.at),
-        "score": round(hit.score, 6),
-        "actor": hit.actor or None,
-        "conversation": hit.conversation,
-        "tags": list(hit.tags),
-        "topics": list(hit.topics),
-    }
-
-
 @commands.command(
     epilog=ends(
         "sense-memory mind search what does Lisa paint",
@@ -350,7 +337,7 @@ def search(
     rows = [(hit.place.value, age(hit.at, now), hit.actor, hit.text) for hit in found]
     show(
         invocation,
-        [_hit_data(hit) for hit in found],
+        [mind_hit_data(hit) for hit in found],
         ("place", "age", "actor", "text"),
         rows,
         none="Nothing found.",

@@ -370,7 +370,8 @@ def unshare(
         await deliver(store, wait)
 
     of(context).run(work)
-    done(of(context), {"place": place, "unshared": npub}, f"{place} is no longer shared with {npub}")
+    rest = "run `sense-memory sync`, until then the reader still sees what relays hold"
+    done(of(context), {"place": place, "unshared": npub}, f"{place} is no longer shared with {npub}; {rest}")
 
 
 @commands.command(epilog=ends("sense-memory mind shared"))
