@@ -97,7 +97,7 @@ def refresh_identity(
 @identity.command(
     "set",
     epilog=ends(
-        'sense-memory mind identity set --value "never share private keys" --value "keep addresses private"',
+        'sense-memory mind identity set --value "share no keys" --value "plain words"',
         "# Take back the roles that were set:",
         'sense-memory mind identity set --role ""',
     ),
