@@ -15,7 +15,10 @@ import runpy
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
+
+from PIL import Image
 
 from sense_memory import LocalSigner, MemoryStore
 
@@ -77,8 +80,11 @@ def main() -> None:
         ledger = Path(folder) / "palace.db"
         asyncio.run(live(signer, ledger))
         os.environ |= {"SENSE_MEMORY_HOME": folder, "SENSE_MEMORY_KEY_FILE": str(key)}
-        sys.argv = ["sense-memory", "--ledger", str(ledger), "palace", "plot", str(picture)]
-        runpy.run_module("sense_memory", run_name="__main__")
+        sys.argv = ["sense-memory", "--ledger", str(ledger), "palace", "plot", "--force", str(picture)]
+        with suppress(SystemExit):
+            runpy.run_module("sense_memory", run_name="__main__")
+    with Image.open(picture) as drawn:  # few colours: a palette takes a third of the bytes
+        drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(picture, optimize=True)
 
 
 if __name__ == "__main__":

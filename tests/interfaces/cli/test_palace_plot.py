@@ -58,6 +58,7 @@ def test_a_picture_is_a_png_or_an_svg_and_names_of_memories_are_only_words_in_it
     png, svg = tmp_path / "palace.png", tmp_path / "palace.SVG"
 
     assert palace("palace", "plot", png).stdout == f"drew 8 memories in {png}\n"
+    assert "--force" in palace("palace", "plot", png, code=2).stderr
     assert palace.json("palace", "plot", svg)["file"] == str(svg)
 
     assert png.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import InvalidInput, MissingExtra
-from sense_memory.interfaces.cli.inputs import JsonOption
+from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.palace.group import NONE, REVIEWS, command, look
@@ -102,17 +102,22 @@ def plot(
     days: Annotated[
         int, typer.Option(min=1, max=36_500, metavar="N", help="How far to look ahead.")
     ] = _YEAR_DAYS,
+    force: Annotated[bool, flag("--force", text="Replace a file that exists.")] = False,
     _json: JsonOption = False,
 ) -> None:
     """Show what time will leave of the palace, if nothing is recalled: states now and ahead, and by domain.
 
     With a FILE, a picture of the curves, the states over time and the domains; it needs the extra `plot`. Without one, a
     table; a pipe gets one line for each moment, with tabs between date, active, fading, forgotten and dissolved. Nothing
-    is revived.
+    is revived. A file that exists is only replaced with --force.
     """
     invocation = of(context)
     if file is not None and file.suffix.lower() not in _FORMATS:
         raise InvalidInput(f"name the picture *.png or *.svg, not {str(file)!r}; nothing was written")
+    if file is not None and file.exists() and not force:
+        raise InvalidInput(
+            f"give another name, or --force to replace the file: {file} exists, and was not touched"
+        )
     memories = [insight.memory for insight in look(invocation, domain, needs_place=True)]
     now = time.time()
     if not memories:
@@ -201,7 +206,10 @@ _MAX_CURVES: Final = 120  # more would be a smear, and megabytes of SVG
 _MAX_DOMAINS: Final = 10
 _LEAST_ROWS: Final = 4  # so that one bar alone does not fill the picture
 _NAME_CHARS: Final = 18  # of a domain, in a label
-_NEXT_COUNT: Final = 3  # memories that the subtitle names
+_NEXT_COUNT: Final = 3  # memories that the subtitle names, if it has room for them
+_NEXT_CHARS: Final = 118  # of the subtitle, which is as wide as the curves
+_PATH_CHARS: Final = 60  # of a path in it
+_NEXT_TICK: Final = 1.2  # a relevance above it has a tick of its own
 _PNG_DPI: Final = 150
 _DIGIT_SHARE: Final = 0.027  # of the largest bar: what a digit takes
 
@@ -235,13 +243,15 @@ def _draw(file: Path, forecast: Forecast, domain: str | None) -> None:
         )  # a name in a script without a font here
         figure = Figure(figsize=(11, 8), layout="constrained", facecolor="white")
         title = f"{_span(forecast)} of {_whole(domain)}, if nothing is recalled"
-        figure.suptitle(title, fontsize=15, fontweight="bold", x=0.012, ha="left")
+        heading = figure.suptitle(title, fontsize=15, fontweight="bold", ha="left")
         grid = figure.add_gridspec(
             2, 2, height_ratios=(1.15, 1), width_ratios=(1.25, 1), hspace=0.08, wspace=0.04
         )
         _draw_curves(figure.add_subplot(grid[0, :]), forecast)
         _draw_states(figure.add_subplot(grid[1, 0]), forecast)
         _draw_domains(figure.add_subplot(grid[1, 1]), forecast)
+        figure.draw_without_rendering()  # now the layout is known
+        heading.set_x(figure.axes[0].get_position().x0)
         metadata: dict[str, Any] = {"Title": title, "Description": _next_to_fade(forecast)}
         figure.savefig(file, dpi=_PNG_DPI, metadata=metadata)
 
@@ -261,7 +271,7 @@ def _draw_curves(axes: Axes, forecast: Forecast) -> None:
 
     count = len(forecast.memories)
     drawn = np.unique(np.linspace(0, count - 1, min(count, _MAX_CURVES)).round().astype(int))
-    top = max(1.0, float(forecast.relevances.max())) * 1.04
+    top = max(1.0, float(forecast.relevances.max()))
     axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
     edges = [top, *BOUNDS.values(), 0.0]
     for (state, colour), upper, lower in zip(_COLOURS.items(), edges, edges[1:], strict=False):
@@ -286,10 +296,9 @@ def _draw_curves(axes: Axes, forecast: Forecast) -> None:
             va="center",
         )
     axes.set_ylim(0, top)
-    axes.set_yticks(
-        [0, *reversed(BOUNDS.values()), 1], ["0", *(f"{bound:g}" for bound in reversed(BOUNDS.values())), "1"]
-    )
-    axes.set_ylabel("relevance")
+    ticks = [0.0, *reversed(BOUNDS.values()), 1.0, *([top] if top > _NEXT_TICK else [])]
+    axes.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
+    axes.set_ylabel("relevance (1: as new)")
     for bound in BOUNDS.values():
         axes.axhline(bound, color=_INK, linewidth=0.5, alpha=0.4, linestyle=(0, (4, 4)))
     which = (
@@ -381,17 +390,22 @@ def _dates(forecast: Forecast) -> list[Any]:
 
 def _next_to_fade(forecast: Forecast) -> str:
     """The memories that are the next to leave the state active, with the days."""
+    from rich.cells import cell_len, set_cell_size
+
     from sense_memory.limits import ACTIVE_ABOVE
 
     found = []
     for place, memory in enumerate(forecast.memories):
         is_active = forecast.relevances[place] > ACTIVE_ABOVE
         if is_active[0] and not is_active.all():
-            found.append((forecast.times[int(is_active.argmin())], one_line(memory.path, 2 * _NAME_CHARS)))
+            found.append((forecast.times[int(is_active.argmin())], one_line(memory.path)))
     if not found:
         return "no active memory fades in this time"
-    named = [
-        f"{path} ({datetime.fromtimestamp(moment).astimezone():%-d %b})"
-        for moment, path in sorted(found)[:_NEXT_COUNT]
-    ]
-    return f"next to fade: {', '.join(named)}"
+    told = "next to fade: "
+    for number, (moment, path) in enumerate(sorted(found)[:_NEXT_COUNT]):
+        name = path if cell_len(path) <= _PATH_CHARS else f"{set_cell_size(path, _PATH_CHARS - 1)}…"
+        more = f"{', ' if number else ''}{name} ({datetime.fromtimestamp(moment).astimezone():%-d %b})"
+        if cell_len(told + more) > _NEXT_CHARS:
+            break
+        told += more
+    return told
