@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.context import printed
 from sense_memory.mind.log import NewEntry
-from sense_memory.mind.model import SummarizeConversation
+from sense_memory.mind.model import MAX_SUMMARY_WORDS, SummarizeConversation
 from sense_memory.nostr import address
 
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ROLES: Final = ("user", "assistant", "system", "tool")
 COMPACTION_SHARE: Final = 0.8  # of the context window, from which it is compacted
+SUMMARY_SHARE: Final = 0.25  # of the context window, which a summary may take
+_LEAST_WORDS: Final = 12  # of a summary, however small the window is
 KEPT_SHARE: Final = 0.3  # of the context window, which stays verbatim
 SEEN_COUNT: Final = 200  # ids that a state names, some 5 KB, to find what another device said meanwhile
 _KIND: Final = "message."
@@ -218,7 +220,10 @@ class Conversation:
             old, kept = context[:place], context[place:]
             if not old:
                 return state
-            task = SummarizeConversation(conversation_history=transcript(old), previous_summary=state.summary)
+            told = transcript(old)
+            task = SummarizeConversation(
+                conversation_history=told, previous_summary=state.summary, max_words=self._summary_words(told)
+            )
             found = await model.answer(task)
             return replace(
                 state,
@@ -231,6 +236,11 @@ class Conversation:
 
         await self._change(compacted)
         return await self.state()
+
+    def _summary_words(self, told: str) -> int:
+        """How many words a summary may have, by the tokens that words of this conversation take."""
+        share = SUMMARY_SHARE * self.window * len(told.split()) / max(1, self._count(told))
+        return max(_LEAST_WORDS, min(MAX_SUMMARY_WORDS - 1, int(share)))
 
     def _first_kept(self, context: Sequence[Message]) -> int:
         """The place of the first message that stays verbatim, never between a tool call and its result."""

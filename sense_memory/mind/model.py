@@ -91,10 +91,11 @@ class SummarizeConversation(Task[Summary]):
     Attributes:
         conversation_history: the messages to summarise, one on a line, oldest first.
         previous_summary: of what came before them; empty if nothing did. The new summary covers it too.
+        max_words: how long the summary may be at most, so that it leaves room in the context window.
     """
 
     instructions: ClassVar[str] = (
-        "Summarize the conversation to allow resumption without disruption. Keep the summary under 100 words. Include: "
+        "Summarize the conversation to allow resumption without disruption. Keep the summary under 100 words, and within max_words. Include: "
         "1. the task or conversational overview, 2. the current state (completed work, files, resources), 3. the next "
         "steps. Carry over what still matters of the previous summary."
     )
@@ -102,6 +103,7 @@ class SummarizeConversation(Task[Summary]):
 
     conversation_history: str
     previous_summary: str = ""
+    max_words: int = MAX_SUMMARY_WORDS - 1
 
 
 # ── Topics and identity ─────────────────────────────────────────────────────────────────

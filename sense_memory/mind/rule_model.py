@@ -81,9 +81,14 @@ _filler = re.compile(
     re.IGNORECASE,
 )
 _section = re.compile(r"(Task|Facts|State|Next): (.*?)(?= (?:Facts|State|Next): |$)", re.DOTALL)
+_LEAST: Final = 6  # words of a part of a summary, however short that has to be
 _FACT_WORDS: Final = 49  # of a summary, for what has to be kept
 _FACT_CHUNK: Final = 14  # words of one such sentence
 _FACT_WEIGHT: Final = 2  # from which a sentence is one
+_SMALL_TALK: Final = """
+hi hello hey ha haha hahaha lol yes yeah yep no nope ok okay oh ah sure see thanks thank nice great good cool fine right well
+wow bye please glad hear welcome sound got understand understood interesting indeed perfect alright sorry know noted lovely
+"""
 _duty = re.compile(
     r"\b(?:decid|agree|chose|choose|settl|promis|must|never|always|deadline|due|remember|importan|have to|has to|may not"
     r"|do not|don't|prefer|allerg|budget|at most|at least|called|named?\b|password|address|birthday|instead|no longer"
@@ -105,6 +110,7 @@ class RuleModel:
     def __init__(self, language: str = "english") -> None:
         self._stem = stemmer(language)
         self._stops = STOP_WORDS[language]
+        self._small_talk = frozenset(map(self._stem, _SMALL_TALK.split()))
 
     async def answer(self, task: Task[AnswerT]) -> AnswerT:
         """The answer to a task, marked `is_by_rule`.
@@ -164,22 +170,34 @@ class RuleModel:
         )
         last = contents[-1] if contents else ""
         first = before.get("Task", asked)
+        if last == first or self._is_small_talk(last):
+            last = ""
+        share = min(1.0, task.max_words / (MAX_SUMMARY_WORDS - 1))
+        begun, end = _cut(first, max(_LEAST, int(20 * share))), _cut(last, max(_LEAST, int(14 * share)))
         said = [sentence for content in contents for sentence in split_sentences(content)]
         known = split_sentences(f"{before.get('Facts', '')} {before.get('Next', '')}")
-        kept = self._facts([*known, *said], {first, last})
-        rest = [item for item in said if item not in {first, last, *kept}]
-        central = self._central(rest)[:1] or split_sentences(before.get("State", task.previous_summary))[:1]
+        shown = {begun, end, *split_sentences(begun), *split_sentences(end)}
+        kept = self._facts([*known, *said], {first, last, *shown}, int(_FACT_WORDS * share))
+        told = {first, last, *shown, *kept}
+        rest = [item for item in said if told.isdisjoint({item, _cut(item, _FACT_CHUNK)})]
+        rest = [item for item in rest if not self._is_small_talk(item)]
+        past = split_sentences(before.get("State", "" if before else task.previous_summary))[:1]
+        central = self._central(rest)[:1] or [item for item in past if item not in told]
         parts = {
-            "Task": _cut(first, 20),
+            "Task": begun,
             "Facts": " ".join(kept),
-            "State": _cut(" ".join(central), 12),
-            "Next": _cut(last, 14),
+            "State": _cut(" ".join(central), max(_LEAST, int(12 * share))),
+            "Next": end,
         }
         summary = " ".join(f"{name}: {text}" for name, text in parts.items() if text)
         return Summary(summary=_cut(summary or "Nothing was said.", MAX_SUMMARY_WORDS - 1))
 
-    def _facts(self, sentences: Sequence[str], besides: Collection[str]) -> list[str]:
-        """The weightiest sentences within `_FACT_WORDS`, in their order; of equals the earlier ones."""
+    def _is_small_talk(self, text: str) -> bool:
+        """Whether a text has no words but those of greeting, thanking and agreeing."""
+        return set(self._terms(text)) <= self._small_talk
+
+    def _facts(self, sentences: Sequence[str], besides: Collection[str], limit: int) -> list[str]:
+        """The weightiest sentences within `limit` words, in their order; of equals the earlier ones."""
         kept: list[str] = []
         for sentence in sentences:
             fact = _cut(sentence, _FACT_CHUNK)
@@ -190,9 +208,9 @@ class RuleModel:
                 for item in list(old):
                     kept.remove(item)
                 kept.append(fact)
-                if len(kept) > _FACT_WORDS:
+                if len(kept) > limit:
                     kept.remove(min(reversed(kept), key=_weight))
-        left, chosen = _FACT_WORDS, set[str]()
+        left, chosen = limit, set[str]()
         for fact in sorted(kept, key=_weight, reverse=True):
             if len(fact.split()) <= left:
                 left -= len(fact.split())

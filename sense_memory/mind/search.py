@@ -119,6 +119,7 @@ class MindSearch(CachedIndex):
         self._is_sorted = self._is_clean = True
         self._is_compared = False  # whether the saved index was compared with the log
         self._fresh: set[str] = set()  # items whose vectors are not cached yet
+        self._newest = ""  # id of the entry that arrived last
         self._made = 0  # vectors made since the last were cached
         self._asking: set[asyncio.Task[NDArray[np.float32] | None]] = set()
         self._is_late = (
@@ -167,7 +168,19 @@ class MindSearch(CachedIndex):
             direction=direction,
         )
         found = [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
-        return with_corrections_first(found)[: max(0, limit)]
+        return self._asked_last(query, with_corrections_first(found))[: max(0, limit)]
+
+    def _asked_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:
+        """The same with the question itself last: a message that only asks it, or just brought it, is no answer."""
+        asked = query.strip()
+        is_question = asked.endswith("?")
+
+        def is_asked(hit: MindHit) -> bool:
+            if hit.place is not Place.CONVERSATION or hit.actor == "assistant" or hit.text.strip() != asked:
+                return False
+            return is_question or hit.id == self._newest
+
+        return sorted(hits, key=is_asked)
 
     async def close(self) -> None:
         """Stop waiting for the embedder, and cache the vectors that are not cached yet."""
@@ -184,6 +197,7 @@ class MindSearch(CachedIndex):
         async with self._refreshing:
             index = self._index = self._index or await self._restored()
             entries, gone = await self._log.changes(self._arrived, self._gone)
+            self._newest = entries[-1].id if entries else self._newest
             names = [_entry_name(ident) for ident in gone]
             if not self._is_compared:
                 names += [name for name in index.documents.rows if self._is_lost(name)]

@@ -185,3 +185,17 @@ async def test_a_chat_model_is_sent_the_summary_and_the_messages_in_context():
         assert [message["content"] for message in messages] == [
             item.content for item in said[-len(messages) :]
         ]
+
+
+async def test_a_summary_leaves_room_in_a_small_window():
+    async with opened() as store:
+        chat, compacted = store.mind.conversation("c1", window=160), 0
+        for number in range(20):
+            await chat.add(
+                "user", f"My {number}th note is that shelf {number} holds {number * 7} boxes of paper."
+            )
+            if chat.needs_compaction(await chat.tokens()):
+                await chat.compact(store.mind.model)
+                compacted += 1
+                assert await chat.tokens() < 0.65 * chat.window
+        assert 1 <= compacted <= 10

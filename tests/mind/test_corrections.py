@@ -64,3 +64,16 @@ async def test_a_word_finds_words_of_its_root_although_the_word_itself_is_known(
             assert [hit.text for hit in await mind.search(question, within=["archive"])] == [
                 "Lisa is allergic to hazelnuts."
             ]
+
+
+async def test_the_question_that_was_just_asked_does_not_rank_before_its_answer():
+    async with opened() as store:
+        chat = talk(store)
+        for text in ("The exhibition opens on Friday.", "When does the exhibition open?"):
+            await chat.add("user", text)
+        hits = await store.mind.search("When does the exhibition open?")
+        assert [hit.text for hit in hits] == [
+            "The exhibition opens on Friday.",
+            "When does the exhibition open?",
+        ]
+        assert len(await store.mind.search("exhibition", 5)) == 2

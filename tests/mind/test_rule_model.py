@@ -60,6 +60,12 @@ async def test_a_summary_of_a_summary_keeps_the_first_task():
     assert again.summary.endswith("Next: The smoke tests passed on staging.")
 
 
+async def test_a_summary_says_no_fact_twice_and_small_talk_is_neither_state_nor_next_step():
+    talk = "user: Hi, I am Sam. I live in Malmö.\nassistant: Haha, yes.\nuser: Thanks!\nassistant: I see."
+    answer = await MODEL.answer(SummarizeConversation(conversation_history=talk))
+    assert answer.summary == "Task: Hi, I am Sam. I live in Malmö."
+
+
 CHATTER = (
     "That sounds good to me.", "Let me have a look at it.", "I had lunch and it was good.", "Thanks, that helps a lot.",
     "Could you show me that again?", "It took a while but it works.", "I made the text a bit shorter.",
