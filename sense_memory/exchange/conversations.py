@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.exchange import items
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
 from sense_memory.exchange.transcript import conversation_of, messages_in
+from sense_memory.mind.conversation import IMPORTED
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-IMPORTED: Final = "conversation.imported"  # the kind of the entry with title and origin
 _ROLES: Final = {
     "user": "user",
     "human": "user",

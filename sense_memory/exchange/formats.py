@@ -26,17 +26,15 @@ if TYPE_CHECKING:
 
 EVENTS: Final = "events"  # our encrypted export, and any Nostr events: `MemoryStore.import_` takes them
 _CHATS: Final = re.compile(r"(?:.*/)?conversations[-_]?\d*\.json").fullmatch
-_ABOUT_ACCOUNTS: Final = frozenset(
-    {
-        "users.json",
-        "user.json",
-        "user_settings.json",
-        "message_feedback.json",
-        "model_comparisons.json",
-        "shared_conversations.json",
-        "chat.html",
-    }
-)
+_NOT_TAKEN: Final = {  # of exports of ChatGPT and Claude, by what it is
+    "users.json": "data of the account",
+    "user.json": "data of the account",
+    "user_settings.json": "settings of the account",
+    "message_feedback.json": "feedback on messages",
+    "model_comparisons.json": "comparisons of models",
+    "shared_conversations.json": "links to shared conversations",
+    "chat.html": "the same conversations as a page",
+}
 _HEAD_BYTES: Final = 400
 _LOOKED_AT: Final = 5  # notes of a folder
 
@@ -119,7 +117,7 @@ def _chat_files(files: Files) -> ReaderResult:
                 )
                 found = take(structured.parsed(read_source(source))[0], source.shown)
             else:
-                reading.left_out["data of the account" if name in _ABOUT_ACCOUNTS else "other files"] += 1
+                reading.left_out[_NOT_TAKEN.get(name, "other files")] += 1
                 continue
         except InvalidInput as error:
             reading.problems.append(Problem(source.shown, 0, str(error)))
@@ -219,14 +217,19 @@ def _of_file(source: Source) -> str:
     head = _head(source)
     if suffix in markdown.NOTES:
         return "readable" if _is_ours(head) else "daily" if markdown.is_daily(source) else "notes"
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if (
-        start[:1] not in {b"{", b"["}
-        and not head.startswith((b"\xff\xfe", b"\xfe\xff"))
-        and b"\0" not in head
-    ):
-        return EVENTS  # whose import says for each line what is wrong
-    return EVENTS if _is_event(source) else "file"
+    if not head.strip() or _is_event(source):
+        return EVENTS
+    try:
+        begin = text_of(head)[0].lstrip()[:1]
+    except InvalidInput:
+        begin = ""
+    if begin not in {"{", "["}:
+        known = "; ".join(f"{item.about} ({item.name})" for item in FORMATS.values())
+        raise InvalidInput(
+            f"{source.shown} has no format that import knows; nothing was written. Known are: {known}; our encrypted export "
+            f"and other Nostr events ({EVENTS}). `--as NAME` reads a file as one of them"
+        )
+    return "file"
 
 
 def _is_ours(head: bytes) -> bool:

@@ -35,6 +35,9 @@ SUMMARY_SHARE: Final = 0.25  # of the context window, which a summary may take
 _LEAST_WORDS: Final = 12  # of a summary, however small the window is
 KEPT_SHARE: Final = 0.3  # of the context window, which stays verbatim
 SEEN_COUNT: Final = 200  # ids that a state names, some 5 KB, to find what another device said meanwhile
+IMPORTED: Final = (
+    "conversation.imported"  # the kind of the entry with the title that a conversation had elsewhere
+)
 _KIND: Final = "message."
 
 

@@ -14,7 +14,7 @@ from sense_memory.mind import draft as pipeline
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
 from sense_memory.mind.context import MAX_LINE_CHARS
-from sense_memory.mind.conversation import Conversation
+from sense_memory.mind.conversation import IMPORTED, Conversation
 from sense_memory.mind.four_tier import MemoryManager
 from sense_memory.mind.identity import IdentityKernel
 from sense_memory.mind.log import Log
@@ -135,6 +135,11 @@ class Mind:
             if entry.conversation is not None and entry.kind.startswith("message."):
                 counts[entry.conversation] = counts.get(entry.conversation, 0) + 1
         return counts
+
+    async def conversation_titles(self) -> dict[str, str]:
+        """The titles of conversations by their ids; only imported conversations have one."""
+        entries = await self.log.entries(kind=IMPORTED)
+        return {entry.conversation: entry.text for entry in entries if entry.conversation and entry.text}
 
     def manager(self, conversation_id: str, *, window: int = CONTEXT_WINDOW_TOKENS) -> MemoryManager:
         """The four-tier memory of one conversation, under its own names."""

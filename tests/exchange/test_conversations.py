@@ -80,7 +80,7 @@ def export(tmp_path):
         path = tmp_path / "export.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("conversations.json", json.dumps(conversations))
-            for name, value in {"user": {"email": "x@y.example"}, **others}.items():
+            for name, value in {"user": {"email": "x@y.example"}, "message_feedback": [], **others}.items():
                 archive.writestr(f"{name}.json", json.dumps(value))
         return path
 
@@ -110,6 +110,7 @@ async def test_the_shown_branch_of_a_conversation_of_chatgpt(open_store, bring, 
         assert (title.text, title.payload["file"]) == ("Trip", "export.zip/conversations.json")
         assert dict(made.left_out) == {
             "data of the account": 1,
+            "feedback on messages": 1,
             "messages of other branches": 1,
             "thoughts of the model": 1,
         }

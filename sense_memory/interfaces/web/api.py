@@ -297,14 +297,17 @@ class Api:
         mind = self._store.mind
         identity = await mind.identity.get()
         topics = await mind.topics.all()
-        conversations = await mind.conversations()
+        conversations, titles = await mind.conversations(), await mind.conversation_titles()
         return {
             "blocks": _listed(map(asdict, await mind.blocks.all())),
             "topics": _listed(map(asdict, topics)),
             "topics_total": len(topics),
             "identity": {"lines": identity.lines(), "at": identity.at, "values": identity.values},
             "objectives": _listed(map(asdict, await mind.identity.objectives())),
-            "conversations": _listed({"id": name, "count": count} for name, count in conversations.items()),
+            "conversations": _listed(
+                {"id": name, "count": count, "title": titles.get(name, "")}
+                for name, count in conversations.items()
+            ),
             "conversations_total": len(conversations),
         }
 

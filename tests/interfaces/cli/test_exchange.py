@@ -100,12 +100,17 @@ def test_conversations_are_counted_and_named(agent, tmp_path):
         {"role": "user", "content": "hi", "id": "1"},
         {"role": "assistant", "content": "hello", "id": "2"},
     ]
-    (tmp_path / "chat.json").write_text(json.dumps([{"id": "7", "messages": lines}]))
+    (tmp_path / "chat.json").write_text(json.dumps([{"id": "7", "title": "Trip", "messages": lines}]))
     assert agent("import", "chat.json", "--yes").stdout == (
         "Found: conversations\nbecomes             new\nentries of the log    3\n"
         "conversations: chat-7\n3 entries written\n"
     )
-    assert agent.json("mind", "conversations", "list") == [{"id": "chat-7", "messages": 2}]
+    agent("mind", "conversations", "add", "own", "hi")
+    assert agent.json("mind", "conversations", "list") == [
+        {"id": "own", "messages": 1, "title": None},
+        {"id": "chat-7", "messages": 2, "title": "Trip"},
+    ]
+    assert agent("mind", "conversations", "list").stdout == "own\t1\nchat-7\t2\tTrip\n"
 
 
 def test_an_export_in_an_archive_is_read_too(agent, tmp_path):
@@ -123,6 +128,8 @@ def test_an_export_in_an_archive_is_read_too(agent, tmp_path):
         (["x.json", "--as", "nonsense"], "choose readable, openclaw"),
         (["empty"], "holds no file"),
         (["broken.zip"], "damaged zip archive"),
+        (["x.bin", "--yes"], "has no format that import knows"),
+        (["text.bin"], "an OpenClaw workspace (openclaw); "),
         (["x.json", "--into", "flat/x", "--yes"], "reserved"),
         (["x.json", "--into", "a/b/c", "--yes"], "must not contain"),
         (["x.json", "--halflife", "-1", "--yes"], "half-life must lie between"),
@@ -131,6 +138,8 @@ def test_an_export_in_an_archive_is_read_too(agent, tmp_path):
 def test_what_cannot_be_imported_is_one_sentence(agent, tmp_path, arguments, says):
     (tmp_path / "x.json").write_text(json.dumps([{"content": "x"}]))
     (tmp_path / "empty").mkdir()
+    (tmp_path / "x.bin").write_bytes(b"\x00\x01\xff\xfe" * 100)
+    (tmp_path / "text.bin").write_text("neither events nor notes\n")
     (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 no archive")
     shown = agent("import", *arguments, code=2).stderr
 

@@ -103,7 +103,7 @@ def test_bad_lines_are_listed_by_number_and_the_others_are_taken(written, tmp_pa
 def test_of_many_bad_lines_the_first_are_shown(written, tmp_path):
     (tmp_path / "bad.jsonl").write_text("x\n" * 50)
 
-    shown = written("import", "bad.jsonl", code=1).stdout.splitlines()
+    shown = written("import", "bad.jsonl", "--as", "events", code=1).stdout.splitlines()
 
     assert shown[3] == "50 lines not taken:"
     assert shown[-2] == "  and 30 more; --json lists them all"
@@ -111,7 +111,7 @@ def test_of_many_bad_lines_the_first_are_shown(written, tmp_path):
         "None of it is an event. Keys and values are taken by `sense-memory remember --many"
     )
     assert len(shown) == 4 + 20 + 2
-    assert len(written.json("import", "bad.jsonl", code=1)["bad"]) == 50
+    assert len(written.json("import", "bad.jsonl", "--as", "events", code=1)["bad"]) == 50
 
 
 def test_an_export_of_another_agent_is_refused_with_the_key_that_signed_it(written, tmp_path):

@@ -191,17 +191,18 @@ def add_message(
 
 @conversations.command("list", epilog=ends("sense-memory mind conversations list"))
 def list_conversations(context: typer.Context, _json: JsonOption = False) -> None:
-    """List the conversations, newest first, with the number of their messages."""
+    """List the conversations, newest first, with the number of their messages, and the titles of imported ones."""
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> dict[str, int]:
-        return await store.mind.conversations()
+    async def work(store: MemoryStore) -> tuple[dict[str, int], dict[str, str]]:
+        return await store.mind.conversations(), await store.mind.conversation_titles()
 
-    found = invocation.run(work)
-    data = [{"id": ident, "messages": count} for ident, count in found.items()]
-    rows = [(ident, str(count)) for ident, count in found.items()]
+    found, titles = invocation.run(work)
+    data = [{"id": ident, "messages": count, "title": titles.get(ident)} for ident, count in found.items()]
+    named = ((ident, str(count), titles.get(ident, "")) for ident, count in found.items())
+    rows = [row if row[2] else row[:2] for row in named]
     none = "There are no conversations yet. Begin with: sense-memory mind conversations add CONVERSATION TEXT"
-    show(invocation, data, ("conversation", "messages"), rows, none=none)
+    show(invocation, data, ("conversation", "messages", "title")[: 3 if titles else 2], rows, none=none)
 
 
 @conversations.command(
