@@ -101,6 +101,11 @@ def add(
             f"{twin} is most likely the same relay, under another name for this machine; one is enough. "
             f"Remove the other: sense-memory relays remove {relay}",
         )
+    if preset is not None and not all(map(is_local, wanted)) and not invocation.as_json:
+        typer.echo(
+            "They are public: from the next sync on, anybody can see the names of memories there, and who writes when. "
+            "Texts are encrypted."
+        )
     if any(map(is_local, wanted)) and not invocation.as_json:
         typer.echo("It is on this machine: handy, but not a backup.")
 

@@ -96,8 +96,8 @@ def sync(
 def status(context: typer.Context, _json: JsonOption = False) -> None:
     """Show whose memory this is, what is held here, and what each relay holds of it.
 
-    No relay is asked: the table shows how many memories and journal entries each relay has sent back (holds), or
-    accepted without having sent them back yet (promised). `doctor` asks the relays. If there is an embedder, the output
+    No relay is asked: the table shows how many memories and journal entries each relay has sent back (shown), or
+    only accepted (accepted): a relay that compares sets sends nothing back that is here. `doctor` asks the relays. If there is an embedder, the output
     names it and says how many memories it has not read yet.
     """
     invocation = of(context)
@@ -275,15 +275,15 @@ def _relay_table(status: Status, now: float) -> Table:
     rows = []
     for relay in status.relays:
         counts = {
-            "holds": relay.memories,
-            "promised": relay.promised,
+            "shown": relay.memories,
+            "accepted": relay.promised,
             "waiting": relay.events.get("queued", 0) + relay.events.get("parked", 0),
             "refused": relay.events.get("refused", 0),
         }
         asked = "never" if relay.last_complete is None else age(relay.last_complete, now)
         note = LOCAL if relay.is_local else ""
         rows.append((Text(relay.url), counts, (asked, note)))
-    return count_table("relay", rows, ("last asked", ""), always=("holds", "waiting"))
+    return count_table("relay", rows, ("last asked", ""), always=("shown", "waiting"))
 
 
 def _note(relay: RelayStatus) -> str:

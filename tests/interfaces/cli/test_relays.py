@@ -144,8 +144,9 @@ def test_a_preset_adds_its_relays_and_those_that_are_there_stay_once(cli, config
 
     shown = cli("relays", "add", "--preset", "starter").stdout
 
-    assert shown.endswith(f"there already: {first} · agent 'default', {config}\n")
+    assert f"there already: {first} · agent 'default', {config}\n" in shown
     assert tomllib.loads(config.read_text())["relays"] == presets["starter"]
+    assert "anybody can see the names of memories" in shown
     assert cli("relays", "presets").stdout.count("\n") == len(presets)
 
 

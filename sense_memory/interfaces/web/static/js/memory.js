@@ -83,7 +83,7 @@ function facts(memory, now) {
     ["Recalled", count(memory.access_count, "time")],
     ["Half-life", count(memory.halflife_days, "day")],
     ["Confidence", percent(memory.confidence)],
-    ["Source", memory.source || "unknown"],
+    ["Source", memory.source || "not given"],
     memory.themes.length ? ["Themes", el("span", {}, memory.themes.map((theme) => el("span", { class: "chip", text: theme, dir: "auto" })))] : null,
     memory.conflict_of ? ["Lost edit of", memoryLink(memory.conflict_of)] : null,
   ];

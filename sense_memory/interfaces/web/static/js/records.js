@@ -87,15 +87,15 @@ export async function showRelays() {
 
 function one(relay, told) {
   const share = told.heads ? Math.min(1, relay.memories / told.heads) : 1, promised = told.heads ? Math.min(1 - share, relay.promised / told.heads) : 0;
-  const bar = el("div", { class: "holding", role: "img", "aria-label": `holds ${number(relay.memories)} of ${number(told.heads)}` }, el("i", { class: "held" }), el("i", { class: "promised" }));
+  const bar = el("div", { class: "holding", role: "img", "aria-label": `showed ${number(relay.memories)} and accepted ${number(relay.promised)} of ${number(told.heads)}` }, el("i", { class: "held" }), el("i", { class: "promised" }));
   bar.children[0].style.width = `${100 * share}%`;
   bar.children[1].style.width = `${100 * promised}%`;
   const waits = (relay.events.queued ?? 0) + (relay.events.parked ?? 0);
-  const rows = [["Held", number(relay.memories), "shown by the relay itself"], ["Promised", number(relay.promised), "accepted, not shown yet"], ["Missing", number(relay.missing), "neither shown nor promised"], ["Waiting", number(waits), "to be sent"], ["Refused", number(relay.events.refused ?? 0), ""]];
+  const rows = [["Shown", number(relay.memories), "sent back by the relay"], ["Accepted", number(relay.promised), "by its word; comparing sets sends nothing back"], ["Missing", number(relay.missing), "neither shown nor accepted"], ["Waiting", number(waits), "to be sent"], ["Refused", number(relay.events.refused ?? 0), ""]];
   const remarks = [relay.problem, ...Object.entries(relay.reasons).map(([reason, times]) => `${reason} (${number(times)})`), ...relay.remarks].filter(Boolean);
   return el("article", { class: `relay ${relay.holds_all ? "whole" : "part"}` },
     el("h2", {}, el("span", { text: relay.url, class: "url" }), relay.is_local ? el("span", { class: "chip" }, "this machine: not a backup") : null),
-    el("p", { class: "standing" }, relay.last_complete === null ? "Never showed everything, so it may have memories that are not here." : ["Last seen whole ", timeOf(relay.last_complete, ago(relay.last_complete, told.now)), relay.holds_all ? " · holds everything" : ""]),
+    el("p", { class: "standing" }, relay.last_complete === null ? "Never showed everything, so it may have memories that are not here." : ["Last seen whole ", timeOf(relay.last_complete, ago(relay.last_complete, told.now)), relay.holds_all ? " · says it holds everything" : ""]),
     bar, el("dl", { class: "figures" }, rows.map(([name, value, why]) => el("div", { title: why }, el("dt", {}, name), el("dd", {}, value)))),
     remarks.length ? el("ul", { class: "remarks" }, remarks.map((remark) => el("li", { text: remark }))) : null,
     relay.notices.length ? el("details", {}, el("summary", {}, "The relay's own last words"), el("ul", { class: "remarks" }, relay.notices.map((notice) => el("li", {}, quoted(notice))))) : null);
