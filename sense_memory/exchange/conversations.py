@@ -8,12 +8,14 @@ made anew, the branch that was last shown is taken; the others are counted.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.exchange import items
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
+from sense_memory.exchange.markdown import FreePaths
 from sense_memory.exchange.transcript import conversation_of, messages_in
 from sense_memory.mind.conversation import IMPORTED
 
@@ -385,24 +387,47 @@ def claude_projects(found: list[tuple[int, Any]], file: str) -> ReaderResult:
     return reading
 
 
-def claude_memories(found: list[tuple[int, Any]], file: str) -> ReaderResult:
-    """What Claude itself remembered: one memory of the user, and one for each project."""
-    reading = ReaderResult("Claude")
+_titled = re.compile(r"(?m)^(?:#{1,6}[ \t]+(\S.*)|\*\*([^*\n]+)\*\*:?[ \t]*)$").split
+
+
+def claude_memories(
+    found: list[tuple[int, Any]], file: str, projects: Sequence[tuple[int, Any]] = ()
+) -> ReaderResult:
+    """What Claude itself remembered of the user and of each project: a memory for each heading, else each paragraph.
+
+    Args:
+        found: the objects of `memories.json`.
+        file: its name.
+        projects: the objects of `projects.json`, which has the names of the projects.
+    """
+    reading, free = ReaderResult("Claude"), FreePaths()
+    titles = {
+        str(each.get("uuid")): _text(each.get("name")) for each in _dicts([value for _, value in projects])
+    }
     for number, value in found:
         memories = value if isinstance(value, dict) else {}
-        told = {"people/claude/memory": memories.get("conversations_memory")}
-        projects = memories.get("project_memories")
-        if isinstance(projects, dict):
-            told |= {f"projects/claude/{items.name_of(str(name))}": text for name, text in projects.items()}
-        for path, text in told.items():
-            for count, part in enumerate(items.parts_of(_text(text))):
-                if part.strip():
-                    full = path if not count else f"{path} part {count + 1}"
+        told = [("people/claude", _text(memories.get("conversations_memory")))]
+        of_projects = memories.get("project_memories")
+        for ident, text in of_projects.items() if isinstance(of_projects, dict) else ():
+            told.append((f"projects/{items.place_of(titles.get(ident) or ident)}", _text(text)))
+        for place, text in told:
+            for title, part in _remembered(text):
+                key = items.slug(title) if title else items.key_of(part)
+                if path := free.free(f"{place}/{key}", part):
                     origin = items.document(file, number)
-                    reading.items.append(
-                        Item(ItemKind.PALACE, full, part, file, number, None, origin, has_name=True)
-                    )
+                    reading.items.append(Item(ItemKind.PALACE, path, part, file, number, None, origin))
     return reading
+
+
+def _remembered(text: str) -> Iterator[tuple[str, str]]:
+    """The parts of a memory of Claude, each with its title: by headings and bold lines, without them by paragraphs."""
+    first, *rest = _titled(text)
+    for part in re.split(r"\n[ \t]*\n", first):
+        if part.strip():
+            yield "", part.strip("\r\n")
+    for heading, bold, part in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        if part.strip():
+            yield (heading or bold).strip(), part.strip("\r\n").rstrip()
 
 
 # ── Others ──────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -109,13 +110,11 @@ def _chat_files(files: Files) -> ReaderResult:
             if _CHATS(source.name) or files.is_single:
                 found = conversations.read(structured.parsed(_utf8(read_source(source)))[0], source.shown)
                 formats.append(found.format)
-            elif name in {"projects.json", "memories.json"}:
-                take = (
-                    conversations.claude_projects
-                    if name == "projects.json"
-                    else conversations.claude_memories
-                )
-                found = take(structured.parsed(read_source(source))[0], source.shown)
+            elif name == "projects.json":
+                found = conversations.claude_projects(structured.parsed(read_source(source))[0], source.shown)
+            elif name == "memories.json":
+                parsed = structured.parsed(read_source(source))[0]
+                found = conversations.claude_memories(parsed, source.shown, _projects(files))
             else:
                 reading.left_out[_NOT_TAKEN.get(name, "other files")] += 1
                 continue
@@ -125,6 +124,15 @@ def _chat_files(files: Files) -> ReaderResult:
         reading.add(found)
     reading.format = formats[0] if len(set(formats)) == 1 else "conversations"
     return reading
+
+
+def _projects(files: Files) -> list[tuple[int, Any]]:
+    """The objects of Claude's `projects.json`; none where it cannot be read, which its own reading says."""
+    for source in files.sources:
+        if source.path.name == "projects.json":
+            with suppress(InvalidInput):
+                return structured.parsed(read_source(source))[0]
+    return []
 
 
 FORMATS: Final = {

@@ -148,7 +148,10 @@ async def test_a_conversation_that_went_on_gets_what_is_new(open_store, bring, e
 async def test_conversations_projects_and_memories_of_claude(open_store, bring, export):
     projects = [{"uuid": "p", "name": "Shop", "created_at": "2024-02-01", "prompt_template": "Be brief.",
                  "docs": [{"filename": "a.md", "content": "# A", "created_at": "2024-02-02"}]}]  # fmt: skip
-    memories = [{"conversations_memory": "Likes tea.", "project_memories": {"p": "A shop."}}]
+    told = (
+        "Likes tea.\n\nLives in Porto.\n\n**Work context**\n\nPrints.\n\nSells.\n\n## Brief history\nMoved."
+    )
+    memories = [{"conversations_memory": told, "project_memories": {"p": "A shop.", "q": "Another."}}]
     async with open_store() as store:
         made = await bring(store, export(CLAUDE, projects=projects, memories=memories))
 
@@ -162,7 +165,14 @@ async def test_conversations_projects_and_memories_of_claude(open_store, bring, 
         }
         assert passages == {"instructions": ("Be brief.", ("Shop",)), "a.md": ("# A", ("Shop",))}
         paths = {memory.path: memory.value for memory in await store.persona_recall()}
-        assert paths == {"people/claude/memory": "Likes tea.", "projects/claude/p": "A shop."}
+        assert paths == {
+            "people/claude/likes-tea": "Likes tea.",
+            "people/claude/lives-in-porto": "Lives in Porto.",
+            "people/claude/work-context": "Prints.\n\nSells.",
+            "people/claude/brief-history": "Moved.",
+            "projects/shop/a-shop": "A shop.",
+            "projects/q/another": "Another.",
+        }
         assert made.left_out["files without their text"] == 1
 
 
