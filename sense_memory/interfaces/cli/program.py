@@ -215,6 +215,10 @@ def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
     message = error.format_message()
     if message.startswith("Got unexpected extra argument"):
         message = _too_many(error.ctx)
+    if message.startswith("Option '--preset' requires"):
+        from sense_memory.config.relays import presets
+
+        message = f"--preset must be one of {', '.join(preset.name for preset in presets())}"
     for theirs, ours in _WORDS:
         message = message.replace(theirs, ours)
     _end(ExitCode.USAGE, "UsageError", message, for_programs=for_programs, ctx=error.ctx)

@@ -365,7 +365,8 @@ def _superseded(old: Claim, new: Claim) -> Opposition | None:
     vague = _VAGUE | {"me", "us"} if new.polarity else _VAGUE  # "I quit …" ends what I do; "now I …" may not
     words = {word: raw for word, raw in old.spoken if word[0] not in "±~@" and word not in vague}
     shared = {word for word, raw in words.items() if word in new.turned and not TURNS.search(raw)}
-    if len(words) > _MAX_SUPERSEDED_WORDS or len(shared) < max(2, len(words) / 3):
+    replaced = new.subject & {"replac"} and old.subject & {"use", "run"} and shared == {new.spoken[0][0]}
+    if len(words) > _MAX_SUPERSEDED_WORDS or len(shared) < (1 if replaced else max(2, len(words) / 3)):
         return None
     said = " ".join(raw for word, raw in words.items() if word in shared)
     return Opposition("status", _LIKELY, _short(f"perhaps no longer true: {said}"))

@@ -286,6 +286,14 @@ def test_the_same_theme_without_a_contradiction_does_not_act(old, new):
         assert found is None or not found.acts
 
 
+def test_what_was_replaced_is_suspected_to_be_in_use_no_longer():
+    found = verdict("The CI runs on Jenkins", "Jenkins was replaced with GitHub Actions")
+
+    assert found is not None
+    assert not found.acts
+    assert verdict("Jenkins is a dog", "Jenkins was replaced with GitHub Actions") is None
+
+
 def test_a_doubtful_opposition_is_a_suggestion():
     found = verdict("Mara lives in Lisbon", "Mara formerly lives in Lisbon")
 
