@@ -305,9 +305,7 @@ def _figure(old: Claim, new: Claim, shared: frozenset[str]) -> Opposition | None
     """
     if len(old.figures) != len(new.figures) or old.polarity != new.polarity or not old.polarity:
         return None
-    if old.mood == "past":
-        return None
-    if any(old_side[:2] not in {side[:2] for side in new.sides} for old_side in old.sides):
+    if old.mood == "past" or not {side[:2] for side in old.sides} <= {side[:2] for side in new.sides}:
         return None
     apart = [
         (a, b) for a, b in zip(old.figures, new.figures, strict=True) if a.kind != b.kind or a.differs(b)
@@ -365,8 +363,9 @@ def _superseded(old: Claim, new: Claim) -> Opposition | None:
     vague = _VAGUE | {"me", "us"} if new.polarity else _VAGUE  # "I quit …" ends what I do; "now I …" may not
     words = {word: raw for word, raw in old.spoken if word[0] not in "±~@" and word not in vague}
     shared = {word for word, raw in words.items() if word in new.turned and not TURNS.search(raw)}
-    replaced = new.subject & {"replac"} and old.subject & {"use", "run"} and shared == {new.spoken[0][0]}
-    if len(words) > _MAX_SUPERSEDED_WORDS or len(shared) < (1 if replaced else max(2, len(words) / 3)):
+    used = "replac" in new.subject and {"use", "uses", "run", "runs"} & {raw for _, raw in old.spoken}
+    least = 1 if used and shared == {new.spoken[0][0]} else max(2, len(words) / 3)
+    if len(words) > _MAX_SUPERSEDED_WORDS or len(shared) < least:
         return None
     said = " ".join(raw for word, raw in words.items() if word in shared)
     return Opposition("status", _LIKELY, _short(f"perhaps no longer true: {said}"))

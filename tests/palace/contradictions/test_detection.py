@@ -291,6 +291,7 @@ def test_what_was_replaced_is_suspected_to_be_in_use_no_longer():
 
     assert found is not None
     assert not found.acts
+    assert verdict("We use Jenkins", "Jenkins was replaced with GitHub Actions") is not None
     assert verdict("Jenkins is a dog", "Jenkins was replaced with GitHub Actions") is None
 
 
