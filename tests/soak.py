@@ -88,7 +88,6 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     end = None if options.seeds is None else options.seed + options.seeds
     seeds = itertools.count(options.seed) if end is None else range(options.seed, end)
-    logging.getLogger("sense_memory").setLevel(logging.CRITICAL)  # relays that hang up are the game
     games = GAMES if options.game is None else {options.game: GAMES[options.game]}
     try:
         played, failed = play(games, seeds, time.monotonic() + 60 * options.minutes)
@@ -99,4 +98,5 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
+    logging.getLogger("sense_memory").setLevel(logging.CRITICAL)  # relays that hang up are the game
     main()

@@ -16,7 +16,7 @@ from tests.time_unit import SECOND
 
 
 NSEC = "nsec1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqstywftw"
-MANY = 20_000  # more than can be written before the kill
+MANY = 8_000  # more than can be written before the kill
 BATCH = 1_000
 
 

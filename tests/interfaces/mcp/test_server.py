@@ -92,6 +92,7 @@ async def test_a_bug_is_told_by_its_type_only_and_the_next_call_works(store, clo
 
 
 async def test_a_bug_while_a_resource_is_read_is_logged_without_its_text(store, clock, monkeypatch, caplog):
+    caplog.set_level("ERROR", logger="sense_memory")
     async with store:
         server = server_of(store, clock)
         monkeypatch.setattr(store, "persona_recall", lambda **_: 1 / {}[QUOTED])
