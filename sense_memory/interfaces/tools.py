@@ -392,7 +392,8 @@ class _Calls:
         counts = {"tokens": found.tokens, "included": len(found.included), "left_out": len(found.left_out)}
         if not found:
             return {"context": "", **counts, "hint": "No active memory there. Try recall without a path."}
-        return {"note": DATA_NOTE, "context": str(found), **counts}
+        told = {"sources": list(found.sources), "trust": found.trust}
+        return {"note": DATA_NOTE, "context": str(found), **counts, **told}
 
     async def connect(
         self,

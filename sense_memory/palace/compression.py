@@ -64,6 +64,14 @@ _MAX_CHECKS: Final = 8  # texts that are looked over for contradictions; the mar
 _LEAST_USED: Final = 0.92  # of the budget, where other memories fit into the rest
 _MAX_SPARE_COUNT: Final = 200  # memories that are tried for it
 _MAX_REPLACED_COUNT: Final = 6
+_SOURCES: Final = (
+    "user",
+    "agent",
+    "",
+    "import",
+    "document",
+    "tool",
+)  # from the most to the least trusted kind
 _BREAK_TOKENS: Final = 1  # a line break or a separator, counted on its own
 
 
@@ -75,13 +83,15 @@ class Compressed(str):
     Attributes:
         tokens: the cost of the text, by the counter that was used.
         included: paths of the memories in the text, in the order of selection.
+        sources: where these memories came from, each source once, the least trusted last; empty text where none was given.
         has_answer: whether it was made for a question for which an active memory was found.
     """
 
-    __slots__ = ("_left_out", "_ranked", "has_answer", "included", "tokens")
+    __slots__ = ("_left_out", "_ranked", "has_answer", "included", "sources", "tokens")
 
     tokens: int
     included: tuple[str, ...]
+    sources: tuple[str, ...]
     has_answer: bool
     _ranked: Iterator[PersonaMemory]
     _left_out: tuple[str, ...] | None
@@ -94,11 +104,12 @@ class Compressed(str):
         included: tuple[str, ...],
         ranked: Iterator[PersonaMemory],
         *,
+        sources: Iterable[str] = (),
         has_answer: bool = False,
     ) -> Self:
         """A text with what it holds, and all active memories, the most relevant first."""
         self = cls(text)
-        self.has_answer = has_answer
+        self.has_answer, self.sources = has_answer, tuple(sorted(set(sources), key=_distrust))
         self.tokens, self.included, self._ranked, self._left_out = tokens, included, ranked, None
         return self
 
@@ -109,6 +120,11 @@ class Compressed(str):
             inside = set(self.included)
             self._left_out = tuple(memory.path for memory in self._ranked if memory.path not in inside)
         return self._left_out
+
+    @property
+    def trust(self) -> str:
+        """The source that the text deserves no more trust than: the least trusted one in it; empty if none was given."""
+        return self.sources[-1] if self.sources else ""
 
 
 def compress(
@@ -159,7 +175,16 @@ def compress(
             break
     ranked = _by_relevance(memories, relevances, active)
     included = tuple(item.path for item in draft.chosen)
-    return Compressed.of(draft.text, draft.tokens, included, ranked, has_answer=queues.has_question)
+    sources = (by_path[path].source for path in included)
+    return Compressed.of(
+        draft.text, draft.tokens, included, ranked, sources=sources, has_answer=queues.has_question
+    )
+
+
+def _distrust(source: str) -> tuple[int, str]:
+    """A sort key: what the user said comes first, what a tool returned last."""
+    kind = source.partition(":")[0]
+    return (_SOURCES.index(kind) if kind in _SOURCES else len(_SOURCES), source)
 
 
 def _outdated(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> set[str]:

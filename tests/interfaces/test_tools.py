@@ -312,6 +312,7 @@ async def test_the_context_fits_and_counts_what_it_leaves_out(opened, clock):
 
     assert found["tokens"] <= 64
     assert found["included"] + found["left_out"] == 40
+    assert (found["sources"], found["trust"]) == (["agent"], "agent")
     assert found["note"] == DATA_NOTE
 
 

@@ -605,3 +605,19 @@ def test_what_was_superseded_stays_out_while_its_successor_is_active():
     assert (both.included, both.left_out) == (("people/facts/lisa-city",), ())
     assert "Berlin" not in both
     assert compress([old], NOW).included == ("people/facts/lisa-home",)
+
+
+def test_a_summary_does_not_gain_trust():
+    """I-03: what a tool returned is not believed more because it stands beside what the user said."""
+    told = compress(
+        [
+            memory("a/b/said", "tea").changed(source="user"),
+            memory("a/b/read", "coffee").changed(source="tool:web"),
+            memory("a/b/odd", "water").changed(source=""),
+        ],
+        NOW,
+    )
+    assert told.sources == ("user", "", "tool:web")
+    assert told.trust == "tool:web"
+    assert compress([memory("a/b/said", "tea").changed(source="user")], NOW).trust == "user"
+    assert compress([], NOW).trust == ""
