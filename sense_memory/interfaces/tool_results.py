@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.interfaces.cli.text import age, iso, quantity
+from sense_memory.interfaces.text import age, iso, quantity
 from sense_memory.palace.lifecycle import current_relevance, current_state
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
-from sense_memory.interfaces.cli.text import iso
+from sense_memory.interfaces.text import iso
 from sense_memory.interfaces.tool_results import (
     DATA_NOTE,
     entries,

@@ -27,7 +27,7 @@ from sense_memory.interfaces.cli.invocation import (
     with_store,
 )
 from sense_memory.interfaces.cli.program import BACKUP, app, ends
-from sense_memory.interfaces.cli.text import as_json, quantity, size
+from sense_memory.interfaces.text import as_json, quantity, size
 
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from sense_memory.interfaces.cli.inputs import JsonOption
 from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.palace.shapes import StateChoice
 from sense_memory.interfaces.cli.program import SETUP, SHARED, app, ends, first_sentence
-from sense_memory.interfaces.cli.text import as_json
+from sense_memory.interfaces.text import as_json
 
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import typer
 from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, say, tell, too_few
 from sense_memory.interfaces.cli.output import copy_data, relay_data
-from sense_memory.interfaces.cli.text import as_json, one_line, quantity
+from sense_memory.interfaces.text import as_json, one_line, quantity
 
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from sense_memory.interfaces.cli.output import holding_data, relay_data
 from sense_memory.interfaces.cli.program import SETUP, app, ends
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.cli.sync import LOCAL, kept, survival
-from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity
+from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity
 
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from sense_memory.interfaces.cli.backup import write_events
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, confirm, of, say
 from sense_memory.interfaces.cli.program import BACKUP, app, ends
-from sense_memory.interfaces.cli.text import as_json, one_line, quantity, size, some
+from sense_memory.interfaces.text import as_json, one_line, quantity, size, some
 
 
 if TYPE_CHECKING:

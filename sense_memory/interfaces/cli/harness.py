@@ -29,7 +29,7 @@ from sense_memory.interfaces.cli.invocation import (
     with_store,
 )
 from sense_memory.interfaces.cli.program import SETUP, Group, Program, app, ends
-from sense_memory.interfaces.cli.text import as_json, safe
+from sense_memory.interfaces.text import as_json, safe
 
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from sense_memory.interfaces.cli.output import (
 )
 from sense_memory.interfaces.cli.palace.group import insights_of
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
-from sense_memory.interfaces.cli.text import age, as_json, local_time, quantity, safe
+from sense_memory.interfaces.text import age, as_json, local_time, quantity, safe
 
 
 if TYPE_CHECKING:

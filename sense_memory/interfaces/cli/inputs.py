@@ -22,7 +22,7 @@ import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.invocation import of
-from sense_memory.interfaces.cli.text import one_line
+from sense_memory.interfaces.text import one_line
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import typer
 
 from sense_memory.errors import InvalidInput, InvalidSetting
-from sense_memory.interfaces.cli.text import fold, quantity, safe
+from sense_memory.interfaces.text import fold, quantity, safe
 
 
 if TYPE_CHECKING:

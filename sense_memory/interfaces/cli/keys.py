@@ -19,7 +19,7 @@ from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import of, password_prompt, say, warnings_as_lines
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.program import SETUP, app, ends
-from sense_memory.interfaces.cli.text import age, as_json, iso, size
+from sense_memory.interfaces.text import age, as_json, iso, size
 
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ from sense_memory.interfaces.cli.output import (
     show_memory,
 )
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
-from sense_memory.interfaces.cli.text import one_line, quantity, quoted
+from sense_memory.interfaces.text import one_line, quantity, quoted
 
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.errors import InvalidAddress
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, unknown
 from sense_memory.interfaces.cli.output import lost_edits, shown_path
-from sense_memory.interfaces.cli.text import age, one_line, quantity, quoted, some
+from sense_memory.interfaces.text import age, one_line, quantity, quoted, some
 from sense_memory.limits import MAX_CANDIDATES_COUNT, MAX_FUTURE_SECONDS
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from sense_memory.interfaces.cli.invocation import echo_all, note
-from sense_memory.interfaces.cli.text import as_json, as_json_list, iso, one_line, quantity, safe, some
+from sense_memory.interfaces.text import as_json, as_json_list, iso, one_line, quantity, safe, some
 
 
 if TYPE_CHECKING:

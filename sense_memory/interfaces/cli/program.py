@@ -27,7 +27,7 @@ from sense_memory import __version__
 from sense_memory.errors import InvalidInput, SenseMemoryError
 from sense_memory.interfaces.cli.inputs import JsonOption
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say
-from sense_memory.interfaces.cli.text import as_json, one_line
+from sense_memory.interfaces.text import as_json, one_line
 
 
 if TYPE_CHECKING:

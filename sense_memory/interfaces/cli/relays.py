@@ -16,7 +16,7 @@ from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say, signer_of
 from sense_memory.interfaces.cli.output import relay_data, show_rows
 from sense_memory.interfaces.cli.program import RELAYS, Group, Program, app, ends
-from sense_memory.interfaces.cli.text import as_json, quantity
+from sense_memory.interfaces.text import as_json, quantity
 
 
 if TYPE_CHECKING:

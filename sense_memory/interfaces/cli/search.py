@@ -44,7 +44,7 @@ from sense_memory.interfaces.cli.output import (
 )
 from sense_memory.interfaces.cli.palace.group import NONE, look
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
-from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, quantity, some, superseded
+from sense_memory.interfaces.text import age, as_json, iso, one_line, quantity, some, superseded
 
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, tell
 from sense_memory.interfaces.cli.output import change_data, lost_edits, relay_data, shown_path, sync_data
 from sense_memory.interfaces.cli.program import RELAYS, app, ends
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
-from sense_memory.interfaces.cli.text import age, as_json, local_time, one_line, quantity
+from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity
 
 
 if TYPE_CHECKING:

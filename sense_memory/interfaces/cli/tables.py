@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from sense_memory.interfaces.cli.text import age, local_time, one_line, safe, superseded
+from sense_memory.interfaces.text import age, local_time, one_line, safe, superseded
 from sense_memory.nostr.verdict import printable
 from sense_memory.search.hits import told
 from sense_memory.search.query import marked

@@ -14,7 +14,7 @@ from sense_memory.errors import MissingExtra
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of
 from sense_memory.interfaces.cli.program import PALACE, app, ends
-from sense_memory.interfaces.cli.text import as_json
+from sense_memory.interfaces.text import as_json
 
 
 if TYPE_CHECKING:

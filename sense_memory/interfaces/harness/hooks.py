@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange.transcript import conversation_of, messages_of, without_keys, without_tags
-from sense_memory.interfaces.cli.text import age, one_line, quantity, safe
+from sense_memory.interfaces.text import age, one_line, quantity, safe
 from sense_memory.interfaces.tool_results import DATA_NOTE
 from sense_memory.mind.log import NewEntry
 

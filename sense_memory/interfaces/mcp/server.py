@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput, SenseMemoryError
-from sense_memory.interfaces.cli.text import as_json
+from sense_memory.interfaces.text import as_json
 from sense_memory.interfaces.tool_results import DATA_NOTE
 from sense_memory.interfaces.tools import Access, Profile, memory_tools
 from sense_memory.relay import silent_traceback

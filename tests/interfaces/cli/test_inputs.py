@@ -6,7 +6,7 @@ import pytest
 
 from sense_memory import InvalidInput
 from sense_memory.interfaces.cli.inputs import duration, moment
-from sense_memory.interfaces.cli.text import age, iso
+from sense_memory.interfaces.text import age, iso
 
 
 NOW = 1_800_000_000.5  # 2027-01-15 08:00:00.5 UTC

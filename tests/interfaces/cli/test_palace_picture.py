@@ -25,7 +25,7 @@ from sense_memory.interfaces.cli.palace.shapes import (
     counted,
     excerpt,
 )
-from sense_memory.interfaces.cli.text import as_json
+from sense_memory.interfaces.text import as_json
 from sense_memory.models import IntrospectionReport, PalaceChanges, PersonaMemory, State
 from sense_memory.palace.introspection import introspect
 from sense_memory.palace.introspection_log import LISTS, from_log

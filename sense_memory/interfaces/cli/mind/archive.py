@@ -23,7 +23,7 @@ from sense_memory.interfaces.cli.mind.group import (
     show,
 )
 from sense_memory.interfaces.cli.program import Group, Program, ends
-from sense_memory.interfaces.cli.text import age, iso, quantity, safe
+from sense_memory.interfaces.text import age, iso, quantity, safe
 
 
 if TYPE_CHECKING:

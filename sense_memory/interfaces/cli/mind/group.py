@@ -13,7 +13,7 @@ from sense_memory.interfaces.cli.inputs import argument, option
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.program import Group, Program, ends
-from sense_memory.interfaces.cli.text import as_json, one_line
+from sense_memory.interfaces.text import as_json, one_line
 
 
 if TYPE_CHECKING:

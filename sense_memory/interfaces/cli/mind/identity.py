@@ -19,7 +19,7 @@ from sense_memory.interfaces.cli.mind.group import (
     show,
 )
 from sense_memory.interfaces.cli.program import ends
-from sense_memory.interfaces.cli.text import age, as_json, iso, one_line, safe
+from sense_memory.interfaces.text import age, as_json, iso, one_line, safe
 
 
 if TYPE_CHECKING:

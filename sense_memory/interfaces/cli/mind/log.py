@@ -36,7 +36,7 @@ from sense_memory.interfaces.cli.mind.group import (
 )
 from sense_memory.interfaces.cli.output import mind_hit_data
 from sense_memory.interfaces.cli.program import ends
-from sense_memory.interfaces.cli.text import age, as_json, iso, local_time, quantity, safe
+from sense_memory.interfaces.text import age, as_json, iso, local_time, quantity, safe
 
 
 if TYPE_CHECKING:

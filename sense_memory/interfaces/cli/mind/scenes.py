@@ -28,7 +28,7 @@ from sense_memory.interfaces.cli.mind.group import (
 )
 from sense_memory.interfaces.cli.mind.log import entry_data, show_entries
 from sense_memory.interfaces.cli.program import ends
-from sense_memory.interfaces.cli.text import as_json, iso, quantity
+from sense_memory.interfaces.text import as_json, iso, quantity
 from sense_memory.nostr.keys import npub as to_npub
 
 

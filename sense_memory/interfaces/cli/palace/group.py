@@ -14,7 +14,7 @@ from sense_memory.interfaces.cli.names import check_place, no_domain
 from sense_memory.interfaces.cli.output import palace_data, print_lines, warn_if_incomplete
 from sense_memory.interfaces.cli.palace.shapes import Insight, StateChoice, arrange, counted, tally
 from sense_memory.interfaces.cli.program import PALACE, Group, Program, app, ends
-from sense_memory.interfaces.cli.text import as_json, one_line, safe
+from sense_memory.interfaces.text import as_json, one_line, safe
 
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ from sense_memory.interfaces.cli.output import (
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, NONE, command, commands
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, excerpt, links_of
 from sense_memory.interfaces.cli.search import list_palace
-from sense_memory.interfaces.cli.text import as_json, iso, one_line, quoted
+from sense_memory.interfaces.text import as_json, iso, one_line, quoted
 
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from rich.tree import Tree
 
 from sense_memory.interfaces.cli.palace.shapes import BOUNDS, STYLES, Life, bar, counted, excerpt, texts
 from sense_memory.interfaces.cli.tables import console, print_history
-from sense_memory.interfaces.cli.text import age, local_time, one_line, quantity, safe
+from sense_memory.interfaces.text import age, local_time, one_line, quantity, safe
 from sense_memory.limits import (
     ACTIVE_ABOVE,
     DAY_SECONDS,

@@ -21,7 +21,7 @@ from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.palace.group import NONE, REVIEWS, command, look
 from sense_memory.interfaces.cli.palace.shapes import BOUNDS, StateChoice
-from sense_memory.interfaces.cli.text import as_json, iso, one_line, quantity
+from sense_memory.interfaces.text import as_json, iso, one_line, quantity
 from sense_memory.limits import DAY_SECONDS
 
 

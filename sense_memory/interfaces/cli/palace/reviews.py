@@ -23,7 +23,7 @@ from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invo
 from sense_memory.interfaces.cli.output import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command
 from sense_memory.interfaces.cli.streams import OutputFailed
-from sense_memory.interfaces.cli.text import age, as_json, iso, local_time, one_line, quantity, quoted
+from sense_memory.interfaces.text import age, as_json, iso, local_time, one_line, quantity, quoted
 
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from itertools import groupby
 from math import log2
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.interfaces.cli.text import one_line, superseded
+from sense_memory.interfaces.text import one_line, superseded
 from sense_memory.limits import ACTIVE_ABOVE, DAY_SECONDS, FADING_FROM, FORGOTTEN_FROM, SUPERSEDED_FACTOR
 
 

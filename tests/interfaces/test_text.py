@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sense_memory.interfaces.cli.text import (
+from sense_memory.interfaces.text import (
     age,
     as_json,
     fold,
