@@ -24,7 +24,7 @@ from sense_memory.memories.open_store import (
     introspection_schedule,
 )
 from sense_memory.memories.persona import arguments as given
-from sense_memory.memories.status import Status, status_of, was_ever_complete
+from sense_memory.memories.status import Status, has_mind, status_of, was_ever_complete
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.signer import as_signer
@@ -245,6 +245,10 @@ class MemoryStore:
 
             self._mind = Mind(store)
         return self._mind
+
+    def clock(self) -> float:
+        """The time by the clock of this store, seconds since 1970."""
+        return self._options.clock()
 
     def __repr__(self) -> str:
         return f"MemoryStore({self.npub}, relays={len(self.relays)}, open={self._opened is not None})"
@@ -920,6 +924,10 @@ class MemoryStore:
     def was_ever_complete(self) -> bool:
         """As `status().was_ever_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""
         return was_ever_complete(self._open.ledger, self.relays)
+
+    def has_mind(self) -> bool:
+        """Whether `mind.search` has anything to search: entries of the log, or passages of the archive."""
+        return has_mind(self._open.ledger)
 
     def holders(self, event_id: str) -> dict[str, str]:
         """The state of an event at each relay, by URL: queued, acked, confirmed, refused, parked or superseded."""

@@ -189,6 +189,10 @@ class SyncMemoryStore:
         """The configured relays."""
         return self._store.relays
 
+    def clock(self) -> float:
+        """The time by the clock of this store, seconds since 1970."""
+        return self._loop.call(self._store.clock)
+
     def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
         """Write a value under a key. It replaces the previous value, which stays in the local `history`.
 
@@ -858,6 +862,10 @@ class SyncMemoryStore:
     def was_ever_complete(self) -> bool:
         """As `status().was_ever_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""
         return self._loop.call(self._store.was_ever_complete)
+
+    def has_mind(self) -> bool:
+        """Whether `mind.search` has anything to search: entries of the log, or passages of the archive."""
+        return self._loop.call(self._store.has_mind)
 
     def holders(self, event_id: str) -> dict[str, str]:
         """The state of an event at each relay, by URL: queued, acked, confirmed, refused, parked or superseded."""

@@ -624,6 +624,7 @@ async def test_every_method_of_a_closed_store_says_so(open_store):
         for call in (
             store.status,
             store.was_ever_complete,
+            store.has_mind,
             store.integrity,
             lambda store=store: store.holders("ab" * 32),
         ):

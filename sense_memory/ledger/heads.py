@@ -146,6 +146,10 @@ class Heads:
         """Slot and seq of every live head at or beneath a prefix."""
         return self._db.rows(f"SELECT s.slot, e.seq {_LIVE} AND {_BENEATH}", *beneath(prefix))
 
+    def is_live_beneath(self, prefix: str) -> bool:
+        """Whether there is a live head at or beneath a prefix."""
+        return self._db.row(f"SELECT 1 {_LIVE} AND {_BENEATH} LIMIT 1", *beneath(prefix)) is not None
+
     def crowded_beneath(self, prefix: str) -> list[str]:
         """The slots beneath a prefix that have more than one version."""
         query = (

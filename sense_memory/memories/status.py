@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sense_memory.ledger.relays import Remark
+from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.relay_url import is_local
 
@@ -98,6 +99,12 @@ class Status:
 def was_ever_complete(ledger: Ledger, urls: Sequence[str]) -> bool:
     """As `Status.was_ever_complete`, without counting what the ledger holds."""
     return not urls or any(ledger.relays.state(url).completed_at is not None for url in urls)
+
+
+def has_mind(ledger: Ledger) -> bool:
+    """Whether the ledger holds entries of the mind's log or passages of its archive, which `mind.search` searches."""
+    pages = (address.LOG_PAGES, f"{address.PREFIX}{address.MIND}archive/")
+    return bool(ledger.log_rows) or any(map(ledger.heads.is_live_beneath, pages))
 
 
 def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool | None, now: float) -> Status:

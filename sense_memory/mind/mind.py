@@ -27,7 +27,6 @@ from sense_memory.mind.search import MindSearch, Place
 from sense_memory.mind.share import Shares
 from sense_memory.mind.tools import mind_tools
 from sense_memory.mind.topics import Topics
-from sense_memory.nostr import address
 from sense_memory.palace import estimated_tokens
 
 
@@ -120,13 +119,6 @@ class Mind:
             InvalidAddress: the id cannot be part of an address.
         """
         return Conversation(self.log, self.records, conversation_id, count_tokens=count_tokens, window=window)
-
-    def is_empty(self) -> bool:
-        """Whether neither the archive nor a signed page of the log is here, so that `search` would find nothing."""
-        heads = self.store.ledger.heads
-        return not any(
-            heads.live_beneath(f"{address.PREFIX}{address.MIND}{part}/") for part in ("archive", "log")
-        )
 
     async def conversations(self) -> dict[str, int]:
         """The ids of all conversations with the number of their messages, the newest conversation first."""

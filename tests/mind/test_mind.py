@@ -209,3 +209,18 @@ async def test_no_text_begins_a_layer_closes_an_element_or_speaks_as_another(clo
         for text in found:
             assert all(line.startswith(("- [", "Stored text")) for line in text.splitlines())
         assert compiled.count("</human>") == compiled.count("</memory_blocks>") == 1
+
+
+@pytest.mark.parametrize("part", ["entry", "page", "passage"])
+async def test_a_store_tells_whether_its_mind_holds_anything_without_opening_it(clock, part):
+    async with MemoryStore(LocalSigner.generate(), ledger=":memory:", clock=clock) as store:
+        assert not store.has_mind()
+
+        if part == "passage":
+            await store.mind.archive.insert("Kaja lives in Graz.")
+        else:
+            await store.mind.log.append("world.observed", {"text": "Kaja lives in Graz."}, actor="world")
+        if part == "page":
+            await store.sync()
+
+        assert store.has_mind()

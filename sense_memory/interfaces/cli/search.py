@@ -170,7 +170,7 @@ def _found(invocation: Invocation, text: str, limit: int, *, within: Sequence[st
         warn_if_incomplete(store)
         if not invocation.as_json:
             warn_of_gaps(store.gaps())
-        has_mind = not store.mind.is_empty()
+        has_mind = store.has_mind()
         is_empty = not hits and not has_mind and not store.status().counts["heads"]
         return _Found(hits, in_mind, is_empty, has_mind and _MIND not in within)
 

@@ -792,14 +792,12 @@ def test_yes_asks_nothing(due, terminal_with_keys):
 # ── Cheap ───────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    "command", [["palace", "recall", "lisa"], ["palace", "list"], ["palace", "search", "lisa"]]
-)
-def test_reading_the_palace_loads_neither_websockets_nor_rich(palace, monkeypatch, command):
+@pytest.mark.parametrize("command", [["palace", "recall", "lisa"], ["palace", "list"], ["search", "lisa"]])
+def test_reading_the_palace_loads_neither_websockets_nor_rich_nor_the_mind(palace, monkeypatch, command):
     monkeypatch.setenv("SENSE_MEMORY_RELAYS", "wss://relay.example")
     program = (
         "import sys, atexit\n"
-        "atexit.register(lambda: print([m for m in ('websockets', 'rich') if m in sys.modules]))\n"
+        "atexit.register(lambda: print([m for m in ('websockets', 'rich', 'sense_memory.mind.mind') if m in sys.modules]))\n"
         f"sys.argv = ['sense-memory', *{command}, '--json']\n"
         "from sense_memory.interfaces.cli import main\n"
         "main()\n"
