@@ -46,11 +46,11 @@ if TYPE_CHECKING:
         StoreClosed,
     )
     from sense_memory.ledger.rescue import RescueReport
+    from sense_memory.memories.backup import BadLine, ImportReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
     from sense_memory.memories.persona.persona import Remembered
     from sense_memory.memories.persona.reviews import Pruned
-    from sense_memory.memories.portable import BadLine, ImportReport
     from sense_memory.memories.status import RelayStatus, Status
     from sense_memory.models import (
         Change,
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 # Where each public name lives. They are imported when first used: a script that only prints the
 # version, or a command line that only recalls, does not pay for sockets and models it never touches.
 _HOMES = {
-    "BadLine": "memories.portable",
+    "BadLine": "memories.backup",
     "Change": "models",
     "ChangeKind": "models",
     "Draft": "models",
@@ -94,7 +94,7 @@ _HOMES = {
     "Gaps": "memories.embedding_jobs",
     "Hit": "search.hits",
     "Holding": "relay.sync.holdings",
-    "ImportReport": "memories.portable",
+    "ImportReport": "memories.backup",
     "IntrospectionReport": "models",
     "JournalEntry": "models",
     "LocalSigner": "nostr.signer",

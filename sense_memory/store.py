@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from sense_memory.config.model_choice import ModelChoice
     from sense_memory.ledger.rescue import RescueReport
+    from sense_memory.memories.backup import ImportReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
     from sense_memory.memories.persona.persona import Remembered
     from sense_memory.memories.persona.reviews import IntrospectionSchedule, Pruned
-    from sense_memory.memories.portable import ImportReport
     from sense_memory.memories.watch import Watch
     from sense_memory.mind.mind import Mind
     from sense_memory.mind.model import LanguageModel
@@ -891,7 +891,7 @@ class MemoryStore:
         `progress` is called with the number written so far. Returns how many events were written. Raises InvalidInput
         where the file exists, or cannot be written.
         """
-        from sense_memory.memories.portable import write_export
+        from sense_memory.memories.backup import write_export
 
         target = arguments.file(path, "write")
         arguments.callback(progress, "progress")
@@ -906,7 +906,7 @@ class MemoryStore:
         may be an open binary file; `progress` is called with the number of lines read. Raises InvalidInput where the
         file cannot be read.
         """
-        from sense_memory.memories.portable import import_file
+        from sense_memory.memories.backup import import_file
 
         store = self._open
         arguments.callback(progress, "progress")
@@ -943,7 +943,7 @@ class MemoryStore:
         if its tombstone can be read, in the ledger or on a relay. Raises InvalidInput where the ledger is sound or
         missing, or is not a ledger; the file was not touched.
         """
-        from sense_memory.memories.rescue import rescue
+        from sense_memory.memories.backup import rescue
 
         if self._opened is not None:
             raise InvalidInput("this store is open; close it first. Nothing was changed.")
@@ -951,6 +951,6 @@ class MemoryStore:
 
     def integrity(self) -> list[str]:
         """What is wrong with the ledger file: SQLite's findings, and events that no longer verify."""
-        from sense_memory.memories.rescue import integrity
+        from sense_memory.memories.backup import integrity
 
         return integrity(self._open.ledger)

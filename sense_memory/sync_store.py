@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from sense_memory.config.model_choice import ModelChoice
     from sense_memory.ledger.rescue import RescueReport
+    from sense_memory.memories.backup import ImportReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
     from sense_memory.memories.persona.persona import Remembered
     from sense_memory.memories.persona.reviews import Pruned
-    from sense_memory.memories.portable import ImportReport
     from sense_memory.memories.status import Status
     from sense_memory.mind.model import LanguageModel
     from sense_memory.models import Change, Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory

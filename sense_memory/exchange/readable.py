@@ -27,8 +27,8 @@ from sense_memory.exchange import front_matter, items
 from sense_memory.exchange.import_files import read_source, text_of
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, fingerprint
 from sense_memory.limits import DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
+from sense_memory.memories.backup import write_export
 from sense_memory.memories.persona.arguments import PAST
-from sense_memory.memories.portable import write_export
 
 
 if TYPE_CHECKING:

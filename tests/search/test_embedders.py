@@ -17,12 +17,11 @@ import pytest
 
 from sense_memory.config.settings import Settings, find_embedder
 from sense_memory.errors import EmbedderError, InvalidInput, InvalidSetting, MissingExtra
-from sense_memory.search.embedders import minilm, static
+from sense_memory.search.embedders import local_models, static
 from sense_memory.search.embedders.choice import Choice, open_embedder
 from sense_memory.search.embedders.embedder import normalised
-from sense_memory.search.embedders.minilm import MiniLmEmbedder
+from sense_memory.search.embedders.local_models import MiniLmEmbedder, TransformerEmbedder
 from sense_memory.search.embedders.static import StaticEmbedder
-from sense_memory.search.embedders.transformer import TransformerEmbedder
 
 
 HAS_STATIC = find_spec("wordllama") is not None
@@ -187,20 +186,21 @@ def test_what_means_the_same_is_near(name, model):
     [
         pytest.param(static, StaticEmbedder, "_WEIGHTS_SHA256", marks=needs_static),
         pytest.param(static, StaticEmbedder, "_TOKENIZER_SHA256", marks=needs_static),
-        pytest.param(minilm, MiniLmEmbedder, "_WEIGHTS_SHA256", marks=needs_minilm),
-        pytest.param(minilm, MiniLmEmbedder, "_TOKENIZER_SHA256", marks=needs_minilm),
+        pytest.param(local_models, MiniLmEmbedder, "_WEIGHTS_SHA256", marks=needs_minilm),
+        pytest.param(local_models, MiniLmEmbedder, "_TOKENIZER_SHA256", marks=needs_minilm),
     ],
 )
 def test_files_that_are_not_the_checked_ones_are_refused(module, make, file, monkeypatch):
     monkeypatch.setattr(module, file, "0" * 64)
     with pytest.raises(
-        EmbedderError, match=r"is not the file that was checked.*nothing of it was used.*pip install"
+        EmbedderError, match=r"is not the file that was checked.*was not used; run: pip install"
     ):
         make()
 
 
 @pytest.mark.parametrize(
-    ("extra", "module", "make"), [("static", static, StaticEmbedder), ("minilm", minilm, MiniLmEmbedder)]
+    ("extra", "module", "make"),
+    [("static", static, StaticEmbedder), ("minilm", local_models, MiniLmEmbedder)],
 )
 def test_without_the_package_the_extra_is_named(extra, module, make, monkeypatch):
     monkeypatch.setattr(module, "package_folder", lambda name: None)
@@ -210,7 +210,7 @@ def test_without_the_package_the_extra_is_named(extra, module, make, monkeypatch
 
 def test_a_file_that_is_gone_is_an_error_that_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(static, "package_folder", lambda name: tmp_path)
-    with pytest.raises(EmbedderError, match=r"l2_supercat_256.safetensors cannot be read. Run: pip install"):
+    with pytest.raises(EmbedderError, match=r"l2_supercat_256.safetensors cannot be read; run: pip install"):
         StaticEmbedder()
 
 
@@ -271,7 +271,7 @@ def test_stop_words_count_only_where_nothing_else_is_said(table):
 
 
 def test_words_are_remembered_up_to_a_bound(table, monkeypatch):
-    monkeypatch.setattr(static, "_REMEMBERED_COUNT", 3)
+    monkeypatch.setattr(static, "_MAX_KNOWN_COUNT", 3)
     first = table.embed(["dog cat"])
     table.embed(["dogs cats dos cas"])
     assert len(table._known) <= 3
@@ -329,7 +329,7 @@ def test_another_model_in_the_same_folder_has_another_name(library, folder):
 
 def test_a_name_of_the_hub_is_a_folder_that_is_not_there(library, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(EmbedderError, match=r"no model in this folder.*never fetched"):
+    with pytest.raises(EmbedderError, match=r"name a folder with a model.*never downloaded"):
         open_embedder("sentence-transformers:sentence-transformers/all-MiniLM-L6-v2")
 
 

@@ -201,7 +201,7 @@ def test_no_nonsense_of_the_other_shape_either(service, ollama, answer):
 @pytest.mark.parametrize(
     ("status", "problem"),
     [
-        (400, r"HTTP 400\). Is the model one for embeddings"),
+        (400, r"HTTP 400\). Is the model an embedding model"),
         (401, r"refused the key \(HTTP 401\). Check SENSE_MEMORY_EMBEDDER_KEY"),
         (403, "refused the key"),
         (404, "does not know this path or this model"),

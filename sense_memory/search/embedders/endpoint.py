@@ -1,8 +1,8 @@
-"""Meaning from a service: an OpenAI-compatible `/v1/embeddings`, or Ollama's `/api/embed`.
+"""The embedder over a service: an OpenAI-compatible `/v1/embeddings`, or Ollama's `/api/embed`.
 
-The operator of the service can read the texts, so a service is called only where a setting names it. Requests are
-bounded in time and size, and go to that address and nowhere else (no redirects, no proxies); every answer is checked
-before use. No error carries the key, a text, or words of the service.
+The operator of a service can read the texts, so only the service that a setting names is called. Requests are bounded in
+time and size, follow no redirect and use no proxy; every answer is checked before use. No error contains the key, a
+text, or words that the service sent.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-BATCH_COUNT: Final = 64  # texts of one request
-MAX_TEXT_CHARS: Final = 8_000  # of one text: about 2,000 tokens, within the window of common models
+BATCH_COUNT: Final = 64  # texts in one request
+MAX_TEXT_CHARS: Final = (
+    8_000  # about 2,000 tokens, within the context of common models; the rest of a text is cut
+)
 MAX_DIMENSION: Final = 8_192  # the largest models have 4,096
 MAX_RESPONSE_BYTES: Final = 16_000_000  # 64 vectors of 8,192 numbers of 30 characters
 _CHUNK_BYTES: Final = 65_536
 _PATHS: Final = {"openai": ("/v1", "/embeddings"), "ollama": ("", "/api/embed")}
 
 _PROBLEMS: Final = {
-    400: "refused the request (HTTP 400). Is the model one for embeddings?",
+    400: "refused the request (HTTP 400). Is the model an embedding model?",
     401: f"refused the key (HTTP 401). Check {KEY_VARIABLE}",
     403: f"refused the key (HTTP 403). Check {KEY_VARIABLE}",
     404: "does not know this path or this model (HTTP 404). Check both, and whether the model is installed there",
@@ -50,13 +52,13 @@ class EndpointEmbedder:
 
     Args:
         kind: "openai" or "ollama".
-        model: as the service calls it.
-        url: of the service, such as https://HOST/v1 or http://127.0.0.1:11434.
-        key: sent as a bearer token, if there is one.
-        timeout: seconds that one request may take altogether.
+        model: the service's name for the model.
+        url: the service, such as https://HOST/v1 or http://127.0.0.1:11434.
+        key: sent as a bearer token; None for no key.
+        timeout: seconds for one whole request.
 
     Raises:
-        InvalidInput: not a URL that may be called, or not a key.
+        InvalidInput: the URL may not be called, or the key is not valid.
     """
 
     def __init__(
@@ -92,23 +94,24 @@ class EndpointEmbedder:
         return self._dimension
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row of length 1 for each text; zeros for blank ones, which are not sent. Blocks.
+        """A row of length 1 for each text; zeros for blank texts, which are not sent. Blocks.
 
         Raises:
             EmbedderError: the service could not be called, or its answer is not valid.
         """
-        said = [row for row, text in enumerate(texts) if text.strip()]
+        rows = [row for row, text in enumerate(texts) if text.strip()]
         parts = []
-        for first in range(0, len(said), BATCH_COUNT):
-            batch = [texts[row][:MAX_TEXT_CHARS] for row in said[first : first + BATCH_COUNT]]
+        for first in range(0, len(rows), BATCH_COUNT):
+            batch = [texts[row][:MAX_TEXT_CHARS] for row in rows[first : first + BATCH_COUNT]]
             parts.append(self._request([text.encode("utf-8", "replace").decode() for text in batch]))
         found = np.zeros((len(texts), self.dimension), np.float32)
         if parts:
-            found[said] = np.concatenate(parts)
+            found[rows] = np.concatenate(parts)
         return found
 
     def _request(self, texts: list[str]) -> NDArray[np.float32]:
-        body = orjson.dumps({"model": self._model, "input": texts, **self._more()})
+        option = {"encoding_format": "float"} if self._kind == "openai" else {"truncate": True}
+        body = orjson.dumps({"model": self._model, "input": texts, **option})
         base, path = _PATHS[self._kind]
         parts = urlsplit(self._url)
         target = (parts.path or base) + path
@@ -120,11 +123,8 @@ class EndpointEmbedder:
             raise self._fail(f"did not answer with {len(texts)} vectors") from None
         return normalised(self._checked(rows))
 
-    def _more(self) -> dict[str, Any]:
-        return {"encoding_format": "float"} if self._kind == "openai" else {"truncate": True}
-
     def _checked(self, rows: list[list[float]]) -> NDArray[np.float64]:
-        """The rows as numbers, all of one dimension."""
+        """The rows as an array of finite numbers, all of one dimension."""
         sizes = {len(row) for row in rows}
         if len(sizes) != 1 or not 0 < max(sizes) <= MAX_DIMENSION:
             raise self._fail("answered with vectors of impossible or different dimensions")
@@ -149,7 +149,7 @@ def checked_url(url: str) -> str:
     """The URL of a service that may be called, without the slash at its end.
 
     Raises:
-        InvalidInput: neither https, nor http to this machine; or the URL holds a user name, a query or a fragment,
+        InvalidInput: the URL is neither https nor http to this machine, or holds a user name, a query or a fragment,
             where keys hide. The error repeats nothing of the URL.
     """
     try:
@@ -159,13 +159,14 @@ def checked_url(url: str) -> str:
     except (ValueError, UnicodeError):
         host, port = "", None
     if not host or port == 0 or parts.scheme not in {"http", "https"} or not url.isprintable():
-        raise InvalidInput("not the URL of an embedding service; one looks like https://HOST/v1")
+        raise InvalidInput("write the URL of an embedding service like https://HOST/v1")
     if "@" in parts.netloc or parts.query or parts.fragment or " " in url.strip():
         raise InvalidInput(
-            f"the URL of an embedding service holds no user name, query or fragment; a key belongs into {KEY_VARIABLE}"
+            f"put the key into {KEY_VARIABLE}: the URL of an embedding service cannot contain a user name, "
+            "a query or a fragment"
         )
     if parts.scheme == "http" and not _is_loopback(host):
-        raise InvalidInput("http:// is not encrypted and only allowed to this machine; use https://")
+        raise InvalidInput("use https://; unencrypted http:// is allowed only to this machine")
     path = parts.path.rstrip("/")
     for _, end in _PATHS.values():
         path = path.removesuffix(end)
@@ -180,7 +181,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _rows(answer: Any, kind: str, count: int) -> list[list[float]]:
-    """The vectors of an answer, in the order of the texts."""
+    """The vectors in an answer, in the order of the texts."""
     if kind == "ollama":
         rows = answer["embeddings"]
     else:
@@ -193,7 +194,7 @@ def _rows(answer: Any, kind: str, count: int) -> list[list[float]]:
 
 
 def _why(error: Exception) -> str:
-    """Why an exchange failed, in our words; nothing that the service sent is repeated."""
+    """Why an exchange failed, in words of this program: an error repeats nothing that the service sent."""
     match error:
         case ConnectionRefusedError():
             return "did not answer. Is it running?"
@@ -212,7 +213,7 @@ def _why(error: Exception) -> str:
 
 
 class _Exchange:
-    """One request and its answer; a timer ends the exchange when its time is over."""
+    """One request and its response. A timer closes the connection when the timeout is over."""
 
     def __init__(
         self, scheme: str, host: str, port: int | None, timeout: float, fail: Callable[[str], EmbedderError]
@@ -238,7 +239,7 @@ class _Exchange:
         self._connection.close()
 
     def post(self, target: str, body: bytes, headers: dict[str, str]) -> bytes:
-        """The body of the answer."""
+        """Send a request; returns the body of the response."""
         try:
             self._connection.connect()
             self._socket = self._connection.sock
@@ -269,7 +270,7 @@ class _Exchange:
         return self._fail(f"did not answer within {self._timeout:g} s")
 
     def _hang_up(self) -> None:
-        """Close the connection: socket timeouts hold for each byte, so a slow trickle of bytes would never end."""
+        """Close the connection. Socket timeouts apply to each read, so a slow trickle of bytes would never end."""
         self._is_late.set()
         if self._socket is not None:
             with suppress(OSError):

@@ -1,8 +1,8 @@
-"""Meaning from a table: every word has a fixed vector, a text is the mean of its words.
+"""The embedder over a table of word vectors: the vector of a text is the mean of the vectors of its words.
 
-The table is the 256-dimensional matrix that the package `wordllama` carries (MIT; 32,000 pieces of words).
-Its two data files are read directly, with numpy and JSON: none of its code runs, and nothing is downloaded.
-A word that was met before costs one lookup, so a memory costs microseconds to embed.
+The table is the 256-dimensional matrix in the package `wordllama` (MIT; 32,000 pieces of words). Its two data files are
+read directly, with numpy and JSON: none of the package's code runs, and nothing is downloaded. A word that was seen
+before costs one lookup, so a memory takes microseconds to embed.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 _TOKENIZER_SHA256: Final = "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
 NAME: Final = f"wordllama-l2-supercat-256:{short_hash(_WEIGHTS_SHA256)}"
 _TENSOR: Final = "embedding.weight"
-_BEGIN: Final = "\u2581"  # the table marks the start of every word with this
+_BEGIN: Final = "\u2581"  # marks the start of every word in the table
 _NEVER: Final = 1 << 30
-_REMEMBERED_COUNT: Final = 200_000  # words whose pieces are cached: those of a large palace, some 40 MB
+_MAX_KNOWN_COUNT: Final = 200_000  # words whose pieces are cached: those of a large palace, some 40 MB
 
 
 class StaticEmbedder:
-    """The embedder over the table.
+    """The embedder over the table of `wordllama`.
 
     Raises:
-        MissingExtra: the package that carries the table is not installed.
-        EmbedderError: the files of the table are not those that were checked.
+        MissingExtra: the package with the table is not installed.
+        EmbedderError: the files of the table differ from the files that were checked.
     """
 
     name: Final = NAME
@@ -59,11 +59,11 @@ class StaticEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Of every vector."""
+        """The number of values in each vector."""
         return int(self._table.shape[1])
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The direction of the mean of each text's words, without stop words unless there is nothing else."""
+        """The direction of the mean of each text's words. Stop words count only where a text has no other words."""
         found = np.zeros((len(texts), self.dimension), np.float32)
         for row, text in enumerate(texts):
             spoken = words(text)
@@ -81,7 +81,7 @@ class StaticEmbedder:
         return found
 
     def _learn(self, word: str) -> list[int]:
-        """A word as pieces of the table: the pair that training merged first is joined first (BPE)."""
+        """The pieces of a word, as rows of the table: pairs are joined in the order of their training (BPE)."""
         parts = list(_BEGIN + word[:64])
         while len(parts) > 1:
             ranks = [self._ranks.get(pair, _NEVER) for pair in pairwise(parts)]
@@ -90,7 +90,7 @@ class StaticEmbedder:
                 break
             at = ranks.index(best)
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        if len(self._known) >= _REMEMBERED_COUNT:
+        if len(self._known) >= _MAX_KNOWN_COUNT:
             self._known.clear()
         numbers = self._known[word] = [self._pieces[part] for part in parts if part in self._pieces]
         return numbers
@@ -102,7 +102,7 @@ def _pair(merge: Any) -> tuple[str, str]:
 
 
 def _tensor(raw: bytes) -> NDArray[np.float16]:
-    """The only matrix of a safetensors file, which has a length, a JSON header, and the numbers."""
+    """The only matrix of a safetensors file: the length of the header, the header as JSON, and the numbers."""
     start = 8 + int.from_bytes(raw[:8], "little")
     header = orjson.loads(raw[8:start])[_TENSOR]
     if header["dtype"] != "F16":

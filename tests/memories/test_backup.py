@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sense_memory import BadLine, EmbeddedRelay, ImportReport, InvalidInput, LocalSigner, MemoryStore
 from sense_memory.limits import MAX_FRAME_BYTES
-from sense_memory.memories import portable as module
+from sense_memory.memories import backup as module
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DIRECT_MESSAGE, Unsigned
 from tests.time_unit import SECOND
 
@@ -366,7 +366,7 @@ def test_a_line_is_too_long_where_it_does_not_fit_a_frame(signer, spare, end):
 
 
 async def test_import_tells_how_many_lines_it_read(store, clock, monkeypatch, tmp_path):
-    monkeypatch.setattr("sense_memory.memories.portable.APPLY_BATCH_COUNT", 3)
+    monkeypatch.setattr("sense_memory.memories.backup.APPLY_BATCH_COUNT", 3)
     async with store() as one, store() as two:
         await one.remember_many((f"key {number}", "v") for number in range(7))
         one.export(tmp_path / "all.jsonl")
