@@ -18,9 +18,10 @@ What it costs: one signature for each entry and one verification for each entry 
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import reduce
 from hashlib import sha256
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from sense_memory.errors import BadKey, BadPayload, InvalidAddress, InvalidEvent, InvalidInput
+from sense_memory.errors import BadKey, BadPayload, InvalidAddress, InvalidEvent, InvalidInput, StoreClosed
 from sense_memory.memories.open_store import OpenStore
 from sense_memory.mind.episodic import GLOBAL_KINDS
 from sense_memory.mind.log import LAST_SECOND, Log, NewEntry
@@ -55,7 +56,7 @@ from sense_memory.nostr.signer import LocalSigner
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.records import MindRecord
@@ -67,6 +68,7 @@ KIND_INVITATION: Final = 24_079
 MOVED: Final = "scene.moved"
 _INVITATION: Final = "sense-scene:"
 _MAX_STEPS: Final = 16  # keys in a row that one sync follows
+_SYNCED_AT_ONCE: Final = 4  # scenes, each with some 4 files for each of its keys, and its connections
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, BadKey, InvalidAddress)
 
 
@@ -403,6 +405,9 @@ class Scenes:
     def __init__(self, records: MindRecords, log: Log) -> None:
         self._records, self._log = records, log
         self._open: dict[str, Scene] = {}
+        self._users: dict[str, int] = {}  # of each scene that is open only as long as `using` uses it
+        self._is_over = False
+        self._turn = asyncio.Lock()  # a scene is opened once, and never while its ledgers are being closed
 
     async def all(self) -> list[SceneState]:
         """What the agent knows of each of its scenes, by name."""
@@ -452,26 +457,63 @@ class Scenes:
         Raises:
             InvalidInput: the agent is in no such scene.
         """
+        async with self._turn:
+            scene = await self._opened(scene_id)
+            self._users.pop(scene_id, None)
+            return scene
+
+    @asynccontextmanager
+    async def using(self, scene_id: str) -> AsyncIterator[Scene]:
+        """A scene for a moment: its ledgers are closed afterwards, unless somebody opened it, or they are in memory.
+
+        Raises: as `open`.
+        """
+        async with self._turn:
+            was_open, scene = scene_id in self._open, await self._opened(scene_id)
+            if scene_id in self._users or not (was_open or self._records.store.ledger.path is None):
+                self._users[scene_id] = self._users.get(scene_id, 0) + 1
+        try:
+            yield scene
+        finally:
+            async with self._turn:
+                if scene_id in self._users:
+                    self._users[scene_id] -= 1
+                    if not self._users[scene_id]:
+                        del self._users[scene_id]
+                        await self._open.pop(scene_id).close()
+
+    async def _opened(self, scene_id: str) -> Scene:
+        if self._is_over:
+            raise StoreClosed
         if scene_id in self._open:
             return self._open[scene_id]
-        state = next((item for item in await self.all() if item.id == scene_id), None)
+        state, stores = None, dict[str, OpenStore]()
+        with suppress(*_UNREADABLE):
+            if (record := await self._records.read(_path(scene_id))) is not None:
+                state = state_of(record.fields)
         if state is None:
             raise InvalidInput("this agent is in no scene with this id")
-        stores = dict[str, OpenStore]()
-        try:
+        async with AsyncExitStack() as stack:
             for key in state.keys:
                 stores[key.id] = await _opened(self._records.store, state, key)
-        except BaseException:
-            for store in stores.values():
-                await store.close()
-            raise
+                stack.push_async_callback(stores[key.id].close)
+            stack.pop_all()
         self._open[scene_id] = Scene(self._records, self._log, state, stores)
         return self._open[scene_id]
 
     async def sync(self) -> None:
-        """Bring every scene of the agent in step with its relays; see `Scene.sync`."""
-        for state in await self.all():
-            await (await self.open(state.id)).sync()
+        """Bring every scene of the agent in step with its relays, a few at once; see `Scene.sync`."""
+        scene_ids = iter([state.id for state in await self.all()])
+
+        async def synced() -> None:
+            for scene_id in scene_ids:
+                async with self.using(scene_id) as scene:
+                    await scene.sync()
+
+        outcomes = await asyncio.gather(*(synced() for _ in range(_SYNCED_AT_ONCE)), return_exceptions=True)
+        for error in outcomes:
+            if error is not None:
+                raise error
 
     async def leave(self, scene_id: str) -> None:
         """Forget a scene and its keys, here and on relays; what was written to the scene stays there.
@@ -479,15 +521,19 @@ class Scenes:
         Raises:
             InvalidInput: the agent is in no such scene.
         """
-        scene = await self.open(scene_id)
-        await scene.close()
-        del self._open[scene_id]
+        await self.open(scene_id)
+        async with self._turn:
+            if scene := self._open.pop(scene_id, None):
+                await scene.close()
         await self._records.forget([_path(scene_id)])
 
     async def close(self, seconds: float = 0.0) -> None:
-        """Close every open scene."""
-        for scene_id in list(self._open):
-            await self._open.pop(scene_id).close(seconds)
+        """Close every open scene; from then on none can be opened."""
+        self._is_over = True
+        async with self._turn:  # who opens a scene at this moment has opened it then
+            self._users.clear()
+            while self._open:
+                await self._open.popitem()[1].close(seconds)
 
     async def _begin(self, state: SceneState) -> Scene:
         await self._records.write({_path(state.id): fields_of(state)})

@@ -137,15 +137,16 @@ class Shares:
         for state in await self._scenes.all():
             if state.owner == self._me and state.name.startswith(_NAME) and len(state.members) > 1:
                 domain, _, facet = state.name.removeprefix(_NAME).partition("/")
-                await self._bring_up_to_date(await self._scenes.open(state.id), domain, facet)
+                async with self._scenes.using(state.id) as scene:
+                    await self._bring_up_to_date(scene, domain, facet)
 
     async def read(self) -> list[SharedMemory]:
         """What others share with this agent, by owner and path, as of the last `Scene.sync` of each share."""
         found = list[SharedMemory]()
         for state in await self._scenes.all():
             if state.owner != self._me and state.name.startswith(_NAME):
-                scene = await self._scenes.open(state.id)
-                found += await _shown(scene)
+                async with self._scenes.using(state.id) as scene:
+                    found += await _shown(scene)
         # A facet that two devices of its owner shared with this agent is there twice.
         found.sort(key=lambda memory: memory.last_accessed)
         newest = {(memory.owner, memory.path): memory for memory in found}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -468,3 +469,30 @@ async def test_entries_that_are_read_while_members_change_stay_in_the_scene():
         baker.log.judge_again(baker.signing)
         await reads
         assert len(await baker.entries()) == 61
+
+
+def open_files():
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+async def test_a_sync_of_many_scenes_has_few_files_open_at_once_and_none_afterwards(tmp_path):
+    counts, ticks = [], loop_clock()
+
+    def clock():
+        counts.append(open_files())
+        return ticks()
+
+    options = {"ledger": tmp_path / "ledger", "background": False, "snapshot": False, "clock": clock}
+    async with MemoryStore(BAKER, **options) as store:
+        for number in range(12):
+            await store.mind.scenes.create(f"village {number}", as_name="baker")
+    async with MemoryStore(BAKER, **options) as store:
+        (_, state, *_) = await store.mind.scenes.all()
+        held = await store.mind.scenes.open(state.id)
+        await held.append("world.observed", {"text": "it rains"})
+        before = open_files()
+        counts.clear()
+        await store.sync()
+        assert max(counts) - before <= 20  # the scenes that are closed have 44 files
+        assert open_files() == before
+        assert await texts(held) == ["it rains"]  # a scene that the caller holds stays open
