@@ -1,4 +1,4 @@
-"""What callers pass to a store, checked before anything is done; each fault with a sentence of its own."""
+"""Checks of what callers pass to a store, made before anything is done; each fault has its own sentence."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def draft_number(given: object) -> int:
 
 
 def moment(given: object) -> float:
-    """A time in seconds since 1970, given so or as a `datetime`."""
+    """A time in seconds since 1970, from such a number or a `datetime`."""
     at = _seconds(given)
     if isinstance(at, bool) or not isinstance(at, int | float) or math.isnan(at):
         raise InvalidInput("a time must be a datetime or a number of seconds since 1970")
@@ -86,7 +86,7 @@ def moment(given: object) -> float:
 
 
 def _seconds(given: object) -> object:
-    """The seconds since 1970 of a `datetime`, None where it has none; anything else as it is."""
+    """A `datetime` as seconds since 1970, or None if it cannot be converted; anything else unchanged."""
     timestamp = getattr(given, "timestamp", None)
     try:
         return timestamp() if callable(timestamp) and not isinstance(given, type) else given
@@ -112,7 +112,7 @@ def written_at(given: object, now: float) -> float:
 
 
 def contradictions(given: object) -> str:
-    """What to do with contradictions."""
+    """A mode for contradictions: act, suggest or off."""
     if given not in ("act", "suggest", "off"):
         raise InvalidInput(f"contradictions must be 'act', 'suggest' or 'off', not {printable(repr(given))}")
     return given

@@ -1,7 +1,7 @@
 """An event loop in a thread of its own, for code that does not await: each call hands one coroutine over and waits.
 
-A call is handed to the loop before the loop's end, or not at all; what other threads still wait for when the loop ends
-has ended by then, so no call outlives its loop. Ctrl-C in the caller's thread cancels the coroutine that it waits for.
+No call outlives its loop: a call is handed over before the loop ends or is refused, and the loop ends only after every
+accepted call has. Ctrl-C in the caller's thread cancels the coroutine that the thread waits for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
-_END_SECONDS: Final = 1.0  # that calls of other threads have to notice that the store is closed
+_END_SECONDS: Final = 1.0  # how long calls of other threads have to notice that the store is closed
 
 
 class LoopThread:
@@ -118,7 +118,7 @@ class LoopThread:
                 warn_of_limit(self.warnings.pop(0))
 
     def call(self, function: Callable[_P, _T], /, *values: _P.args, **options: _P.kwargs) -> _T:
-        """Call a function that does not wait in the loop's thread. Errors as `wait`."""
+        """Call a plain function in the loop's thread. Errors as `wait`."""
 
         async def called() -> _T:
             return function(*values, **options)
@@ -169,7 +169,7 @@ class LoopThread:
 
 
 async def _ended() -> None:
-    """What other threads still wait for has ended."""
+    """Wait until the calls of other threads have ended; cancel those that take too long."""
     while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
         _, late = await asyncio.wait(tasks, timeout=_END_SECONDS)
         for task in late:

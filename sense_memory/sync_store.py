@@ -61,10 +61,10 @@ class SyncMemoryStore:
 
     Args:
         signer: a `Signer`, or a `pynostr.key.PrivateKey`.
-        relays: their URLs: `wss://…`, or `ws://` on this machine. Without relays everything stays local.
+        relays: URLs, `wss://…`, or `ws://…` on this machine. Without relays everything stays local.
         ledger: a file, ":memory:", or None for one file per key in the platform's data folder.
-        background: follow the relays while the store is open; otherwise only `sync()`, `flush()`, and a read of a
-            store that never reached a relay connect to relays.
+        background: follow the relays while the store is open. Otherwise only `sync()`, `flush()`, and reads of a store
+            that never reached a relay, connect to relays.
         offline_first: send to relays before a first complete pull from them.
         allow_plain: also dial `ws://` on other machines (unencrypted: the network sees your address and times).
         snapshot: keep opened memories, encrypted, in a file beside the ledger, for a quick start; the file is
@@ -76,10 +76,10 @@ class SyncMemoryStore:
         model: the language model of `mind`: a `LanguageModel`, a setting ("ollama:MODEL", "openai:MODEL@URL"), or a
             function that gives one when it is first needed. By default rules answer, and nothing leaves the machine.
         contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off".
-        close_timeout: seconds, at most, for which closing waits until relays that can be reached have taken what is
-            queued; 0 does not wait. The rest is logged, and sent when a store of this ledger is open next.
-        read_timeout: seconds, at most, for which a read that finds nothing waits for relays that are asked for the
-            first time; then it raises NotSynced, or believes the relays that answered. By default some 20.
+        close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
+            not wait. The rest is logged, and sent when a store of this ledger is next open.
+        read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first
+            time. Then the read raises NotSynced, or believes the relays that answered. About 20 by default.
         timeouts: of relay connections, see `Timeouts`.
         clock: returns seconds since 1970.
 
@@ -196,9 +196,8 @@ class SyncMemoryStore:
     def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
         """Write a value under a key. It replaces the previous value, which stays in the local `history`.
 
-        `created_at`, a datetime or seconds since 1970, is when the value was written, if not now. It does not decide
-        which version counts: the version that is written here last does. Returns the event's id, once the event is
-        durable.
+        `created_at`, a datetime or seconds since 1970, is when the value was written, by default now. It does not
+        affect which version wins: the version written last does. Returns the event's id, once the event is durable.
 
         Raises:
             InvalidInput: the key breaks the naming rules, or the value is blank or not text (`TooLargeError`: too
@@ -339,9 +338,9 @@ class SyncMemoryStore:
 
         `memories` are mappings with the arguments of `persona_remember`. Contradictions are handled in order, among
         the new memories too, by words and without the embedder. A path that is given twice is written once, with the
-        last value. `created_at` as in `remember_many`. A memory that moves here may bring its past:
-        relevance, last_accessed, last_reinforced, access_count, contradicts, superseded_by, dismissed; it is used
-        where the path holds no memory yet.
+        last value. `created_at` as in `remember_many`. A memory that moves here may bring its past (relevance,
+        last_accessed, last_reinforced, access_count, contradicts, superseded_by, dismissed), which counts where the
+        path holds no memory yet.
 
         Returns for each memory, in order, what `persona_remember` returns. Raises as `persona_remember`, with the
         number of the memory, from 1.
@@ -359,9 +358,9 @@ class SyncMemoryStore:
     def persona_extract(self, text: str, *, extractor: Extractor | None = None) -> list[Proposal]:
         """Propose persona memories from a conversation; nothing is written.
 
-        `text` has lines that begin with a speaker (`Nora: …`), or is what the user said. By default rules read what
-        the speakers say of themselves, in English, without a network; `extractor` proposes instead, such as a
-        language model.
+        Lines of `text` may begin with a speaker (`Nora: …`); otherwise the text is the user's. By default, rules read
+        what speakers say of themselves, in English, without a network; an `extractor`, such as a language model,
+        replaces the rules.
 
         Returns proposals in the order of the text, each with its place there and the reason; accept some with
         `persona_remember_many(proposal.arguments() for proposal in …)`.
@@ -379,10 +378,10 @@ class SyncMemoryStore:
     ) -> list[PersonaMemory]:
         """One memory by its exact key, or the active and fading memories of a facet, of a domain, or all.
 
-        Recalling by the exact key revives a memory, whatever its state: its relevance is 1 again, and it has one
-        access more, which relays learn of with `sync`. A key without domain or facet finds every memory with that
-        key, and revives a single one; `revive=False` only looks. Listing revives none; the most relevant come first,
-        and `include_forgotten` adds forgotten and dissolved ones.
+        Recalling by the exact key revives a memory, whatever its state: its relevance is 1 again, and its
+        access count grows by one, which relays learn on `sync`. A key without a domain or facet finds every memory
+        with that key, and revives the memory if it is the only one; `revive=False` revives none. Lists are ordered by
+        relevance, the highest first; `include_forgotten` adds forgotten and dissolved memories.
 
         Raises NeedsNewerVersion where a newer sense-memory wrote the memory, InvalidAddress where an argument cannot
         be a name.
@@ -532,9 +531,9 @@ class SyncMemoryStore:
     def persona_introspect(self, *, dry_run: bool = False) -> IntrospectionReport:
         """Report on the palace: what needs attention, what could be connected, what changed since the last report.
 
-        No memory is changed. A log of keys and counts is written, encrypted, for the next introspection on any device;
-        with `dry_run` none is, and the next introspection tells what changed since the one before. Accept a suggested
-        connection with `persona_connect`; decline it with `persona_dismiss`.
+        No memory is changed. An encrypted log of keys and counts is written, with which the next introspection on any
+        device compares; `dry_run` writes none. Accept a suggested connection with `persona_connect`; decline it with
+        `persona_dismiss`.
         """
         return self._loop.wait(self._store.persona_introspect(dry_run=dry_run))
 
@@ -554,12 +553,12 @@ class SyncMemoryStore:
     def persona_prune(self, *, dry_run: bool = False, without: Iterable[str] = ()) -> Pruned:
         """Write the states that changed with time, and delete memories that have been dissolved for 30 days.
 
-        Every relay is asked first, because another device may have used a memory; `without` has the URLs of relays
-        that need not answer. If another does not answer completely, nothing is deleted, and the report names it.
-        `dry_run` only reports.
+        Every relay is asked first, because another device may have used a memory. If a relay does not answer
+        completely, nothing is deleted and the report names the relay; `without` lists relays, by URL, that need not
+        answer. `dry_run` only reports.
 
         Returns how many memories changed their state or were deleted; `report` lists each with the reason. Raises
-        InvalidInput where `without` names no relay of this store.
+        InvalidInput where `without` names a relay that this store does not use.
         """
         return self._loop.wait(self._store.persona_prune(dry_run=dry_run, without=collected(without)))
 
@@ -631,7 +630,7 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.share(domain, facet, with_=with_))
 
     def unshare(self, domain: str, facet: str, *, with_: str) -> None:
-        """End a share with one reader: what comes later has a new key. What was read cannot be taken back.
+        """End a share with one reader: later changes are encrypted with a new key. What was read stays readable.
 
         Raises:
             BadKey: not a public key.
@@ -733,9 +732,9 @@ class SyncMemoryStore:
     def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Index every memory that is not indexed yet, so that the next search covers all of them at once.
 
-        A search does so too, but answers after some seconds; `gaps` says how many are left. An interrupted call goes
-        on where it stopped. `progress` is called with how many are indexed, and of how many. Returns how many
-        memories can be searched.
+        A search indexes too, but answers after some seconds; `gaps` says how many are left. An interrupted call
+        resumes where it stopped. `progress` is called with two numbers: done, and total. Returns how many memories can
+        be searched.
 
         The callback is called in the store's thread, and cannot call the store.
         """
@@ -751,13 +750,13 @@ class SyncMemoryStore:
         """Have the embedder read every memory that it has not read yet, so that searches find it by meaning.
 
         Each search spends about a second on this by itself. Vectors that another device of this key has shared are
-        taken over. An interrupted call goes on where it stopped. A different embedder reads everything again.
+        used as they are. An interrupted call resumes where it stopped. A different embedder reads everything again.
 
         Args:
             share: also write the vectors of each memory as an encrypted event (`sense-memory/embed/…`) for other
                 devices: some 9 to 14 KB for a memory of 1 KB. By default the store's `share_embeddings`.
             dry_run: only report what would be done; no service is asked.
-            progress: called with how many memories are done, and of how many.
+            progress: called with two numbers: memories done, and total.
 
         Returns what was done, and what is left and why; empty where there is no embedder. Raises MissingExtra or
         EmbedderError where the embedder cannot be opened, PlanLimitError where the plan has no embeddings.
@@ -803,13 +802,13 @@ class SyncMemoryStore:
     def watch(self, *, on_relay: Callable[[str, str], None] | None = None) -> BlockingIterator[Change]:
         """The changes made elsewhere, from now on: `for change in store.watch(): …`.
 
-        There is one change for each memory or journal entry that another device, or another process on this ledger,
-        wrote or forgot; of several versions that arrive together only the last. While a watch is open, relays are
+        Each memory or journal entry that another device, or another process on this ledger, wrote or forgot gives one
+        change; of several versions that arrive together, only the last one does. While a watch is open, relays are
         followed even without `background`. A watch ends with the store, or with `close`.
 
-        `on_relay` is called while the iterator waits, with a relay's URL and its problem; with an empty text when the
-        relay reports new events at once. Other relays are asked every half minute. The iterator raises ChangesMissed,
-        and has ended, where it was read too slowly.
+        `on_relay` is called while the iterator waits: with a relay's URL and its problem, or with an empty text once
+        the relay reports new events as they arrive. Other relays are asked every half minute. An iterator that is read
+        too slowly raises ChangesMissed and ends.
 
         The callback is called in the store's thread, and cannot call the store.
         """

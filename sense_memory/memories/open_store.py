@@ -1,8 +1,8 @@
 """`OpenStore`: the ledger and the parts of a store while it is open, and the options that it was opened with.
 
 A part that not every call needs is made when it is first used: reading a flat memory pays neither for persona
-memories nor for sockets. Closing ends what waits for relays, then the parts, then the ledger, whatever fails on the
-way. In a fork nothing of the parent process is used or closed.
+memories nor for sockets. Closing ends the calls that wait for relays, then the parts, then the ledger, even if one of
+them fails. A forked process neither uses nor closes what belongs to its parent.
 """
 
 from __future__ import annotations
@@ -169,11 +169,11 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
 
 
 # ── Turns of the event loop ─────────────────────────────────────────────────────────────
-# A write to the ledger with a local signer awaits nothing that takes time, so a loop of writes would hold up every
-# other task, relays and heartbeats among them, until it ends. So each call that writes takes a turn first: where the
-# event loop has not gone round for 10 ms, the call lets it go round once. That costs a microsecond for each write, and
-# a hundred rounds a second. Nothing has been decided when a call takes its turn, so a call that waited sees what
-# arrived meanwhile, as a later call would. Concurrent calls continue in the order in which they were made.
+# A write with a local signer never waits for I/O, so a loop of writes would block every other task, including relays
+# and heartbeats. Therefore each call that writes takes a turn first: if the event loop has not run for 10 ms, the call
+# yields once. Guaranteed: concurrent calls continue in the order in which they were made. It is safe because a call
+# yields before it decides anything, so it sees what arrived meanwhile, as a later call would. It costs a microsecond a
+# write, and a hundred passes of the loop a second.
 
 
 class Turns:
@@ -181,7 +181,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._order = asyncio.Lock()  # first come, first served
-        self._since: float | None = None  # the first call of this round of the loop
+        self._since: float | None = None  # the first call of this pass of the loop
 
     async def take(self) -> None:
         """Let other tasks go first, if none could for `limits.TURN_SECONDS`."""
@@ -340,14 +340,14 @@ class OpenStore:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[Self]:
-        """A call that writes: it takes its turn first (see `Turns`), and relays are sent what it wrote."""
+        """Run a call that writes: it takes its turn first (see `Turns`), and its writes are then sent to relays."""
         await self._turns.take()
         self.check()
         yield self
         self.replication.wake()
 
     def sending(self, progress: Callable[[int], None] | None) -> Callable[[int], None]:
-        """`progress`, for a call that writes in batches: relays are sent each batch."""
+        """`progress` for a call that writes in batches, which also has each batch sent to relays."""
 
         def written(count: int) -> None:
             self.replication.wake()
@@ -367,7 +367,7 @@ class OpenStore:
     async def compress(
         self, domain: str | None, question: str | None, max_tokens: int, count: Callable[[str], int] | None
     ) -> Compressed:
-        """The palace as text for a prompt; what a search finds for the question, if there is one, takes precedence."""
+        """The palace as text for a prompt; what a search finds for `question`, if one is given, comes first."""
         hits: Sequence[PersonaHit] = ()
         if question is not None:
             hits = await (await self.search()).search_palace(question, COMPRESSED_HITS_COUNT, 1.0)
@@ -393,7 +393,7 @@ class OpenStore:
     async def embed(
         self, *, share: bool | None, dry_run: bool, progress: Callable[[int, int], None] | None
     ) -> EmbedReport:
-        """Have the embedder read what it has not read yet; `share` is by default the store's."""
+        """Have the embedder read what it has not read yet; `share` defaults to the store's `share_embeddings`."""
         if self.options.embedder is not None:
             self.options.plan.check_embeddings()
         shares = self.options.share_embeddings if share is None else share
@@ -443,7 +443,7 @@ class OpenStore:
         return self._reviews
 
     def watchers(self) -> Watchers:
-        """Those who watch for changes."""
+        """The open watches for changes."""
         self.check()
         if self._watchers is None:
             from sense_memory.memories.watch import Watchers
