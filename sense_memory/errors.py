@@ -18,12 +18,12 @@
     ├── EnvelopeError                  a verified event whose content cannot be shown
     │   ├── MisfiledError              the content names another address than the event
     │   ├── NeedsNewerVersion          a newer schema; the event is kept, and not shown
-    │   └── SealVerificationError      the signer's ciphertext does not open; nothing was stored
+    │   └── SealVerificationError      the signer's ciphertext does not decrypt; nothing was stored
     ├── ClockSkewError                 the next version would be dated too far in the future
     ├── PlanLimitError                 the plan in force does not include what was asked for
     ├── LedgerError                    the ledger file cannot be used as asked
     │   ├── WrongKeyError              the ledger belongs to another key
-    │   ├── LedgerBusy                 another process writes to the ledger for too long
+    │   ├── LedgerBusy                 another process has locked the ledger for too long
     │   ├── LedgerCorrupt              the ledger is damaged
     │   ├── LedgerTooNew               a newer sense-memory wrote the ledger
     │   └── StorageFullError           the disk is full
@@ -31,9 +31,9 @@
     ├── NotSynced                      not in the ledger, and no relay has shown everything yet
     ├── EmbedderError                  texts could not be embedded; search by words still works
     ├── MemoryIndexError               a backend of a memory index failed; the log has everything
-    ├── ModelError                     a language model gave no usable answer; the memory is as it was
+    ├── ModelError                     a language model gave no usable answer; the memory is unchanged
     ├── WrongThreadError               the store was opened in another thread
-    ├── ChangesMissed                  a `watch` was read too slowly, and has ended
+    ├── ChangesMissed                  a `watch` ended because it was read too slowly
     └── StoreClosed                    the store is not open
         └── StoreForked                the store was opened before a fork
 
@@ -66,7 +66,7 @@ class SenseMemoryError(Exception):
         super().__init__(*(_line(text) if isinstance(text, str) else text for text in texts))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions unpickle by calling the class with the sentence, which our own do not take.
+        # By default, unpickling calls the class with the message, but most classes here take other arguments.
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
@@ -145,8 +145,8 @@ class KeyMissing(SenseMemoryError):
         self.looked, self.locked, self.agent, self.setting = looked, locked, agent, setting
         if locked is None and setting is not None:
             super().__init__(
-                f"correct {setting}, or put the key there: {looked[-1]} does not exist. Where the path is right and "
-                "there is no key yet, `sense-memory init` makes one at the path in SENSE_MEMORY_KEY_FILE"
+                f"correct {setting}, or put the key there: {looked[-1]} does not exist. If the path is right and "
+                "you have no key yet, `sense-memory init` creates one at the path in SENSE_MEMORY_KEY_FILE"
             )
         elif locked is None:
             is_named = agent not in {None, "default"}
@@ -166,26 +166,26 @@ class KeyringError(SenseMemoryError):
     """The system's keyring cannot be used. Nothing in the keyring has changed.
 
     Attributes:
-        problem: why, in our words; never the words of a backend.
+        problem: why, in this package's words; never the message of a backend.
     """
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
-        super().__init__(f"the system's keyring: {problem}. A key file of mode 600 works without a keyring.")
+        super().__init__(f"the system's keyring: {problem}. A key file of mode 600 needs no keyring.")
 
 
 class MissingExtra(SenseMemoryError):
     """The library of an optional feature is not installed.
 
     Attributes:
-        extra: its extra in pyproject.toml.
+        extra: the extra in pyproject.toml that installs the library.
     """
 
     def __init__(self, extra: str) -> None:
         self.extra = extra
-        # Not the name: on the registry it belongs to another publisher.
+        # Not `pip install sense-memory[…]`: on the registry, that name belongs to another publisher.
         run = f"run, in a checkout of sense-memory: pip install '.[{extra}]'"
-        super().__init__(f"the extra `{extra}` is not installed; {run}")
+        super().__init__(f"{run} (the extra `{extra}` is not installed)")
 
 
 class UnsafeFile(SenseMemoryError):
@@ -205,11 +205,11 @@ class BadPayload(SenseMemoryError, ValueError):
 
 
 class UnsupportedVersion(BadPayload):
-    """A payload has another NIP-44 version than 2."""
+    """A payload has a NIP-44 version other than 2."""
 
 
 class EnvelopeError(SenseMemoryError):
-    """The content of a verified event of ours cannot be shown."""
+    """The content of a verified event of this agent cannot be shown."""
 
 
 class MisfiledError(EnvelopeError):
@@ -228,7 +228,7 @@ class MisfiledError(EnvelopeError):
 
 
 class NeedsNewerVersion(EnvelopeError):
-    """An event of a newer schema: it is kept, and neither shown nor overwritten.
+    """An event has a newer schema; the event is kept, and neither shown nor overwritten.
 
     Attributes:
         event_id: the event id, hex.
@@ -244,11 +244,11 @@ class NeedsNewerVersion(EnvelopeError):
 
 
 class SealVerificationError(EnvelopeError):
-    """The signer's ciphertext does not open to the text that was given. Nothing was stored or sent."""
+    """The signer's ciphertext does not decrypt to the original text. Nothing was stored or sent."""
 
     def __init__(self) -> None:
         super().__init__(
-            "check the signer and try again: its ciphertext does not open to the text that was given; "
+            "check the signer and try again: its ciphertext does not decrypt to the original text; "
             "nothing was stored or sent"
         )
 
@@ -279,8 +279,8 @@ class PlanLimitError(SenseMemoryError):
     """The plan in force does not include what was asked for. Nothing was written, and nothing was lost.
 
     Attributes:
-        plan: its name.
-        limit: which of its limits: `max_memories`, `max_domains`, `max_facets`, `search`, `compression`,
+        plan: the name of the plan.
+        limit: the limit that was reached: `max_memories`, `max_domains`, `max_facets`, `search`, `compression`,
             `halflife` or `introspection`.
         advice: what to do instead of choosing another plan, or empty.
     """
@@ -315,11 +315,11 @@ class WrongKeyError(LedgerError):
 
 
 class LedgerBusy(LedgerError):
-    """Another process holds the ledger for too long. Nothing was changed."""
+    """Another process has locked the ledger for too long. Nothing was changed."""
 
     def __init__(self, path: object) -> None:
         super().__init__(
-            f"try again, or end the other process: {path or 'the ledger in memory'} is held by another process; "
+            f"try again, or end the other process: {path or 'the ledger in memory'} is locked by another process; "
             "nothing was changed"
         )
 
@@ -349,7 +349,7 @@ class RelayError(SenseMemoryError):
 
 
 class NotSynced(SenseMemoryError):
-    """Not in the ledger, and no relay has shown everything yet, so a relay may hold it.
+    """A memory is not in the ledger, but a relay may hold it: no relay has shown everything yet.
 
     Attributes:
         problems: for each relay, why it has not shown everything.
@@ -358,7 +358,7 @@ class NotSynced(SenseMemoryError):
     def __init__(self, what: str, problems: tuple[str, ...]) -> None:
         self.problems = problems
         super().__init__(
-            f"{what} not in the local ledger, and a relay may hold what is missing; run `sync` when a relay is reachable "
+            f"run `sync` when a relay is reachable: {what} not in the local ledger, but a relay may hold what is missing "
             f"(no relay has shown everything yet: {'; '.join(problems) or 'none has answered'})"
         )
 
@@ -367,8 +367,8 @@ class EmbedderError(SenseMemoryError):
     """A model or a service could not embed texts. Search by words still works.
 
     Attributes:
-        embedder: its name.
-        problem: what happened, and what to do where that is known; never a text, a key, or the words of a service.
+        embedder: the name of the embedder.
+        problem: what happened, and the remedy if one is known; never a text, a key, or a service's message.
     """
 
     def __init__(self, embedder: str, problem: str) -> None:
@@ -383,8 +383,8 @@ class MemoryIndexError(SenseMemoryError):
     """A backend of a memory index failed.
 
     Attributes:
-        backend: its name.
-        problem: what happened; never a text, a key, or the words of a service.
+        backend: the name of the backend.
+        problem: what happened; never a text, a key, or a service's message.
     """
 
     def __init__(self, backend: str, problem: str) -> None:
@@ -399,8 +399,8 @@ class ModelError(SenseMemoryError):
     """A language model gave no usable answer. The memory is as it was before the model was asked.
 
     Attributes:
-        model: its name.
-        problem: what happened, and what to do; never a prompt, an answer, a key, or the words of a service.
+        model: the name of the model.
+        problem: what happened, and what to do; never a prompt, an answer, a key, or a service's message.
     """
 
     def __init__(self, model: str, problem: str) -> None:
@@ -412,7 +412,7 @@ class ModelError(SenseMemoryError):
 
 
 class ChangesMissed(SenseMemoryError):
-    """A `watch` was read too slowly, and has ended. Nothing is lost: the ledger holds every change."""
+    """A `watch` ended because its changes were read too slowly. Nothing is lost: the ledger holds every change."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -426,9 +426,9 @@ class RelayLimitWarning(UserWarning):
 
 
 def warn_of_limit(message: str) -> None:
-    """Give a `RelayLimitWarning` for the line that called this package; log it where warnings are errors.
+    """Warn with `RelayLimitWarning` at the line that called this package; if warnings are errors, log it instead.
 
-    The memory has been written by then, so an exception would mislead the caller.
+    The memory is already written, so an exception would mislead the caller.
     """
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):

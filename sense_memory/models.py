@@ -1,4 +1,4 @@
-"""What a user holds: frozen, validated, with a JSON schema. Reprs show addresses, never texts."""
+"""The memories and reports that callers get: frozen, validated, with a JSON schema. Reprs show addresses, never texts."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ class JournalEntry(_Frozen):
 
 
 class Draft(_Frozen):
-    """A text that is in no memory, because this clock was wrong or another device forgot the memory unseen.
+    """A text that did not become a memory: the clock was wrong, or another device had forgotten the memory meanwhile.
 
-    It is kept encrypted, on this machine only.
+    A draft is kept encrypted, on this machine only.
 
     Attributes:
-        number: names the draft to `publish_draft` and `discard_draft`.
-        key: of the memory, or the path `domain/facet/key`.
+        number: identifies the draft in `publish_draft` and `discard_draft`.
+        key: the key of the memory, or the path `domain/facet/key`.
         value: the text.
-        created_at: when the text was given, by the clock of that moment, seconds since 1970.
-        reason: why the text is a draft; empty where the clock did not allow it to be written.
+        created_at: when the draft was saved, by the clock of that moment, seconds since 1970.
+        reason: why the text is a draft; empty if the reason is the clock.
     """
 
     number: int
@@ -77,7 +77,7 @@ class ChangeKind(StrEnum):
     """What happened to a memory."""
 
     REMEMBERED = "remembered"
-    LINKED = "linked"  # a persona memory, whose value stayed, was connected, contradicted, superseded, …
+    LINKED = "linked"  # a persona memory was connected, contradicted, superseded, …; its value stayed
     CHANGED = "changed"  # anything else of a persona memory changed, such as its accesses
     FORGOTTEN = "forgotten"
     JOURNAL = "journal"  # an entry was written
@@ -94,7 +94,7 @@ class Change(_Frozen):
         created_at: when the memory was written or forgotten, seconds since 1970.
         event_id: the event that made the change, 64 hex digits.
         relay: the relay that brought the event, or None for another process on this machine.
-        superseded_by: of a persona memory that was marked as superseded by this change: the path of its successor.
+        superseded_by: the path of the successor, if this change marked a persona memory as superseded; else None.
     """
 
     kind: ChangeKind
@@ -188,7 +188,7 @@ class PersonaMemory(_Frozen):
     @model_validator(mode="before")
     @classmethod
     def _dated(cls, data: Any) -> Any:
-        """Without other dates, a memory was last accessed and reinforced when it was written."""
+        """By default, a memory was last accessed and reinforced when it was written."""
         if isinstance(data, dict) and "created_at" in data and not data.keys() >= _DATED:
             written = data["created_at"]
             return {"last_accessed": written, "last_reinforced": written, **data}
@@ -196,7 +196,7 @@ class PersonaMemory(_Frozen):
 
     @property
     def path(self) -> str:
-        """`domain/facet/key`: how other memories name it."""
+        """`domain/facet/key`: how other memories name this one."""
         return f"{self.domain}/{self.facet}/{self.key}"
 
     def changed(self, **fields: Any) -> Self:
@@ -205,13 +205,13 @@ class PersonaMemory(_Frozen):
 
 
 class SuggestedContradiction(_Frozen):
-    """Two memories that seem to contradict each other and are not linked as contradicting.
+    """Two memories that seem to contradict each other, and are not linked as a contradiction.
 
     Attributes:
         old: the older one, which `persona_contradict` would mark.
         new: the newer one.
         confidence: how certain the suggestion is, 0 to 1.
-        reason: which words or values contradict each other.
+        reason: the words or values that contradict each other.
     """
 
     old: PersonaMemory
@@ -234,7 +234,7 @@ class PalaceChanges(_Frozen):
         revived: memories that rose to a higher state.
         contradicted: pairs that now contradict each other and did not, in the order of `contradictions`.
         exact: whether the lists are complete and certain.
-        untold: otherwise, one sentence each: what is missing, and why.
+        untold: if they are not, a sentence for each part that is missing or uncertain, with the reason.
     """
 
     since: Timestamp
@@ -269,11 +269,11 @@ class IntrospectionReport(_Frozen):
         suggested_revisions: memories that may need updating.
         suggested_compressions: domains whose active memories fill a prompt.
         forgotten_memories: forgotten memories that an exact recall revives; those that dissolve first come first.
-        reasons: for each of these lists, one sentence for each of its items, in order: why the item is listed.
+        reasons: by the name of a list above, a sentence for each of its items, in order: why the item is listed.
         bounded: lists that may be incomplete, each with the reason.
-        changes: since the last introspection; None where there is none to compare with.
-        digest: the report in at most ten lines: the counts, the changes, what to decide, and what is left; what is
-            certain comes first. The lines quote paths and reasons.
+        changes: what changed since the last introspection; None if there was none.
+        digest: the report in at most ten lines: the counts, the changes, the decisions to make, and the rest, the
+            certain before the uncertain. The lines quote paths and reasons.
         log: the result of `to_log`.
     """
 
@@ -310,7 +310,7 @@ class IntrospectionReport(_Frozen):
         return dict(self.log)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Counts: a list of a large palace would fill the screen, and reasons quote themes."""
+        """Lists show as counts, because they would fill the screen; reasons are left out, because they quote themes."""
         for name, value in self:
             if name not in {"reasons", "log"}:
                 yield name, len(value) if isinstance(value, tuple) else value

@@ -51,7 +51,7 @@ SENTENCES = [
         errors.KeyMissing(("the key file b.key",), setting="SENSE_MEMORY_KEY_FILE in the environment"),
         (
             "correct SENSE_MEMORY_KEY_FILE in the environment, or put the key there: the key file b.key does not "
-            "exist. Where the path is right and there is no key yet, `sense-memory init` makes one at the path in "
+            "exist. If the path is right and you have no key yet, `sense-memory init` creates one at the path in "
             "SENSE_MEMORY_KEY_FILE"
         ),
     ),
@@ -64,12 +64,12 @@ SENTENCES = [
     ),
     (
         errors.KeyringError("it is locked"),
-        "the system's keyring: it is locked. A key file of mode 600 works without a keyring.",
+        "the system's keyring: it is locked. A key file of mode 600 needs no keyring.",
     ),
     (
         errors.MissingExtra("keyring"),
         (
-            "the extra `keyring` is not installed; run, in a checkout of sense-memory: pip install '.[keyring]'"
+            "run, in a checkout of sense-memory: pip install '.[keyring]' (the extra `keyring` is not installed)"
         ),
     ),
     (
@@ -110,7 +110,7 @@ SENTENCES = [
     (
         errors.SealVerificationError(),
         (
-            "check the signer and try again: its ciphertext does not open to the text that was given; "
+            "check the signer and try again: its ciphertext does not decrypt to the original text; "
             "nothing was stored or sent"
         ),
     ),
@@ -160,15 +160,15 @@ SENTENCES = [
     (
         errors.NotSynced("this memory key is", ()),
         (
-            "this memory key is not in the local ledger, and a relay may hold what is missing; run `sync` when a relay "
-            "is reachable (no relay has shown everything yet: none has answered)"
+            "run `sync` when a relay is reachable: this memory key is not in the local ledger, but a relay may hold what is "
+            "missing (no relay has shown everything yet: none has answered)"
         ),
     ),
     (
         errors.NotSynced("memories are", ("a: refused", "b: silent")),
         (
-            "memories are not in the local ledger, and a relay may hold what is missing; run `sync` when a relay "
-            "is reachable (no relay has shown everything yet: a: refused; b: silent)"
+            "run `sync` when a relay is reachable: memories are not in the local ledger, but a relay may hold what is "
+            "missing (no relay has shown everything yet: a: refused; b: silent)"
         ),
     ),
     (
@@ -180,7 +180,7 @@ SENTENCES = [
     ),
     (
         errors.LedgerBusy("/home/a/a.db"),
-        "try again, or end the other process: /home/a/a.db is held by another process; nothing was changed",
+        "try again, or end the other process: /home/a/a.db is locked by another process; nothing was changed",
     ),
     (
         errors.WrongThreadError(),

@@ -168,7 +168,7 @@ class Edits:
         return [
             slot
             for slot in self.forked_slots()
-            if "~conflict-" in slot or slot.startswith(hashed) or not address.merges(slot)
+            if "~conflict-" in slot or slot.startswith(hashed) or not address.may_be_persona(slot)
         ]
 
     def remove_forks(self, slot: str, seqs: Iterable[int]) -> None:

@@ -176,7 +176,7 @@ def join_removal(db: Database, slot: str, removal: Removal) -> None:
 
 def add_fork(db: Database, slot: str, seq: int | None) -> None:
     """List a version as a fork, unless the slot's versions do not merge."""
-    if seq is not None and address.merges(slot):
+    if seq is not None and address.may_be_persona(slot):
         db.execute("INSERT OR IGNORE INTO forks (slot, event) VALUES (?, ?)", slot, seq)
 
 
@@ -187,7 +187,7 @@ def add_forgotten_fork(db: Database, slot: str, seq: int) -> None:
 
 def add_head_fork(db: Database, slot: str) -> None:
     """List the head of a slot, because something was forgotten: the head may only seem to be newer."""
-    if address.merges(slot):
+    if address.may_be_persona(slot):
         db.execute(
             "INSERT OR IGNORE INTO forks (slot, event) SELECT s.slot, s.head FROM slots s "
             f"JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role = {int(Role.MEMORY)}",

@@ -194,4 +194,4 @@ def may_follow(before: Role, role: Role) -> bool:
 
 def is_simple(slot: str, role: Role, known: Collection[str]) -> bool:
     """Whether the version before need not be merged: for a tombstone, if it is known, or if versions do not merge."""
-    return role is Role.TOMBSTONE or slot in known or not address.merges(slot)
+    return role is Role.TOMBSTONE or slot in known or not address.may_be_persona(slot)

@@ -323,7 +323,7 @@ def overwrites(filed: Filed) -> bool:
 
 
 def _merges(filed: Filed) -> bool:
-    return address.merges(filed.slot) and not filed.comes_from.is_flat
+    return address.may_be_persona(filed.slot) and not filed.comes_from.is_flat
 
 
 def _file_tombstone(

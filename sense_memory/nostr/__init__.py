@@ -1,4 +1,4 @@
 """The protocol, without I/O and without a clock: events, keys, signers, NIP-44, addresses, frames, verdicts.
 
-One rule, one file. Anything may import from here; nothing here imports more than `limits` and `errors`.
+Each rule has one file. Every part may import this package, which imports only `limits` and `errors`.
 """

@@ -19,15 +19,15 @@ from sense_memory.nostr.event import KIND_APP_DATA
 
 PREFIX: Final = "sense-memory/"
 JOURNAL_PREFIX: Final = "sense-journal/"  # where the published 0.3.1 package keeps its journal
-PERSONA: Final = "persona/"  # what the paths of v2 memories begin with
-PERSONA_SLASHES: Final = 3  # in such a path
-JOURNAL: Final = "journal/"  # and an event's id: the name of a journal entry, which has no path of its own
-EMBEDDING: Final = "embed/"  # and a memory's path: the path of its vectors
-INTROSPECTION: Final = "introspection/"  # and a second since 1970: the path of the log of an introspection
-MIND: Final = "mind/"  # what the paths of the mind's records begin with
+PERSONA: Final = "persona/"  # prefix of the paths of v2 memories
+PERSONA_SLASHES: Final = 3  # in the path of a v2 memory
+JOURNAL: Final = "journal/"  # with an event's id: the name of a journal entry, which has no path of its own
+EMBEDDING: Final = "embed/"  # with a memory's path: the path of its vectors
+INTROSPECTION: Final = "introspection/"  # with seconds since 1970: the path of an introspection log
+MIND: Final = "mind/"  # prefix of the paths of the mind's records
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
 
-LOG_PAGES: Final = f"{PREFIX}{MIND}log/"  # what the slots of the log's pages begin with
+LOG_PAGES: Final = f"{PREFIX}{MIND}log/"  # prefix of the slots of the log's pages
 
 _unfindable = re.compile(r"[/\\\ud800-\udfff]").search
 _forbidden = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
@@ -51,13 +51,13 @@ def persona_path(domain: str, facet: str, key: str) -> str:
             domain is `flat`, which is reserved for v1.
     """
     if domain == RESERVED_DOMAIN:
-        raise InvalidAddress("the domain 'flat' is reserved for v1 memories; use remember() for those")
+        raise InvalidAddress("use `remember` for flat memories: the domain 'flat' is reserved for them")
     parts = _name("domain", domain, MAX_NAME_CHARS), _name("facet", facet, MAX_NAME_CHARS)
     return PERSONA + "/".join((*parts, _name("memory key", key, MAX_KEY_CHARS)))
 
 
 def persona_lookup_paths(domain: str, facet: str, key: str) -> tuple[str, ...]:
-    """The paths under which a v2 memory may be stored, in order: as we write it, and as it was given.
+    """The paths under which a v2 memory may be stored, in order: NFC-normalised, then as given.
 
     Raises:
         InvalidAddress: as `lookup_paths`, for each part.
@@ -71,20 +71,23 @@ def persona_lookup_paths(domain: str, facet: str, key: str) -> tuple[str, ...]:
 
 
 def persona_name(path: str) -> str:
-    """The name of a memory: its path, without `persona/` where that is the first of four parts (a domain may be named `persona`)."""
+    """The name of a memory: its path, without `persona/` if that is the first of four parts.
+
+    A path of three parts keeps `persona/`: a domain may have this name.
+    """
     return path.removeprefix(PERSONA) if path.count("/") == PERSONA_SLASHES else path
 
 
-def merges(slot: str) -> bool:
-    """Whether a slot may hold a memory whose concurrent versions are merged: a persona memory.
+def may_be_persona(slot: str) -> bool:
+    """Whether a slot may hold a persona memory, the only kind whose concurrent versions are merged.
 
-    A hashed address counts, because the hash hides the path.
+    True for a hashed address, because the hash hides the path.
     """
     return slot.startswith((f"{PREFIX}{PERSONA}", f"{PREFIX}~"))
 
 
 def mind_path(*parts: str) -> str:
-    """The path of a record of the mind, `mind/{part}/{part}`. A part may hold any letters, but no `/`.
+    """The path of a record of the mind, `mind/{part}/{part}`. A part must not contain `/`.
 
     Raises:
         InvalidAddress: a part breaks the rules of `flat_path`, or the path is too long to be spelled out in a d-tag.
@@ -111,14 +114,14 @@ def d_tag(path: str) -> str:
 
 
 def d_tags(path: str) -> tuple[str, ...]:
-    """Every d-tag under which an event of a path may be stored: ours, and 0.3.1's, which spells out a long path."""
+    """Every d-tag under which an event of a path may be stored: this version's, and 0.3.1's, which never hashes."""
     return tuple(dict.fromkeys((d_tag(path), PREFIX + path)))
 
 
 def lookup_paths(key: str) -> tuple[str, ...]:
-    """The paths under which a flat memory may be stored, in order: as we write it, and as it was given.
+    """The paths under which a flat memory may be stored, in order: NFC-normalised, then as given.
 
-    Names are normalised when written and never when read, because other writers do not normalise.
+    Names are normalised when they are written, never when they are read: other writers do not normalise.
 
     Raises:
         InvalidAddress: empty, or with `/`, a backslash or lone surrogates, which no address can hold.
@@ -132,19 +135,19 @@ def lookup_paths(key: str) -> tuple[str, ...]:
 
 
 def path_of(tag: str) -> str | None:
-    """The path that a d-tag spells out, or None if the d-tag is hashed or not ours."""
+    """The path in a d-tag, or None if the d-tag is hashed or belongs to another program."""
     path = tag.removeprefix(PREFIX)
     return None if path == tag or not path or path.startswith("~") else path
 
 
 def filed_tag(tag: str) -> str:
-    """The d-tag under which the ledger files an event with this d-tag: 0.3.1 spells out long paths, we hash them."""
+    """The d-tag under which the ledger files an event with this d-tag; 0.3.1 does not hash long paths, this version does."""
     path = None if _is_short(tag) else path_of(tag)
     return tag if path is None else d_tag(path)
 
 
 def is_ours(tag: str) -> bool:
-    """Whether a d-tag lies in our hierarchy or in the published package's journal."""
+    """Whether a d-tag belongs to sense-memory or to the journal of the published package 0.3.1."""
     return tag.startswith((PREFIX, JOURNAL_PREFIX))
 
 
@@ -154,13 +157,13 @@ def coordinate(pubkey: str, tag: str) -> str:
 
 
 def d_tag_of(coord: str, pubkey: str) -> str | None:
-    """The d-tag in an `a` tag of our kind and this author, or None. The d-tag itself may hold colons."""
+    """The d-tag in an `a` tag of kind 30078 and this author, or None. The d-tag may contain colons."""
     tag = coord.removeprefix(f"{KIND_APP_DATA}:{pubkey}:")
     return tag if tag and tag != coord else None
 
 
 def _is_short(tag: str) -> bool:
-    """Whether a d-tag is short enough for relays. (A start checks ten thousand d-tags, most without encoding them.)"""
+    """Whether a d-tag is short enough for relays. A start checks ten thousand d-tags, so ASCII is not encoded."""
     return len(tag) <= MAX_D_TAG_BYTES and (tag.isascii() or len(tag.encode()) <= MAX_D_TAG_BYTES)
 
 

@@ -1,7 +1,7 @@
 """Events (NIP-01): strict parsing into `RawEvent`, and verification into `Event`.
 
-"Verified" is a type. A `RawEvent` is a claim; only `verify` (id recomputed, BIP-340
-signature, shape) and a local signer produce an `Event`, and only `Event` enters ledgers and views.
+"Verified" is a type. A `RawEvent` is only a claim. `verify` (recomputed id, BIP-340 signature, shape) and a local signer
+produce an `Event`, and only an `Event` enters ledgers and views.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def event_id(pubkey: str, created_at: int, kind: int, tags: Tags, content: str) 
 
 @dataclass(frozen=True, slots=True)
 class Unsigned:
-    """What a signer is asked to sign.
+    """The fields that a signer is asked to sign.
 
     Attributes:
         created_at: seconds since 1970.
         kind: the event's kind.
         tags: tuples of strings.
-        content: already encrypted where it has to be.
+        content: ciphertext, or empty.
     """
 
     created_at: int
@@ -79,7 +79,7 @@ class RawEvent:
         created_at: seconds since 1970, 0 … 2**53 - 1.
         kind: 0 … 65,535.
         tags: tuples of strings.
-        content: any text; ciphertext in everything we write.
+        content: any text; events of this package hold ciphertext or nothing.
         sig: 128 lower-case hex digits.
     """
 
@@ -179,7 +179,7 @@ class Event(RawEvent):
 
     @classmethod
     def signed(cls, pubkey: str, unsigned: Unsigned, ident: str, sig: str) -> Event:
-        """An event that this process signed itself a moment ago. For local signers only."""
+        """An event that this process has just signed. For local signers only."""
         return cls(
             ident, pubkey, unsigned.created_at, unsigned.kind, unsigned.tags, unsigned.content, sig, _PROOF
         )
@@ -189,7 +189,7 @@ class Event(RawEvent):
         """An event from bytes that this program stored after verifying them. For the ledger only.
 
         Raises:
-            InvalidEvent: the bytes are not an event: the stored event is damaged.
+            InvalidEvent: the bytes are not an event, so the stored event is damaged.
         """
         try:
             value = orjson.loads(body)
@@ -208,7 +208,7 @@ class Event(RawEvent):
 
 
 def verify(raw: RawEvent) -> Event:
-    """Check an event's id and BIP-340 signature, and that it has the shape its kind asks for.
+    """Check an event's id, its BIP-340 signature, and the `d` tag of an addressable event.
 
     Raises:
         InvalidEvent: the id is not the hash of the fields, the signature does not match the author, or an

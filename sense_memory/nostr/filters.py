@@ -1,4 +1,4 @@
-"""Filters (NIP-01): what a subscription asks for, and the local check that nobody may over-deliver."""
+"""Filters (NIP-01): what a subscription asks for, and whether an event matches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _tag_field = re.compile(r"#[a-zA-Z]").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One filter; None means "any". Lists match any of their values, fields match together.
+    """One filter. An event must match every field; None matches anything, and a list matches any of its values.
 
     Attributes:
         ids: event ids, 64 hex digits each.
@@ -31,7 +31,7 @@ class Filter:
         tags: values by single-letter tag name, such as {"d": ("sense-memory/x",)}.
         since: earliest created_at, seconds, inclusive.
         until: latest created_at, seconds, inclusive.
-        limit: most events of the stored answer.
+        limit: how many stored events the relay may send at most.
     """
 
     ids: tuple[str, ...] | None = None
@@ -43,7 +43,7 @@ class Filter:
     limit: int | None = None
 
     def matches(self, event: RawEvent) -> bool:
-        """Whether an event satisfies every condition; `limit` is not one."""
+        """Whether an event matches every field; `limit` is not considered."""
         return (
             (self.ids is None or event.id in self.ids)
             and (self.authors is None or event.pubkey in self.authors)

@@ -1,6 +1,6 @@
-"""Keys: the `Secret` that never shows itself, and NIP-19's nsec and npub.
+"""Keys: a `Secret` that no repr or pickle shows, and NIP-19's nsec and npub.
 
-Decoders never echo what they were given, not even a part: an error names its length at most.
+Errors of the decoders contain no part of the input; they state its length at most.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD03641
 
 
 class Secret:
-    """A secret key of 32 bytes. It has no text form, is not picklable and not JSON.
+    """A secret key of 32 bytes. `str` and `repr` do not show the key, and it cannot be pickled or copied.
 
     `close()` overwrites the bytes. Python and the signing library may hold copies, so the key may stay in memory longer
     (SECURITY.md).
@@ -51,7 +51,7 @@ class Secret:
                 return cls(raw)
 
     def reveal(self) -> bytes:
-        """The 32 bytes. The only way to read them; callers keep the result no longer than one call."""
+        """The 32 bytes, which a caller keeps no longer than one call. Raises BadKey after `close`."""
         if not self._bytes:
             raise BadKey("this secret key was closed")
         return bytes(self._bytes)
@@ -101,7 +101,7 @@ def parse_secret(text: str) -> Secret:
     """A secret key from an nsec or 64 hex digits; surrounding blanks and a final newline are ignored.
 
     Raises:
-        BadKey: anything else. An npub is named as such; nothing of the text is repeated.
+        BadKey: anything else; the error says whether the text is an npub, and repeats no part of the text.
     """
     if not isinstance(text, str):
         raise BadKey("not a valid secret key (not text)")
@@ -115,7 +115,7 @@ def parse_secret(text: str) -> Secret:
 
 
 def npub_hint(text: object) -> str:
-    """What to add to an error about a secret key: whether the public half was given instead."""
+    """The end of an error about a secret key, if the text is an npub; otherwise empty."""
     is_npub = isinstance(text, str) and _decode("npub", text.strip()) is not None
     return ": this is an npub, the public half of a key; the secret half begins with nsec1" if is_npub else ""
 
@@ -150,7 +150,7 @@ def _encode(prefix: str, raw: bytes) -> str:
 
 
 def _decode(prefix: str, text: str) -> bytes | None:
-    """The 32 bytes behind a bech32 text of that prefix, or None. Checks prefix, checksum kind and length."""
+    """The 32 bytes in a bech32 text of that prefix, or None. Checks prefix, checksum kind and length."""
     if len(text) != 63 or not text.isascii():
         return None
     try:

@@ -1,17 +1,16 @@
 """Negentropy, protocol version 1 (NIP-77): which events does only one of two sides have?
 
-Each side keeps its events as (created_at, id) pairs in order, and describes every range of that order: by a fingerprint
-of the ids in it, by the ids themselves, or by nothing. Ranges whose fingerprints differ are cut into smaller ones, until
-few ids are left and are listed.
+Each side sorts its events as (created_at, id) pairs, and describes each range of that order by a fingerprint of its ids,
+by the ids themselves, or not at all. Ranges whose fingerprints differ are split, until few ids are left and are listed.
 
-What is guaranteed: between two honest sides the conversation ends with exactly the difference. Each id is told once.
+Guaranteed: between two honest sides, the comparison ends with exactly the difference. Each id is reported once.
 
-Why it is safe: whatever a peer sends raises `MalformedFrame` at worst. Rounds and claimed ids are counted and bounded. A
-fingerprint is a sum that somebody who may choose ids could forge, so a hostile relay can hide a difference; it can do so
-by not serving the event as well.
+Why it is safe: a message of a peer raises `MalformedFrame` at worst. Rounds and claimed ids are counted and bounded. A
+fingerprint is a sum, which a peer that chooses ids can forge. So a hostile relay can hide a difference, but it can hide
+an event anyway, by not serving it.
 
-What it costs: time and memory in proportion to the message and the own items. Sums from the start make each fingerprint
-one subtraction and one hash. Bytes in, bytes out: no frames, no hex, no I/O, no clock.
+Cost: time and memory in proportion to the message and to this side's items. Prefix sums make each fingerprint one
+subtraction and one hash. Bytes in, bytes out: no frames, no hex, no I/O, no clock.
 """
 
 from __future__ import annotations
@@ -33,18 +32,17 @@ if TYPE_CHECKING:
 
 
 # ── Ranges ──────────────────────────────────────────────────────────────────────────────
-# Messages of negentropy, protocol version 1 (NIP-77, appendix): bytes into ranges, and ranges into bytes.
+# Messages (NIP-77, appendix): bytes into ranges, and ranges into bytes.
 #
-# A message is a version byte and adjacent ranges over all (created_at, id) pairs in order, each with its upper
-# bound and what the sender says about it. Everything after the last range is skipped. Reading takes time and memory
-# in proportion to the message; what breaks the format raises `MalformedFrame`.
+# A message is a version byte and adjacent ranges over all (created_at, id) pairs in order. Each range has an upper bound
+# and a description; everything after the last range is skipped. A message in another format raises `MalformedFrame`.
 
 VERSION: Final = 0x61  # protocol version 1
-VERSIONS: Final = range(0x60, 0x70)  # bytes that can be a version
+VERSIONS: Final = range(0x60, 0x70)  # bytes that may state a version
 SKIP, FINGERPRINT, IDS = 0, 1, 2  # the modes of a range
 ID_BYTES: Final = 32
 FINGERPRINT_BYTES: Final = 16
-INFINITY: Final = 2**64 - 1  # the time behind every event
+INFINITY: Final = 2**64 - 1  # later than every event
 
 Bound: TypeAlias = tuple[int, bytes]  # a time, and a prefix of an id without final zeros
 BEGIN: Final[Bound] = (0, b"")
@@ -58,7 +56,7 @@ _OVERHEAD_BYTES = (
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a message says about the pairs between the bound before it and its own.
+    """How a message describes the pairs from the previous range's bound up to this one's.
 
     Attributes:
         upper: the end of the range, exclusive.
@@ -75,7 +73,7 @@ class Range:
         return [self.body[at : at + ID_BYTES] for at in range(0, len(self.body), ID_BYTES)]
 
 
-def read(message: bytes) -> list[Range]:
+def parse_ranges(message: bytes) -> list[Range]:
     """All ranges of a message of version 1.
 
     Raises:
@@ -85,19 +83,21 @@ def read(message: bytes) -> list[Range]:
         raise MalformedFrame("not a negentropy message of version 1")
     reader, found, lower = _NegentropyReader(message), list[Range](), BEGIN
     while reader.at < len(message):
-        upper, mode = reader.bound(), reader.number()
+        upper, mode = reader.read_bound(), reader.read_number()
         if upper < lower:
             raise MalformedFrame("a negentropy message with ranges out of order")
         if mode not in {SKIP, FINGERPRINT, IDS}:
             raise MalformedFrame("a negentropy message with an unknown mode")
         size = {SKIP: 0, FINGERPRINT: FINGERPRINT_BYTES}.get(mode)
-        found.append(Range(upper, mode, reader.take(ID_BYTES * reader.number() if size is None else size)))
+        found.append(
+            Range(upper, mode, reader.read_bytes(ID_BYTES * reader.read_number() if size is None else size))
+        )
         lower = upper
     return found
 
 
 def encode_number(value: int) -> bytes:
-    """An integer in base 128, the most significant digit first; all bytes but the last have the high bit."""
+    """An integer in base 128, most significant digit first; every byte except the last has the high bit set."""
     digits = [value & 0x7F]
     while value := value >> 7:
         digits.append(value & 0x7F | 0x80)
@@ -105,39 +105,39 @@ def encode_number(value: int) -> bytes:
 
 
 class _NegentropyReader:
-    """Takes a message apart, from behind its version byte."""
+    """Reads a message, starting after its version byte."""
 
     def __init__(self, message: bytes) -> None:
         self._message, self._time = message, 0
         self.at = 1
 
-    def take(self, count: int) -> bytes:
+    def read_bytes(self, count: int) -> bytes:
         begin, self.at = self.at, self.at + count
         if self.at > len(self._message):
             raise MalformedFrame("a negentropy message that ends too early")
         return self._message[begin : self.at]
 
-    def number(self) -> int:
+    def read_number(self) -> int:
         value = 0
         for _ in range(10):
-            byte = self.take(1)[0]
+            byte = self.read_bytes(1)[0]
             value = value << 7 | byte & 0x7F
             if byte < 0x80 and value <= INFINITY:
                 return value
         raise MalformedFrame("a negentropy message with a number beyond 64 bits")
 
-    def bound(self) -> Bound:
-        code, length = self.number(), self.number()
+    def read_bound(self) -> Bound:
+        code, length = self.read_number(), self.read_number()
         self._time = self._time + code - 1 if code else INFINITY
         if length > ID_BYTES or self._time > INFINITY:
             raise MalformedFrame("a negentropy message with an impossible bound")
-        # Omitted bytes mean zeros. Without final zeros equal bounds are equal, and compare as whole ids do.
-        prefix = self.take(length).rstrip(b"\0")
+        # Omitted bytes are zeros. Without final zeros, equal bounds are equal, and bounds compare as whole ids do.
+        prefix = self.read_bytes(length).rstrip(b"\0")
         return (self._time, prefix) if self._time < INFINITY else END
 
 
 class NegentropyWriter:
-    """Puts a message together, and keeps room for the fingerprint of what does not fit.
+    """Builds a message, and reserves room for the fingerprint of the ranges that do not fit.
 
     Args:
         limit: bytes that the message may have, at least 4,096.
@@ -162,22 +162,22 @@ class NegentropyWriter:
         """Skip everything up to `upper`. Adjacent skips become one skip, and a skip at the end is omitted."""
         self.at, self._skipped = upper, True
 
-    def put_fingerprint(self, upper: Bound, fingerprint: bytes) -> bool:
+    def add_fingerprint(self, upper: Bound, fingerprint: bytes) -> bool:
         """Add a FINGERPRINT range; returns whether there was room."""
-        return self._put(upper, FINGERPRINT, fingerprint)
+        return self._add(upper, FINGERPRINT, fingerprint)
 
-    def put_ids(self, upper: Bound, idents: list[bytes]) -> bool:
+    def add_ids(self, upper: Bound, idents: list[bytes]) -> bool:
         """Add an IDS range; returns whether there was room."""
-        return self._put(upper, IDS, encode_number(len(idents)) + b"".join(idents))
+        return self._add(upper, IDS, encode_number(len(idents)) + b"".join(idents))
 
-    def put_rest(self, fingerprint: bytes) -> None:
-        """End with a FINGERPRINT range from `at` to the end, for which there is always room."""
+    def add_rest(self, fingerprint: bytes) -> None:
+        """Add a last FINGERPRINT range, from `at` to the end; there is always room for it."""
         self._write(END, FINGERPRINT, fingerprint)
 
     def _room(self) -> int:
         return self._limit - _OVERHEAD_BYTES - len(self._out)
 
-    def _put(self, upper: Bound, mode: int, body: bytes) -> bool:
+    def _add(self, upper: Bound, mode: int, body: bytes) -> bool:
         fits = len(body) <= self._room()
         if fits:
             self._write(upper, mode, body)
@@ -197,33 +197,33 @@ class NegentropyWriter:
 
 
 FRAME_BYTES: Final = 60_000  # twice that in hex stays below the 131,072 that strfry takes
-MIN_FRAME_BYTES: Final = 4_096  # below it a range of 31 ids might not fit, and no round would get further
+MIN_FRAME_BYTES: Final = 4_096  # in a smaller frame 31 ids might not fit, and no round would get further
 MAX_ROUNDS_COUNT: Final = 1_000  # 50,000 differences scattered over 100,000 events take 106
 MAX_NEED_COUNT: Final = 250_000  # ids that a relay may claim to have; some 40 MB
 
-_BUCKETS_COUNT: Final = 16  # a range that differs is cut into this many, as the reference does
-_FEW_COUNT: Final = 2 * _BUCKETS_COUNT  # and listed below this many
-# Our initiator differs from the reference, which any responder understands, to send less: it begins with fewer
-# fingerprints, because sets tend to be in step; it cuts the last ranges so that ids and fingerprints weigh the
-# same; and it never lists ids, because a responder whose range differs lists its own anyway. On 10,000 a sync
-# in step costs 250 bytes less, and 100 scattered differences 83 KB in hex instead of 94.
+_BUCKETS_COUNT: Final = 16  # a range that differs is split into this many, as in the reference
+_FEW_COUNT: Final = 2 * _BUCKETS_COUNT  # a range of fewer items is listed
+# This initiator sends less than the reference, and any responder understands it. It begins with fewer fingerprints,
+# because sets are usually equal. It splits the last ranges so that ids and fingerprints take equal space. It never lists
+# ids, because a responder whose range differs lists its own anyway. With 10,000 items, equal sets cost 250 bytes less,
+# and 100 scattered differences cost 83 KB in hex instead of 94.
 _FIRST_COUNT: Final = 10
-_LAST_COUNT: Final = 100  # a range of at most so many items is cut for the last time
-_LEAF_COUNT: Final = 6  # into pieces of so many
+_LAST_COUNT: Final = 100  # a range of at most this many items is split for the last time
+_LEAF_COUNT: Final = 6  # into pieces of this many
 
 
 class Items:
-    """One side's events, in the order of the protocol; never changes.
+    """The events of one side, in the order of the protocol; immutable.
 
     Args:
-        pairs: (created_at in seconds, id of 32 bytes), in any order; the same pair may come twice.
+        pairs: (created_at in seconds, id of 32 bytes), in any order; duplicates are dropped.
 
     Raises:
         ValueError: an id of another length, or a time outside 0 … 2^64 - 2.
     """
 
     def __init__(self, pairs: Iterable[tuple[int, bytes]]) -> None:
-        ordered = sorted(pairs)  # first: pairs from an index are nearly in order, and a set would undo that
+        ordered = sorted(pairs)  # before removing duplicates: a set would undo the order that an index gives
         if any(map(eq, ordered, islice(ordered, 1, None))):
             ordered = list(dict.fromkeys(ordered))
         if not {len(ident) for _, ident in ordered} <= {ID_BYTES}:
@@ -231,15 +231,16 @@ class Items:
         if ordered and not 0 <= ordered[0][0] <= ordered[-1][0] < INFINITY:
             raise ValueError("a time has 64 bits")
         self._pairs = ordered
-        # Sums from the start make the sum of any range one subtraction.
+        # Prefix sums: the sum of any range is one subtraction.
         self._sums = [0, *accumulate(int.from_bytes(ident, "little") for _, ident in self._pairs)]
 
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def latest(self, but: Container[bytes] = (), *, until: float = inf) -> int:
-        """The time of the last item that is neither among some ids nor later than `until`; 0 if there is none."""
-        return next((time for time, ident in reversed(self._pairs) if time <= until and ident not in but), 0)
+    def latest(self, excluded: Container[bytes] = (), *, until: float = inf) -> int:
+        """The time of the last item that is neither excluded by its id nor later than `until`; 0 if there is none."""
+        items = reversed(self._pairs)
+        return next((time for time, ident in items if time <= until and ident not in excluded), 0)
 
     def index(self, bound: Bound, start: int = 0) -> int:
         """How many items lie before a bound, given that the first `start` do."""
@@ -249,17 +250,17 @@ class Items:
         """The ids of a range of items."""
         return [ident for _, ident in self._pairs[start:end]]
 
-    def ids_but(self, but: Container[bytes]) -> list[bytes]:
-        """The ids of all items that are not in `but`."""
-        return [ident for _, ident in self._pairs if ident not in but]
+    def ids_except(self, excluded: Container[bytes]) -> list[bytes]:
+        """The ids of all items, without the excluded ids."""
+        return [ident for _, ident in self._pairs if ident not in excluded]
 
     def fingerprint(self, start: int, end: int) -> bytes:
-        """The 16 bytes that stand for a range of items."""
+        """The fingerprint of a range of items, 16 bytes."""
         total = (self._sums[end] - self._sums[start]) % 2**256
         return sha256(total.to_bytes(32, "little") + encode_number(end - start)).digest()[:FINGERPRINT_BYTES]
 
     def bound_before(self, index: int) -> Bound:
-        """The shortest bound between an item and the item before."""
+        """The shortest bound between an item and the item before it."""
         (earlier, before), (time, ident) = self._pairs[index - 1], self._pairs[index]
         if earlier != time:
             return time, b""
@@ -273,8 +274,8 @@ class NegentropyStep:
 
     Attributes:
         message: to send to the responder; None when nothing is left to compare.
-        have: ids that only this side has; each is reported once, in one of the steps.
-        need: ids that the other side says only it has; each is reported once. They may be lies.
+        have: ids that only this side has; each is reported in one step only.
+        need: ids that the other side claims only it has; each is reported in one step only. The claim may be false.
     """
 
     message: bytes | None
@@ -283,14 +284,14 @@ class NegentropyStep:
 
 
 class _Peer(ABC):
-    """What both sides do with a message: answer it range by range, as far as the frame goes.
+    """What both sides do with a message: answer it range by range, until the frame is full.
 
     Args:
         items: this side's events.
-        frame_bytes: no message of ours gets longer, at least 4,096; hex on the wire doubles it.
+        frame_bytes: the longest message to send, at least 4,096; hex on the wire doubles the length.
 
     Raises:
-        ValueError: too small a frame.
+        ValueError: `frame_bytes` is too small.
     """
 
     def __init__(self, items: Items, frame_bytes: int = FRAME_BYTES) -> None:
@@ -300,7 +301,7 @@ class _Peer(ABC):
 
     def _answer(self, message: bytes) -> bytes:
         items, out, start = self._items, NegentropyWriter(self._frame_bytes), 0
-        for part in read(message):
+        for part in parse_ranges(message):
             end, fits = items.index(part.upper, start), True
             if part.mode == IDS:
                 fits = self._compare(part, start, end, out)
@@ -309,45 +310,45 @@ class _Peer(ABC):
             else:
                 out.skip(part.upper)
             if not fits:
-                # The next round goes on from here: this fingerprint covers exactly what was not answered.
-                out.put_rest(items.fingerprint(items.index(out.at), len(items)))
+                # The next round continues here: this fingerprint covers exactly the ranges that were not answered.
+                out.add_rest(items.fingerprint(items.index(out.at), len(items)))
                 break
             start = end
         return out.message()
 
     def _cut(self, upper: Bound, start: int, end: int, pieces: int, out: NegentropyWriter) -> bool:
-        """Describe a range by the fingerprints of its pieces. Whether all of that found room."""
+        """Describe a range by the fingerprints of its pieces; returns whether there was room."""
         begin, count = start, end - start
         for piece in range(1, pieces + 1):
             stop = start + count * piece // pieces
             bound = upper if stop == end else self._items.bound_before(stop)
-            if not out.put_fingerprint(bound, self._items.fingerprint(begin, stop)):
+            if not out.add_fingerprint(bound, self._items.fingerprint(begin, stop)):
                 return False
             begin = stop
         return True
 
     @abstractmethod
     def _split(self, upper: Bound, start: int, end: int, out: NegentropyWriter) -> bool:
-        """Describe a range that differs more closely. Whether all of that found room."""
+        """Describe in more detail a range that differs; returns whether there was room."""
 
     @abstractmethod
     def _compare(self, part: Range, start: int, end: int, out: NegentropyWriter) -> bool:
-        """React to the other side's ids in a range. Whether the whole answer found room."""
+        """Answer the other side's ids in a range; returns whether there was room."""
 
 
 class Initiator(_Peer):
     """The side that asks, and learns the differences (a client, towards a relay).
 
-    Send `first()`, hand each answer to `reconcile`, send the message of its step, until that is None.
+    Send `first()`. Pass each answer to `reconcile`, and send the message of the returned step until it is None.
 
     Args:
         items: this side's events.
-        frame_bytes: no message of ours gets longer, at least 4,096; the responder has its own limit.
-        max_rounds: answers that are read; an honest responder needs two or three per frame full of ids.
-        max_need: ids that the responder may claim to have, in all.
+        frame_bytes: the longest message to send, at least 4,096; the responder has a limit of its own.
+        max_rounds: most answers to read; an honest responder needs two or three for each frame full of ids.
+        max_need: most ids that the responder may claim, over all rounds.
 
     Raises:
-        ValueError: too small a frame.
+        ValueError: `frame_bytes` is too small.
     """
 
     def __init__(
@@ -360,7 +361,7 @@ class Initiator(_Peer):
     ) -> None:
         super().__init__(items, frame_bytes)
         self._rounds_left, self._max_need = max_rounds, max_need
-        # Dicts as sets in order, over all steps: a frame that was cut short makes ranges come up again.
+        # Dicts as ordered sets, over all steps: after a frame that was full, ranges are compared again.
         self._have: dict[bytes, None] = {}
         self._need: dict[bytes, None] = {}
 
@@ -377,11 +378,11 @@ class Initiator(_Peer):
         """Read one answer.
 
         Raises:
-            MalformedFrame: not a message of version 1, or more rounds or ids than allowed. What earlier
-                steps told stands; this conversation is over.
+            MalformedFrame: not a message of version 1, or too many rounds or ids. The results of earlier steps stay
+                valid; this conversation is over.
         """
         if self._rounds_left == 0:
-            raise MalformedFrame("a negentropy conversation that does not come to an end")
+            raise MalformedFrame("a negentropy conversation with too many rounds")
         self._rounds_left -= 1
         had, needed = len(self._have), len(self._need)
         answer = self._answer(message)
@@ -394,9 +395,9 @@ class Initiator(_Peer):
     def _split(self, upper: Bound, start: int, end: int, out: NegentropyWriter) -> bool:
         count = end - start
         if not count:
-            return out.put_ids(upper, [])
+            return out.add_ids(upper, [])
         if count < _FEW_COUNT:
-            return out.put_fingerprint(upper, self._items.fingerprint(start, end))
+            return out.add_fingerprint(upper, self._items.fingerprint(start, end))
         pieces = _BUCKETS_COUNT if count > _LAST_COUNT else count // _LEAF_COUNT
         return self._cut(upper, start, end, pieces, out)
 
@@ -411,18 +412,18 @@ class Initiator(_Peer):
 
 
 class Responder(_Peer):
-    """The side that answers, and learns nothing (a relay). It keeps no state between messages.
+    """The side that answers and learns nothing (a relay). A responder keeps no state between messages.
 
     Args:
         items: this side's events that match the filter.
-        frame_bytes: no answer gets longer, at least 4,096.
+        frame_bytes: the longest answer, at least 4,096.
 
     Raises:
-        ValueError: too small a frame.
+        ValueError: `frame_bytes` is too small.
     """
 
     def reply(self, message: bytes) -> bytes:
-        """The answer to one message; to one of another version, the byte of the version we speak.
+        """The answer to a message; if the message has another version, the version byte of this side.
 
         Raises:
             MalformedFrame: not a message of the protocol.
@@ -433,13 +434,13 @@ class Responder(_Peer):
 
     def _split(self, upper: Bound, start: int, end: int, out: NegentropyWriter) -> bool:
         if end - start < _FEW_COUNT:
-            return out.put_ids(upper, self._items.ids(start, end))
+            return out.add_ids(upper, self._items.ids(start, end))
         return self._cut(upper, start, end, _BUCKETS_COUNT, out)
 
     def _compare(self, part: Range, start: int, end: int, out: NegentropyWriter) -> bool:
         stop = min(end, start + out.room_for_ids())
         if stop == end:
-            return out.put_ids(part.upper, self._items.ids(start, end))
+            return out.add_ids(part.upper, self._items.ids(start, end))
         if stop > start:
-            out.put_ids(self._items.bound_before(stop), self._items.ids(start, stop))
+            out.add_ids(self._items.bound_before(stop), self._items.ids(start, stop))
         return False

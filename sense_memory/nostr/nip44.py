@@ -1,9 +1,9 @@
-"""NIP-44 version 2: padded ChaCha20 with HMAC-SHA256, keyed by an unhashed ECDH.
+"""NIP-44 version 2: padded ChaCha20 with HMAC-SHA256, keyed by the unhashed x coordinate of ECDH.
 
-Follows the NIP with its extension of 2026-06-28: the long form (plaintexts of 65,536 bytes and more,
-six-byte prefix) is read and not written. Every check that the NIP asks for comes in its order: size,
-version, base64, MAC in constant time, padding. The MAC binds the nonce; the event's signature binds
-the author and is checked before anything here is called.
+The extension of 2026-06-28, the long form with a six-byte prefix for plaintexts of 65,536 bytes and more, is read and
+not written. The checks are those of the NIP, in its order: size, version, base64, MAC in constant time, padding. The
+MAC authenticates the nonce; the signature of the event authenticates the author, and is checked before this module is
+called.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sense_memory.errors import BadKey, BadPayload, TooLargeError, UnsupportedVe
 from sense_memory.limits import MAX_READ_PLAINTEXT_BYTES
 
 
-MAX_SHORT_BYTES: Final = 65_535  # the most that a two-byte length can state; the extension's form is longer
+MAX_SHORT_BYTES: Final = 65_535  # the longest plaintext that a two-byte length can state
 _SALT: Final = b"nip44-v2"
 _HASH: Final = SHA256()
 _MIN_PAYLOAD_CHARS: Final = 132
@@ -32,7 +32,7 @@ _MIN_DECODED_BYTES: Final = 99
 
 
 def conversation_key(secret: bytes, public_key: str) -> bytes:
-    """The 32-byte key that two key pairs share, the same from both sides. Compute it once and keep it.
+    """The 32-byte key that two key pairs share, the same from both sides. Cache the result.
 
     The ECDH result is the bare x coordinate: coincurve's `ecdh()` hashes it and must not be used.
 
@@ -47,7 +47,7 @@ def conversation_key(secret: bytes, public_key: str) -> bytes:
 
 
 def padded_length(length: int) -> int:
-    """Bytes that a plaintext of `length` bytes (at least 1) is padded to, without the length prefix."""
+    """The padded length of a plaintext of `length` bytes (at least 1), without the length prefix; in bytes."""
     if length < 1:
         raise ValueError("a plaintext must have at least one byte")
     power = 1 << (length - 1).bit_length()
@@ -64,7 +64,7 @@ def encrypt(plaintext: bytes, key: bytes, *, nonce: bytes | None = None) -> str:
         nonce: 32 bytes, for test vectors only; fresh from the operating system by default.
 
     Raises:
-        TooLargeError: longer than 65,535 bytes: the long form is not written.
+        TooLargeError: longer than 65,535 bytes; the long form is not written.
         BadPayload: empty.
     """
     if not plaintext:
@@ -85,7 +85,7 @@ def decrypt(payload: str, key: bytes, *, max_bytes: int = MAX_READ_PLAINTEXT_BYT
     Args:
         payload: base64 text.
         key: from `conversation_key`.
-        max_bytes: the longest plaintext to accept; longer payloads are refused before base64.
+        max_bytes: the longest plaintext to accept; a longer payload is refused before it is decoded.
 
     Raises:
         UnsupportedVersion: another version than 2, or a future encoding (`#`).

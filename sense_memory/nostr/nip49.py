@@ -1,8 +1,8 @@
 """NIP-49: a secret key under a password, as text that begins with `ncryptsec1`.
 
-scrypt derives a key from the password; XChaCha20-Poly1305 seals the 32 bytes with it. The cost that a text asks for
-is checked before any work is done: log_n 16 to 20, which is 64 MiB to 1 GiB. No error repeats a part of the text or
-of the password. Secrets here are Python objects, which cannot be overwritten.
+scrypt derives a key from the password, and XChaCha20-Poly1305 encrypts the 32 bytes with that key. The cost that a text
+states is checked before any work is done: log_n 16 to 20, which is 64 MiB to 1 GiB. No error repeats a part of the text
+or of the password. Passwords and derived keys are Python objects, which cannot be overwritten.
 
 All primitives are `cryptography`'s. The tests compare with nostr-sdk's NIP-49, which is not used
 here because it ends the whole process when scrypt cannot get its memory.
@@ -43,7 +43,7 @@ class _EncryptedKey:
         log_n: scrypt's cost, checked.
         salt: 16 bytes.
         nonce: 24 bytes.
-        security: the key security byte, which is authenticated and not judged.
+        security: the key security byte, which is authenticated and otherwise ignored.
         box: the sealed key and its tag, 48 bytes.
     """
 
@@ -55,11 +55,11 @@ class _EncryptedKey:
 
 
 def encrypt_secret(secret: Secret, password: str, *, log_n: int = 18) -> str:
-    """A secret key under a password, as NIP-49 text of 162 characters. Blocks; from a coroutine use a thread.
+    """Encrypt a secret key with a password; returns NIP-49 text of 162 characters. Blocks: a coroutine needs a thread.
 
     Args:
         secret: the key.
-        password: NFKC-normalised here, so that it opens wherever it is typed. Not empty.
+        password: not empty; NFKC-normalised, so that the same password works on every keyboard.
         log_n: scrypt's cost: 16 (64 MiB, some 0.2 s) to 20 (1 GiB, some 5 s); 18 takes 256 MiB and a second.
 
     Raises:
@@ -84,11 +84,11 @@ def encrypt_secret(secret: Secret, password: str, *, log_n: int = 18) -> str:
 
 
 def decrypt_secret(text: str, password: str) -> Secret:
-    """The secret key in a NIP-49 text. Blocks for as long as its log_n asks; from a coroutine use a thread.
+    """The secret key in a NIP-49 text. Blocks for as long as its log_n requires: a coroutine needs a thread.
 
     Raises:
-        BadKey: not an encrypted key, one whose cost is out of bounds (found before any work), a wrong
-            password, or not enough memory. Nothing of text or password is repeated.
+        BadKey: not an encrypted key, a cost out of bounds (checked before any work), a wrong password, or not
+            enough memory. The error repeats no part of the text or the password.
         InvalidSetting: the password is not text.
     """
     sealed = _parse(text)
@@ -109,12 +109,12 @@ def decrypt_secret(text: str, password: str) -> Secret:
 
 
 def is_ncryptsec(text: str) -> bool:
-    """Whether a text claims to be an encrypted key; `log_n_of` and `decrypt_secret` find out."""
+    """Whether a text begins like an encrypted key; `log_n_of` and `decrypt_secret` check the rest."""
     return text.strip()[: len(_PREFIX) + 1].lower() == f"{_PREFIX}1"
 
 
 def log_n_of(text: str) -> int:
-    """The cost of an encrypted key as scrypt counts it, after every check that needs no password. Fast.
+    """The scrypt cost of an encrypted key, after every check that needs no password. Fast.
 
     Raises:
         BadKey: not an encrypted key, or one whose cost is out of bounds.
@@ -142,7 +142,7 @@ def _parse(text: str) -> _EncryptedKey:
 
 
 def _decode(text: str) -> bytes | None:
-    """The 91 bytes behind an ncryptsec, or None. Checks length, prefix, checksum kind and padding."""
+    """The 91 bytes in an ncryptsec, or None. Checks length, prefix, checksum kind and padding."""
     if len(text) != _CHARS or not text.isascii():
         return None
     found, words, spec = bech32.bech32_decode(text)
@@ -164,16 +164,15 @@ def _memory(log_n: int) -> str:
 
 
 def _xchacha20_poly1305(key: bytes, nonce: bytes) -> tuple[ChaCha20Poly1305, bytes]:
-    """The cipher under the subkey that the first 16 bytes of a nonce choose, and the nonce for it."""
+    """The cipher with the subkey derived from the first 16 bytes of a nonce, and the short nonce for this cipher."""
     return ChaCha20Poly1305(_hchacha20(key, nonce[:16])), bytes(4) + nonce[16:]
 
 
 def _hchacha20(key: bytes, nonce: bytes) -> bytes:
     """HChaCha20 (draft-irtf-cfrg-xchacha, section 2.2): 32 bytes from a key and 16 bytes.
 
-    It is ChaCha20's block without the last step, which adds the block's start to it. So the eight words
-    that are wanted come from a block of `cryptography`'s ChaCha20, minus the constant and the nonce that
-    they started from.
+    HChaCha20 is the ChaCha20 block function without the final addition of the initial state. So eight words of a block
+    of `cryptography`'s ChaCha20 are taken, and the constant and the nonce that were added to them are subtracted.
     """
     block = Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor().update(bytes(64))
     words = struct.unpack("<16I", block)

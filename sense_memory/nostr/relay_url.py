@@ -1,8 +1,8 @@
 """Relay URLs: which may be dialled, and one spelling for each.
 
-The ledger, reports and the `relay` tag of NIP-42 identify a relay by this spelling, so it is the same however a user
-typed the URL. Errors name at most the scheme and the host, and only where they look like those of a relay: anything
-else may be a password, or a key pasted into the wrong field.
+The ledger, reports and the `relay` tag of NIP-42 identify a relay by this spelling, so a relay has the same spelling
+however a user typed the URL. Errors name at most the scheme and the host, and only if both look like those of a relay:
+anything else may be a password, or a key pasted into the wrong field.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sense_memory.errors import InvalidRelayUrl
 
 _MAX_URL_CHARS: Final = 2_048
 _DEFAULT_PORTS: Final = {"ws": 80, "wss": 443}
-_SAFE: Final = "!$%&'()*+,-./:;=?@_~"  # of RFC 3986, and the sign that is already an escape
+_SAFE: Final = "!$%&'()*+,-./:;=?@_~"  # of RFC 3986, and `%`, because the URL is already escaped
 
 _unseen = re.compile(r"[\x00-\x20\x7f-\xa0\\]").search
 _MAX_SHOWN_LABEL_CHARS: Final = 32  # of a host name in an error: keys are longer
@@ -33,12 +33,12 @@ def relay_url(text: str, *, allow_plain: bool = False) -> str:
 
     Args:
         text: what a user gave; blanks around it are ignored.
-        allow_plain: whether `ws://` may leave this machine. Anyone on the way then sees what a relay
-            sees, and may change or drop it; they can neither read memories nor forge them.
+        allow_plain: whether `ws://` may leave this machine. Anyone on the network path then sees what a relay
+            sees and may drop it, but can neither read memories nor forge them.
 
     Raises:
-        InvalidRelayUrl: not a `wss://` URL, nor a `ws://` one to this machine; or it holds a user name,
-            a fragment, an impossible host or port.
+        InvalidRelayUrl: not a `wss://` URL, nor a `ws://` URL of this machine; or the URL has a user name, a fragment,
+            or an impossible host or port.
     """
     bare = text.strip() if isinstance(text, str) else ""
     if not bare or len(bare) > _MAX_URL_CHARS or _unseen(bare):
@@ -54,7 +54,7 @@ def relay_url(text: str, *, allow_plain: bool = False) -> str:
     if port == 0:
         raise InvalidRelayUrl("this relay URL has an impossible host or port")
     if scheme == "ws" and not allow_plain and not _is_loopback(host):
-        problem = "ws:// is not encrypted and only allowed to this machine; use wss://"
+        problem = "use wss://; ws:// is not encrypted, and is only allowed for a relay on this machine"
         raise InvalidRelayUrl(f"{_named(parts)}{problem}")
     suffix = "" if port in {None, _DEFAULT_PORTS[scheme]} else f":{port}"
     path = "" if parts.path == "/" and not parts.query else quote(parts.path, safe=_SAFE)
@@ -95,7 +95,7 @@ def _check_parts(parts: SplitResult, scheme: str) -> None:
 
 
 def _named(parts: SplitResult) -> str:
-    """The start of an error that names its URL: scheme and host. Empty where they may be something else."""
+    """The start of an error that names its URL: scheme and host. Empty if they may be something else, such as a key."""
     host = (parts.hostname if parts.netloc else parts.path) or ""
     labels = host.split(".")
     is_host = _hostname(host) and (len(labels) > 1 or host == "localhost")
@@ -108,7 +108,7 @@ def _canonical_host(host: str) -> str:
     """A host name in lower-case ASCII, or an address in its shortest form, IPv6 within brackets."""
     if ":" in host:
         try:
-            if "%" in host:  # a scope has a meaning on one machine only
+            if "%" in host:  # an IPv6 scope is valid on one machine only
                 raise ValueError
             return f"[{ip_address(host)}]"
         except ValueError:

@@ -1,7 +1,7 @@
-"""Signers: who signs, seals and opens for a store.
+"""Signers: they sign events, encrypt and decrypt for a store.
 
-The protocol is awaitable so that a remote signer (NIP-46) fits later. `LocalSigner` holds the key in
-this process. A signer hands out `Event`, which only verification or local signing can build.
+The protocol is asynchronous, so that a signer may be remote (NIP-46). `LocalSigner` holds the key in this process. A
+signer returns an `Event`, which only verification and local signing can produce.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Signer(Protocol):
-    """What a store needs of a key, and all it ever sees of one."""
+    """What a store does with a key. The store never sees the key itself."""
 
     @property
     def public_key(self) -> str:
         """The author of everything this signer signs, 64 hex digits."""
 
     async def sign(self, unsigned: Unsigned) -> Event:
-        """Sign exactly these fields; a remote answer goes through `verify` before it is returned."""
+        """Sign exactly these fields. A remote signer verifies (`verify`) what it returns."""
 
     async def encrypt(self, plaintext: bytes, reader: str) -> str:
-        """Seal UTF-8 bytes for a reader's public key (hex) with NIP-44; returns the payload."""
+        """Encrypt UTF-8 bytes to a reader's public key (hex) with NIP-44; returns the payload."""
 
     async def decrypt(self, payload: str, author: str) -> bytes:
-        """Open a NIP-44 payload from an author's public key (hex); raises BadPayload."""
+        """Decrypt a NIP-44 payload from an author's public key (hex); raises BadPayload."""
 
 
 class LocalSigner:
@@ -59,21 +59,21 @@ class LocalSigner:
 
     @classmethod
     def generate(cls) -> LocalSigner:
-        """A signer with a fresh random key. Keep its `export_nsec()`, or its memories die with it."""
+        """A signer with a new random key. Save its `export_nsec()`: without the key, nobody can read its memories."""
         return cls(Secret.generate())
 
     @classmethod
     def from_nsec(cls, text: str) -> LocalSigner:
-        """A signer from NIP-19 text; raises BadKey without echoing it, and says so if it is an npub."""
+        """A signer from NIP-19 text. Raises BadKey, which repeats no part of the text, and says if the text is an npub."""
         if not _looks_like_nsec(text):
             raise BadKey(f"not an nsec ({len(str(text).strip())} characters given){npub_hint(text)}")
         return cls(parse_secret(text))
 
     @classmethod
     def from_hex(cls, text: str) -> LocalSigner:
-        """A signer from 64 hex digits; raises BadKey without echoing them."""
+        """A signer from 64 hex digits. Raises BadKey, which repeats no part of the text."""
         if _looks_like_nsec(text):
-            raise BadKey("not hex: this looks like an nsec, use from_nsec")
+            raise BadKey("use from_nsec: this looks like an nsec, not hex")
         return cls(parse_secret(text))
 
     @classmethod
@@ -113,7 +113,7 @@ class LocalSigner:
         return nip44.decrypt(payload, self._conversation(author))
 
     def close(self) -> None:
-        """Overwrite the key and forget what was derived from it."""
+        """Overwrite the key, and drop the keys that were derived from it."""
         self._secret.close()
         self._conversations.clear()
         ffi.memmove(self._keypair, bytes(ffi.sizeof("secp256k1_keypair")), ffi.sizeof("secp256k1_keypair"))
@@ -131,7 +131,7 @@ class LocalSigner:
         return key
 
     def _schnorr(self, digest: bytes) -> bytes:
-        """BIP-340 over a prepared keypair: coincurve's own call rebuilds it and verifies every time."""
+        """BIP-340 with the prepared keypair; coincurve's own call rebuilds the keypair and verifies every signature."""
         self._secret.reveal()  # a closed key signs nothing
         signature = ffi.new("unsigned char[64]")
         if not lib.secp256k1_schnorrsig_sign32(

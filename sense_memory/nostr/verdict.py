@@ -1,7 +1,7 @@
-"""What a relay's OK or CLOSED means: one table, total over arbitrary text (NIP-01, NIP-42).
+"""What a relay's OK or CLOSED means: one table, which has an answer for any text (NIP-01, NIP-42).
 
-Real relays add words of their own, so an unknown prefix means "try again later", never "drop".
-The reason kept is always one of our own words: a relay's text does not travel on.
+Relays use prefixes that no NIP defines, so an unknown prefix means "try again later", never "drop". A reason is always
+in this package's words; the relay's text is not kept.
 """
 
 from __future__ import annotations
@@ -15,31 +15,33 @@ from sense_memory.limits import MAX_NOTICE_CHARS, MAX_VERDICT_BYTES
 
 
 class RelayOutcome(StrEnum):
-    """The seven things that can become of an event or a subscription at a relay."""
+    """What became of an event or a subscription at a relay."""
 
     ACCEPTED = "accepted"  # stored, or already there
     RETRY = "retry"  # not now: wait and send the same bytes again
     RATE_LIMITED = "rate-limited"  # as retry, and the whole connection pauses
     NEEDS_AUTH = "needs-auth"  # authenticate once, then send again; a second time it is refused
-    SUPERSEDED = "superseded"  # the relay says that it holds a newer version: a claim until that was pulled
+    SUPERSEDED = (
+        "superseded"  # the relay says that it holds a newer version: a claim, until that version is pulled
+    )
     DELETED = "deleted"  # the relay says the author deleted it
     REFUSED = "refused"  # this relay will not take it; the memory stays here
 
 
 @dataclass(frozen=True, slots=True)
 class RelayVerdict:
-    """An outcome and why, in our words.
+    """An outcome and its reason, in this package's words.
 
     Attributes:
         outcome: what to do.
-        reason: words of the table, such as "blocked"; empty where accepted.
+        reason: from the table, such as "blocked"; empty if accepted.
     """
 
     outcome: RelayOutcome
     reason: str = ""
 
 
-# By the code under which the ledger keeps a reason. Reasons that are one word are their own code.
+# By the code that the ledger stores for a reason. A reason of one word is its own code.
 REASONS: Final = {
     "newer-version": "says it has a newer version",
     "proof-of-work": "requires proof of work",
@@ -73,8 +75,8 @@ _BY_PREFIX: Final = {
     "error": RelayVerdict(RelayOutcome.RETRY, REASONS["relay-error"]),
     "invalid": RelayVerdict(RelayOutcome.REFUSED, REASONS["invalid"]),
 }
-# Prefixes under which some relays also say that the event is outdated or deleted: only there, and where no prefix
-# is given, the words count. A false OK with `duplicate:` may be about another version.
+# With these prefixes, or without a prefix, some relays also say that the event is outdated or deleted, so the words
+# after the prefix are read too. A false OK with `duplicate:` may be about another version.
 _VAGUE: Final = frozenset({"", "duplicate", "blocked", "invalid"})
 _GARBAGE: Final = RelayVerdict(RelayOutcome.RETRY, REASONS["unreadable-answer"])
 _UNKNOWN: Final = RelayVerdict(RelayOutcome.RETRY, REASONS["unknown-answer"])
@@ -92,13 +94,13 @@ _too_large = re.compile(r"too (?:large|big|long)|size|exceed").search
 def classify(accepted: bool, text: str) -> RelayVerdict:
     """The verdict on an OK frame: its boolean and its text.
 
-    A true OK is accepted whatever the text says: relays greet, warn and advertise there.
+    A true OK means accepted, whatever the text says: relays put greetings, warnings and advertisements there.
     """
     return _ACCEPTED if accepted else classify_closed(text)
 
 
 def classify_closed(text: str) -> RelayVerdict:
-    """The verdict on a CLOSED frame's text, or on the text of a false OK: its prefix decides before its words."""
+    """The verdict on the text of a CLOSED frame or a false OK: the prefix decides, and for some the words after it."""
     if len(text.encode(errors="replace")) > MAX_VERDICT_BYTES:
         return _GARBAGE
     lower = text.lower().strip()
@@ -115,7 +117,7 @@ def classify_closed(text: str) -> RelayVerdict:
 
 
 def _invalid(lower: str) -> RelayVerdict:
-    """`invalid:` is final except where only our clock has to catch up."""
+    """`invalid:` is final, unless the event is only dated too far ahead for this relay."""
     if _created_at(lower):
         if _too_old(lower) and "future" not in lower:
             return RelayVerdict(RelayOutcome.REFUSED, REASONS["too-old"])
@@ -126,10 +128,10 @@ def _invalid(lower: str) -> RelayVerdict:
 
 
 def printable(text: str, limit: int = MAX_NOTICE_CHARS) -> str:
-    """Untrusted text for a terminal: cut to `limit` characters, then what is not printable escaped.
+    """Untrusted text for a terminal: cut to `limit` characters, then every unprintable character escaped.
 
-    That is every control, bidi, zero-width and tag character, lone surrogates, line separators, unusual
-    spaces and unassigned code points (`str.isprintable`).
+    Unprintable (`str.isprintable`) are control, bidi, zero-width and tag characters, lone surrogates, line separators,
+    unusual spaces and unassigned code points.
     """
     cut = text[:limit]
     return cut if cut.isprintable() else "".join(map(_shown, cut))

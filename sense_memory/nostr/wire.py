@@ -1,8 +1,8 @@
-"""Frames (NIP-01, NIP-42, NIP-45, NIP-77): bytes in, typed frames out, and back. Both directions, no I/O.
+"""Frames (NIP-01, NIP-42, NIP-45, NIP-77): text to typed frames and back, of relays and of clients. No I/O.
 
-`orjson` refuses NaN, lone surrogates, and nesting deeper than 1,024 without recursion, and reads an
-integer beyond 64 bits as a float, which the shape rules of events and filters then refuse. A frame's
-repr shows no text that its sender chose.
+`orjson` refuses NaN, lone surrogates, and nesting deeper than 1,024 (without recursion). It reads an integer beyond 64
+bits as a float, which the checks of events and filters then refuse. The repr of a frame shows no text that its sender
+chose.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _hex_digits = re.compile(r"[0-9a-f]*").fullmatch  # `bytes.fromhex` takes spaces
 
 @dataclass(frozen=True, slots=True)
 class EventFrame:
-    """`["EVENT", sub, event]`: an event for a subscription, its JSON not yet looked at."""
+    """`["EVENT", sub, event]`: an event for a subscription; its JSON is not checked yet."""
 
     subscription: str = field(repr=False)
     value: object = field(repr=False)
@@ -40,7 +40,7 @@ class EventFrame:
 
 @dataclass(frozen=True, slots=True)
 class OkFrame:
-    """`["OK", id, accepted, text]`: the relay's answer about an event that we sent."""
+    """`["OK", id, accepted, text]`: the relay's answer to an event that was sent."""
 
     id: str
     accepted: bool
@@ -173,7 +173,7 @@ def parse_relay_frame(data: str | bytes) -> RelayFrame:
     """Read one message of a relay.
 
     Raises:
-        MalformedFrame: too long, not JSON, or none of the nine frames above; holds no part of the text.
+        MalformedFrame: too long, not JSON, or none of the nine frames above; contains no part of the text.
     """
     match _array(data):
         case ["EVENT", str(sub), value]:

@@ -115,7 +115,7 @@ class Palace:
         if changes.is_everything:
             self._accesses = edits.accesses()
         else:
-            changed = {slot for slot in removed_by if address.merges(slot)}
+            changed = {slot for slot in removed_by if address.may_be_persona(slot)}
             changed |= self._reread_accesses(changes.cursor, changed)
             # A forgotten text may be that of any fork. Otherwise a fork changes only when the list of its versions does.
             is_forgotten = any(removed_by.values())

@@ -28,11 +28,11 @@ from sense_memory.limits import (
     BACKGROUND_SECONDS,
     HEAL_SECONDS,
     INCOMPLETE_SECONDS,
+    KNOWN_EVENT_PAUSE_SECONDS,
+    MAX_PAUSE_DOUBLINGS_COUNT,
     POLL_SECONDS,
     RESUME_SECONDS,
     SWEEP_SECONDS,
-    VAIN_DOUBLINGS_COUNT,
-    VAIN_EVENT_SECONDS,
 )
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.relay.sync.walk import CROWDED, GAP
@@ -153,8 +153,8 @@ class Agenda:
         self._compares = False
         self._next_pull = now + (BACKGROUND_SECONDS if done.complete else INCOMPLETE_SECONDS)
         if done.question is not RelayQuestion.NEWER:
-            self._vain_pulls = 0 if done.new else min(self._vain_pulls + 1, VAIN_DOUBLINGS_COUNT)
-            self._whole_due = now + done.in_vain * VAIN_EVENT_SECONDS * 2**self._vain_pulls
+            self._vain_pulls = 0 if done.new else min(self._vain_pulls + 1, MAX_PAUSE_DOUBLINGS_COUNT)
+            self._whole_due = now + done.in_vain * KNOWN_EVENT_PAUSE_SECONDS * 2**self._vain_pulls
 
     # ── Subscriptions ───────────────────────────────────────────────────────────────────
 

@@ -125,7 +125,7 @@ class Reconciler:
         if not await fetched.fetch_all(self._wanted, wanted):
             return None  # it claims what it does not serve, or has a newer version by now
         self._is_proven |= bool(fetched.pairs)
-        if not await self._serves(fetch, items.ids_but(frozenset(found.have))):
+        if not await self._serves(fetch, items.ids_except(frozenset(found.have))):
             return None
         holds = [*known, *fetched.pairs]
         missing = await self._ledger.write(

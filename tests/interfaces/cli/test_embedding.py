@@ -148,7 +148,7 @@ def test_an_extra_that_is_missing_is_named_with_how_to_get_it(agent, monkeypatch
     agent("remember", "k", "v")
     monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
     monkeypatch.setattr("sense_memory.search.embedders.static.package_folder", lambda name: None)
-    told = "the extra `static` is not installed; run, in a checkout of sense-memory: pip install '.[static]'"
+    told = "run, in a checkout of sense-memory: pip install '.[static]' (the extra `static` is not installed)"
 
     assert agent("search", "k", code=1).stderr == f"error: {told}\n"
     assert f"search  fails: {told}\n" in agent("status").stdout

@@ -11,10 +11,10 @@ from sense_memory.limits import (
     BACKGROUND_SECONDS,
     HEAL_SECONDS,
     INCOMPLETE_SECONDS,
+    KNOWN_EVENT_PAUSE_SECONDS,
     POLL_SECONDS,
     RESUME_SECONDS,
     SWEEP_SECONDS,
-    VAIN_EVENT_SECONDS,
 )
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.relay.sync.agenda import (
@@ -101,7 +101,7 @@ def test_a_whole_pull_is_put_off_by_what_it_fetched_in_vain_and_longer_each_time
             agenda.ended(0.0, Round(RECENT, in_vain=1_000))
         waits.append(next(at for at in range(3_000) if agenda.next_question(float(at + 30))[0] is RECENT))
         agenda.ended(0.0, Round(RECENT, in_vain=1_000, new=1))
-        assert agenda.next_question(1_000 * VAIN_EVENT_SECONDS + 1)[0] is RECENT
+        assert agenda.next_question(1_000 * KNOWN_EVENT_PAUSE_SECONDS + 1)[0] is RECENT
 
     assert waits == [60 - 30, 120 - 30, 240 - 30, 960 - 30]
 
