@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sense_memory import palace
 from sense_memory.mind.reflection import REFLECTED, based_on
 from sense_memory.mind.salience import jaccard, words
 from sense_memory.models import PersonaMemory
-from sense_memory.palace import ClaimIndex
 
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _linked(reflections: Sequence[LogEntry], known: Iterable[str]) -> dict[str, 
     newest = sorted(reflections, key=lambda entry: (entry.at, entry.id))[-NEWEST_COUNT:]
     supports: dict[str, list[str]] = {entry.id: [] for entry in newest}
     contradicts: dict[str, list[str]] = {entry.id: [] for entry in newest}
-    claims = ClaimIndex()
+    claims = palace.ClaimIndex()
     read: list[tuple[str, frozenset[str]]] = []
     for entry in newest:
         memory, said = as_memory(entry.id, entry.text, entry.at), words(entry.text)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from sense_memory import palace
 from sense_memory.mind.beliefs import as_memory
-from sense_memory.palace import compare
 from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
 
@@ -75,7 +75,7 @@ def _statement(text: str) -> _Statement | None:
 
 @lru_cache(4_096)
 def _contradicts(new: str, old: str) -> bool:
-    return compare(as_memory("old", old, 0.0), as_memory("new", new, 1.0)) is not None
+    return palace.compare(as_memory("old", old, 0.0), as_memory("new", new, 1.0)) is not None
 
 
 _CUE_STEMS: Final = frozenset(map(stemmer("english"), _CUES.split()))

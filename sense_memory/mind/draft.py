@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.mind.identity import EVERY_COUNT
 from sense_memory.mind.model import Canonicalize, WriteReply
-from sense_memory.mind.rule_model import split_sentences
 
 
 if TYPE_CHECKING:
@@ -147,6 +146,8 @@ async def _evidence(mind: Layers, hits: Sequence[MindHit], count: int) -> list[M
 
 def _is_said(text: str, hits: Iterable[MindHit]) -> bool:
     """Whether hits say every sentence of a text already."""
+    from sense_memory.mind.rule_model import split_sentences  # slow to import: see `Mind`
+
     said = {" ".join(sentence.lower().split()) for hit in hits for sentence in split_sentences(hit.text)}
     return all(" ".join(sentence.lower().split()) in said for sentence in split_sentences(text))
 

@@ -21,7 +21,6 @@ from sense_memory.mind.log import Log
 from sense_memory.mind.model import Reflect, RerankPassages
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.reflection import ReflectionTracker, reflect
-from sense_memory.mind.rule_model import RuleModel
 from sense_memory.mind.scenes import Scenes
 from sense_memory.mind.search import MindSearch, Place
 from sense_memory.mind.share import Shares
@@ -94,12 +93,16 @@ class Mind:
 
     def _open_model(self) -> LanguageModel:
         given = self.store.options.model
-        found = None if given is None else given()
+        found: LanguageModel | ModelChoice | None = None if given is None else given()
         if isinstance(found, ModelChoice):
             from sense_memory.mind.endpoint_model import EndpointModel
 
             return EndpointModel(found)
-        return found or RuleModel()
+        if found is None:
+            from sense_memory.mind.rule_model import RuleModel  # slow to import
+
+            return RuleModel()
+        return found
 
     def conversation(
         self,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -16,6 +18,7 @@ from sense_memory.mind.beliefs import BeliefGraph
 from sense_memory.mind.context import ContextBuilder
 from sense_memory.mind.reflection import digest, reflect
 from tests.mind.test_scenes import everything as relay_events
+from tests.time_unit import SECOND
 
 
 PARTS = ("archive", "blocks", "identity", "log", "records", "scenes", "shares", "topics")
@@ -224,3 +227,21 @@ async def test_a_store_tells_whether_its_mind_holds_anything_without_opening_it(
             await store.sync()
 
         assert store.has_mind()
+
+
+USE = """
+import sys
+from sense_memory import LocalSigner, SyncMemoryStore
+with SyncMemoryStore(LocalSigner.generate(), ledger=":memory:") as store:
+    store.mind.log.append("note", {"text": "hello"}, actor="me")
+    assert store.mind.search("hello")
+    print([name for name in sys.modules if "contradictions" in name or "rule_model" in name])
+    assert store.mind.model
+    print([name for name in sys.modules if "rule_model" in name])
+"""
+
+
+def test_a_mind_that_asks_no_model_loads_no_rules():
+    command = [sys.executable, "-c", USE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30 * SECOND, check=True)
+    assert done.stdout.split("\n") == ["[]", "['sense_memory.mind.rule_model']", ""]
