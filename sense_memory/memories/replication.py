@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sense_memory.records.envelope import Record, SealedRecord
     from sense_memory.records.reader import Reader
     from sense_memory.records.writer import Writer
-    from sense_memory.relay.client.session import Timeouts
+    from sense_memory.relay.client.actions import Timeouts
     from sense_memory.relay.sync.agenda import SyncPlan
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.pool import Pool
@@ -325,8 +325,8 @@ class Replication:
             if record.type is RecordType.EMBEDDING:
                 what = "the vectors of a memory"
             self._warn(
-                f"{url} will refuse {printable(what)}: the relay takes {words}. "
-                "The event is kept here, and goes to the other relays."
+                f"{url} will refuse {printable(what)}: the relay accepts {words}. "
+                "The event is stored here and sent to the other relays."
             )
 
 

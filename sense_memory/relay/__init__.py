@@ -1,7 +1,7 @@
-"""Relays: the connections to them, what is pulled and published there, and the embedded one; and the log of it all.
+"""Relays: connections, synchronisation, the embedded relay, and the log `sense_memory.relay`.
 
-Every line of the log `sense_memory.relay` is in our words: no plaintext, no key, no text of a relay. So an unexpected
-exception is logged with its type and the lines that raised it, but without its message, which may quote any of these.
+The log never contains a plaintext, a key or a text of a relay. An unexpected exception is therefore logged with its type
+and the lines that raised it, but without its message, which may quote any of these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log: Final = logging.getLogger("sense_memory.relay")
 
 
 def log_fault(url: str, error: BaseException) -> str:
-    """Log an unforeseen exception; returns the sentence for a report."""
+    """Log an unexpected exception; returns the sentence for a report."""
     log.error("%s: unexpected %s; will try again\n%s", url, _name(error), silent_traceback(error))
     return f"stopped by a bug in sense-memory ({_name(error)}); the log has the traceback"
 

@@ -90,7 +90,7 @@ async def test_r09_auth_for_other_url(stage, witness):
 
         assert reports[0].in_step
         assert reports[1].in_step
-        assert reports[2].problem.startswith("redirects to another address")
+        assert reports[2].problem.startswith("configure the address to which it redirects")
         assert [tags["relay"] for tags in witness.signed] == [liar.url]
         (frame,) = record.said("AUTH")
         assert {tuple(tag) for tag in frame[1]["tags"]} == {

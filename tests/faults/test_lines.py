@@ -244,7 +244,9 @@ async def test_r17_redirects_are_not_followed(stage, place):
     ):
         await store.remember("k", stage.plaintext)
         bad, good = (await stage.sync(store)).relays
-        assert bad.problem.startswith("redirects to another address; redirects are not followed")
+        assert bad.problem.startswith(
+            "configure the address to which it redirects; redirects are not followed"
+        )
         assert bad.waiting == 1
         assert good.in_step
         assert target.upgrades == []

@@ -471,11 +471,11 @@ async def test_p15_event_too_large_for_one_relay(stage, limit):
     [
         (
             {"max_message_length": 16_384},
-            r"takes messages of 16,384 bytes at most, and this is one of \d\d,\d{3}",
+            r"accepts messages of at most 16,384 bytes, and this message has \d\d,\d{3}",
         ),
         (
             {"max_content_length": 8_196},
-            r"takes contents of 8,196 characters at most, and this one has \d\d,\d{3}",
+            r"accepts contents of at most 8,196 characters, and this content has \d\d,\d{3}",
         ),
     ],
 )

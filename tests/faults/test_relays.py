@@ -392,7 +392,7 @@ async def test_r11_duplicate_flood(stage):
             bad, good = (await stage.sync(store)).relays
             assert most() < 5 * 1024 * 1024
 
-        assert "more than was asked for" in bad.pulled.reasons
+        assert "sent more than was asked for" in bad.pulled.reasons
         assert bad.misbehaving
         assert bad.useless["duplicates"] <= 550
         assert good.in_step

@@ -1,1 +1,1 @@
-"""One connection to a relay: the session without I/O, its requests, and the driver."""
+"""One connection to a relay: the session, which does no I/O, and its driver."""

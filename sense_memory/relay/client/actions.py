@@ -1,4 +1,4 @@
-"""What passes between a session and its driver: how long to wait, what to do, and the error that ends a connection.
+"""The interface of a session and its driver: timeouts, actions, and the error that ends a connection.
 
 The session decides, the driver acts.
 """
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.verdict import RelayVerdict
 
 
-# ── Timeouts ────────────────────────────────────────────────────────────────────────────
-# How long to wait for a relay, in seconds, and the error that ends a connection.
-
-CONNECTION_LOST: Final = "connection lost"  # how the problem begins when the relay hung up
+CONNECTION_LOST: Final = "connection lost"  # the problem begins with these words if the relay hung up
 TOO_LARGE_LOST: Final = f"{CONNECTION_LOST} (code 1009)"  # RFC 6455, 7.4.1: too large for the relay
 
 
@@ -30,12 +27,12 @@ class Timeouts:
     """How long to wait for a relay and for a signer, in seconds.
 
     Attributes:
-        open: to dial, TLS and upgrade.
-        idle: silence after a REQ, or after the last good event of its answer.
-        total: one page, or one event's OK, whatever happens meanwhile.
-        notice_settle: after a NOTICE, when a REQ has brought nothing yet; and after an EOSE that is not
-            believed, because the relay went on sending after an earlier EOSE.
-        ok: silence of a relay that owes an OK; each OK from the relay restarts this wait.
+        open: for name lookup, TCP, TLS and the WebSocket upgrade together.
+        idle: silence of a relay that owes an answer to a request; each good frame of an answer restarts this wait.
+        total: for the whole answer to a request, or for one event's OK, whatever arrives meanwhile.
+        notice_settle: after a NOTICE that is the only answer so far; after an EOSE of a relay that went on sending
+            after an earlier EOSE; and for the first answer of a relay that may not know NIP-45 or NIP-77.
+        ok: silence of a relay that owes an OK or a challenge; each OK restarts this wait.
         send: for the relay to read what was written.
         sign: for the signer to sign a challenge.
         close: for the relay to answer our close frame.
@@ -74,7 +71,7 @@ class ConnectionLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SessionAction:
-    """One thing to do. An action that ends a question is defined beside its result, as `PageDone` is."""
+    """One thing for the driver to do. An action that ends a request is defined beside its result, as `PageDone` is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ class Send(SessionAction):
 
 @dataclass(frozen=True, slots=True)
 class LookUpIds(SessionAction):
-    """Find out which of these claimed ids are stored here, then call `looked_up`."""
+    """Look up which of these claimed ids are stored here, then call `Session.looked_up`."""
 
     subscription: str
     ids: Sequence[str]
@@ -94,7 +91,7 @@ class LookUpIds(SessionAction):
 
 @dataclass(frozen=True, slots=True)
 class LiveEvents(SessionAction):
-    """A live subscription brought these events; none means that the relay has opened the subscription."""
+    """These events arrived on a live subscription; no events mean that the relay has opened the subscription."""
 
     subscription: str
     events: Sequence[Event]
@@ -110,13 +107,13 @@ class EventJudged(SessionAction):
 
 @dataclass(frozen=True, slots=True)
 class SignAuth(SessionAction):
-    """Sign `auth_event` for this challenge, then call `authenticated` or `signing_failed`."""
+    """Sign `auth_event` for this challenge, then call `Session.authenticated` or `Session.signing_failed`."""
 
     challenge: str
 
 
 @dataclass(frozen=True, slots=True)
 class Hangup(SessionAction):
-    """Close the connection because the relay misbehaves. The reason is in our words."""
+    """Close the connection, because the relay misbehaves. The reason is in our words."""
 
     reason: str

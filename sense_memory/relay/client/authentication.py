@@ -1,7 +1,12 @@
-"""NIP-42 on one connection: when to sign which challenge, and what the relay's answer means.
+"""NIP-42 on one connection: when to sign which challenge, and what the relay's answer means. No I/O, no clock.
 
-We sign only when a request or an event needs authentication, never sign a challenge twice, and sign at most
-`MAX_SIGNATURES_COUNT` times per connection, however many challenges a relay sends. No I/O, no clock.
+What is guaranteed: we sign only when a request or an event needs authentication, never sign a challenge twice, and sign
+at most `MAX_SIGNATURES_COUNT` times per connection, however many challenges a relay sends. Every request and event that
+waits for authentication is sent again or gets a verdict, because each wait has a deadline.
+
+Why it is safe: the signed event names the URL that we dialled, so a relay cannot pass it on to another relay.
+
+What it costs: our public key becomes known to a relay that asks for it; one signature and one message each way.
 """
 
 from __future__ import annotations
@@ -19,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Phase(Enum):
-    """How far the authentication of a connection has come."""
+    """The state of the authentication of a connection."""
 
-    IDLE = auto()  # nothing needed authentication yet
+    IDLE = auto()  # no request or event has needed authentication yet
     UNCHALLENGED = auto()  # authentication is needed, and the relay has not sent a challenge
     SIGNING = auto()
     SENT = auto()
@@ -40,7 +45,7 @@ _OVERDUE = {
 
 
 def auth_event(url: str, challenge: str, created_at: int) -> Unsigned:
-    """The event to sign for a challenge (NIP-42). The event names the URL that *we* dialled.
+    """The event to sign for a challenge (NIP-42), which names the URL that *we* dialled.
 
     Args:
         url: the relay, canonical.
@@ -54,15 +59,19 @@ class Authentication:
     """The authentication of one connection.
 
     Args:
-        able: whether there is a signer.
+        can_sign: whether there is a signer.
         sign_seconds: how long to wait for the signer.
         ok_seconds: how long to wait for the relay's challenge, and for the relay's OK.
+
+    Attributes:
+        phase: the state of the authentication.
+        due: when to give up waiting for the signer or the relay; None if there is nothing to wait for.
     """
 
-    def __init__(self, *, able: bool, sign_seconds: float, ok_seconds: float) -> None:
+    def __init__(self, *, can_sign: bool, sign_seconds: float, ok_seconds: float) -> None:
         self.phase = Phase.IDLE
         self.due: float | None = None
-        self._able = able
+        self._can_sign = can_sign
         self._sign_seconds, self._ok_seconds = sign_seconds, ok_seconds
         self._challenge: str | None = None
         self._used: str | None = None  # the challenge that was signed last
@@ -76,22 +85,22 @@ class Authentication:
         """Whether the relay accepted us and has sent no newer challenge since."""
         return self.phase is Phase.ACCEPTED and self._used == self._challenge
 
-    def may_help(self, asked_at: float) -> bool:
-        """Whether the relay may grant a refused request to an authenticated client, and we were not authenticated.
+    def may_help(self, sent_at: float) -> bool:
+        """Whether a refusal may change once we are authenticated, because we were not when we asked.
 
         Some relays answer `restricted` to unauthenticated clients, where NIP-42 says `auth-required`.
 
         Args:
-            asked_at: when the refused request was sent, seconds.
+            sent_at: when the refused request or event was sent, seconds.
         """
         if self.settled:
-            return asked_at <= self._accepted_at
+            return sent_at <= self._accepted_at
         is_unused = self._challenge is not None and self._challenge != self._used
-        can_sign = self._able and self._signatures < limits.MAX_SIGNATURES_COUNT
-        return self.phase in {Phase.SIGNING, Phase.SENT} or (is_unused and can_sign)
+        may_sign = self._can_sign and self._signatures < limits.MAX_SIGNATURES_COUNT
+        return self.phase in {Phase.SIGNING, Phase.SENT} or (is_unused and may_sign)
 
     def challenged(self, challenge: str, now: float) -> str | None:
-        """Remember the newest challenge; returns the challenge if it has to be signed at once."""
+        """Remember the relay's newest challenge; returns the challenge if it must be signed at once."""
         self._challenge = challenge
         return self._sign(now) if self.phase is Phase.UNCHALLENGED else None
 
@@ -101,7 +110,7 @@ class Authentication:
         Returns:
             The challenge to sign; None if authentication is under way; a verdict if authentication is impossible.
         """
-        if not self._able:
+        if not self._can_sign:
             return _NOT_ABLE
         if self.phase in {Phase.UNCHALLENGED, Phase.SIGNING, Phase.SENT}:
             return None
@@ -113,21 +122,21 @@ class Authentication:
         return self._sign(now) if self._signatures < limits.MAX_SIGNATURES_COUNT else _TOO_OFTEN
 
     def signed(self, event: Event, now: float) -> bool:
-        """The signer answered; returns whether to send the signed event to the relay."""
+        """The signer signed `event`; returns whether to send the event to the relay."""
         if self.phase is not Phase.SIGNING:
             return False
         self.phase, self.due, self._event_id = Phase.SENT, now + self._ok_seconds, event.id
         return True
 
     def is_answer(self, event_id: str) -> bool:
-        """Whether an OK for that id answers our AUTH event."""
+        """Whether an OK for this id answers our AUTH event."""
         return self.phase is Phase.SENT and event_id == self._event_id
 
     def answered(self, *, accepted: bool, now: float) -> str | RelayVerdict | None:
         """The relay answered our AUTH event with an OK.
 
         Returns:
-            None if the relay accepted; a newer challenge to sign; or the verdict for everything that waited for
+            None if the relay accepted; a newer challenge to sign; or the verdict on everything that waited for
             authentication.
         """
         self.phase, self.due = (Phase.ACCEPTED if accepted else Phase.REFUSED), None
@@ -136,11 +145,11 @@ class Authentication:
         return None if accepted else self.demand(now)
 
     def overdue(self, now: float) -> RelayVerdict | None:
-        """The verdict for everything that waited for authentication, if the time to wait is over."""
+        """Give up if the deadline has passed; returns the verdict on everything that waited, or None."""
         return self.give_up() if self.due is not None and self.due <= now else None
 
     def give_up(self) -> RelayVerdict:
-        """Stop waiting for the signer or the relay; returns the verdict for everything that waited."""
+        """Stop waiting for the signer or the relay; returns the verdict on everything that waited."""
         self._failure = _OVERDUE.get(self.phase, _REFUSED)
         self.phase = Phase.IDLE if self.phase is Phase.UNCHALLENGED else Phase.REFUSED
         self.due = None

@@ -1,8 +1,8 @@
-"""The driver of one relay connection: carries bytes and time between a websocket and a `Session`.
+"""The driver of one relay connection: passes messages and time from a websocket to a `Session`, and carries out its actions.
 
-The driver decides nothing about frames. Any number of `fetch`, `compare` and `publish` calls may run at once
-on one connection. Every failure becomes a `RelayError`, an incomplete page or a verdict, in our words:
-the relay's own text is not passed on. Redirects are never followed and compression is never offered.
+The driver decides nothing about frames. Any number of `fetch`, `compare`, `count`, `listen` and `publish` calls may run
+at once on one connection. Every failure becomes a `RelayError`, an incomplete answer or a verdict, in our words: the
+relay's own text is not passed on.
 """
 
 from __future__ import annotations
@@ -62,81 +62,73 @@ if TYPE_CHECKING:
     )
 
 Item = TypeVar("Item")
-Events: TypeAlias = (
-    "Iterable[tuple[str, bytes]] | AsyncIterable[tuple[str, bytes]]"  # ids, and canonical JSON
-)
-
-# ── The alarm clock of a relay connection ───────────────────────────────────────────────
-# The alarm clock wakes the connection when a time limit of the relay has passed.
+Events: TypeAlias = "Iterable[tuple[str, bytes]] | AsyncIterable[tuple[str, bytes]]"  # ids and canonical JSON
 
 
-class Alarm:
-    """Rings in time, while the connection waits for anything.
+class DeadlineTimer:
+    """Calls `on_due` when a deadline of the session passes.
 
-    The alarm rings when the first time limit passes, and at least as often as the shortest time limit. So no
-    frame can create a time limit that passes before the alarm rings, and no frame needs to move the alarm.
+    While the session waits for anything, the timer fires when the first deadline passes, and at least once in every
+    `shortest` seconds. A new deadline lies at least `shortest` seconds ahead, so no frame has to restart the timer.
 
     Args:
-        due: when the first time limit passes, in seconds of `clock`; None for never.
-        ring: called when the alarm rings; sets the alarm anew.
-        shortest: seconds of the shortest time limit.
+        due: when the first deadline passes, in seconds of `clock`; None for never.
+        on_due: called when the timer fires; starts the timer again.
+        shortest: seconds of the shortest timeout.
         clock: seconds that never go back.
     """
 
     def __init__(
         self,
         due: Callable[[], float | None],
-        ring: Callable[[], None],
+        on_due: Callable[[], None],
         shortest: float,
         clock: Callable[[], float],
     ) -> None:
-        self._due, self._ring, self._shortest, self._clock = due, ring, shortest, clock
+        self._due, self._on_due, self._shortest, self._clock = due, on_due, shortest, clock
         self._handle: asyncio.TimerHandle | None = None
 
-    def set(self) -> None:
-        """Set the alarm, unless the alarm is set already."""
+    def start(self) -> None:
+        """Start the timer, unless it is running or there is no deadline."""
         due = self._due() if self._handle is None else None
         if due is not None:
             delay = min(max(0.0, due - self._clock()), self._shortest)
-            self._handle = asyncio.get_running_loop().call_later(delay, self._go_off)
+            self._handle = asyncio.get_running_loop().call_later(delay, self._fire)
 
     def stop(self) -> None:
-        """Switch the alarm off."""
+        """Stop the timer."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
-    def _go_off(self) -> None:
+    def _fire(self) -> None:
         self._handle = None
-        self._ring()
-
-
-# ── Publishing ──────────────────────────────────────────────────────────────────────────
+        self._on_due()
 
 
 class PublishBatch:
     """The events of one `publish` call.
 
     Args:
-        window: most events in flight, and most verdicts that wait for the caller.
-        first: events in flight at first; each accepted event makes room for one more.
-        room_bytes: nothing more is sent while the events in flight have this length together.
+        window: maximum number of events in flight, and of verdicts that wait for the caller.
+        first: maximum number of events in flight at first; each accepted event raises the number by one.
+        window_bytes: no event is sent while the events in flight have at least this total length.
 
     Attributes:
-        waiting: by id in flight: the bytes of the event, and the number of answers when the event was sent.
-        verdicts: verdicts that were not handed to the caller yet.
-        stopped: whether nothing more is sent: the relay asked for a pause, is gone, or answers nothing at all.
-        changed: set when a verdict arrived, or when nothing more will be sent.
+        waiting: the events in flight by id: length in bytes, and the number of answers when the event was sent.
+        verdicts: verdicts that the caller has not received yet.
+        stopped: whether no further event is sent, because the relay asked for a pause, hung up, or answers nothing.
+        changed: set when a verdict arrived, or when no further event will be sent.
         room: set when there may be room for another event.
     """
 
-    def __init__(self, window: int, first: int, room_bytes: int = limits.PUBLISH_WINDOW_BYTES) -> None:
+    def __init__(self, window: int, first: int, window_bytes: int = limits.PUBLISH_WINDOW_BYTES) -> None:
         self.waiting: dict[str, tuple[int, int]] = {}
         self.verdicts: deque[tuple[str, RelayVerdict]] = deque()
         self.stopped = False
         self.changed = asyncio.Event()
         self.room = asyncio.Event()
-        self._window, self._room, self._room_bytes = window, first, room_bytes
+        self._window, self._open_window, self._window_bytes = window, first, window_bytes
         self._bytes, self._answers = 0, 0
 
     def mark_sent(self, event_id: str, size: int) -> None:
@@ -156,29 +148,29 @@ class PublishBatch:
         if verdict.outcome is RelayOutcome.RATE_LIMITED:
             self.stopped = True
         elif verdict.outcome is RelayOutcome.ACCEPTED:
-            self._room = min(self._room + 1, self._window)
+            self._open_window = min(self._open_window + 1, self._window)
         self.changed.set()
         self.room.set()
 
     def stop(self) -> None:
-        """Send nothing more; events in flight still get their verdicts."""
+        """Send no further event; events in flight still get their verdicts."""
         self.stopped = True
         self.changed.set()
         self.room.set()
 
     async def has_room(self) -> None:
-        """Wait until another event may be sent, or until nothing more will be sent."""
+        """Wait until another event may be sent, or until no further event will be sent."""
         while not self.stopped and self._is_full():
             self.room.clear()
             await self.room.wait()
 
     def _is_full(self) -> bool:
-        is_full = len(self.waiting) >= self._room or len(self.verdicts) >= self._window
-        return is_full or self._bytes >= self._room_bytes
+        is_full = len(self.waiting) >= self._open_window or len(self.verdicts) >= self._window
+        return is_full or self._bytes >= self._window_bytes
 
 
 async def each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Item]:
-    """The items of an iterable of either kind."""
+    """Iterate over an iterable or an asynchronous iterable."""
     if isinstance(items, AsyncIterable):
         async for item in items:
             yield item
@@ -188,18 +180,18 @@ async def each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Ite
 
 
 class RelayConnection:
-    """A connection to a relay: `async with RelayConnection(url, public_key=…) as relay: …`. Used once.
+    """A connection to a relay, for a single use: `async with RelayConnection(url, public_key=…) as relay: …`.
 
     Args:
-        url: the relay, as `relay_url` spells it; NIP-42 events name it.
+        url: the relay's canonical URL, as `relay_url` returns it; our NIP-42 events name this URL.
         public_key: the only author whose events are wanted, 64 hex digits.
-        sign: signs NIP-42 challenges when the relay insists; None refuses to authenticate.
+        sign: signs NIP-42 challenges if a relay requires authentication; None never authenticates.
         timeouts: how long to wait for the relay and the signer.
         clock: seconds that never go back, for timeouts.
         now: seconds since 1970, for the date of NIP-42 events.
 
     Attributes:
-        information: the relay's information document (NIP-11), if the dialler has read one: hints only.
+        information: the relay's information document (NIP-11) if the caller has read one; hints only.
         last_message_at: when the relay last sent anything, in seconds of `clock`.
     """
 
@@ -221,18 +213,18 @@ class RelayConnection:
         self._socket: RelaySocket | None = None
         self._problem: str | None = "not connected"
         self.last_message_at = float("-inf")
-        self._replies: asyncio.Queue[str] = asyncio.Queue()  # what the session itself wants sent
+        self._replies: asyncio.Queue[str] = asyncio.Queue()  # frames that the session sends by itself
         self._answers: dict[str, asyncio.Future[Any]] = {}  # an EventPage, a Comparison or a Counted each
         self._listeners: dict[str, _Listener] = {}
         self._batches: dict[str, PublishBatch] = {}  # by the id of an event in flight
         self._publishing: set[PublishBatch] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._goodbye: asyncio.Task[None] | None = None
-        self._alarm = Alarm(self._session.deadline, self._ring, self._timeouts.shortest, clock)
+        self._closing: asyncio.Task[None] | None = None
+        self._timer = DeadlineTimer(self._session.deadline, self._tick, self._timeouts.shortest, clock)
         self._broken = False
 
     async def open(self) -> None:
-        """Dial; `close` ends the connection.
+        """Dial the relay; `close` ends the connection.
 
         Raises:
             RelayError: the connection could not be opened, or was opened before.
@@ -240,7 +232,7 @@ class RelayConnection:
         from sense_memory.relay.client.websocket import open_socket
 
         if self._socket is not None:
-            raise RelayError(self.url, "this connection was used already; open another one")
+            raise RelayError(self.url, "open a new connection; this connection was used already")
         self._socket = await open_socket(self.url, self._timeouts.open, self._timeouts.close)
         self._problem = None
         self._spawn(self._read(self._socket))
@@ -256,17 +248,20 @@ class RelayConnection:
         await self.close()
 
     async def close(self) -> None:
-        """Hang up and end every task; may be repeated. Open pages end incomplete, events in flight get a verdict."""
+        """Hang up and end every task; may be repeated.
+
+        Open requests end incomplete, and events in flight get a verdict.
+        """
         self._end("closed by us")
         try:
-            if self._goodbye is not None:
-                await self._goodbye
+            if self._closing is not None:
+                await self._closing
         finally:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # ── What is known of the relay ──────────────────────────────────────────────────────
+    # ── State ───────────────────────────────────────────────────────────────────────────
 
     @property
     def is_open(self) -> bool:
@@ -275,12 +270,12 @@ class RelayConnection:
 
     @property
     def problem(self) -> str | None:
-        """Why the connection is not open, in our words; None while it is."""
+        """Why the connection is not open, in our words; None while the connection is open."""
         return self._problem
 
     @property
     def misbehaving(self) -> bool:
-        """Whether the relay broke the protocol, or sent so many useless frames that we hung up."""
+        """Whether we hung up because the relay broke the protocol or sent too many useless frames."""
         return self._broken or self._session.misbehaving
 
     @property
@@ -290,43 +285,49 @@ class RelayConnection:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """The relay's last few notices, escaped and cut: data for a status, never instructions."""
+        """The last few NOTICE texts, escaped and cut: data to show in a status, never instructions."""
         return self._session.notices
 
     # ── Requests and publishing ─────────────────────────────────────────────────────────
 
-    async def fetch(self, filters: Sequence[Filter], *, patient: bool = False) -> EventPage:
-        """Ask for stored events, in one REQ.
+    async def fetch(self, filters: Sequence[Filter], *, wait_after_eose: bool = False) -> EventPage:
+        """Ask for stored events with one REQ.
 
         Args:
-            patient: whether to listen for a while after EOSE, because the relay went on sending after an earlier EOSE.
-            filters: an event has to match one of them. A filter without `limit` and `ids` is answered with as many
-                events as the relay likes, up to `limits.MAX_PULL_BYTES`.
+            filters: an event must match one of these filters. If a filter has neither `limit` nor `ids`, the relay
+                decides how many events it sends, up to `limits.MAX_PULL_BYTES`.
+            wait_after_eose: whether to wait `Timeouts.notice_settle` after EOSE for late events, because the relay
+                sent events after an earlier EOSE.
 
         Returns:
             The verified answer. Any failure after the REQ makes the answer incomplete, with a reason.
 
         Raises:
-            RelayError: the connection was no longer open.
+            RelayError: the connection is not open.
         """
         self._check_open()
-        page: EventPage = await self._answer(*self._session.request(filters, self._clock(), patient=patient))
+        asked = self._session.request(filters, self._clock(), wait_after_eose=wait_after_eose)
+        page: EventPage = await self._answer(*asked)
         return page
 
     async def compare(
         self, wanted: Filter, items: Items, *, frame_bytes: int = FRAME_BYTES, doubtful: bool = False
     ) -> Comparison:
-        """Find out which events only one side has (NIP-77); raises RelayError as `fetch`.
+        """Find out which events only one side has (NIP-77).
 
         Args:
             wanted: which events to compare.
             items: all of our events that match.
-            frame_bytes: most bytes of a message of ours, at least 4,096; hex doubles the bytes on the wire.
-            doubtful: whether the relay may not know NIP-77; we then wait only a short time for its first answer.
+            frame_bytes: maximum bytes of one of our messages, at least 4,096; hex doubles the bytes on the wire.
+            doubtful: whether the relay may not know NIP-77; we then wait for its first answer only
+                `Timeouts.notice_settle`.
 
         Returns:
             What was found. Any failure makes the comparison incomplete, with a reason; so does a relay that
             does not know NIP-77.
+
+        Raises:
+            RelayError: the connection is not open.
         """
         self._check_open()
         initiator = Initiator(items, frame_bytes)
@@ -335,11 +336,15 @@ class RelayConnection:
         return found
 
     async def count(self, filters: Sequence[Filter], *, doubtful: bool = False) -> Counted:
-        """Ask how many events match (NIP-45); raises RelayError as `compare`.
+        """Ask how many events match (NIP-45).
 
         Args:
-            filters: an event has to match one of them.
-            doubtful: whether the relay may not know NIP-45; we then wait only a short time for the answer.
+            filters: an event must match one of these filters.
+            doubtful: whether the relay may not know NIP-45; we then wait for the answer only
+                `Timeouts.notice_settle`.
+
+        Raises:
+            RelayError: the connection is not open.
         """
         self._check_open()
         found: Counted = await self._answer(*self._session.count(filters, self._clock(), doubtful=doubtful))
@@ -351,15 +356,19 @@ class RelayConnection:
         on_events: Callable[[Sequence[Event]], None],
         find_stored: Callable[[Sequence[str]], Collection[str]],
     ) -> EventPage:
-        """Keep a live subscription until it ends; raises RelayError as `fetch` does, and what `find_stored` raises.
+        """Open a live subscription and wait for its end.
 
         Args:
             live: the subscription.
-            on_events: called with the events that arrived, and with no events when the relay has opened the subscription.
-            find_stored: returns which of some ids are stored here.
+            on_events: called with new events, and with no events when the relay has opened the subscription.
+            find_stored: returns the ids, among those passed in, of events that are stored here.
 
         Returns:
-            Why the subscription ended, as an incomplete page.
+            An incomplete page, whose reason says why the subscription ended.
+
+        Raises:
+            RelayError: the connection is not open.
+            Exception: any exception of `find_stored`.
         """
         self._check_open()
         subscription, actions = self._session.listen(live)
@@ -371,7 +380,7 @@ class RelayConnection:
         return ended
 
     async def _look_up(self, subscription: str, ids: Sequence[str]) -> None:
-        """Tell the session which events are stored here, and carry out what the session asks for next."""
+        """Tell the session which events are stored here, and carry out the actions that follow."""
         if subscription not in self._listeners:
             return
         _, find_stored = self._listeners[subscription]
@@ -385,32 +394,34 @@ class RelayConnection:
             self._act(self._session.looked_up(subscription, known))
 
     async def _answer(self, subscription: str, actions: Iterable[SessionAction]) -> Any:
-        """The answer to a question that the session has opened."""
+        """Send a request that the session has opened, and wait for the answer."""
         answer = self._answers[subscription] = asyncio.get_running_loop().create_future()
-        self._alarm.set()
+        self._timer.start()
         try:
             await self._write(actions)
             return await answer
         finally:
             if self._answers.pop(subscription, None) is not None:  # the caller was cancelled
-                self._act(self._session.abandon(subscription))
+                self._act(self._session.cancel(subscription))
 
     async def publish(
         self, items: Events, *, window: int = limits.PUBLISH_WINDOW_COUNT, first: int | None = None
     ) -> AsyncGenerator[tuple[str, RelayVerdict], None]:
-        """Send events and yield the relay's verdict on each, in the order of its answers.
+        """Send events and yield the relay's verdict on each event, in the order of the relay's answers.
 
-        Sending stops after a RATE_LIMITED verdict, when the relay leaves everything unanswered, and when the
-        connection ends: events in flight still get a verdict, events that were not sent get none. An id that is
-        in flight already is skipped. Sending goes on while the caller handles a verdict.
+        Sending stops after a RATE_LIMITED verdict, if the relay answers none of the events in flight, and when the
+        connection ends. Events in flight then still get a verdict, and events that were not sent get none. An event
+        that is in flight already is skipped. Sending goes on while the caller handles a verdict.
 
         Args:
-            items: event ids (64 hex digits) and bodies (canonical JSON bytes); read as there is room.
-            window: most events in flight (fewer if they are long), and most verdicts kept for a slow caller.
-            first: events in flight at first; each accepted event makes room for one more. None for the whole window.
+            items: event ids (64 hex digits) and bodies (canonical JSON bytes); read when there is room in the window.
+            window: maximum number of events in flight (fewer if the events are long), and of verdicts that wait for a
+                slow caller.
+            first: maximum number of events in flight at first; each accepted event raises the number by one. None
+                starts with the whole window.
 
         Raises:
-            RelayError: the connection was no longer open.
+            RelayError: the connection is not open.
         """
         self._check_open()
         batch = PublishBatch(window, first or window)
@@ -427,7 +438,7 @@ class RelayConnection:
                 batch.changed.clear()
                 await batch.changed.wait()
             if feeder.done():
-                feeder.result()  # raises what reading the items raised
+                feeder.result()  # raises any exception of `items`
         finally:
             self._publishing.discard(batch)
             feeder.cancel()
@@ -445,13 +456,13 @@ class RelayConnection:
             self._batches[event_id] = batch
             batch.mark_sent(event_id, len(body))
             actions = self._session.publish(event_id, body, self._clock())
-            self._alarm.set()
+            self._timer.start()
             await self._write(actions)
 
-    # ── Carrying ────────────────────────────────────────────────────────────────────────
+    # ── Messages and actions ────────────────────────────────────────────────────────────
 
     async def _read(self, socket: RelaySocket) -> None:
-        """Feed the session until the connection ends."""
+        """Pass messages to the session until the connection ends."""
         try:
             while self._problem is None:
                 data = await socket.receive()
@@ -462,12 +473,12 @@ class RelayConnection:
             self._end(lost.problem)
 
     async def _reply(self) -> None:
-        """Write what the session sends by itself. A task of its own, so that reading never waits for writing."""
+        """Write the frames that the session sends by itself, in a separate task, so that reading never waits for writing."""
         while True:
             await self._write([Send(await self._replies.get())])
 
     async def _write(self, actions: Iterable[SessionAction]) -> None:
-        """Write the messages of `Send` actions, waiting as long as a relay may take to read them."""
+        """Write the messages of `Send` actions; end the connection if the relay does not read in time."""
         for action in actions:
             if isinstance(action, Send) and self._socket is not None and self._problem is None:
                 try:
@@ -476,7 +487,7 @@ class RelayConnection:
                     self._end(lost.problem)
 
     def _act(self, actions: Iterable[SessionAction]) -> None:
-        """Carry out what the session decided."""
+        """Carry out actions of the session."""
         for action in actions:
             match action:
                 case Send(text):
@@ -497,35 +508,35 @@ class RelayConnection:
                     self._spawn(self._authenticate(self._sign, challenge))
                 case Hangup(reason):
                     self._end(reason)
-        self._alarm.set()
+        self._timer.start()
 
     async def _authenticate(self, sign: Callable[[Unsigned], Awaitable[Event]], challenge: str) -> None:
-        """Have a challenge signed, however long the signer takes."""
+        """Have a challenge signed; the session has the deadline."""
         try:
             event = await sign(auth_event(self.url, challenge, int(self._now())))
-        except Exception:  # a signer is foreign code: any failure of a signer means that it did not sign
+        except Exception:  # a signer is foreign code: any exception means that it did not sign
             self._act(self._session.signing_failed())
         else:
             self._act(self._session.authenticated(event, self._clock()))
 
-    # ── Time and ends ───────────────────────────────────────────────────────────────────
+    # ── Time and the end ────────────────────────────────────────────────────────────────
 
-    def _ring(self) -> None:
+    def _tick(self) -> None:
         try:
             self._act(self._session.tick(self._clock()))
-        except Exception as error:  # nobody awaits a timer, and callers still wait for the relay
+        except Exception as error:  # nobody awaits a timer: without this, callers would wait for ever
             self._end(log_fault(self.url, error))
 
     def _end(self, problem: str) -> None:
-        """Settle everything that waits for the relay, and hang up."""
+        """End every open request and every event in flight, and hang up."""
         if self._problem is not None or self._socket is None:
             return
         self._problem = problem
         for batch in self._publishing:
             batch.stop()
         self._act(self._session.disconnected(problem))
-        self._alarm.stop()
-        self._goodbye = asyncio.create_task(self._socket.hang_up(self._timeouts.close))
+        self._timer.stop()
+        self._closing = asyncio.create_task(self._socket.hang_up(self._timeouts.close))
 
     def _check_open(self) -> None:
         if self._problem is not None:

@@ -1,7 +1,7 @@
 """Dials one relay, limits how often, and reads the relay's information document once (NIP-11).
 
-Every dial of a relay is counted in one place, so that no way of hanging up causes more dials than an hour
-may have. A sync that a user asks for never waits; its dials count like all others.
+All dials of a relay are counted in one place, so however a relay hangs up, the hourly limit holds. A synchronisation
+that a user asks for never waits, but its dials count.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 _HOUR: Final = 3_600.0
-_EVEN_SECONDS: Final = _HOUR / (DIALS_PER_HOUR_COUNT - REDIALS_PER_HOUR_COUNT)  # between unhurried dials
+_SPACED_SECONDS: Final = _HOUR / (DIALS_PER_HOUR_COUNT - REDIALS_PER_HOUR_COUNT)  # between spaced dials
 
 
-class Pace:
+class DialLimiter:
     """How often one relay is dialled. Times are seconds of any one clock that never goes back.
 
-    A dial less than a minute and a half after the previous dial is hurried. An hour has room for
-    `REDIALS_PER_HOUR_COUNT` hurried dials, and their distance limits the unhurried dials: together they never
-    exceed `DIALS_PER_HOUR_COUNT`, the limit of R-18.
+    A dial less than 90 seconds after the previous dial is a redial; any other dial is spaced. An hour has room for
+    `REDIALS_PER_HOUR_COUNT` redials, and for at most 40 spaced dials: together they never exceed
+    `DIALS_PER_HOUR_COUNT`, the limit of R-18.
 
     Args:
         seed: seed of the jitter; None takes randomness from the system.
@@ -49,31 +49,36 @@ class Pace:
 
     def __init__(self, seed: int | None = None) -> None:
         self._jitter = random.Random(seed)  # noqa: S311 - jitter, not a secret
-        self._hurried: deque[float] = deque(maxlen=REDIALS_PER_HOUR_COUNT)
+        self._redials: deque[float] = deque(maxlen=REDIALS_PER_HOUR_COUNT)
         self._failures = 0
         self._last = self._next = -inf
 
-    def dialled(self, now: float) -> None:
-        """Note a dial. Each hurried dial of the last hour doubles the wait before the background's next dial."""
-        if now - self._last < _EVEN_SECONDS:
-            self._hurried.append(now)
-        recent = sum(now - one < _HOUR for one in self._hurried)
-        wait = min(RECONNECT_FIRST_SECONDS * 2**recent, _EVEN_SECONDS)
+    def record_dial(self, now: float) -> None:
+        """Record a dial. Each redial of the last hour doubles the wait before the background's next dial."""
+        if now - self._last < _SPACED_SECONDS:
+            self._redials.append(now)
+        recent = sum(now - redial < _HOUR for redial in self._redials)
+        wait = min(RECONNECT_FIRST_SECONDS * 2**recent, _SPACED_SECONDS)
         self._last, self._next = now, now + wait * self._jitter.uniform(1, 1 + JITTER)
 
-    def ended(self, now: float, *, failed: bool) -> None:
-        """Note the end of a run. Each failed run in a row, which achieved nothing, doubles the wait before the next."""
+    def record_run(self, now: float, *, failed: bool) -> None:
+        """Record the end of a run. Each consecutive run that failed doubles the wait before the background's next dial.
+
+        Args:
+            now: when the run ended.
+            failed: whether the run had a problem and achieved nothing.
+        """
         self._failures = self._failures + 1 if failed else 0
         if failed:
             wait = min(RECONNECT_FIRST_SECONDS * 2 ** min(self._failures - 1, 20), RECONNECT_MAX_SECONDS)
             self._next = max(self._next, now + wait * self._jitter.uniform(1 - JITTER, 1 + JITTER))
 
-    def may_hurry(self, now: float) -> bool:
-        """Whether a relay that hung up in the middle of its work may be dialled again at once."""
-        is_full = len(self._hurried) == REDIALS_PER_HOUR_COUNT and now - self._hurried[0] < _HOUR
-        return not is_full or now - self._last >= _EVEN_SECONDS
+    def may_redial(self, now: float) -> bool:
+        """Whether a relay that hung up during a run may be dialled again at once."""
+        is_full = len(self._redials) == REDIALS_PER_HOUR_COUNT and now - self._redials[0] < _HOUR
+        return not is_full or now - self._last >= _SPACED_SECONDS
 
-    def rest(self, now: float) -> float:
+    def wait_seconds(self, now: float) -> float:
         """Seconds until the background may dial the relay again."""
         return max(0.0, self._next - now)
 
@@ -88,16 +93,16 @@ class Dialler:
         timeouts: the timeouts of every connection.
 
     Attributes:
-        pace: how often the relay is dialled.
+        limiter: how often the relay is dialled.
     """
 
     def __init__(self, url: str, signer: Signer, *, clock: Callable[[], float], timeouts: Timeouts) -> None:
         self._url, self._signer, self._clock, self._timeouts = url, signer, clock, timeouts
-        self.pace = Pace()
+        self.limiter = DialLimiter()
         self._information: asyncio.Task[RelayInformation | None] | None = None
 
-    async def dialled(self) -> RelayConnection:
-        """A new connection. The first connection that succeeds also reads the relay's information document.
+    async def dial(self) -> RelayConnection:
+        """Open a new connection. The first successful dial also reads the relay's information document.
 
         Raises:
             RelayError: the connection could not be opened.
@@ -114,7 +119,7 @@ class Dialler:
                 clock=asyncio.get_running_loop().time,
                 now=self._clock,
             )
-            self.pace.dialled(asyncio.get_running_loop().time())
+            self.limiter.record_dial(asyncio.get_running_loop().time())
             await connection.open()
         except BaseException:
             await self.close()
@@ -129,10 +134,10 @@ class Dialler:
 
     @property
     def information(self) -> RelayInformation | None:
-        """The relay's information document; None until the relay was reached, or if the relay has no document."""
-        asked = self._information
-        has_answer = asked is not None and asked.done() and not asked.cancelled() and not asked.exception()
-        return asked.result() if asked is not None and has_answer else None
+        """The relay's information document; None if the relay was not reached yet, or has no document."""
+        task = self._information
+        has_answer = task is not None and task.done() and not task.cancelled() and not task.exception()
+        return task.result() if task is not None and has_answer else None
 
     async def close(self) -> None:
         """Stop reading the relay's information document."""

@@ -1,8 +1,9 @@
-"""The relay information document (NIP-11): hints for planning, read like any other hostile JSON.
+"""The relay information document (NIP-11): hints for planning, parsed as untrusted JSON.
 
 One GET to the relay's own address, bounded in time and size; redirects are not followed. The answer ends where
 HTTP says (a length, chunks, or the end of the stream), because relays may keep the connection open. A field
-of the wrong type counts as absent, and absent never means unlimited. No failure here makes a synchronisation fail.
+of the wrong type counts as absent, and for an absent limit our own default applies. A relay without a document is
+synchronised all the same.
 """
 
 from __future__ import annotations
@@ -27,27 +28,29 @@ if TYPE_CHECKING:
     import socket
 
 
-_MAX_HEAD_BYTES: Final = 16_384  # status line and headers, and the framing of chunks
+_MAX_HEAD_BYTES: Final = 16_384  # status line and headers
 _MAX_NIPS_COUNT: Final = 200
 _DEFAULT_PORTS: Final = {"ws": 80, "wss": 443}
 
 
 @dataclass(frozen=True, slots=True)
 class RelayInformation:
-    """What a relay says about itself. A field is None where the relay says nothing, or nothing sensible.
+    """What a relay says about itself. A field is None if the document has no valid value for the field.
 
     Attributes:
-        name: the relay's name, escaped for a terminal, at most 256 characters; `software` and `version` alike.
-        supported_nips: numbers of NIPs, as listed.
-        max_message_length: most bytes of one message.
-        max_limit: most events in the answer to one filter.
-        max_content_length: most characters of an event's content.
-        max_subscriptions: most open subscriptions of one connection.
-        min_pow_difficulty: least bits of proof of work (NIP-13).
+        name: the relay's name, escaped for a terminal, at most 256 characters.
+        software: the relay's program, escaped and cut like `name`.
+        version: the program's version, escaped and cut like `name`.
+        supported_nips: the first 200 NIP numbers that the relay lists.
+        max_message_length: bytes of the longest message that the relay reads.
+        max_limit: maximum number of events in the answer to one filter.
+        max_content_length: maximum number of characters in an event's content.
+        max_subscriptions: maximum number of open subscriptions of one connection.
+        min_pow_difficulty: minimum bits of proof of work (NIP-13).
         created_at_lower_limit: how many seconds into the past an event may be dated.
         created_at_upper_limit: how many seconds into the future an event may be dated.
         auth_required: whether the relay asks for NIP-42 before anything else.
-        payment_required: whether the relay serves customers only.
+        payment_required: whether the relay serves only paying clients.
     """
 
     name: str | None = None
@@ -96,16 +99,16 @@ class RelayInformation:
 
 async def relay_information(
     url: str,
-    timeout: float = limits.NIP11_SECONDS,  # noqa: ASYNC109 - the whole of it, from name to last byte
+    timeout: float = limits.NIP11_SECONDS,  # noqa: ASYNC109 - from name lookup to the last byte
 ) -> RelayInformation | None:
     """Ask a relay for its information document.
 
     Args:
-        url: the relay, as `relay_url` spells it.
-        timeout: seconds for everything together.
+        url: the relay's canonical URL, as `relay_url` returns it.
+        timeout: seconds, from name lookup to the last byte.
 
     Returns:
-        The document; None if the relay cannot be reached in time, or answers with anything else.
+        The document; None if the relay cannot be reached in time, or answers with something else.
     """
     try:
         async with asyncio.timeout(timeout):
@@ -131,7 +134,11 @@ async def _get(url: str) -> bytes:
 
 
 async def _body(reader: asyncio.StreamReader, head: HTTPResponse) -> bytes:
-    """The body of an answer, read to where it ends (RFC 9112, 6.3) and never beyond the largest document."""
+    """The body of an answer, whose end RFC 9112, 6.3 defines.
+
+    Raises:
+        ValueError: the body is longer than `MAX_NIP11_BYTES`.
+    """
     if head.chunked:
         return await _chunks(reader)
     if head.length is not None:
@@ -145,7 +152,7 @@ async def _body(reader: asyncio.StreamReader, head: HTTPResponse) -> bytes:
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
-    """A chunked body (RFC 9112, 7.1). The framing is bounded as well; trailers are ignored."""
+    """A chunked body (RFC 9112, 7.1). The total size of chunk headers is bounded too; trailers are ignored."""
     body, framing = bytearray(), 0
     while size := int((line := await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
         framing += len(line)
@@ -157,7 +164,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 def _check_size(size: int) -> None:
     if not 0 <= size <= limits.MAX_NIP11_BYTES:
-        raise ValueError("not the size of an information document")
+        raise ValueError("the document is too large, or its length is negative")
 
 
 def _request(path: str, query: str, host: str) -> bytes:
@@ -174,7 +181,7 @@ def _request(path: str, query: str, host: str) -> bytes:
 
 
 class _Received:
-    """Bytes already received, with the one method of a socket that `HTTPResponse` calls."""
+    """Received bytes with the only method of a socket that `HTTPResponse` calls."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -187,8 +194,8 @@ def _text(value: object) -> str | None:
     return printable(value) if isinstance(value, str) else None
 
 
-def _number(value: object, least: int) -> int | None:
-    return value if type(value) is int and least <= value <= limits.MAX_SAFE_INTEGER else None
+def _number(value: object, minimum: int) -> int | None:
+    return value if type(value) is int and minimum <= value <= limits.MAX_SAFE_INTEGER else None
 
 
 def _flag(value: object) -> bool | None:
@@ -203,48 +210,49 @@ def _nips(value: object) -> tuple[int, ...]:
 
 
 # ── Hints ───────────────────────────────────────────────────────────────────────────────
-# What a relay's information document (NIP-11) means for planning. Only hints: the document may be wrong.
-#
-# Pure functions; without a document, or without the field, the defaults apply.
+# What a document means for planning. Without a document, or without the field, the defaults apply. A document may be
+# wrong, so no guarantee depends on these functions.
 
-_ROOM_BYTES: Final = 1_024  # of a frame around its hex or ids: the frame's name, and a filter
+_FRAME_OVERHEAD_BYTES: Final = 1_024  # of a frame, without the hex or the ids that it carries
 
 
 def page_size(information: RelayInformation | None) -> int:
-    """How many events to ask for at once: our own page size, or less if the relay sends fewer."""
-    told = information.max_limit if information is not None else None
-    return PAGE_COUNT if told is None or told < MIN_PAGE_COUNT else min(told, PAGE_COUNT)
+    """How many events to ask for in one REQ: `PAGE_COUNT`, or the relay's lower limit of at least `MIN_PAGE_COUNT`."""
+    limit = information.max_limit if information is not None else None
+    return PAGE_COUNT if limit is None or limit < MIN_PAGE_COUNT else min(limit, PAGE_COUNT)
 
 
 def may_compare(information: RelayInformation | None) -> bool:
-    """Whether to try a comparison (NIP-77): the relay's document lists NIP-77, or the relay has no document."""
+    """Whether to try a comparison: the relay's document lists NIP-77, or the relay has no document."""
     return information is None or 77 in information.supported_nips
 
 
 def may_count(information: RelayInformation | None) -> bool:
-    """As `may_compare`, for a count (NIP-45)."""
+    """Whether to try a count: the relay's document lists NIP-45, or the relay has no document."""
     return information is None or 45 in information.supported_nips
 
 
 def frame_bytes(information: RelayInformation | None) -> int:
-    """How long a message of a comparison may be, before hex doubles it on the wire."""
-    told = information.max_message_length if information is not None else None
-    return FRAME_BYTES if told is None else max(MIN_FRAME_BYTES, min(FRAME_BYTES, (told - _ROOM_BYTES) // 2))
+    """Maximum bytes of one of our messages in a comparison; hex doubles the bytes on the wire."""
+    limit = information.max_message_length if information is not None else None
+    if limit is None:
+        return FRAME_BYTES
+    return max(MIN_FRAME_BYTES, min(FRAME_BYTES, (limit - _FRAME_OVERHEAD_BYTES) // 2))
 
 
 def ids_count(information: RelayInformation | None) -> int:
-    """How many events to ask for by their ids at once."""
-    told = information.max_message_length if information is not None else None
-    fit = PAGE_COUNT if told is None else (told - _ROOM_BYTES) // len(f'"{"0" * 64}",')
+    """How many events to ask for by id in one REQ."""
+    limit = information.max_message_length if information is not None else None
+    fit = PAGE_COUNT if limit is None else (limit - _FRAME_OVERHEAD_BYTES) // len(f'"{"0" * 64}",')
     return max(1, min(page_size(information), fit))
 
 
 def is_too_large(body: bytes, information: RelayInformation | None) -> bool:
-    """Whether a relay's document says that the relay takes no event of this size.
+    """Whether a relay's document says that the relay accepts no event of this size.
 
     Args:
         body: the event as canonical JSON.
-        information: what the relay says about itself.
+        information: the relay's document, or None.
     """
     if information is None:
         return False
@@ -255,12 +263,12 @@ def is_too_large(body: bytes, information: RelayInformation | None) -> bool:
 
 
 def broken_limit(event_bytes: int, content_chars: int, information: RelayInformation) -> str:
-    """The relay's limit that an event of this size breaks, in words; empty where the event breaks no limit."""
+    """The limit of the relay that an event of this size breaks, in words; empty if the event breaks no limit."""
     message, content = information.max_message_length, information.max_content_length
     if message is not None and event_bytes + len(publish(b"")) > message:
         return (
-            f"messages of {message:,} bytes at most, and this is one of {event_bytes + len(publish(b'')):,}"
+            f"messages of at most {message:,} bytes, and this message has {event_bytes + len(publish(b'')):,}"
         )
     if content is not None and content_chars > content:
-        return f"contents of {content:,} characters at most, and this one has {content_chars:,}"
+        return f"contents of at most {content:,} characters, and this content has {content_chars:,}"
     return ""

@@ -1,8 +1,13 @@
-"""One REQ and what came back: the intake of events in its fixed order, and the finished `EventPage`.
+"""One REQ and the events that answer it: a page, which ends with EOSE, or a live subscription. No I/O, no clock.
 
-An event passes size, shape, filter, author, id and signature, in that order, before it is kept. An event that
-fails changes a counter and nothing else: no cursor, no timer, no memory. The budgets bound what is kept,
-whatever a relay sends. No I/O, no clock.
+What is guaranteed: an event is accepted only after it passed size, shape, author, filter, id and signature, in that
+order. An event that fails changes a counter and nothing else: no cursor, no deadline, no memory.
+
+Why it is safe: a page accepts each id once. It ends when the relay has sent more than 1.1 times the events that were
+asked for (`OVER_DELIVERY`), or more than 64 MiB (`MAX_PULL_BYTES`).
+
+What it costs: one signature check for each new event. A second copy, or an event that the page before ended with, costs
+only a hash.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from sense_memory.nostr import wire
 from sense_memory.nostr.event import Event, RawEvent, event_id, verify
 from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay.client.actions import LiveEvents, LookUpIds, SessionAction
-from sense_memory.relay.client.requests import Inquiry
+from sense_memory.relay.client.requests import OpenRequest
 
 
 if TYPE_CHECKING:
@@ -33,17 +38,17 @@ LATE: Final = "sent events after saying that there were no more"
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """What a relay answered to one REQ.
+    """A relay's answer to one REQ.
 
     Attributes:
-        events: verified, ours, matching the filters, each id once, in order of arrival.
-        complete: whether the relay itself said that this is everything (EOSE). Only then does "not in
-            the page" mean "not at the relay", up to the relay's own cap on a page.
-        reason: why the page is not complete, in our words; empty for a complete page.
-        received: events that the relay sent, good or bad.
-        invalid: those that were malformed or forged.
-        over_delivered: those that were not asked for.
-        outcome: ACCEPTED when complete, else what the cause suggests: RETRY, RATE_LIMITED or REFUSED.
+        events: verified events of the author that match the filters, each id once, in order of arrival.
+        complete: whether the relay said that it has sent everything (EOSE). Only then does "not in the page" mean
+            "not at the relay", up to the relay's limit on the size of a page.
+        reason: why the page is incomplete, in our words; empty for a complete page.
+        received: how many events the relay sent, good or bad.
+        invalid: how many of the received events were malformed or forged.
+        over_delivered: how many of the received events were not asked for.
+        outcome: ACCEPTED if complete; otherwise RETRY, RATE_LIMITED or REFUSED.
     """
 
     events: tuple[Event, ...]
@@ -64,32 +69,39 @@ class PageDone(SessionAction):
 
 
 class Admission(Enum):
-    """What became of one event that a relay sent."""
+    """How one event that a relay sent was judged."""
 
-    KEPT = auto()
-    DUPLICATE = auto()
-    OVER_DELIVERED = auto()
-    INVALID = auto()
-    OVER_BUDGET = auto()
+    ACCEPTED = auto()
+    DUPLICATE = auto()  # this page has the event already
+    OVER_DELIVERED = auto()  # of another author, or no filter asked for the event
+    INVALID = auto()  # malformed or forged
+    OVER_BUDGET = auto()  # the relay has sent more than the subscription accepts
 
 
 @dataclass(slots=True, kw_only=True)
-class OpenPage(Inquiry):
-    """A subscription whose answer is still arriving.
+class OpenPage(OpenRequest):
+    """A REQ whose answer is still arriving.
 
     Attributes:
-        filters: what was asked.
+        filters: an event must match one of these filters.
         author: the only public key whose events are wanted, 64 hex digits.
-        known: events by id that were verified on this connection before; a page begins where another ended.
-        patient: whether to listen for a while after EOSE, because the relay went on sending after an earlier EOSE.
-        ended_at: when EOSE arrived, if we listen on after EOSE.
+        known: events by id that were verified on this connection before, because a page often begins with the events
+            with which the page before ended.
+        wait_after_eose: whether to wait `Timeouts.notice_settle` after EOSE for late events, because the relay sent
+            events after an earlier EOSE.
+        ended_at: when EOSE arrived, if `wait_after_eose`.
         late: how many good events arrived after EOSE.
+        events: the accepted events, in order of arrival.
+        received: how many events the relay sent, good or bad.
+        bytes: total length of the EVENT frames that carried the received events.
+        invalid: how many of the received events were malformed or forged.
+        over_delivered: how many of the received events were not asked for.
     """
 
     filters: tuple[Filter, ...]
     author: str
     known: Mapping[str, Event] = field(default_factory=dict)
-    patient: bool = False
+    wait_after_eose: bool = False
     ended_at: float | None = None
     late: int = 0
     events: list[Event] = field(default_factory=list)
@@ -104,44 +116,44 @@ class OpenPage(Inquiry):
         self._budget = _budget(self.filters)
 
     def add_event(self, value: object, size: int, now: float) -> Admission:
-        """Judge one event of an EVENT frame, and keep a good event.
+        """Judge one event of an EVENT frame, and add a good event to the page.
 
         Args:
             value: the parsed JSON that claims to be an event.
-            size: bytes of the frame.
+            size: length of the frame, as the session measures it.
             now: seconds.
         """
         self.received += 1
         self.bytes += size
         if self.received > self._budget or self.bytes > limits.MAX_PULL_BYTES:
             return Admission.OVER_BUDGET
-        fate = self._judge(value)
-        match fate:
-            case Admission.KEPT | Admission.DUPLICATE:
-                self.heard_at, self.noticed_at = now, None
+        admission = self._judge(value)
+        match admission:
+            case Admission.ACCEPTED | Admission.DUPLICATE:
+                self.last_frame_at, self.notice_at = now, None
                 self.late += self.ended_at is not None
             case Admission.OVER_DELIVERED:
                 self.over_delivered += 1
             case Admission.INVALID:
                 self.invalid += 1
-        return fate
+        return admission
 
     def end(self, now: float) -> bool:
-        """The relay sent EOSE; returns whether the page ends now."""
-        if self.patient and self.ended_at is None:
+        """Note that the relay sent EOSE; returns whether the page ends now."""
+        if self.wait_after_eose and self.ended_at is None:
             self.ended_at = now
-        return not self.patient
+        return not self.wait_after_eose
 
-    def pending_actions(self, subscription: str) -> list[SessionAction]:  # noqa: ARG002 - for those that never end
-        """What to hand to the caller before the subscription ends."""
+    def pending_actions(self, subscription: str) -> list[SessionAction]:  # noqa: ARG002 - only `OpenLive` needs it
+        """The actions that are due before the subscription ends."""
         return []
 
-    def settled(self, patience: Timeouts, now: float) -> bool:
-        """Whether we listened for long enough after EOSE, and nothing more arrived."""
-        return self.ended_at is not None and not self.late and self.ended_at + patience.notice_settle <= now
+    def settled(self, timeouts: Timeouts, now: float) -> bool:
+        """Whether we waited long enough after EOSE and no event arrived."""
+        return self.ended_at is not None and not self.late and self.ended_at + timeouts.notice_settle <= now
 
     def oldest(self) -> dict[str, Event]:
-        """The events of the oldest second by id: what the next page of a walk begins with."""
+        """The events of the oldest second by id; the next page of a walk begins with these events."""
         second = min((event.created_at for event in self.events), default=0)
         return {event.id: event for event in self.events if event.created_at == second}
 
@@ -161,7 +173,7 @@ class OpenPage(Inquiry):
     def done(
         self, subscription: str, reason: str = "", outcome: RelayOutcome = RelayOutcome.ACCEPTED
     ) -> PageDone:
-        """The page as it stands."""
+        """The page with the events received so far."""
         page = EventPage(
             events=tuple(self.events),
             complete=not reason,
@@ -173,12 +185,14 @@ class OpenPage(Inquiry):
         )
         return PageDone(subscription, page)
 
-    def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
-        """As for any question; after an EOSE that is not believed, also when the relay was quiet for long enough."""
+    def _ends(self, timeouts: Timeouts) -> list[tuple[float, str]]:
+        """The deadlines of any request; while we wait after EOSE, also the end of that wait."""
         if self.ended_at is None:
-            return super(OpenPage, self)._ends(patience)  # a class with slots is created twice
-        quiet = max(self.ended_at, self.heard_at) + patience.notice_settle
-        return [(self.opened_at + patience.total, "took too long"), (quiet, LATE if self.late else "")]
+            return super(OpenPage, self)._ends(
+                timeouts
+            )  # slots=True replaces the class, so super() needs arguments
+        quiet = max(self.ended_at, self.last_frame_at) + timeouts.notice_settle
+        return [(self.opened_at + timeouts.total, "took too long"), (quiet, LATE if self.late else "")]
 
     def _judge(self, value: object) -> Admission:
         try:
@@ -196,11 +210,11 @@ class OpenPage(Inquiry):
             return Admission.INVALID
         self._ids.add(event.id)
         self.events.append(event)
-        return Admission.KEPT
+        return Admission.ACCEPTED
 
 
 def _budget(filters: tuple[Filter, ...]) -> float:
-    """Most events of an honest answer; a filter with neither limit nor ids leaves only the bytes bounded."""
+    """The most events that a page accepts; infinite if some filter has neither `limit` nor `ids`."""
     counts = [
         min(item.limit if item.limit is not None else inf, len(item.ids) if item.ids is not None else inf)
         for item in filters
@@ -210,12 +224,12 @@ def _budget(filters: tuple[Filter, ...]) -> float:
 
 
 def _has_its_id(raw: RawEvent) -> bool:
-    """Whether a second copy is the same event: a verified id commits to all fields, which spares the signature check."""
+    """Whether the id is the hash of the fields. A copy of a verified event then needs no second signature check."""
     return event_id(raw.pubkey, raw.created_at, raw.kind, raw.tags, raw.content) == raw.id
 
 
 # ── A live subscription ─────────────────────────────────────────────────────────────────
-# A live subscription: one REQ that stays open, so that the relay sends new events as they arrive. No I/O.
+# A REQ that stays open after EOSE, so that the relay sends new events as they arrive.
 #
 # Verification is costly, so two sorts of events are dropped unverified: stored events, which the next pull fetches,
 # and known events, such as our own, which the relay sends back. A `LookUpIds` asks which events are known: first about
@@ -225,53 +239,56 @@ def _has_its_id(raw: RawEvent) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class OpenLive(OpenPage):
-    """A live subscription; it always ends as an incomplete page.
+    """A live subscription, which always ends as an incomplete page.
 
     Attributes:
         begun: whether the relay has sent EOSE, after which every event is new.
     """
 
     begun: bool = False
-    _begins: bool = False
-    _useless: int = 0
+    _begins: bool = False  # whether the EOSE has not been reported yet
+    _useless: int = 0  # consecutive events that were not new
     _asked: list[object] = field(default_factory=list)  # events of the unanswered `LookUpIds`
-    _waiting: list[object] = field(default_factory=list)  # events that arrived after it
+    _waiting: list[object] = field(default_factory=list)  # events that arrived after that `LookUpIds`
     _waiting_bytes: int = 0
 
     def add_event(self, value: object, size: int, now: float) -> Admission:  # noqa: ARG002 - as for a page
-        """Let an event wait until its `LookUpIds` is answered.
+        """Queue an event for the next `LookUpIds`; before EOSE, drop the event.
 
-        Over budget means too many known events in a row, too many new events, or too many waiting events.
+        The subscription is over budget after too many consecutive events that were not new, too many new events, or
+        too many queued events.
         """
         self.received += 1
         is_flood = len(self._ids) >= limits.MAX_LIVE_COUNT or self._useless >= limits.MAX_NOISE_COUNT
         if not self.begun:
             self._useless += 1
-            return Admission.OVER_BUDGET if is_flood else Admission.KEPT
+            return Admission.OVER_BUDGET if is_flood else Admission.ACCEPTED
         self._waiting.append(value)
         self._waiting_bytes += size
         is_late = len(self._waiting) > limits.MAX_LIVE_WAITING_COUNT
         is_late |= self._waiting_bytes > limits.MAX_LIVE_WAITING_BYTES
-        return Admission.OVER_BUDGET if is_flood or is_late else Admission.KEPT
+        return Admission.OVER_BUDGET if is_flood or is_late else Admission.ACCEPTED
 
     def admit_unknown(self, known: Collection[str]) -> Iterator[Admission]:
-        """Judge those events of the last `LookUpIds` that are not known."""
+        """Judge the events of the last `LookUpIds` whose ids are not in `known`."""
         asked, self._asked = self._asked, []
         for value in asked:
             self._useless += 1
             if _claimed_id(value) not in known:
                 before = len(self.events)
-                yield super(OpenLive, self)._judge(value)  # a class with slots is created twice
+                yield super(OpenLive, self)._judge(
+                    value
+                )  # slots=True replaces the class, so super() needs arguments
                 if len(self.events) > before:
                     self._useless = 0
 
     def end(self, now: float) -> bool:
-        """The relay has sent the stored events: the subscription is live from now on."""
-        self._begins, self.begun, self.heard_at = True, True, now
+        """Note that the relay sent EOSE: the subscription is live from now on."""
+        self._begins, self.begun, self.last_frame_at = True, True, now
         return False
 
     def pending_actions(self, subscription: str) -> list[SessionAction]:
-        """The new events to hand to the caller, and the ids to look up."""
+        """Report new events, and ask which of the queued events are known."""
         actions: list[SessionAction] = []
         if self.events or self._begins:
             actions.append(LiveEvents(subscription, tuple(self.events)))
@@ -286,8 +303,8 @@ class OpenLive(OpenPage):
         """Whether the relay has not opened the subscription yet."""
         return not self.begun
 
-    def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
-        return [(inf, "")] if self.begun else super(OpenLive, self)._ends(patience)
+    def _ends(self, timeouts: Timeouts) -> list[tuple[float, str]]:
+        return [(inf, "")] if self.begun else super(OpenLive, self)._ends(timeouts)
 
 
 def _claimed_id(value: object) -> str:

@@ -1,7 +1,15 @@
-"""What all open questions to a relay have in common: how they begin and end, and how long we wait. No I/O.
+"""The open requests of one connection: how they begin and end, and how long we wait for answers. No I/O, no clock.
 
-A question is a REQ (`OpenPage`), a comparison (`OpenComparison`) or a COUNT (`OpenCount`). A relay may refuse
-any question until we have authenticated, may answer with a NOTICE only, or may not answer at all.
+A request is a REQ (`OpenPage`, `OpenLive`), a comparison (`OpenComparison`) or a COUNT (`OpenCount`). A relay may refuse
+a request until we have authenticated, may answer with a NOTICE only, or may not answer at all.
+
+What is guaranteed: every request ends exactly once. It ends complete only if the relay itself ended its answer; in every
+other case it ends incomplete, with a reason.
+
+Why it is safe: only good frames extend a deadline, and nothing extends the deadline for the whole answer. What a relay
+claims without an event (a count, an id in a comparison) is marked as a claim in the result.
+
+What it costs: a silent relay takes 10 seconds of waiting per request, and a slow relay at most 120 seconds (`Timeouts`).
 """
 
 from __future__ import annotations
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.client.actions import Timeouts
 
 
-_REMEMBERED_COUNT: Final = 64  # finished subscriptions whose late events are recognised as such
+_REMEMBERED_COUNT: Final = 64  # finished subscriptions whose ids are kept, to recognise late frames
 
 
 def random_id() -> str:
@@ -35,23 +43,24 @@ def random_id() -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class Inquiry(ABC):
-    """A question whose answer is still arriving.
+class OpenRequest(ABC):
+    """A request whose answer is still arriving.
 
     Attributes:
-        opened_at: when the question was asked, seconds.
-        heard_at: when the relay last sent a good frame for this question, or when the question was asked.
-        others_at: when the relay last sent a good frame for any question: relays may answer one after the other.
-        noticed_at: when a NOTICE arrived before any answer.
-        waiting: whether the relay refused the question until we have authenticated (NIP-42).
+        opened_at: when the request was first sent, seconds.
+        last_frame_at: when the relay last sent a good frame for this request, or when the request was last sent.
+        last_activity_at: when the relay last sent a good event or EOSE for any request, because relays may answer one
+            request after the other.
+        notice_at: when a NOTICE arrived before any answer.
+        waiting: whether the relay refused the request until we have authenticated (NIP-42).
         refusal: the verdict of that refusal.
-        resent: whether the question was asked again after authenticating.
+        resent: whether the request was sent again after authenticating.
     """
 
     opened_at: float
-    heard_at: float = field(init=False)
-    others_at: float = -inf
-    noticed_at: float | None = None
+    last_frame_at: float = field(init=False)
+    last_activity_at: float = -inf
+    notice_at: float | None = None
     waiting: bool = False
     refusal: RelayVerdict | None = None
     resent: bool = False
@@ -63,11 +72,11 @@ class Inquiry(ABC):
 
     @abstractmethod
     def opening(self, subscription: str) -> str:
-        """The frame that asks."""
+        """The frame that opens the request at the relay."""
 
     @abstractmethod
     def closing(self, subscription: str) -> str:
-        """The frame that ends the question at the relay."""
+        """The frame that ends the request at the relay."""
 
     @abstractmethod
     def done(
@@ -75,132 +84,135 @@ class Inquiry(ABC):
     ) -> SessionAction:
         """The result; complete if and only if `reason` is empty."""
 
-    def due(self, patience: Timeouts) -> float:
-        """When the first time limit passes."""
-        return min(end for end, _ in self._ends(patience))
+    def due(self, timeouts: Timeouts) -> float:
+        """When the first deadline passes."""
+        return min(end for end, _ in self._ends(timeouts))
 
-    def overdue(self, patience: Timeouts, now: float) -> str:
-        """Why the question has to end now, in our words; empty if it may go on."""
-        return next((reason for end, reason in self._ends(patience) if end <= now), "")
+    def overdue(self, timeouts: Timeouts, now: float) -> str:
+        """Why the request must end now, in our words; empty if no deadline has passed."""
+        return next((reason for end, reason in self._ends(timeouts) if end <= now), "")
 
-    def settled(self, patience: Timeouts, now: float) -> bool:  # noqa: ARG002 - for those that can
-        """Whether the answer is complete now, although the question was left open after EOSE."""
+    def settled(self, timeouts: Timeouts, now: float) -> bool:  # noqa: ARG002 - only `OpenPage` needs them
+        """Whether a request that stayed open after EOSE is complete now."""
         return False
 
-    def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
-        """The time limits of the question, each with the reason to end it; the first that has passed counts."""
-        ends = [(self.opened_at + patience.total, "took too long")]
+    def _ends(self, timeouts: Timeouts) -> list[tuple[float, str]]:
+        """The deadlines of the request, each with the reason to end the request when the deadline passes."""
+        ends = [(self.opened_at + timeouts.total, "took too long")]
         if not self.waiting:
-            ends.append((max(self.heard_at, self.others_at) + patience.idle, "went silent"))
-            if self.noticed_at is not None:
-                ends.append((self.noticed_at + patience.notice_settle, "answered with a notice only"))
+            ends.append((max(self.last_frame_at, self.last_activity_at) + timeouts.idle, "went silent"))
+            if self.notice_at is not None:
+                ends.append((self.notice_at + timeouts.notice_settle, "answered with a notice only"))
         return ends
 
 
 def unauthenticated(refusal: RelayVerdict | None, verdict: RelayVerdict) -> RelayVerdict:
-    """The verdict on a refused question or event after authentication failed: the first refusal, if both are final."""
+    """The verdict on a refused request or event after authentication failed.
+
+    Args:
+        refusal: the relay's refusal before we tried to authenticate.
+        verdict: why authentication failed. If both are final, the relay's first refusal says more.
+    """
     if refusal is not None and refusal.outcome is verdict.outcome is RelayOutcome.REFUSED:
         return refusal
     return verdict
 
 
-class Inquiries:
-    """The open questions of one connection, by subscription id.
+class OpenRequests:
+    """The open requests of one connection, by subscription id.
 
     Args:
-        patience: how long to wait for answers.
+        timeouts: how long to wait for answers.
         new_id: makes subscription ids (NIP-01: at most 64 characters).
     """
 
-    def __init__(self, patience: Timeouts, new_id: Callable[[], str]) -> None:
-        self._patience, self._new_id = patience, new_id
-        self._open: dict[str, Inquiry] = {}
+    def __init__(self, timeouts: Timeouts, new_id: Callable[[], str]) -> None:
+        self._timeouts, self._new_id = timeouts, new_id
+        self._open: dict[str, OpenRequest] = {}
         self._finished: deque[str] = deque(maxlen=_REMEMBERED_COUNT)
 
-    def ask(self, inquiry: Inquiry) -> tuple[str, list[SessionAction]]:
-        """Open a question; returns its subscription id and the frame to send."""
+    def open(self, request: OpenRequest) -> tuple[str, list[SessionAction]]:
+        """Open a request; returns its subscription id and the actions."""
         subscription = self._new_id()
-        self._open[subscription], inquiry.heard_at = inquiry, inquiry.opened_at
-        return subscription, [Send(inquiry.opening(subscription))]
+        self._open[subscription], request.last_frame_at = request, request.opened_at
+        return subscription, [Send(request.opening(subscription))]
 
-    def find(self, subscription: str) -> Inquiry | None:
-        """An open question that the relay may answer now."""
-        inquiry = self._open.get(subscription)
-        return None if inquiry is None or inquiry.waiting else inquiry
+    def find(self, subscription: str) -> OpenRequest | None:
+        """The open request that the relay may answer now under this subscription id, or None."""
+        request = self._open.get(subscription)
+        return None if request is None or request.waiting else request
 
     def was_finished(self, subscription: str) -> bool:
-        """Whether a question was answered completely, not long ago."""
+        """Whether this request is among the last 64 that were answered completely."""
         return subscription in self._finished
 
     def note_activity(self, now: float) -> None:
-        """The relay sent a good frame, so the relay is not silent for any question."""
-        for inquiry in self._open.values():
-            inquiry.others_at = now
+        """Note that the relay sent a good event or EOSE, so the relay is not silent."""
+        for request in self._open.values():
+            request.last_activity_at = now
 
     def note_notice(self, now: float) -> None:
-        """A NOTICE arrived: an old relay may send no other answer."""
-        for inquiry in self._open.values():
-            if inquiry.unanswered and inquiry.noticed_at is None:
-                inquiry.noticed_at = now
+        """Note that a NOTICE arrived, because an old relay may send no other answer."""
+        for request in self._open.values():
+            if request.unanswered and request.notice_at is None:
+                request.notice_at = now
 
     def complete(self, subscription: str) -> list[SessionAction]:
-        """End a question that the relay has answered completely."""
-        inquiry = self._open.pop(subscription)
+        """End a request that the relay has answered completely."""
+        request = self._open.pop(subscription)
         self._finished.append(subscription)
-        return [Send(inquiry.closing(subscription)), inquiry.done(subscription)]
+        return [Send(request.closing(subscription)), request.done(subscription)]
 
     def end(self, subscription: str, verdict: RelayVerdict) -> SessionAction:
-        """End a question incompletely, where the relay has closed it already."""
+        """End a request incompletely after the relay has closed it."""
         return self._open.pop(subscription).done(subscription, verdict.reason, verdict.outcome)
 
-    def cut(self, subscription: str, reason: str) -> list[SessionAction]:
-        """End a question incompletely, and close it at the relay."""
+    def abort(self, subscription: str, reason: str) -> list[SessionAction]:
+        """End a request incompletely, and close it at the relay."""
         closing = Send(self._open[subscription].closing(subscription))
         return [closing, self.end(subscription, RelayVerdict(RelayOutcome.RETRY, reason))]
 
-    def drop(self, subscription: str) -> list[SessionAction]:
-        """Close a question whose answer is no longer wanted."""
-        inquiry = self._open.pop(subscription, None)
-        return [] if inquiry is None else [Send(inquiry.closing(subscription))]
+    def cancel(self, subscription: str) -> list[SessionAction]:
+        """Close a request whose answer is no longer wanted."""
+        request = self._open.pop(subscription, None)
+        return [] if request is None else [Send(request.closing(subscription))]
 
-    def ask_again(self, now: float) -> list[SessionAction]:
-        """Ask the refused questions again, because we are authenticated now."""
+    def reopen(self, now: float) -> list[SessionAction]:
+        """Send the refused requests again, because we are authenticated now."""
         actions: list[SessionAction] = []
-        for subscription, inquiry in self._open.items():
-            if inquiry.waiting:
-                inquiry.waiting, inquiry.resent, inquiry.heard_at = False, True, now
-                actions.append(Send(inquiry.opening(subscription)))
+        for subscription, request in self._open.items():
+            if request.waiting:
+                request.waiting, request.resent, request.last_frame_at = False, True, now
+                actions.append(Send(request.opening(subscription)))
         return actions
 
-    def give_up_waiting(self, verdict: RelayVerdict) -> list[SessionAction]:
-        """End the questions that waited for authentication, because authentication failed."""
-        waiting = {one: inquiry.refusal for one, inquiry in self._open.items() if inquiry.waiting}
-        return [self.end(one, unauthenticated(refusal, verdict)) for one, refusal in waiting.items()]
+    def end_waiting(self, verdict: RelayVerdict) -> list[SessionAction]:
+        """End the requests that waited for authentication, because authentication failed."""
+        refused = {ident: request.refusal for ident, request in self._open.items() if request.waiting}
+        return [self.end(ident, unauthenticated(refusal, verdict)) for ident, refusal in refused.items()]
 
-    def give_up(self, verdict: RelayVerdict) -> list[SessionAction]:
-        """End every question."""
+    def end_all(self, verdict: RelayVerdict) -> list[SessionAction]:
+        """End every request."""
         return [self.end(subscription, verdict) for subscription in tuple(self._open)]
 
-    def cut_overdue(self, now: float) -> list[SessionAction]:
-        """End the questions whose time limit has passed."""
+    def end_overdue(self, now: float) -> list[SessionAction]:
+        """End the requests whose deadline has passed."""
         actions: list[SessionAction] = []
-        for subscription, inquiry in list(self._open.items()):
-            if reason := inquiry.overdue(self._patience, now):
-                actions += self.cut(subscription, reason)
-            elif inquiry.settled(self._patience, now):
+        for subscription, request in list(self._open.items()):
+            if reason := request.overdue(self._timeouts, now):
+                actions += self.abort(subscription, reason)
+            elif request.settled(self._timeouts, now):
                 actions += self.complete(subscription)
         return actions
 
     @property
     def due(self) -> float | None:
-        """When the first question is overdue, or None."""
-        ends = [inquiry.due(self._patience) for inquiry in self._open.values()]
+        """When the first request is overdue, or None."""
+        ends = [request.due(self._timeouts) for request in self._open.values()]
         return min((end for end in ends if end < inf), default=None)
 
 
-# ── One question of how many events match (NIP-45) ──────────────────────────────────────
-# The question of how many events match (NIP-45). No I/O.
-#
+# ── COUNT: how many events match (NIP-45) ───────────────────────────────────────────────
 # A count proves nothing: the relay shows no event, and some relays only estimate.
 
 
@@ -209,9 +221,9 @@ class Counted:
     """A relay's answer to a COUNT.
 
     Attributes:
-        count: how many events match, or None if the relay did not say.
-        reason: why the relay did not say, in our words; else empty.
-        outcome: ACCEPTED, else what the cause suggests: RETRY, RATE_LIMITED or REFUSED.
+        count: how many events match, or None if the relay gave no count.
+        reason: why there is no count, in our words; empty if there is one.
+        outcome: ACCEPTED if there is a count; otherwise RETRY, RATE_LIMITED or REFUSED.
     """
 
     count: int | None
@@ -228,12 +240,12 @@ class CountDone(SessionAction):
 
 
 @dataclass(slots=True, kw_only=True)
-class OpenCount(Inquiry):
+class OpenCount(OpenRequest):
     """A COUNT whose answer has not arrived yet.
 
     Attributes:
         filters: an event has to match one of them.
-        doubtful: whether the relay may not know NIP-45; we then wait only a short time for the answer.
+        doubtful: whether the relay may not know NIP-45; we then wait for the answer only `Timeouts.notice_settle`.
         count: the relay's answer, or None so far.
     """
 
@@ -260,16 +272,17 @@ class OpenCount(Inquiry):
         """The answer; without a count if there is a `reason`."""
         return CountDone(subscription, Counted(None if reason else self.count, reason, outcome))
 
-    def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
-        ends = super(OpenCount, self)._ends(patience)  # a class with slots is created twice
+    def _ends(self, timeouts: Timeouts) -> list[tuple[float, str]]:
+        ends = super(OpenCount, self)._ends(
+            timeouts
+        )  # slots=True replaces the class, so super() needs arguments
         if self.doubtful and not self.waiting:
-            ends.append((self.heard_at + patience.notice_settle, "went silent"))
+            ends.append((self.last_frame_at + timeouts.notice_settle, "went silent"))
         return ends
 
 
-# ── One comparison with a relay (NIP-77) ────────────────────────────────────────────────
-# The client's side of the conversation, and the result. The relay's claims are believed only so far: the claimed
-# ids are asked for, and their events are verified like any other event.
+# ── Comparison of event sets (NIP-77) ───────────────────────────────────────────────────
+# An id that the relay claims to have proves nothing: the caller fetches the events and verifies each, like any event.
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,10 +291,10 @@ class Comparison:
 
     Attributes:
         have: ids that only we have, 32 bytes each.
-        need: ids that, the relay says, only the relay has; unproven until the events are here.
-        complete: whether everything was compared. An incomplete comparison still has what was found so far.
-        reason: why the comparison is not complete, in our words; empty for a complete comparison.
-        outcome: ACCEPTED when complete, else what the cause suggests: RETRY, RATE_LIMITED or REFUSED.
+        need: ids that only the relay claims to have; unproven until we have fetched and verified the events.
+        complete: whether everything was compared. An incomplete comparison contains what was found so far.
+        reason: why the comparison is incomplete, in our words; empty for a complete comparison.
+        outcome: ACCEPTED if complete; otherwise RETRY, RATE_LIMITED or REFUSED.
     """
 
     have: tuple[bytes, ...] = ()
@@ -300,13 +313,17 @@ class CompareDone(SessionAction):
 
 
 @dataclass(slots=True, kw_only=True)
-class OpenComparison(Inquiry):
+class OpenComparison(OpenRequest):
     """A comparison that is going on.
 
     Attributes:
         wanted: which events to compare.
         initiator: our side of the protocol.
-        doubtful: whether the relay may not know NIP-77; we then wait only a short time for its first answer.
+        doubtful: whether the relay may not know NIP-77; we then wait for its first answer only
+            `Timeouts.notice_settle`.
+        answers: how many messages the relay has sent.
+        have: ids found so far that only we have.
+        need: ids found so far that only the relay claims to have.
     """
 
     wanted: Filter
@@ -317,27 +334,30 @@ class OpenComparison(Inquiry):
     need: list[bytes] = field(default_factory=list)
 
     def read_answer(self, message: bytes, now: float) -> bytes | None:
-        """Read one answer; returns the next message to send, or None at the end.
+        """Read one message of the relay; returns our next message, or None if the comparison is complete.
 
         Raises:
-            MalformedFrame: not a negentropy message, or more messages or more ids than an honest relay sends.
+            MalformedFrame: this is not a negentropy message, or the relay sent more messages or ids than an honest
+                relay sends.
         """
         step = self.initiator.reconcile(message)
-        self.heard_at, self.noticed_at = now, None
+        self.last_frame_at, self.notice_at = now, None
         self.answers += 1
         self.have += step.have
         self.need += step.need
         return step.message
 
-    def _ends(self, patience: Timeouts) -> list[tuple[float, str]]:
-        ends = super(OpenComparison, self)._ends(patience)  # a class with slots is created twice
+    def _ends(self, timeouts: Timeouts) -> list[tuple[float, str]]:
+        ends = super(OpenComparison, self)._ends(
+            timeouts
+        )  # slots=True replaces the class, so super() needs arguments
         if self.doubtful and self.unanswered and not self.waiting:
-            ends.append((self.heard_at + patience.notice_settle, "went silent"))
+            ends.append((self.last_frame_at + timeouts.notice_settle, "went silent"))
         return ends
 
     @property
     def unanswered(self) -> bool:
-        """Whether the relay has not answered at all."""
+        """Whether the relay has not answered yet."""
         return not self.answers
 
     def opening(self, subscription: str) -> str:
@@ -351,6 +371,6 @@ class OpenComparison(Inquiry):
     def done(
         self, subscription: str, reason: str = "", outcome: RelayOutcome = RelayOutcome.ACCEPTED
     ) -> CompareDone:
-        """What was found so far."""
+        """The result; contains what was found so far."""
         found = Comparison(tuple(self.have), tuple(self.need), not reason, reason, outcome)
         return CompareDone(subscription, found)

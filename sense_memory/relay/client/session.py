@@ -1,8 +1,18 @@
 """The client side of one relay connection as a state machine: frames and time in, actions out.
 
-The session decides everything and does nothing: no socket, no task, no clock, no ledger. The driver (`connection`)
-feeds the session what the relay sent, the time and which events are known, and carries out the returned actions.
-A relay may send anything at any time: the session never raises, counts every fault, and bounds everything it keeps.
+The session decides, and the driver (`connection`) acts: the driver passes in frames, the time and which events are
+known, and carries out the returned actions. The session has no socket, task, clock or ledger.
+
+What is guaranteed: whatever a relay sends or withholds, every request ends with exactly one result, and every published
+event with exactly one verdict (a cancelled request ends without a result). An answer is called complete only if the
+relay itself ended it. A frame that is malformed or answers nothing never raises; it changes a counter.
+
+Why it is safe: every wait has a deadline, and everything that a relay can make us store is bounded: events by the page
+that asked for them, NOTICE texts by number and length, finished requests by number. A relay that keeps sending
+useless frames is disconnected.
+
+What it costs: memory for the open pages, at most 64 MiB each, and for the frames of events in flight; one signature check
+for each new event.
 """
 
 from __future__ import annotations
@@ -25,13 +35,11 @@ from sense_memory.nostr.verdict import (
 )
 from sense_memory.relay.client.actions import EventJudged, Hangup, Send, SessionAction, SignAuth, Timeouts
 from sense_memory.relay.client.authentication import Authentication, Phase
-from sense_memory.relay.client.page import Admission, EventPage, OpenLive, OpenPage, PageDone
+from sense_memory.relay.client.page import Admission, OpenLive, OpenPage
 from sense_memory.relay.client.requests import (
-    CompareDone,
-    Comparison,
-    Inquiries,
     OpenComparison,
     OpenCount,
+    OpenRequests,
     random_id,
     unauthenticated,
 )
@@ -45,13 +53,20 @@ if TYPE_CHECKING:
     from sense_memory.nostr.negentropy import Initiator
 
 
-# ── Events on their way to a relay ──────────────────────────────────────────────────────
-# Events that were sent and wait for an OK, or are held back until we have authenticated. No I/O.
+# ── Events in flight ────────────────────────────────────────────────────────────────────
+# An event in flight waits for its OK, or is held back until we have authenticated.
 
 
 @dataclass(slots=True)
 class InFlightEvent:
-    """An event in flight: its frame, when and whether again it was sent, and why the relay refused it at first."""
+    """An event in flight.
+
+    Attributes:
+        text: the EVENT frame.
+        sent_at: when the frame was last sent, seconds.
+        resent: whether the frame was sent again after authenticating.
+        refusal: the verdict of the refusal for which the event was held back.
+    """
 
     text: str
     sent_at: float
@@ -63,14 +78,14 @@ class InFlightEvents:
     """The events that one connection has in flight, by event id.
 
     Args:
-        patience: how long to wait for OKs.
+        timeouts: how long to wait for OKs.
     """
 
-    def __init__(self, patience: Timeouts) -> None:
-        self._patience = patience
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._timeouts = timeouts
         self._sent: dict[str, InFlightEvent] = {}  # in the order in which they were sent
         self._held: dict[str, InFlightEvent] = {}
-        self._answered_at = float("-inf")  # when the last OK judged something
+        self._answered_at = float("-inf")  # when the last OK for an event in flight arrived
 
     def __contains__(self, event_id: str) -> bool:
         return event_id in self._sent or event_id in self._held
@@ -81,14 +96,14 @@ class InFlightEvents:
         return Send(text)
 
     def acknowledge(self, event_id: str, now: float) -> InFlightEvent | None:
-        """An OK arrived; returns the event in flight that the OK judges, or None."""
+        """Note an OK; returns the event in flight that the OK is for, or None."""
         flight = self._sent.pop(event_id, None)
         if flight is not None:
             self._answered_at = now
         return flight
 
     def hold_back(self, event_id: str, flight: InFlightEvent, refusal: RelayVerdict) -> None:
-        """Keep an event that the relay refused until we have authenticated."""
+        """Hold back an event that the relay refuses until we have authenticated."""
         flight.refusal = refusal
         self._held[event_id] = flight
 
@@ -99,18 +114,18 @@ class InFlightEvents:
             self._sent[event_id] = InFlightEvent(flight.text, now, resent=True)
         return [Send(flight.text) for flight in held.values()]
 
-    def give_up_held(self) -> dict[str, RelayVerdict | None]:
+    def drop_held(self) -> dict[str, RelayVerdict | None]:
         """Forget the held-back events; returns their ids, each with the relay's refusal."""
         held, self._held = self._held, {}
         return {event_id: flight.refusal for event_id, flight in held.items()}
 
-    def give_up(self) -> list[str]:
+    def drop_all(self) -> list[str]:
         """Forget every event; returns their ids."""
         sent, self._sent = self._sent, {}
-        return [*sent, *self.give_up_held()]
+        return [*sent, *self.drop_held()]
 
-    def give_up_overdue(self, now: float) -> list[str]:
-        """Forget the events whose time limit has passed; returns their ids."""
+    def drop_overdue(self, now: float) -> list[str]:
+        """Forget the events whose deadline has passed; returns their ids."""
         late: list[str] = []
         for event_id, flight in self._sent.items():
             if self._due(flight) > now:
@@ -122,13 +137,13 @@ class InFlightEvents:
 
     @property
     def due(self) -> float | None:
-        """When the first event is overdue, or None."""
+        """When the first event becomes overdue, or None."""
         return self._due(next(iter(self._sent.values()))) if self._sent else None
 
     def _due(self, flight: InFlightEvent) -> float:
-        """Every OK of the relay extends the limit, because a slow relay that keeps answering is not silent."""
-        silence = max(flight.sent_at, self._answered_at) + self._patience.ok
-        return min(silence, flight.sent_at + self._patience.total)
+        """The deadline of an event; each OK moves it, because a slow relay that keeps answering is not silent."""
+        silence = max(flight.sent_at, self._answered_at) + self._timeouts.ok
+        return min(silence, flight.sent_at + self._timeouts.total)
 
 
 @dataclass(slots=True)
@@ -136,13 +151,13 @@ class UselessCounts:
     """Counts of useless frames that a relay sent on one connection.
 
     Attributes:
-        malformed: messages that are not frames, and challenges that are too long.
+        malformed: messages that are not frames, invalid comparison messages, and challenges that are too long.
         invalid: malformed or forged events.
-        duplicates: events that the same page already held.
+        duplicates: events that the same page already had.
         over_delivered: events that the subscription had not asked for.
-        after_eose: events that arrived for a subscription after its EOSE.
+        after_eose: events that arrived after the EOSE of their subscription.
         unasked: frames for subscriptions that are not open.
-        stray_oks: OKs for events that do not wait for an OK.
+        stray_oks: OKs for events that are not in flight.
         notices: NOTICE frames.
         challenges: NIP-42 challenges.
     """
@@ -158,38 +173,23 @@ class UselessCounts:
     challenges: int = 0
 
 
-__all__ = [
-    "CompareDone",
-    "Comparison",
-    "EventJudged",
-    "EventPage",
-    "Hangup",
-    "PageDone",
-    "Send",
-    "Session",
-    "SessionAction",
-    "SignAuth",
-    "Timeouts",
-    "UselessCounts",
-]  # fmt: skip
+_Opened: TypeAlias = "tuple[str, list[SessionAction]]"  # a subscription id, and the actions
 
-_Asked: TypeAlias = "tuple[str, list[SessionAction]]"  # a subscription's id, and the actions
-
-_AUTH_AGAIN = RelayVerdict(RelayOutcome.REFUSED, "auth-required")
-_ENDED = frozenset(
+_AUTH_AGAIN = RelayVerdict(RelayOutcome.REFUSED, "auth-required")  # although we have authenticated
+_CLOSED_OUTCOMES = frozenset(
     {RelayOutcome.RETRY, RelayOutcome.RATE_LIMITED, RelayOutcome.REFUSED}
-)  # what CLOSED can sensibly mean
+)  # the outcomes that make sense for a CLOSED
 
 
 class Session:
-    """One connection's conversation. Times are seconds of any one clock that never goes back.
+    """The protocol state of one connection. Times are seconds of any one clock that never goes back.
 
     Args:
         author: the only public key whose events are wanted, 64 hex digits.
         can_sign: whether a signer can answer NIP-42 challenges.
         timeouts: how long to wait for the relay and the signer.
-        invalid_budget: the session hangs up after this many invalid events.
-        noise_budget: the session hangs up after this many consecutive frames that answer nothing.
+        invalid_budget: the session hangs up at this many invalid events.
+        noise_budget: the session hangs up after more than this many consecutive frames that answer nothing.
         new_id: makes subscription ids (NIP-01: at most 64 characters); 16 random hex digits by default.
 
     Attributes:
@@ -209,90 +209,103 @@ class Session:
     ) -> None:
         self.counts = UselessCounts()
         self.misbehaving = False
-        self._author, patience = author, timeouts or Timeouts()
+        self._author, timeouts = author, timeouts or Timeouts()
         self._invalid_budget, self._noise_budget, self._noise = invalid_budget, noise_budget, 0
-        self._auth = Authentication(able=can_sign, sign_seconds=patience.sign, ok_seconds=patience.ok)
-        self._inquiries, self._in_flight = Inquiries(patience, new_id), InFlightEvents(patience)
-        self._seen: Mapping[str, Event] = {}  # the oldest second of the last page, verified
+        self._auth = Authentication(can_sign=can_sign, sign_seconds=timeouts.sign, ok_seconds=timeouts.ok)
+        self._requests, self._in_flight = OpenRequests(timeouts, new_id), InFlightEvents(timeouts)
+        self._last_seen: Mapping[str, Event] = {}  # verified events of the oldest second of the last page
         self._ended = False
         self._notices: deque[str] = deque(maxlen=limits.MAX_NOTICES_COUNT)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """The last few NOTICE texts, escaped and cut: data to show in a status, never to act on."""
+        """The last few NOTICE texts, escaped and cut: data to show in a status, never instructions."""
         return tuple(self._notices)
 
-    # ── Requests of the user ────────────────────────────────────────────────────────────
+    # ── Calls of the driver ─────────────────────────────────────────────────────────────
 
-    def request(self, filters: Iterable[Filter], now: float, *, patient: bool = False) -> _Asked:
-        """Open a subscription; returns its id and the actions. A `PageDone` with that id will follow.
+    def request(self, filters: Iterable[Filter], now: float, *, wait_after_eose: bool = False) -> _Opened:
+        """Open a subscription; returns its id and the actions. A `PageDone` with this id will follow.
 
         Args:
-            filters: an event has to match one of them.
+            filters: an event must match one of these filters.
             now: seconds.
-            patient: whether to listen for a while after EOSE, because the relay went on sending after an earlier EOSE.
+            wait_after_eose: whether to wait `Timeouts.notice_settle` after EOSE for late events, because the relay
+                sent events after an earlier EOSE.
         """
         page = OpenPage(
-            filters=tuple(filters), author=self._author, known=self._seen, patient=patient, opened_at=now
+            filters=tuple(filters),
+            author=self._author,
+            known=self._last_seen,
+            wait_after_eose=wait_after_eose,
+            opened_at=now,
         )
-        return self._inquiries.ask(page)
+        return self._requests.open(page)
 
-    def compare(self, wanted: Filter, initiator: Initiator, now: float, *, doubtful: bool = False) -> _Asked:
-        """Begin a comparison (NIP-77); returns its id and the actions. A `CompareDone` with that id will follow.
+    def compare(self, wanted: Filter, initiator: Initiator, now: float, *, doubtful: bool = False) -> _Opened:
+        """Begin a comparison (NIP-77); returns its id and the actions. A `CompareDone` with this id will follow.
 
         Args:
             wanted: which events to compare.
             initiator: a new initiator over our events that match.
             now: seconds.
-            doubtful: whether the relay may not know NIP-77; we then wait only a short time for its first answer.
+            doubtful: whether the relay may not know NIP-77; we then wait for its first answer only
+                `Timeouts.notice_settle`.
         """
         comparison = OpenComparison(wanted=wanted, initiator=initiator, doubtful=doubtful, opened_at=now)
-        return self._inquiries.ask(comparison)
+        return self._requests.open(comparison)
 
-    def count(self, filters: Iterable[Filter], now: float, *, doubtful: bool = False) -> _Asked:
-        """Ask how many events match (NIP-45), as `compare` does. A `CountDone` with the id will follow."""
-        question = OpenCount(filters=tuple(filters), doubtful=doubtful, opened_at=now)
-        return self._inquiries.ask(question)
+    def count(self, filters: Iterable[Filter], now: float, *, doubtful: bool = False) -> _Opened:
+        """Ask how many events match (NIP-45); returns the id and the actions. A `CountDone` with this id will follow.
 
-    def listen(self, live: OpenLive) -> _Asked:
-        """Open a live subscription; returns its id and the actions. A `PageDone` with that id marks its end."""
-        return self._inquiries.ask(live)
+        Args:
+            filters: an event must match one of these filters.
+            now: seconds.
+            doubtful: whether the relay may not know NIP-45; we then wait for the answer only
+                `Timeouts.notice_settle`.
+        """
+        request = OpenCount(filters=tuple(filters), doubtful=doubtful, opened_at=now)
+        return self._requests.open(request)
+
+    def listen(self, live: OpenLive) -> _Opened:
+        """Open a live subscription; returns its id and the actions. A `PageDone` with this id marks its end."""
+        return self._requests.open(live)
 
     def looked_up(self, subscription: str, known: Collection[str]) -> list[SessionAction]:
-        """Take the answer to a `LookUpIds`: `known` are those of its ids that are stored here."""
-        live = self._inquiries.find(subscription)
+        """Handle the answer to a `LookUpIds`: `known` are the ids that are stored here."""
+        live = self._requests.find(subscription)
         if not isinstance(live, OpenLive):
             return []
-        for fate in live.admit_unknown(known):
-            if ended := self._tally(subscription, fate):
+        for admission in live.admit_unknown(known):
+            if ended := self._count_useless(subscription, admission):
                 return ended
         return live.pending_actions(subscription)
 
-    def abandon(self, subscription: str) -> list[SessionAction]:
-        """Close a question whose answer is no longer wanted; no result follows."""
-        return self._inquiries.drop(subscription)
+    def cancel(self, subscription: str) -> list[SessionAction]:
+        """Close a request whose answer is no longer wanted; no result will follow."""
+        return self._requests.cancel(subscription)
 
     def publish(self, event_id: str, body: bytes, now: float) -> list[SessionAction]:
         """Send an event, given as id (64 hex digits) and canonical JSON. One `EventJudged` with the id will follow.
 
-        An id that is in flight is not sent twice.
+        An event that is in flight already is not sent again.
         """
         return (
             [] if event_id in self._in_flight else [self._in_flight.send(event_id, wire.publish(body), now)]
         )
 
     def authenticated(self, event: Event, now: float) -> list[SessionAction]:
-        """The signer signed what `SignAuth` asked for."""
+        """Handle the signer's answer to a `SignAuth`: the signed AUTH event."""
         return [Send(wire.frame("AUTH", event.as_json()))] if self._auth.signed(event, now) else []
 
     def signing_failed(self) -> list[SessionAction]:
-        """The signer did not sign what `SignAuth` asked for."""
+        """Handle the failure of the signer to answer a `SignAuth`."""
         return self._fail_waiting(self._auth.give_up()) if self._auth.phase is Phase.SIGNING else []
 
-    # ── What happens ────────────────────────────────────────────────────────────────────
+    # ── Messages, time and the end ──────────────────────────────────────────────────────
 
     def received(self, data: str | bytes, now: float) -> list[SessionAction]:
-        """Handle one message of the relay: text as str; a binary message, never a Nostr frame, as bytes."""
+        """Handle one message of the relay: a text message as str, a binary message (which is no Nostr frame) as bytes."""
         if self._ended:
             return []
         try:
@@ -301,7 +314,7 @@ class Session:
             found = wire.parse_relay_frame(data)
         except MalformedFrame:
             self.counts.malformed += 1
-            return self._noisy()
+            return self._count_noise()
         match found:
             case wire.EventFrame(subscription, value):
                 return self._event(subscription, value, len(data), now)
@@ -316,55 +329,53 @@ class Session:
             case wire.AuthFrame(challenge):
                 return self._challenge(challenge, now)
             case wire.NegMessage(subscription, message):
-                return self._compared(subscription, message, now)
+                return self._negentropy_message(subscription, message, now)
             case wire.NegError(subscription, text):
-                return self._not_compared(subscription, text, now)
+                return self._negentropy_error(subscription, text, now)
             case wire.CountFrame(subscription, count):
-                return self._counted(subscription, count)
+                return self._count_answer(subscription, count)
 
     def deadline(self) -> float | None:
-        """When `tick` has to be called, unless a message arrives earlier; None for never."""
+        """When `tick` must be called, unless a message arrives earlier; None for never."""
         if self._ended:
             return None
-        ends = (self._inquiries.due, self._auth.due, self._in_flight.due)
+        ends = (self._requests.due, self._auth.due, self._in_flight.due)
         return min((end for end in ends if end is not None), default=None)
 
     def tick(self, now: float) -> list[SessionAction]:
-        """End everything that is overdue now."""
+        """End everything whose deadline has passed."""
         verdict = self._auth.overdue(now)
         actions = [] if verdict is None else self._fail_waiting(verdict)
-        actions += self._inquiries.cut_overdue(now)
-        return actions + [
-            EventJudged(event_id, NO_ANSWER) for event_id in self._in_flight.give_up_overdue(now)
-        ]
+        actions += self._requests.end_overdue(now)
+        return actions + [EventJudged(event_id, NO_ANSWER) for event_id in self._in_flight.drop_overdue(now)]
 
     def disconnected(self, reason: str = "connection lost") -> list[SessionAction]:
-        """The connection is lost: every answer ends incomplete, every event in flight gets a verdict."""
+        """Handle the end of the connection: every request ends incomplete, every event in flight gets a verdict."""
         self._ended = True
         verdict = RelayVerdict(RelayOutcome.RETRY, reason)
-        actions = self._inquiries.give_up(verdict)
-        return actions + [EventJudged(event_id, verdict) for event_id in self._in_flight.give_up()]
+        actions = self._requests.end_all(verdict)
+        return actions + [EventJudged(event_id, verdict) for event_id in self._in_flight.drop_all()]
 
     # ── Frames ──────────────────────────────────────────────────────────────────────────
 
     def _event(self, subscription: str, value: object, size: int, now: float) -> list[SessionAction]:
-        page = self._inquiries.find(subscription)
+        page = self._requests.find(subscription)
         if not isinstance(page, OpenPage):
-            return self._late_event(subscription)
-        fate = page.add_event(value, size, now)
-        if fate is Admission.KEPT:
-            self._inquiries.note_activity(now)
-        return self._tally(subscription, fate) or page.pending_actions(subscription)
+            return self._unsolicited_event(subscription)
+        admission = page.add_event(value, size, now)
+        if admission is Admission.ACCEPTED:
+            self._requests.note_activity(now)
+        return self._count_useless(subscription, admission) or page.pending_actions(subscription)
 
-    def _tally(self, subscription: str, fate: Admission) -> list[SessionAction]:
-        """Count a useless event; end its subscription, or the connection, once the event exceeds a budget."""
-        match fate:
+    def _count_useless(self, subscription: str, admission: Admission) -> list[SessionAction]:
+        """Count a useless event; end its subscription or the connection if a budget is exceeded."""
+        match admission:
             case Admission.DUPLICATE:
                 self.counts.duplicates += 1
             case Admission.OVER_DELIVERED:
                 self.counts.over_delivered += 1
             case Admission.OVER_BUDGET:
-                return self._inquiries.cut(subscription, "more than was asked for")
+                return self._requests.abort(subscription, "sent more than was asked for")
             case Admission.INVALID:
                 self.counts.invalid += 1
                 if self.counts.invalid >= self._invalid_budget:
@@ -372,65 +383,65 @@ class Session:
         return []
 
     def _eose(self, subscription: str, now: float) -> list[SessionAction]:
-        page = self._inquiries.find(subscription)
+        page = self._requests.find(subscription)
         if not isinstance(page, OpenPage):
-            return self._late_end(subscription)
-        self._inquiries.note_activity(now)
+            return self._unsolicited_end(subscription)
+        self._requests.note_activity(now)
         if not page.end(now):
             return page.pending_actions(subscription)
-        self._seen = page.oldest() or self._seen
+        self._last_seen = page.oldest() or self._last_seen
         return self._complete(subscription)
 
-    def _compared(self, subscription: str, message: bytes, now: float) -> list[SessionAction]:
-        comparison = self._inquiries.find(subscription)
+    def _negentropy_message(self, subscription: str, message: bytes, now: float) -> list[SessionAction]:
+        comparison = self._requests.find(subscription)
         if not isinstance(comparison, OpenComparison):
-            return self._late_end(subscription)
+            return self._unsolicited_end(subscription)
         try:
             answer = comparison.read_answer(message, now)
         except MalformedFrame:
             self.counts.malformed += 1
-            return self._inquiries.cut(subscription, "broke the negentropy protocol")
+            return self._requests.abort(subscription, "broke the negentropy protocol")
         return (
             self._complete(subscription) if answer is None else [Send(wire.neg_message(subscription, answer))]
         )
 
-    def _not_compared(self, subscription: str, text: str, now: float) -> list[SessionAction]:
-        is_ours = isinstance(self._inquiries.find(subscription), OpenComparison)
-        return self._closed(subscription, text, now) if is_ours else self._late_end(subscription)
+    def _negentropy_error(self, subscription: str, text: str, now: float) -> list[SessionAction]:
+        is_ours = isinstance(self._requests.find(subscription), OpenComparison)
+        return self._closed(subscription, text, now) if is_ours else self._unsolicited_end(subscription)
 
-    def _counted(self, subscription: str, count: int) -> list[SessionAction]:
-        question = self._inquiries.find(subscription)
-        if not isinstance(question, OpenCount):
-            return self._late_end(subscription)
-        question.count = count
+    def _count_answer(self, subscription: str, count: int) -> list[SessionAction]:
+        request = self._requests.find(subscription)
+        if not isinstance(request, OpenCount):
+            return self._unsolicited_end(subscription)
+        request.count = count
         return self._complete(subscription)
 
     def _complete(self, subscription: str) -> list[SessionAction]:
-        """End a question that the relay has answered completely."""
+        """End a request that the relay has answered completely."""
         self._noise = 0
-        return self._inquiries.complete(subscription)
+        return self._requests.complete(subscription)
 
     def _closed(self, subscription: str, text: str, now: float) -> list[SessionAction]:
-        inquiry = self._inquiries.find(subscription)
-        if inquiry is None:
-            return self._late_end(subscription)
+        request = self._requests.find(subscription)
+        if request is None:
+            return self._unsolicited_end(subscription)
         verdict = classify_closed(text)
-        if not inquiry.resent and self._needs_auth(verdict, inquiry.opened_at):
-            inquiry.waiting, inquiry.refusal = True, verdict
+        if not request.resent and self._needs_auth(verdict, request.opened_at):
+            request.waiting, request.refusal = True, verdict
             return self._authenticate(now)
         if verdict.outcome is RelayOutcome.NEEDS_AUTH:
             verdict = _AUTH_AGAIN
-        if verdict.outcome not in _ENDED:
+        if verdict.outcome not in _CLOSED_OUTCOMES:
             verdict = RelayVerdict(RelayOutcome.RETRY, "closed by the relay")
-        return [self._inquiries.end(subscription, verdict)]
+        return [self._requests.end(subscription, verdict)]
 
     def _ok(self, event_id: str, accepted: bool, text: str, now: float) -> list[SessionAction]:
         if self._auth.is_answer(event_id):
-            return self._carry_on(self._auth.answered(accepted=accepted, now=now), now)
+            return self._next_auth_step(self._auth.answered(accepted=accepted, now=now), now)
         flight = self._in_flight.acknowledge(event_id, now)
         if flight is None:
             self.counts.stray_oks += 1
-            return self._noisy()
+            return self._count_noise()
         self._noise = 0
         verdict = classify(accepted, text)
         if not flight.resent and self._needs_auth(verdict, flight.sent_at):
@@ -441,49 +452,52 @@ class Session:
     def _notice(self, text: str, now: float) -> list[SessionAction]:
         self.counts.notices += 1
         self._notices.append(printable(text))
-        self._inquiries.note_notice(now)
-        return self._noisy()
+        self._requests.note_notice(now)
+        return self._count_noise()
 
     def _challenge(self, challenge: str, now: float) -> list[SessionAction]:
         if len(challenge) > limits.MAX_CHALLENGE_CHARS:
             self.counts.malformed += 1
-            return self._noisy()
+            return self._count_noise()
         self.counts.challenges += 1
-        wanted = self._auth.challenged(challenge, now)
-        return [SignAuth(wanted)] if wanted is not None else self._noisy()
+        to_sign = self._auth.challenged(challenge, now)
+        return [SignAuth(to_sign)] if to_sign is not None else self._count_noise()
 
-    def _late_event(self, subscription: str) -> list[SessionAction]:
-        """Drop an event for a subscription that is not open, before any work is spent on it."""
-        if self._inquiries.was_finished(subscription):
+    def _unsolicited_event(self, subscription: str) -> list[SessionAction]:
+        """Count an event for a subscription that is not open, without verifying the event."""
+        if self._requests.was_finished(subscription):
             self.counts.after_eose += 1
         else:
             self.counts.unasked += 1
-        return self._noisy()
+        return self._count_noise()
 
-    def _late_end(self, subscription: str) -> list[SessionAction]:
-        """Handle the end of a subscription that is not open; some relays confirm our CLOSE with a CLOSED."""
-        if self._inquiries.was_finished(subscription):
+    def _unsolicited_end(self, subscription: str) -> list[SessionAction]:
+        """Handle a frame, other than an event, for a subscription that is not open.
+
+        Some relays confirm our CLOSE with a CLOSED.
+        """
+        if self._requests.was_finished(subscription):
             return []
         self.counts.unasked += 1
-        return self._noisy()
+        return self._count_noise()
 
     # ── Authentication ──────────────────────────────────────────────────────────────────
 
-    def _needs_auth(self, verdict: RelayVerdict, asked_at: float) -> bool:
+    def _needs_auth(self, verdict: RelayVerdict, sent_at: float) -> bool:
         """Whether an authenticated client may get another verdict."""
         if verdict.outcome is RelayOutcome.NEEDS_AUTH:
             return True
-        return verdict == RESTRICTED and self._auth.may_help(asked_at)
+        return verdict == RESTRICTED and self._auth.may_help(sent_at)
 
     def _authenticate(self, now: float) -> list[SessionAction]:
-        """Authenticate, because a question or an event waits for authentication."""
+        """Authenticate, because a request or an event waits for authentication."""
         if self._auth.settled:
             return self._resend_waiting(now)
-        wanted = self._auth.demand(now)
-        return [] if wanted is None else self._carry_on(wanted, now)
+        step = self._auth.demand(now)
+        return [] if step is None else self._next_auth_step(step, now)
 
-    def _carry_on(self, step: str | RelayVerdict | None, now: float) -> list[SessionAction]:
-        """The next step of the authentication: a challenge to sign, a refusal, or None for success."""
+    def _next_auth_step(self, step: str | RelayVerdict | None, now: float) -> list[SessionAction]:
+        """Go on with the authentication: a challenge is to be signed, a verdict is a failure, None is success."""
         match step:
             case str(challenge):
                 return [SignAuth(challenge)]
@@ -493,19 +507,19 @@ class Session:
                 return self._resend_waiting(now)
 
     def _resend_waiting(self, now: float) -> list[SessionAction]:
-        return [*self._inquiries.ask_again(now), *self._in_flight.resend(now)]
+        return [*self._requests.reopen(now), *self._in_flight.resend(now)]
 
     def _fail_waiting(self, verdict: RelayVerdict) -> list[SessionAction]:
-        actions = self._inquiries.give_up_waiting(verdict)
-        held = self._in_flight.give_up_held()
+        actions = self._requests.end_waiting(verdict)
+        held = self._in_flight.drop_held()
         return actions + [
-            EventJudged(one, unauthenticated(refusal, verdict)) for one, refusal in held.items()
+            EventJudged(event_id, unauthenticated(refusal, verdict)) for event_id, refusal in held.items()
         ]
 
     # ── Floods ──────────────────────────────────────────────────────────────────────────
 
-    def _noisy(self) -> list[SessionAction]:
-        """Count a frame that answered nothing: a flood of such frames would only keep this process busy."""
+    def _count_noise(self) -> list[SessionAction]:
+        """Count a frame that answers nothing; hang up if the relay sends too many in a row."""
         self._noise += 1
         if self._noise <= self._noise_budget:
             return []

@@ -1,8 +1,8 @@
-"""The websocket under a relay connection: dialling, writing, reading and hanging up, each bounded in time.
+"""The websocket of a relay connection. Dialling, writing and hanging up are bounded in time.
 
-The only client module that imports websockets, so this module is imported when the first relay is dialled.
-Every failure becomes one short sentence of ours. Redirects are never followed, compression is
-never offered, no proxy is used, and the library's own log, which would quote frames, stays silent.
+No other client module imports websockets, so the library is loaded only when the first relay is dialled. Every failure
+becomes one short sentence of ours. Redirects are never followed, compression is never offered, no proxy is used, and the
+library's own log, which would quote frames, is off.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _silent.setLevel(logging.CRITICAL + 1)
 
 
 class _OtherStatus(InvalidHandshake):
-    """An HTTP answer that is not an upgrade: a class that websockets does not know, so that it follows no redirect."""
+    """An HTTP answer that is not an upgrade. websockets does not know this class, so it follows no redirect."""
 
     def __init__(self, status: int) -> None:
         self.status = status
@@ -46,7 +46,7 @@ class _OtherStatus(InvalidHandshake):
 
 
 class RelaySocket(ClientConnection):
-    """A websocket to a relay. Get one from `open_socket`."""
+    """A websocket to a relay, opened by `open_socket`."""
 
     async def handshake(self, *args: Any, **kwargs: Any) -> None:
         """Upgrade; called by websockets."""
@@ -58,20 +58,21 @@ class RelaySocket(ClientConnection):
     def data_received(self, data: bytes) -> None:
         """Read, and end the connection after the relay's close frame; called by websockets.
 
-        Some relays then keep the line open for long, and events in flight would wait for answers that never arrive.
+        Some relays keep the TCP connection open after their close frame, and events in flight would wait for answers
+        that never arrive.
         """
         super().data_received(data)
         if self.protocol.close_rcvd is None:
             return
         if self.transport.get_write_buffer_size():
-            self.transport.abort()  # the relay may never read the rest
+            self.transport.abort()  # the relay may never read what is still in the buffer
         else:
             self.transport.close()
 
     async def send_text(self, text: str, seconds: float) -> None:
         """Write a text message, and wait while the relay is slow to read.
 
-        A closed connection is not reported here: `receive` reports it, after all earlier messages are read.
+        If the connection is closed, nothing happens here: `receive` reports the end after all earlier messages.
 
         Raises:
             ConnectionLost: the relay did not read for `seconds`.
@@ -100,7 +101,7 @@ class RelaySocket(ClientConnection):
             raise _lost(error) from None
 
     async def hang_up(self, seconds: float) -> None:
-        """Send the close frame; cut off a relay that does not answer within `seconds`."""
+        """Send the close frame; end the connection anyway if the relay does not answer within `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self.close()
@@ -138,12 +139,12 @@ async def open_socket(url: str, open_seconds: float, close_seconds: float) -> Re
 
 
 def _why_not(error: Exception, seconds: float) -> str:
-    """One sentence for a failed dial; the order matters, as these classes inherit from each other."""
+    """One sentence for a failed dial. The order of the cases matters, because some of the classes are subclasses."""
     match error:
         case TimeoutError():
             return f"did not answer within {seconds:g} s"
         case _OtherStatus() if 300 <= error.status < 400:
-            return "redirects to another address; redirects are not followed, so configure that address"
+            return "configure the address to which it redirects; redirects are not followed"
         case _OtherStatus():
             return f"answered HTTP {error.status} instead of opening a relay connection"
         case InvalidHandshake():
@@ -162,7 +163,7 @@ def _why_not(error: Exception, seconds: float) -> str:
 
 
 def _scheme_hint(url: str, error: Exception) -> str:
-    """For failures of a dial that the other scheme may mend: TLS where there is none, or none where there is."""
+    """The other scheme as a remedy, if the failure suggests that only one side uses TLS; otherwise empty."""
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError):
         return "; if the relay does not speak TLS, its address begins with ws://"
     is_garbled = isinstance(error, InvalidMessage) or (
@@ -174,7 +175,7 @@ def _scheme_hint(url: str, error: Exception) -> str:
 
 
 def _lost(error: ConnectionClosed) -> ConnectionLost:
-    """Who ended a connection and why; the relay's own close reason is left out."""
+    """Who ended the connection and why, without the relay's own text."""
     sent = error.sent.code if error.sent is not None and not error.rcvd_then_sent else None
     if sent == _TOO_BIG:
         return ConnectionLost(

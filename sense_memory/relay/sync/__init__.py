@@ -1,1 +1,1 @@
-"""Synchronising relays and the ledger: pull, push, comparison, and the background."""
+"""Synchronisation of relays and the ledger: pull, push, comparison, live subscriptions, and the background."""

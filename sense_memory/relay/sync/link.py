@@ -94,7 +94,7 @@ class RelayLink:
         """
         async with self._run_lock:
             now = asyncio.get_running_loop().time
-            begun, pace = now(), self._dialler.pace
+            begun, limiter = now(), self._dialler.limiter
             self.failure = None
             if plan.question.pulls:
                 self.last_pull_complete = False
@@ -103,7 +103,7 @@ class RelayLink:
                     return RelayReport(self.url, asked=False) if brief else self._sync.ledger_report()
                 as_of = self._clock()
                 report = await self._attempt(plan, as_of)
-                while (rest := await self._rest(plan, report)) and pace.may_hurry(now()):
+                while (rest := await self._rest(plan, report)) and limiter.may_redial(now()):
                     plan, report = rest, report.continued_by(await self._attempt(rest, as_of))
             except SenseMemoryError as error:  # the ledger's: it cannot be asked for more
                 await self._hang_up()
@@ -119,7 +119,7 @@ class RelayLink:
                 self.last_pull_complete = report.pulled.complete if can_tell else None
             if not report.problem:
                 self._recovered.set()
-            pace.ended(now(), failed=bool(report.problem) and not self._sync.came_further)
+            limiter.record_run(now(), failed=bool(report.problem) and not self._sync.came_further)
             self.report = replace(report, seconds=now() - begun)
             self.first_round.set()
             self.live.report_failure(report.problem)
@@ -187,7 +187,7 @@ class RelayLink:
             except Exception as error:  # what `run` does not see
                 log_fault(self.url, error)
                 self.first_round.set()
-                self._dialler.pace.ended(asyncio.get_running_loop().time(), failed=True)
+                self._dialler.limiter.record_run(asyncio.get_running_loop().time(), failed=True)
                 await asyncio.sleep(max(self._rest_seconds, RECONNECT_FIRST_SECONDS))
 
     async def _follow(self, offline_first: bool) -> None:
@@ -234,7 +234,11 @@ class RelayLink:
     @property
     def _rest_seconds(self) -> float:
         """Seconds for which the relay is left alone, unless a user's run finds the relay working."""
-        return 0.0 if self._is_connected() else self._dialler.pace.rest(asyncio.get_running_loop().time())
+        return (
+            0.0
+            if self._is_connected()
+            else self._dialler.limiter.wait_seconds(asyncio.get_running_loop().time())
+        )
 
     async def close(self) -> None:
         """End the connection, if there is one, and stop asking the relay about itself."""
@@ -255,7 +259,7 @@ class RelayLink:
             if self._connection is not None:
                 self._log.lost(self._connection.problem or "")
             await self._hang_up()
-            self._connection = await self._dialler.dialled()
+            self._connection = await self._dialler.dial()
             self._log.connected()
         return self._connection
 

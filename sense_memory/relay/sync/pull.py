@@ -187,7 +187,7 @@ class Puller:
         off is not resumed.
         """
         positions = {kind: Position(*place) for kind, place in step.progress.walks.items()}
-        walks = await self._walks(connection, step.progress, positions, file_events, patient=False)
+        walks = await self._walks(connection, step.progress, positions, file_events, wait_after_eose=False)
         found = sum(walks.values(), PullResult())
         if found.complete:
             self._see(step.progress.begun_at, found.newest)
@@ -252,14 +252,18 @@ class Puller:
         to the relay for longer.
         """
         relays, progress = self._ledger.relays, step.progress
-        patient = self._strike(connection, afresh=True) > 1 or relays.has_remark(self._url, Remark.LATE)
+        wait_after_eose = self._strike(connection, afresh=True) > 1 or relays.has_remark(
+            self._url, Remark.LATE
+        )
         while True:
             positions = {kind: Position(*place) for kind, place in progress.walks.items()}
-            found = await self._walks(connection, progress, positions, file_events, patient=patient)
+            found = await self._walks(
+                connection, progress, positions, file_events, wait_after_eose=wait_after_eose
+            )
             before, strikes = self._strikes, self._strike(connection)
-            if patient or strikes == before:
+            if wait_after_eose or strikes == before:
                 break
-            patient = strikes > 1
+            wait_after_eose = strikes > 1
         total = sum(found.values(), PullResult(newest=progress.newest))
         if LATE in total.reasons:
             await self._ledger.write(relays.add_remark, self._url, Remark.LATE, self._clock())
@@ -278,10 +282,10 @@ class Puller:
         positions: Mapping[int, Position],
         file_events: FileEvents,
         *,
-        patient: bool,
+        wait_after_eose: bool,
     ) -> dict[int, PullResult]:
         """The walks of a pull, by kind, all at once; each moves its position."""
-        fetch, size = fetching(connection, patient=patient), page_size(connection.information)
+        fetch, size = fetching(connection, wait_after_eose=wait_after_eose), page_size(connection.information)
         horizon = self._clock() + MAX_FUTURE_SECONDS
         try:
             async with asyncio.TaskGroup() as group:
@@ -361,12 +365,12 @@ class Puller:
         return Filter(authors=mine, kinds=(kind,), tags=tags, since=progress.since), known_tags
 
 
-def fetching(connection: RelayConnection, *, patient: bool = False) -> Fetch:
+def fetching(connection: RelayConnection, *, wait_after_eose: bool = False) -> Fetch:
     """`fetch` on a connection that may be gone: what is not answered is an incomplete page like others."""
 
     async def fetch(filters: Sequence[Filter]) -> EventPage:
         try:
-            return await connection.fetch(filters, patient=patient)
+            return await connection.fetch(filters, wait_after_eose=wait_after_eose)
         except RelayError as error:
             return EventPage((), complete=False, reason=error.problem, outcome=RelayOutcome.RETRY)
 

@@ -398,7 +398,7 @@ async def test_r17_redirects_are_refused(dial, place):
 
         async with relay_that(conversation, process_request=redirect) as url:
             problem = await problem_of(dial(url))
-    assert problem.startswith("redirects to another address")
+    assert problem.startswith("configure the address to which it redirects")
     assert dialled == []
 
 

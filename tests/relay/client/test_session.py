@@ -13,8 +13,10 @@ from sense_memory.nostr.event import KIND_APP_DATA, KIND_AUTH, verify
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 from sense_memory.relay.client import page as page_module
+from sense_memory.relay.client.actions import EventJudged, Hangup, Send, SignAuth, Timeouts
 from sense_memory.relay.client.authentication import auth_event
-from sense_memory.relay.client.session import EventJudged, Hangup, PageDone, Send, Session, SignAuth, Timeouts
+from sense_memory.relay.client.page import PageDone
+from sense_memory.relay.client.session import Session
 
 
 ACCEPTED = RelayVerdict(RelayOutcome.ACCEPTED)
@@ -143,8 +145,8 @@ def test_two_subscriptions_do_not_mix(talk, make_event):
 
 def test_abandoning_a_page_closes_it_and_reports_nothing(talk, make_event):
     sub = talk.ask()
-    assert sent(talk.session.abandon(sub)) == [["CLOSE", sub]]
-    assert talk.session.abandon(sub) == []
+    assert sent(talk.session.cancel(sub)) == [["CLOSE", sub]]
+    assert talk.session.cancel(sub) == []
     assert talk.hear_event(sub, make_event()) == talk.hear("EOSE", sub) == []
     assert talk.session.deadline() is None
 
@@ -293,7 +295,7 @@ def test_r11_duplicate_flood(talk, make_event):
     for _ in range(2_000):
         actions += talk.session.received(frame, talk.now)
     page = the_page(actions)
-    assert (page.complete, page.reason, len(page.events)) == (False, "more than was asked for", 1)
+    assert (page.complete, page.reason, len(page.events)) == (False, "sent more than was asked for", 1)
     assert sent(actions) == [["CLOSE", sub]]
     assert talk.counts.duplicates == 549
     assert talk.counts.unasked == 2_000 - 551

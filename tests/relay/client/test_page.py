@@ -10,10 +10,10 @@ from sense_memory import limits
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome
-from sense_memory.relay.client.actions import Hangup, LiveEvents, LookUpIds, Send, SignAuth
+from sense_memory.relay.client.actions import Hangup, LiveEvents, LookUpIds, Send, SignAuth, Timeouts
 from sense_memory.relay.client.authentication import auth_event
 from sense_memory.relay.client.page import OpenLive, PageDone
-from sense_memory.relay.client.session import Session, Timeouts
+from sense_memory.relay.client.session import Session
 
 
 class Talk:
@@ -169,7 +169,7 @@ def test_more_than_may_wait_for_an_answer_ends_it(begun, make_event, monkeypatch
 
     assert [len(hear(number)) for number in range(4)] == [1, 0, 0, 0]
 
-    assert the_end(hear(4)) == ("more than was asked for", RelayOutcome.RETRY)
+    assert the_end(hear(4)) == ("sent more than was asked for", RelayOutcome.RETRY)
     assert begun.session.looked_up("sub", set()) == []
 
 
@@ -184,7 +184,7 @@ def test_a_flood_of_nothing_new_ends_it_without_a_hangup(signer, make_event, mon
     actions = talk.hear("EVENT", "sub", make_event(1).as_json())
 
     assert frames(actions) == [["CLOSE", "sub"]]
-    assert the_end(actions) == ("more than was asked for", RelayOutcome.RETRY)
+    assert the_end(actions) == ("sent more than was asked for", RelayOutcome.RETRY)
     assert not talk.session.misbehaving
 
 
@@ -223,7 +223,7 @@ def test_forged_events_are_counted_and_the_relay_is_hung_up_on(begun, make_event
 
 
 def test_nobody_wants_it_any_more(begun, make_event):
-    assert frames(begun.session.abandon("sub")) == [["CLOSE", "sub"]]
+    assert frames(begun.session.cancel("sub")) == [["CLOSE", "sub"]]
 
     assert begun.hear("EVENT", "sub", make_event(1).as_json()) == []
     assert begun.heard == []

@@ -393,10 +393,10 @@ def as_pairs(events):
 
 
 @pytest.fixture(scope="module")
-def events(signer, sign):
+def events(signer, finish):
     """A few thousand events, three in a second; nostr-sdk's relay wants them to be of the recent past."""
     start = int(time.time()) - 10_000
-    return [sign(signer, Unsigned(start + at // 3, 1, (), f"note {at}")) for at in range(3_000)]
+    return [finish(signer.sign(Unsigned(start + at // 3, 1, (), f"note {at}"))) for at in range(3_000)]
 
 
 @asynccontextmanager

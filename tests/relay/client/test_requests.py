@@ -11,8 +11,11 @@ import pytest
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.negentropy import Initiator, Items, Responder
 from sense_memory.nostr.verdict import RelayOutcome
+from sense_memory.relay.client.actions import Hangup, Send, SignAuth, Timeouts
 from sense_memory.relay.client.authentication import auth_event
-from sense_memory.relay.client.session import CompareDone, Hangup, PageDone, Send, Session, SignAuth, Timeouts
+from sense_memory.relay.client.page import PageDone
+from sense_memory.relay.client.requests import CompareDone
+from sense_memory.relay.client.session import Session
 
 
 IN_STEP = "61"
@@ -139,7 +142,7 @@ def test_comparisons_and_pages_go_on_side_by_side(talk):
 
 def test_nobody_wants_the_comparison_any_more(talk):
     sub, _ = talk.compare()
-    assert sent(talk.session.abandon(sub)) == [["NEG-CLOSE", sub]]
+    assert sent(talk.session.cancel(sub)) == [["NEG-CLOSE", sub]]
     assert talk.hear("NEG-MSG", sub, IN_STEP) == []
     assert talk.session.deadline() is None
 
