@@ -2,13 +2,17 @@
 
 A topic exists because a passage has it or because it has a summary. Classification prefers the topics that exist. When
 topics grow too many or one grows too broad, `proposals` says so; only `merge` and `rename` change anything.
+
+Two devices that do not know of each other may merge one topic into different ones. Of such merges one counts, the same on
+every device: a record of the merged topic says where it went, and its newest version decides. The topic that got it
+remembers how many thoughts came with it, and counts them only as long as that record agrees. Its summary stays as it is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.model import ClassifyTopic, UpdateTopicSummary
@@ -28,7 +32,14 @@ BROAD_COUNT: Final = 20  # passages of one topic, from which a split is proposed
 BROAD_SHARE: Final = 0.4  # if it also has this share of all
 _SAME_NAME: Final = 0.5  # Jaccard similarity of names or summaries that should be one topic
 _MAX_NAME_CHARS: Final = 60
+_MAX_PARTS: Final = 100  # merges that a topic remembers, some 20 KB at most
 _PREFIX: Final = f"{address.MIND}topic/"
+_INTO: Final = f"{address.MIND}into/"
+
+# A merge: the topic that was merged, how often it had been merged before, and the topic that got it.
+_Merge: TypeAlias = tuple[str, int, str]
+# Thoughts that a topic got by merges, and these merges, the oldest first: others may have got the thoughts before.
+_Part: TypeAlias = tuple[int, tuple[_Merge, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +99,8 @@ class Topics:
 
     async def all(self) -> list[Topic]:
         """Every topic, those with most passages first."""
-        counts = await self._archive.topics()
-        found = {record.name: _topic(record) for record in await self._records.under(_PREFIX)}
+        counts, merges = await self._archive.topics(), await self._merges()
+        found = {record.name: _counted(record, merges) for record in await self._records.under(_PREFIX)}
         found |= {name: Topic(name) for name in counts if name not in found}
         topics = [replace(topic, passages=counts.get(topic.name, 0)) for topic in found.values()]
         return sorted(topics, key=lambda topic: (-topic.passages, topic.name))
@@ -142,7 +153,8 @@ class Topics:
 
         async def updated(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
             before = _topic(found[path]) if path in found else Topic(topic)
-            return {path: _fields(await self._told(before, new_text, 1, last))}
+            parts = _parts(found[path]) if path in found else []
+            return {path: _fields(await self._told(before, new_text, 1, last), parts)}
 
         await self._records.change([path], updated)
         return await self.get(topic)
@@ -167,16 +179,26 @@ class Topics:
 
         async def merged(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
             """The merged topic, and the others emptied with it: whoever merges them again adds nothing."""
+            merges, changed = await self._merges(), {}
             after = _topic(found[target]) if target in found else Topic(into)
-            old = [_topic(found[path]) for path in paths.values() if path in found]
-            for topic in old:
+            parts = _parts(found[target]) if target in found else []
+            for path in (path for path in paths.values() if path in found):
+                topic = _topic(found[path])
+                changed[path] = _fields(Topic(topic.name))
                 if topic.summary:
                     after = await self._told(after, topic.summary, topic.covered, after.last or topic.last)
-            return {target: _fields(after)} | {_path(topic.name): _fields(Topic(topic.name)) for topic in old}
+                    went = merges.get(topic.name, ())
+                    changed[address.mind_path("into", topic.name)] = {"into": [*went, into]}
+                    parts += _given(topic, _parts(found[path]), (topic.name, len(went), into))
+            return {target: _fields(after, parts)} | changed
 
         await self._records.change([target, *paths.values()], merged)
         await self._records.forget([path for name, path in paths.items() if name in known])
         return await self.get(into)
+
+    async def _merges(self) -> dict[str, tuple[str, ...]]:
+        """Where each topic that was ever merged went, each time; also where the ledger has not asked relays yet."""
+        return {record.name: record.texts("into") for record in await self._records.under(_INTO, asks=False)}
 
     async def _told(self, topic: Topic, new_text: str, count: int, last: str) -> Topic:
         """A topic after `count` thoughts with a new text, the last of them `last` where it is known."""
@@ -236,8 +258,9 @@ def _path(name: str) -> str:
     return address.mind_path("topic", name)
 
 
-def _fields(topic: Topic) -> dict[str, Any]:
+def _fields(topic: Topic, parts: Sequence[_Part] = ()) -> dict[str, Any]:
     return {
+        "parts": parts[-_MAX_PARTS:],
         "summary": topic.summary,
         "covered": topic.covered,
         "last": topic.last,
@@ -253,3 +276,33 @@ def _topic(record: MindRecord) -> Topic:
         record.text("last"),
         is_by_rule=record.is_true("is_by_rule"),
     )
+
+
+def _parts(record: MindRecord) -> list[_Part]:
+    """What a topic got by merges; nothing where another program wrote something else."""
+    try:
+        return [
+            (int(count), tuple((str(name), int(number), str(into)) for name, number, into in merges))
+            for count, merges in record.fields.get("parts", ())
+        ]
+    except (TypeError, ValueError):
+        return []
+
+
+def _given(topic: Topic, parts: Sequence[_Part], merge: _Merge) -> list[_Part]:
+    """What a merge gives: the topic's own thoughts, and those that it got by earlier merges."""
+    own = topic.covered - sum(count for count, _ in parts)
+    return [(own, (merge,)), *((count, (*earlier, merge)) for count, earlier in parts)]
+
+
+def _counted(record: MindRecord, merges: Mapping[str, tuple[str, ...]]) -> Topic:
+    """A topic without the thoughts that it got by merges that do not count, because another one does."""
+    topic = _topic(record)
+    lost = sum(
+        count
+        for count, earlier in _parts(record)
+        if any(
+            merges.get(name, ())[number : number + 1] not in {(), (into,)} for name, number, into in earlier
+        )
+    )
+    return replace(topic, covered=max(0, topic.covered - lost))

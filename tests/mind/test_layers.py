@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AsyncExitStack
+
 import pytest
 
 from sense_memory import EmbeddedRelay
@@ -10,7 +13,7 @@ from sense_memory.mind.draft import backfill, draft, store_thought
 from sense_memory.mind.model import Coherence, Reply, TopicNames
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.rule_model import RuleModel
-from tests.mind.test_log import opened
+from tests.mind.test_log import loop_clock, opened
 
 
 class Failing:
@@ -266,6 +269,42 @@ async def test_a_merge_that_was_interrupted_is_completed_by_calling_it_again(mon
         assert await mind.topics.list_topics() == ["tea"]
         for text in ("water", "time", "green"):
             assert text in merged.summary
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("winner", [0, 1])
+async def test_a_topic_that_two_devices_merge_into_different_topics_counts_in_one_of_them(winner):
+    """Tea is merged into drinks and into plants, and then everything into garden: each thought counts once throughout."""
+    async with EmbeddedRelay(clock=(clock := loop_clock())) as relay, AsyncExitStack() as stack:
+        devices = [await stack.enter_async_context(opened(relays=[relay.url], clock=clock)) for _ in range(2)]
+
+        async def counts():
+            for _ in range(2):
+                for device in devices:
+                    await device.sync()
+            one, other = [
+                {topic.name: (topic.covered, topic.passages) for topic in await device.mind.topics.all()}
+                for device in devices
+            ]
+            assert one == other
+            return one
+
+        for number, topic in enumerate(["tea", "tea", "tea", "drinks", "plants", "garden"]):
+            await think(devices[0].mind, f"Thought {number} is of {topic}.", topics=[topic])
+        await counts()
+        targets = ["drinks", "plants"]
+        for place in (1 - winner, winner):
+            await devices[place].mind.topics.merge(["tea"], into=targets[place])
+            await asyncio.sleep(5)
+        kept, other = targets[winner], targets[1 - winner]
+        assert await counts() == {kept: (4, 4), other: (1, 1), "garden": (1, 1)}
+        await devices[winner].mind.topics.merge([kept], into="garden")
+        assert await counts() == {"garden": (5, 5), other: (1, 1)}
+        await devices[winner].mind.topics.merge([other], into="garden")
+        assert await counts() == {"garden": (6, 6)}
+        await think(devices[0].mind, "More of tea.", topics=["tea"])
+        await devices[0].mind.topics.merge(["tea"], into="garden")
+        assert await counts() == {"garden": (7, 7)}
 
 
 async def test_backfilling_keeps_each_output_of_the_log_once():
