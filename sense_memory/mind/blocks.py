@@ -8,7 +8,9 @@ A text that fits no event (20,000 characters of Chinese have 60,000 bytes) is wr
 record, the others at addresses of this device alone, in the same transaction. The block names its pieces by a token, so a
 piece of another version is never taken for its own, and no device overwrites another's. While a piece has not arrived from
 a relay, the block is not whole: it is shown as far as it goes, and tools refuse to edit it. Programs that know nothing of
-pieces see a shorter text that is read-only.
+pieces see a shorter text that is read-only. If such a program gives the block another text, the block stays read-only until
+`update(label, read_only=False)`: its record is then the same as that of a block made read-only on purpose, so guessing could
+open a block that its owner closed.
 """
 
 from __future__ import annotations
