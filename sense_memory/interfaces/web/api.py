@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from sense_memory.interfaces.web.server import ServerSecrets
+    from sense_memory.mind.search import MindHit
     from sense_memory.models import IntrospectionReport, PersonaMemory
     from sense_memory.store import MemoryStore
 
@@ -109,6 +110,8 @@ class Api:
         with suppress(SenseMemoryError):  # the page says what is wrong
             await self._store.persona_recall()
             await self._store.index()
+            if self._store.has_mind():
+                await self._store.mind.search("", 0)
 
     async def _session(self, request: Request) -> Response:
         """Who the agent is; for the browser that has the cookie, or exchanges the token for it."""
@@ -246,10 +249,10 @@ class Api:
     # ── Search, reviews, relays ─────────────────────────────────────────────────────────
 
     async def _search(self, request: Request) -> dict[str, Any]:
-        """The hits of a question, each with the reasons why it was found."""
+        """The hits of a question, each with the reasons why it was found; those of the mind have a ranking of their own."""
         query = request.query_params.get("q", "").strip()
         if not query:
-            return {"hits": []}
+            return {"hits": [], "in_mind": []}
         begun = time.perf_counter()
         hits = await _or_nothing(self._store.search(query, _SEARCH_COUNT))
         shown = []
@@ -258,7 +261,9 @@ class Api:
             fields["is_cut"] = len(hit.value) > _SEARCH_CHARS
             fields["value"] = hit.value[:_SEARCH_CHARS]
             shown.append(fields)
-        return {"hits": shown, "seconds": time.perf_counter() - begun}
+        in_mind = await self._store.mind.search(query, _SEARCH_COUNT) if self._store.has_mind() else []
+        seconds = time.perf_counter() - begun
+        return {"hits": shown, "in_mind": list(map(_in_mind, in_mind)), "seconds": seconds}
 
     async def _introspection(self, _request: Request) -> dict[str, Any]:
         """What needs attention. Nothing is written: the page asks more often than anybody introspects."""
@@ -481,6 +486,20 @@ def _members(item: Any) -> Sequence[PersonaMemory]:
     if isinstance(item, tuple):
         return item
     return (item.old, item.new) if hasattr(item, "old") else (item,)
+
+
+def _in_mind(hit: MindHit) -> dict[str, Any]:
+    """A message, a passage or an entry of the log that was found."""
+    return {
+        "place": hit.place.value,
+        "text": hit.text[:_SEARCH_CHARS],
+        "is_cut": len(hit.text) > _SEARCH_CHARS,
+        "at": hit.at,
+        "actor": hit.actor,
+        "conversation": hit.conversation,
+        "is_corrected": bool(hit.corrected_by),
+        "found_by": [reason.detail or reason.kind for reason in hit.why],
+    }
 
 
 def _told(memory: PersonaMemory) -> dict[str, str]:

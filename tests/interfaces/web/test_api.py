@@ -161,6 +161,24 @@ async def test_a_hit_says_why(opened, clock):
         assert ("word", ["value"]) == (hit["why"]["evidence"][0]["kind"], hit["why"]["evidence"][0]["fields"])
 
 
+async def test_a_search_also_asks_the_mind_whose_hits_stand_apart(opened, clock):
+    async with opened() as store:
+        client = Client(store, clock)
+        assert {"hits": [], "in_mind": []} == (await client("/api/search?q="))[1]
+        await store.mind.conversation("talk").add(
+            "user", "The press arrives on Friday." + "x" * 500, name="Lisa"
+        )
+
+        _, told = await client(f"/api/search?q={quote('when does the press arrive')}")
+
+        (hit,) = told["in_mind"]
+        assert [] == told["hits"]
+        assert ("conversation", "talk", "Lisa", True) == tuple(
+            hit[name] for name in ("place", "conversation", "actor", "is_cut")
+        )
+        assert ("The press", 400, True) == (hit["text"][:9], len(hit["text"]), "press" in hit["found_by"])
+
+
 async def test_links_join_the_memories_of_the_graph(opened, clock):
     async with opened() as store:
         for key in ("lisa", "emil", "jonas", "alone"):

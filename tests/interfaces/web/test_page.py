@@ -67,6 +67,7 @@ async def palace(store):
     await store.remember("<svg onload=hit=1>", HOSTILE["script"])
     await store.mind.blocks.update("human", value=HOSTILE["script"])
     await store.mind.conversation("talk").add("user", HOSTILE["image"], name="<b>name</b>")
+    await store.mind.conversation("talk").add("user", "The press arrives on Friday.", name="Lisa")
     now = time.time()
     remember = store.persona_remember
     await remember("people", "facts", "lisa", "artist in Bremen", halflife_days=24)
@@ -321,6 +322,11 @@ def test_a_search_is_answered_while_it_is_typed_and_needs_no_mouse(page):
     assert "lisa" == page.inner_text("main h1")
     assert page.evaluate("document.activeElement.tagName") == "H1"
     assert "printmaking" in page.inner_text("main blockquote")
+
+    go(page, "search/press%20arrives")  # what was said in a conversation stands apart, and leads to it
+    assert "In the mind" in page.inner_text("main h2")
+    page.locator(".in-mind a", has_text="talk").first.click()
+    page.locator(".messages", has_text="The press arrives on Friday.").wait_for()
 
 
 def test_an_edit_is_undone_from_the_page(page):

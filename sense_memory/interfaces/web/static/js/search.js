@@ -1,8 +1,8 @@
-// The hits of a question while it is typed, each with the reasons why it was found.
+// The hits of a question while it is typed, each with the reasons why it was found; those of the mind after the others.
 
 import { get } from "./api.js";
 import { GLYPHS } from "./decay.js";
-import { ago, announce, count, el, empty, memoryLink, moment, quoted, route, visible } from "./dom.js";
+import { ago, announce, count, el, empty, memoryLink, moment, number, quoted, route, visible } from "./dom.js";
 
 const WORDS = { word: "word", prefix: "beginning of a word", phrase: "phrase", neighbours: "said just before and after", session: "said that day", date: "date", speaker: "source", meaning: "meaning" };
 let asked = null;
@@ -13,17 +13,28 @@ export async function showSearch(query) {
   asked?.abort();
   asked = new AbortController();
   const begun = performance.now();
-  const { hits } = await get("search", { q: query }, { signal: asked.signal }).catch((error) => {
-    if (error.name === "AbortError") return { hits: [] };
+  const { hits, in_mind: inMind } = await get("search", { q: query }, { signal: asked.signal }).catch((error) => {
+    if (error.name === "AbortError") return { hits: [], in_mind: [] };
     throw error;
   });
   const took = performance.now() - begun;
-  const title = el("h1", { class: "search-title" }, hits.length ? count(hits.length, "memory", "memories") : "Nothing", " for ", quoted(query, "q"));
-  announce(hits.length ? count(hits.length, "hit") : "No hits");
-  if (!hits.length) return [title, empty("Nothing was found", "Try fewer words, or the beginning of one: photo*. Forgotten memories are left out; their rooms still show them.")];
-  const best = hits[0].score;
+  const title = el("h1", { class: "search-title" }, hits.length ? count(hits.length, "memory", "memories") : inMind.length ? "No memories" : "Nothing", " for ", quoted(query, "q"));
+  const total = hits.length + inMind.length;
+  announce(total ? count(total, "hit") : "No hits");
+  if (!total) return [title, empty("Nothing was found", "Try fewer words, or the beginning of one: photo*. Forgotten memories are left out; their rooms still show them.")];
+  const best = hits[0]?.score;
   const now = Date.now() / 1000;
-  return [title, el("p", { class: "note" }, `${Math.max(1, Math.round(took))} ms. Searching revives nothing.`), el("ol", { class: "hits", "data-took": took.toFixed(1) }, hits.map((hit) => shown(hit, best, now)))];
+  return [title, el("p", { class: "note" }, `${Math.max(1, Math.round(took))} ms. Searching revives nothing.`),
+    el("ol", { class: "hits", "data-took": took.toFixed(1) }, hits.map((hit) => shown(hit, best, now))),
+    inMind.length ? el("section", { class: "in-mind" }, el("h2", {}, "In the mind", el("small", {}, number(inMind.length))), el("ol", { class: "hits" }, inMind.map((hit) => said(hit, now)))) : null].filter(Boolean);
+}
+
+/** A message, a passage or an entry of the log; only conversations have a page. */
+function said(hit, now) {
+  const name = hit.place === "conversation" ? el("a", { class: "memory-link", href: route("conversation", hit.conversation) }, el("span", { class: "place" }, "conversation / "), el("b", { text: hit.conversation, dir: "auto" })) : el("b", {}, hit.place);
+  return el("li", { class: "hit" },
+    el("p", { class: "hit-head" }, name, hit.actor ? quoted(hit.actor) : null, hit.is_corrected ? el("span", { class: "chip against" }, "corrected later") : null, el("span", { class: "hit-age" }, ago(hit.at, now))),
+    el("p", { class: "hit-text quoted", dir: "auto" }, marked(hit.text, hit.found_by), hit.is_cut ? "…" : ""));
 }
 
 function shown(hit, best, now) {
