@@ -910,7 +910,7 @@ class MemoryStore:
         store = self._open
         arguments.callback(progress, "progress")
         report = await import_file(store.reader, arguments.file(path, "readline"), self.public_key, progress)
-        await store.replication.settle_forks(heard=not self.relays)
+        await store.replication.settle_forks(complete=not self.relays)
         store.replication.wake()
         return report
 

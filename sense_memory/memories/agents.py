@@ -1,7 +1,7 @@
-"""The agents of a machine: their public keys, their ledgers, and when each was last in step with a relay.
+"""The agents of a machine: their public keys, their ledgers, and when a relay last showed everything to each.
 
-A plain key file is read for its public key. No password is asked for and no keyring is opened, and ledgers are only
-read. Where an encrypted key hides whose a ledger is, the ledger is listed without a name.
+Public keys are read from plain key files. No password is asked for, no keyring is opened, and ledgers are only read. If
+the key of an agent is encrypted, its ledger cannot be assigned, and is listed without a name.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
     from sense_memory.config.settings import Settings
 
-_SIDES: Final = ("", "-wal")  # of a ledger: what is not yet in the file itself is beside it
+_LEDGER_FILES: Final = ("", "-wal")  # the ledger itself, and SQLite's write-ahead log beside it
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFiles:
-    """What the home folder holds of one agent.
+    """The files of one agent in the home folder.
 
     Attributes:
-        name: None for a ledger whose agent is not known here.
-        npub: the public key; None where only opening the key would show it.
-        key: "file", "encrypted", "unusable" (others can read the file, or it is no key), or "none" in this folder.
-        ledger: the file of its memories; None where there is none, or the public key is not known.
-        bytes: of that file on disk.
+        name: the agent's name; None for a ledger whose agent is not known.
+        npub: the public key; None if the key would have to be decrypted to know it.
+        key: "file", "encrypted", "unusable" (other users can read the file, or it holds no key), or "none".
+        ledger: the ledger file; None if it does not exist, or the public key is not known.
+        bytes: the size of the ledger on disk.
         last_sync: when a relay last showed everything, seconds since 1970; None for never.
     """
 
@@ -47,11 +47,11 @@ class AgentFiles:
 
 
 def list_agents(settings: Settings, npub_in_use: str | None) -> list[AgentFiles]:
-    """The agents of a home folder, by name, and then the ledgers that belong to none of them.
+    """The agents of a home folder in the order of their names, then the ledgers that belong to none of them.
 
     Args:
-        settings: those of the agent in use, which is listed even without a file here.
-        npub_in_use: the public key of the agent in use, if the caller knows it.
+        settings: the settings of the agent in use, which is listed even if it has no file.
+        npub_in_use: the public key of the agent in use; None if the caller does not know it.
     """
     home, found = settings.home, []
     for name in sorted({*agent_names(home), settings.agent}):
@@ -65,7 +65,7 @@ def list_agents(settings: Settings, npub_in_use: str | None) -> list[AgentFiles]
 
 
 def _owner(key_file: Path) -> tuple[str | None, str]:
-    """The public key in a plain key file, as npub, and the state of the key."""
+    """The public key in a plain key file as npub, and the state of the key, see `AgentFiles`."""
     try:
         with open_key(read_key_text(key_file), "the key file", None) as secret:
             return npub(secret.public_key), "file"
@@ -80,6 +80,6 @@ def _with_ledger(home: Path, name: str | None, owner: str | None, key: str) -> A
     path = None if owner is None else ledger_path(home, owner)
     if path is None or not path.exists():
         return AgentFiles(name, owner, key)
-    sides = [path.with_name(path.name + side) for side in _SIDES]
-    size = sum(side.stat().st_size for side in sides if side.exists())
+    files = [path.with_name(path.name + suffix) for suffix in _LEDGER_FILES]
+    size = sum(file.stat().st_size for file in files if file.exists())
     return AgentFiles(name, owner, key, path, size, last_pull(path))

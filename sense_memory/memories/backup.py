@@ -1,7 +1,9 @@
-"""Export and import: JSON lines of signed, encrypted events. Readable by any Nostr tool, useless without the key.
+"""Export, import, and the rescue of a damaged ledger.
 
-An import trusts nothing: every line is parsed, verified and opened as if a relay had served it, and each bad
-line is reported by its number. An export is written to a temporary file, which is moved into place whole.
+An export is a file of JSON lines: signed, encrypted events, which any Nostr tool can read and only the key can decrypt.
+It is written to a temporary file and moved into place whole. An import trusts nothing: every line is parsed, verified
+and decrypted like an event from a relay, and each bad line is reported by its number. A rescue treats the rows of a
+damaged ledger in the same way.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.signer import Signer
 
 _PART: Final = re.compile(r"\.export-[0-9a-f]{8}\.part")
-_LEFT_OUT: Final = {  # problems of a line, by what the reader calls an event that it leaves out
+_LEFT_OUT: Final = {  # the problem of a line, by the reader's reason for leaving out its event
     "foreign": "an event of another program",
     "misfiled": "holds a memory of another address",
     "unreadable": "cannot be opened with this key",
@@ -51,8 +53,8 @@ class BadLine:
 
     Attributes:
         number: counted from 1.
-        problem: why the line was left out, in our words.
-        author: npub of the key that signed the line; empty where the line is no valid event.
+        problem: why the line was left out; repeats nothing of the line.
+        author: npub of the key that signed the line; empty if the line is not a valid event.
     """
 
     number: int
@@ -80,7 +82,7 @@ def write_export(
     overwrite: bool,
     progress: Callable[[int], None] | None,
 ) -> int:
-    """Write events as JSON lines into a file of mode 0600, or into an open one; returns how many.
+    """Write events as JSON lines to a new file of mode 0600, or to an open file; returns how many.
 
     Raises:
         InvalidInput: the file exists and `overwrite` is off, or the folder cannot be written.
@@ -94,7 +96,7 @@ def write_export(
             )
         if target.exists() and not target.is_file():
             raise InvalidInput(f"choose another name: {target} is not a plain file; it was not touched")
-        _sweep(target.parent)
+        _remove_leftovers(target.parent)
         descriptor, path = _begin(target.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -113,7 +115,7 @@ def write_export(
 
 
 def _begin(folder: Path) -> tuple[int, Path | None]:
-    """A locked file of mode 0600; it has no name where the system allows that, so that a kill leaves nothing."""
+    """Open a locked file of mode 0600. It has no name if the system allows that, so a killed export leaves nothing."""
     with suppress(OSError, AttributeError):
         descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
         if Path(_own(descriptor)).exists():
@@ -126,7 +128,7 @@ def _begin(folder: Path) -> tuple[int, Path | None]:
 
 
 def _named(folder: Path, make: Callable[[Path], None]) -> Path:
-    """A name that no file has: an export never writes into a file that a killed export left, or that others made."""
+    """Make a file with a new name: an export never writes to a file that a killed export or another program made."""
     while True:
         path = folder / f".export-{secrets.token_hex(4)}.part"
         with suppress(FileExistsError):
@@ -135,7 +137,7 @@ def _named(folder: Path, make: Callable[[Path], None]) -> Path:
 
 
 def _link(descriptor: int, path: Path) -> None:
-    # Python follows the link only where it is given a folder, although an absolute name needs none.
+    # Python follows the link only if `src_dir_fd` is given, although an absolute name needs no folder.
     os.link(_own(descriptor), path, src_dir_fd=descriptor, follow_symlinks=True)
 
 
@@ -144,16 +146,16 @@ def _own(descriptor: int) -> str:
 
 
 def _locked(descriptor: int) -> int:
-    with suppress(OSError):  # a file system without locks: no process can sweep there either
+    with suppress(OSError):  # on a file system without locks, no process removes unlocked files either
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return descriptor
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what exports that were killed left behind."""
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of killed exports."""
     for path in folder.glob(".export-*.part"):
         if _PART.fullmatch(path.name):
-            with suppress(OSError):  # the export that made the file is running, or the file is not ours
+            with suppress(OSError):  # the export is still running, or the file belongs to another user
                 remove_forsaken(path)
 
 
@@ -172,10 +174,10 @@ def _write_lines(file: BinaryIO, bodies: Iterable[bytes], progress: Callable[[in
 async def import_file(
     reader: Reader, source: Path | BinaryIO, author: str, progress: Callable[[int], None] | None
 ) -> ImportReport:
-    """File the events of a file of JSON lines, in batches, after those of earlier files whose time has come.
+    """File the events of a file of JSON lines, in batches. Quarantined events whose time has come are filed first.
 
     Args:
-        reader: opens and files them.
+        reader: decrypts and files events.
         source: as `read_import`.
         author: as `read_import`.
         progress: called with the number of lines read so far.
@@ -185,7 +187,7 @@ async def import_file(
     """
     counts: Counter[str] = Counter()
     bad: list[BadLine] = []
-    await reader.file_quarantined()  # devices that only exchange files have no sync that would do it
+    await reader.file_quarantined()  # without relays there is no sync that would do this
     lines = read_import(source, author)
     while batch := list(itertools.islice(lines, APPLY_BATCH_COUNT)):
         good = [(number, event) for number, event in batch if not isinstance(event, BadLine)]
@@ -196,14 +198,14 @@ async def import_file(
             BadLine(good[index][0], _LEFT_OUT[reason], npub(author)) for index, reason in left_out.items()
         ]
         if len(batch) == APPLY_BATCH_COUNT:
-            await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
+            await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
         if progress is not None:
             progress(batch[-1][0])
     return ImportReport(dict(counts), tuple(sorted(bad, key=lambda line: line.number)))
 
 
 def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Event | BadLine]]:
-    """Each line of a file with its number: the verified event, or what is wrong with it. Blank lines are skipped.
+    """The lines of a file with their numbers, each as a verified event or a `BadLine`. Blank lines are skipped.
 
     Args:
         source: JSON lines; an open file stays open.
@@ -224,7 +226,7 @@ def read_import(source: Path | BinaryIO, author: str) -> Iterator[tuple[int, Eve
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes | None]:
-    """The lines of a file; None for a line that is longer than any event and so is not kept in memory."""
+    """The lines of a file; None for a line longer than any event, which is never held in RAM whole."""
     while line := file.readline(MAX_FRAME_BYTES):
         is_whole = line.endswith(b"\n") or len(line) < MAX_FRAME_BYTES
         rest = line
@@ -234,7 +236,7 @@ def _lines(file: BinaryIO) -> Iterator[bytes | None]:
 
 
 def _checked(number: int, line: bytes, author: str) -> Event | BadLine:
-    """The verified event of a line, or what is wrong with it."""
+    """The verified event of a line, or a `BadLine` with the problem."""
     try:
         event = verify(RawEvent.loads(line))
     except InvalidEvent as error:
@@ -246,7 +248,7 @@ def _checked(number: int, line: bytes, author: str) -> Event | BadLine:
 
 
 def integrity(ledger: Ledger) -> list[str]:
-    """What is wrong with a ledger: SQLite's findings, and events that no longer verify."""
+    """The problems of a ledger: what SQLite finds, and events that no longer verify."""
     problems = ledger.integrity()
     for body in ledger.bodies():
         try:
@@ -257,11 +259,11 @@ def integrity(ledger: Ledger) -> list[str]:
 
 
 async def rescue(path: Path, signer: Signer, clock: Callable[[], float]) -> RescueReport:
-    """Move a damaged ledger aside, and file what can be read of it in a new one; no process may have the ledger open.
+    """Move a damaged ledger aside, and file its readable events in a new ledger; no process may have the ledger open.
 
     Args:
         path: the ledger's file.
-        signer: whose ledger it is.
+        signer: decrypts the owner's events.
         clock: seconds since 1970.
 
     Raises: as `MemoryStore.rescue`.
@@ -294,7 +296,7 @@ async def _is_sound(path: Path, signer: Signer, clock: Callable[[], float]) -> b
 async def _filed(
     aside: Path, saved: Salvage, ledger: Ledger, reader: Reader, clock: Callable[[], float]
 ) -> RescueReport:
-    """Verify, open and file the events that were saved."""
+    """Verify, decrypt and file the events that were read from the damaged ledger."""
     counts: Counter[str] = Counter()
     unreadable, rest = saved.unreadable, iter(saved.bodies)
     while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):

@@ -1,8 +1,8 @@
-"""The drafts of a store, and which edits of this device lost against another's that did not know them.
+"""The drafts of a store, and the edits of this device that lost to an edit of another device.
 
-The ledger notes a lost edit in the transaction in which it loses: a flat memory that another device replaced unaware, a
-persona memory whose text is kept as a conflict copy, and a text that was forgotten unseen and is a draft now. This
-module names the memory of each note, and reports each note once.
+An edit loses where another device wrote without having seen it. The ledger notes the loss in the transaction in which
+the edit loses: a flat memory was replaced, the text of a persona memory is kept as a conflict copy, or a text was
+forgotten and is a draft now. `overruled` names the memory of each note, and reports each note once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 async def drafts(ledger: Ledger, signer: Signer) -> list[Draft]:
-    """Every draft, opened, oldest first."""
+    """Every draft, decrypted, oldest first."""
     found = []
     for draft in ledger.drafts.all():
         record = await envelope.open_draft(signer, draft.content, draft.slot)
@@ -47,12 +47,12 @@ async def drafts(ledger: Ledger, signer: Signer) -> list[Draft]:
 async def publish(
     ledger: Ledger, signer: Signer, number: int, write: Callable[[Record], Awaitable[str]]
 ) -> str:
-    """Write a draft and discard it; returns the event's id. Where writing fails, the draft stays.
+    """Write a draft as a memory, and discard the draft; returns the event's id. The draft stays if writing fails.
 
     Args:
         ledger: holds the draft.
-        signer: opens it.
-        number: names it.
+        signer: decrypts the draft.
+        number: the number of the draft.
         write: writes a record and returns the event's id.
 
     Raises:
@@ -62,7 +62,7 @@ async def publish(
     if draft is None:
         raise InvalidInput(f"there is no draft {number}; nothing was written")
     ident = await write(await envelope.open_draft(signer, draft.content, draft.slot))
-    with suppress(LedgerError):  # the memory is written: an error would say that nothing was
+    with suppress(LedgerError):  # an error would say that nothing was written, and the memory was
         await ledger.write(ledger.drafts.discard, number)
     return ident
 
@@ -79,9 +79,9 @@ def discard(ledger: Ledger, number: int) -> None:
 
 
 async def overruled(ledger: Ledger, reader: Reader, signer: Signer) -> tuple[str, ...]:
-    """Names of the memories at which an edit of this device lost since the last call, sorted.
+    """The names of memories where an edit of this device has lost since the last call, sorted.
 
-    A name is a key, or `domain/facet/key`. Each name is returned once, to the process on the ledger that asks first.
+    A name is a key, or `domain/facet/key`. Several processes may use the ledger; each name goes to the first that asks.
     """
     slots = ledger.edits.overruled()
     if not slots:
@@ -93,8 +93,8 @@ async def overruled(ledger: Ledger, reader: Reader, signer: Signer) -> tuple[str
 
 
 async def _name(ledger: Ledger, reader: Reader, slot: str, draft: str | None, signer: Signer) -> str:
-    """The name of the memory that lies or lay at a slot; for a conflict copy, the name of its original."""
-    path = slot.removeprefix(address.PREFIX)  # where no version of the memory is left
+    """The name of the memory that is or was at a slot; for a conflict copy, the name of its original."""
+    path = slot.removeprefix(address.PREFIX)  # used if no version of the memory is left
     if draft is not None:
         path = (await envelope.open_draft(signer, draft, slot)).path
     for stored in ledger.versions(slot):

@@ -1,7 +1,7 @@
-"""An embedder for an event loop: it is opened on first use, runs in a thread, and rests after a failure.
+"""The embedder of an open store, and the jobs that give the memories of an index their vectors.
 
-Nothing waits for an embedder that is down: after a failure the embedder is not called for a while, callers get None,
-and searches go on with words. Texts go to the embedder that the owner has chosen, and nowhere else.
+An embedder runs in a thread. After a failure it is not called for a while: callers get None at once, and searches rank
+by words. Texts go only to the embedder that the owner has chosen.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Memories that a search finds by words only, although there is an embedder; and memories that it does not find
-    yet.
+    """The memories that a search finds by words only although there is an embedder, and those that it does not find.
 
     Attributes:
-        count: memories that the embedder has not read yet.
+        count: memories without vectors.
         trouble: why the last call of the embedder failed; None if it succeeded.
         unread: memories that are not in the index yet, so that no search finds them. The first search builds the
             index, at some ten thousand memories a second.
@@ -53,18 +52,18 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True)
 class EmbedReport(Gaps):
-    """What `MemoryStore.embed` did, and what is left.
+    """The result of `MemoryStore.embed`, and what is left to do.
 
     Attributes:
-        embedded: memories that the embedder has read now.
-        taken: memories whose vectors another device of this key has shared, so that nobody had to read them.
+        embedded: memories for which the embedder made vectors.
+        taken: memories whose vectors came from another device of this key, without a call of the embedder.
         shared: memories whose vectors were written as events.
         too_large: memories whose vectors do not fit an event, because a long text has many vectors. Searches here find
-            them by meaning; another device has to embed them itself.
+            these memories by meaning; every other device has to embed them itself.
         unshared: memories whose vectors could not be shared: the event at their address is dated far ahead of this
             clock, or was written by a newer sense-memory.
-        forgotten: events with the vectors of forgotten memories, which this call has forgotten too.
-        model: the embedder's name; empty where there is none.
+        forgotten: events with vectors of forgotten memories; this call has forgotten the events too.
+        model: the embedder's name; empty if there is no embedder.
     """
 
     embedded: int = 0
@@ -77,42 +76,42 @@ class EmbedReport(Gaps):
 
 
 class EmbedderClient:
-    """An embedder in use.
+    """An embedder that is called in a thread, one call at a time, and rests after a failure.
 
     Args:
         embedder: the embedder to call.
-        clock: seconds of any clock that never goes back.
+        clock: seconds of a clock that never goes back.
         cache: keeps the vectors of memories.
 
     Attributes:
         embedder, clock, cache: as given.
-        trouble: why it failed when it was last asked; None if it did not.
+        trouble: why the last call of the embedder failed; None if it succeeded.
     """
 
     def __init__(self, embedder: Embedder, clock: Callable[[], float], cache: VectorCache) -> None:
         self.embedder, self.cache = embedder, cache
         self.trouble: EmbedderError | None = None
         self.clock, self._rests_until = clock, float("-inf")
-        self._dimension: int | None = None  # until it is known
+        self._dimension: int | None = None  # None until it is known
         self._turn = asyncio.Lock()
 
     @property
     def name(self) -> str:
-        """Of the model."""
+        """The model's name."""
         return self.embedder.name
 
     async def rows(self, texts: Sequence[str], *, again: bool = False) -> NDArray[np.float32] | None:
-        """A row for each text; None, with `trouble`, where the embedder fails or has just failed.
+        """A row for each text; None, with `trouble` set, if the embedder fails or is resting after a failure.
 
         Args:
             texts: what to embed.
-            again: call the embedder even if it has just failed.
+            again: call the embedder even if it is resting.
         """
         async with self._turn:
             return await self._asked(lambda: self._embed(texts), again=again)
 
     async def dimension(self, *, again: bool = False) -> int | None:
-        """The number of values in each row; None, with `trouble`, as `rows`."""
+        """The number of values in each row; None as for `rows`."""
         async with self._turn:
             if self._dimension is None:
                 from sense_memory.search.embedders.embedder import dimension_of
@@ -123,7 +122,10 @@ class EmbedderClient:
     async def read(
         self, texts: Mapping[str, Sequence[str]], *, again: bool = False
     ) -> dict[str, NDArray[np.float32]] | None:
-        """The rows of some memories by name, from one call; a memory has several texts. None as `rows`."""
+        """The rows of some memories, by name, from one call of the embedder. A memory has one or more texts.
+
+        None as for `rows`.
+        """
         rows = await self.rows([text for parts in texts.values() for text in parts], again=again)
         if rows is None:
             return None
@@ -131,10 +133,10 @@ class EmbedderClient:
         return {name: rows[end - len(texts[name]) : end] for name, end in zip(texts, ends, strict=True)}
 
     async def cached(self, stamps: Mapping[str, str]) -> Mapping[str, MemoryVectors]:
-        """By slot, the cached vectors of some memories (stamps by slot); vectors of another stamp are left out."""
+        """The cached vectors of some memories, by slot; `stamps` gives the stamp that the vectors must have."""
         try:
             return await self.cache.find(stamps)
-        except SenseMemoryError:  # a cache: missing vectors are made anew
+        except SenseMemoryError:  # only a cache: missing vectors are made again
             return {}
 
     async def store(self, reads: Mapping[str, MemoryVectors]) -> None:
@@ -162,30 +164,28 @@ class EmbedderClient:
 
 
 # ── Jobs ────────────────────────────────────────────────────────────────────────────────
-# The memories of an index get their vectors from the cheapest source.
-#
-# Cached vectors are kept; vectors that another device has shared are taken over; the embedder reads only the other
-# memories, some at a time. An interruption loses nothing that is done.
+# Each memory of an index gets its vectors from the cheapest source: the cache, another device that has shared them, or
+# the embedder. The embedder gets some memories at a time, and an interruption loses only the current call.
 
 
 class IndexedMemories(Protocol):
-    """The memories of an index, by their names in it."""
+    """The memories of an index, by their names in the index."""
 
     async def catch_up(self) -> None:
         """Bring the index up to date."""
 
     def origin(self, name: str) -> VectorSource | None:
-        """The slot and the stamp of a memory; None where the memory is gone."""
+        """The slot and the stamp of a memory; None if the memory is gone."""
 
     def origins(self) -> dict[str, VectorSource]:
         """The slot and the stamp of every memory."""
 
     async def items(self, names: Sequence[str]) -> list[SearchItem]:
-        """Some memories as the index takes them."""
+        """Some memories as items of the index."""
 
 
 class _Filled(NamedTuple):
-    """How many memories got shared vectors, how many got new vectors, and whether nothing failed."""
+    """How many memories got shared vectors, how many got new vectors, and whether the embedder did not fail."""
 
     taken: int
     made: int
@@ -193,13 +193,13 @@ class _Filled(NamedTuple):
 
 
 class EmbeddingJobs:
-    """Fills one index.
+    """Gives the memories of one index their vectors.
 
     Args:
         meaning: the embedder, with its cache.
-        sharing: shares vectors with other devices, and reads what they shared.
+        sharing: shares vectors with other devices, and reads the vectors that they shared.
         memories: the memories of the index.
-        turn: held while the index must not change.
+        turn: a lock that is held while the index must not change.
     """
 
     def __init__(
@@ -213,13 +213,13 @@ class EmbeddingJobs:
         self._unread = 0  # memories without vectors, when the cache was last read
 
     def gaps(self, index: SearchIndex) -> Gaps:
-        """What searches find by words only."""
+        """The memories that searches find by words only."""
         return Gaps(index.gaps_count, self._meaning.trouble)
 
     async def direction(self, index: SearchIndex, query: str) -> NDArray[Any] | None:
-        """The vector of a question, after memories without vectors got theirs, as far as `EMBED_SECONDS` allows."""
+        """The vector of a question. First, for up to `EMBED_SECONDS`, memories without vectors get theirs."""
         end = self._meaning.clock() + EMBED_SECONDS
-        # The newest first; the others wait for the next search, or for `embed`.
+        # The newest come first; the others wait for the next search, or for `embed`.
         while (newest := index.without_meaning(EMBED_BATCH_COUNT)) and self._meaning.clock() <= end:
             if not (await self._fill(index, newest)).is_done:
                 break
@@ -228,7 +228,7 @@ class EmbeddingJobs:
         return None if rows is None else rows[0]
 
     async def fill_from_cache(self, index: SearchIndex) -> None:
-        """Give memories their cached vectors, made by this process or another. Call while holding the turn."""
+        """Give memories their cached vectors, made by this process or another. Call while holding `turn`."""
         if index.gaps_count == self._unread:
             return
         origins = self._origins(index.without_meaning())
@@ -236,10 +236,10 @@ class EmbeddingJobs:
         index.fill({name: kept[origin.slot].rows for name, origin in origins.items() if origin.slot in kept})
         self._unread = index.gaps_count
 
-    # ── All of them ─────────────────────────────────────────────────────────────────────
+    # ── All memories ────────────────────────────────────────────────────────────────────
 
     def planned(self, index: SearchIndex, *, share: bool) -> EmbedReport:
-        """What `embed` would have to do: how many memories to embed, and how many others to share."""
+        """What `embed` would do: `count` memories to embed, and `unshared` others whose vectors can be shared."""
         unread = frozenset(index.without_meaning())
         waiting = self._shared.unshared(self._memories.origins()).keys() - unread if share else ()
         return EmbedReport(
@@ -249,21 +249,28 @@ class EmbeddingJobs:
     async def foreseen(self, index: SearchIndex, *, share: bool) -> EmbedReport:
         """As `planned`, but memories whose vectors another device has shared count as `taken`. Calls no embedder."""
         report = self.planned(index, share=share)
-        told = self._shared.seqs_of(self._origins(index.without_meaning()).values())
-        there = len([origin async for origin, _ in self._shared.fitting(told)])
-        return replace(report, count=report.count - there, taken=there)
+        seqs = self._shared.seqs_of(self._origins(index.without_meaning()).values())
+        taken = len([origin async for origin, _ in self._shared.fitting(seqs)])
+        return replace(report, count=report.count - taken, taken=taken)
 
     async def embed(
         self, index: SearchIndex, *, share: bool, progress: Callable[[int, int], None] | None
     ) -> EmbedReport:
-        """Give every memory its vectors, and share them; `progress` is called with the steps done and all steps."""
-        told = progress or (lambda _done, _total: None)
+        """Give every memory its vectors, and share them.
+
+        Args:
+            index: the index to fill.
+            share: whether to write vectors as events for other devices.
+            progress: called with the number of steps done and the number of all steps: one step to embed a memory,
+                and one to share its vectors.
+        """
+        report_progress = progress or (lambda _done, _total: None)
         begun = self.planned(index, share=share)
-        total = begun.unshared + begun.count * (2 if share else 1)  # vectors to share
+        total = begun.unshared + begun.count * (2 if share else 1)
         counts: Counter[str] = Counter()
         while True:
             left = index.without_meaning()
-            told(begun.count - len(left), total)
+            report_progress(begun.count - len(left), total)
             if not left:
                 break
             filled = await self._fill(index, left[:EMBED_BATCH_COUNT], again=True)
@@ -271,63 +278,63 @@ class EmbeddingJobs:
             if not filled.is_done:
                 break
         if share:
-            counts.update(await self._share(begun.count, told))
+            counts.update(await self._share(begun.count, report_progress))
         await self._memories.catch_up()
         alive = (origin.path for origin in self._memories.origins().values())
         counts["forgotten"] = await self._shared.forget_orphans(alive)
         gaps = self.gaps(index)
         return EmbedReport(gaps.count, gaps.trouble, **counts, model=self._meaning.name)
 
-    async def _share(self, done: int, told: Callable[[int, int], None]) -> Counter[str]:
-        """Share cached vectors that were not shared yet, in batches; returns counts by the names of the report."""
+    async def _share(self, done: int, report_progress: Callable[[int, int], None]) -> Counter[str]:
+        """Share cached vectors that were not shared yet, in batches; returns counts by fields of `EmbedReport`."""
         waiting = list(self._shared.unshared(self._memories.origins()).values())
         counts: Counter[str] = Counter()
         for start in range(0, len(waiting), MAX_BATCH_COUNT):
             counts.update(await self._shared.share(waiting[start : start + MAX_BATCH_COUNT]))
-            told(done + min(start + MAX_BATCH_COUNT, len(waiting)), done + len(waiting))
-            await asyncio.sleep(0)  # a local signer never lets other tasks run
+            report_progress(done + min(start + MAX_BATCH_COUNT, len(waiting)), done + len(waiting))
+            await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
         return counts
 
-    # ── Some of them ────────────────────────────────────────────────────────────────────
+    # ── Some memories ───────────────────────────────────────────────────────────────────
 
     async def _fill(self, index: SearchIndex, names: Sequence[str], *, again: bool = False) -> _Filled:
-        """Give some memories their vectors: those that another device has shared, else new ones of the embedder."""
+        """Give some memories the vectors that another device has shared, or else new vectors of the embedder."""
         async with self._turn:  # the index must not change meanwhile
             origins = self._origins(names)
             taken = await self._take_over(index, origins, again=again)
             rest = [name for name in names if name not in taken]
             made = await self._make(index, rest, origins, again=again) if rest else 0
-            await asyncio.sleep(0)  # taking over may await nothing, and other tasks want their turn
+            await asyncio.sleep(0)  # `_take_over` may not await, and other tasks need a turn
             return _Filled(len(taken), made, not rest or made > 0)
 
     async def _take_over(
         self, index: SearchIndex, origins: Mapping[str, VectorSource], *, again: bool
     ) -> frozenset[str]:
         """Give memories the vectors that another device has shared; returns the names of those memories."""
-        told = self._shared.seqs_of(origins.values())
-        dimension = await self._meaning.dimension(again=again) if told else None
+        seqs = self._shared.seqs_of(origins.values())
+        dimension = await self._meaning.dimension(again=again) if seqs else None
         if dimension is None:
             return frozenset()
-        found = await self._shared.read(told, dimension)
-        there = {name: origin for name, origin in origins.items() if origin in found}
-        taken = {name: origin for name, origin in there.items() if index.fill({name: found[origin]})}
-        await self._keep({origin: found[origin] for origin in taken.values()})
+        found = await self._shared.read(seqs, dimension)
+        shared = {name: origin for name, origin in origins.items() if origin in found}
+        taken = {name: origin for name, origin in shared.items() if index.fill({name: found[origin]})}
+        await self._cache({origin: found[origin] for origin in taken.values()})
         with suppress(LedgerError):  # without the note, sharing only compares the vectors again
-            await self._shared.note_cached({origin: told[origin] for origin in taken.values()})
+            await self._shared.note_cached({origin: seqs[origin] for origin in taken.values()})
         return frozenset(taken)
 
     async def _make(
         self, index: SearchIndex, names: Sequence[str], origins: Mapping[str, VectorSource], *, again: bool
     ) -> int:
-        """Have the embedder read some memories; returns how many got vectors."""
+        """Embed some memories; returns how many got vectors."""
         texts = {item.id: index.texts_of(item) for item in await self._memories.items(names)}
         reads = await self._meaning.read(texts, again=again)
         if reads is None:
             return 0
-        await self._keep({origins[name]: reads[name] for name in reads if name in origins})
+        await self._cache({origins[name]: reads[name] for name in reads if name in origins})
         return index.fill(reads)
 
-    async def _keep(self, made: Mapping[VectorSource, NDArray[Any]]) -> None:
+    async def _cache(self, made: Mapping[VectorSource, NDArray[Any]]) -> None:
         await self._meaning.store(
             {origin.slot: MemoryVectors(origin.stamp, rows) for origin, rows in made.items()}
         )

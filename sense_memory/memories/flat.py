@@ -1,8 +1,8 @@
 """The flat memories of a store: one value under one key.
 
-One call with many values checks all of them, then writes them batch by batch. An error names the pair
-that cannot be written, by its number and its key, before anything is written. Where a key is given twice, its last
-value counts, so each memory gets one version.
+A call with many values checks all of them, then writes them batch by batch. If a pair cannot be written, the error names
+it by number and key before anything is written. If a key is given twice, its last value counts, and the memory gets one
+version.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _KEY_CHARS: Final = 80  # of a key in an error
 
 
 class AsksRelays(Protocol):
-    """Makes sure that a relay was asked before "nothing" is said."""
+    """Asks the relays before a caller answers "nothing"; see `Replication.ask`."""
 
     async def __call__(self, what: str, found: Callable[[], object] = ..., /) -> bool:
-        """Ask, and return whether a relay was asked; stop waiting once `found` is true."""
+        """Return whether a relay was asked; stop waiting once `found` is true."""
 
 
 class FlatMemories:
@@ -50,12 +50,12 @@ class FlatMemories:
 
     Args:
         ledger: holds the memories.
-        reader: opens them.
-        writer: seals and signs them.
+        reader: decrypts memories.
+        writer: encrypts and signs memories.
         clock: seconds since 1970.
-        ask: makes sure that a relay was asked before "nothing" is said; returns whether one was.
-        plan: bounds what is added.
-        persona_count: how many persona memories there are, for the plan.
+        ask: asks the relays before the answer is "nothing"; returns whether a relay was asked.
+        plan: limits how many memories may be added.
+        persona_count: counts the persona memories, for the plan.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class FlatMemories:
     async def remember_many(
         self, pairs: Iterable[object], written: Callable[[int], None], created_at: object = None
     ) -> list[str]:
-        """Write many values in batches; returns for each pair the id of the event that holds its key now.
+        """Write many values in batches; returns for each pair the id of the event that was written for its key.
 
         Args:
             pairs: of key and value, or of key, value and when the value was written.
@@ -103,11 +103,11 @@ class FlatMemories:
             done += len(batch)
             written(done)
             if len(batch) == APPLY_BATCH_COUNT:
-                await asyncio.sleep(0)  # a local signer never waits
+                await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
         return bulk.ids()
 
     async def recall(self, key: str) -> Memory | None:
-        """The memory under a key; None where there is none, or it was forgotten."""
+        """The memory under a key; None if no memory has the key, or the memory was forgotten."""
         paths = address.lookup_paths(key)
         stored = head_at(self._ledger, paths)
         if stored is None and not is_deleted(self._ledger, paths):
@@ -146,7 +146,7 @@ class FlatMemories:
         return found
 
     async def undo(self, key: str) -> Memory | None:
-        """Write the value before the last edit as a new version; returns the memory, or None where there is none."""
+        """Write the value before the last edit as a new version; returns the memory, or None if nothing can be undone."""
         versions = await history(self._ledger, self._reader, paths_of(key))
         earlier = before(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
         if earlier is None or earlier.value is None:
@@ -156,12 +156,12 @@ class FlatMemories:
         return await self.recall(key)
 
     async def publish_draft(self, record: Record) -> str:
-        """Write a record over what stands at its key, and never as a draft; returns the event's id."""
+        """Write a record over the head of its key, and never as a draft; returns the event's id."""
         (ident,) = await self._writer.write([await self._carry_over(record)], drafts=False)
         return ident
 
     async def refresh(self, name: str) -> str | None:
-        """Sign a memory anew, a flat or a persona one; returns the event's id, or None where there is no such memory."""
+        """Sign a flat or persona memory again; returns the event's id, or None if no memory has the name."""
         paths = paths_of(name)
         if "/" not in name and await self.recall(name) is None:
             return None
@@ -175,7 +175,7 @@ class FlatMemories:
             "said": [origin.device, origin.count, origin.said_at, origin.said],
         }
         renewed = replace(record, fields=fields)
-        if not envelope.fits(renewed):  # the largest ones are signed as they are
+        if not envelope.fits(renewed):  # the largest memories leave no room for the new fields
             renewed = record
         (ident,) = await self._writer.write([renewed], drafts=False)
         return ident
@@ -185,7 +185,7 @@ class FlatMemories:
         return [_memory(opened, opened.record) for opened in alive if opened.type is RecordType.FLAT]
 
     async def _check_plan(self, records: Sequence[Record]) -> None:
-        """Check that the plan allows these memories to be added; an existing memory is not added."""
+        """Check that the plan allows adding the memories in these records; replacing an existing memory adds none."""
         if self._plan.max_memories is None:
             return
         from sense_memory.palace.plan import Usage
@@ -195,9 +195,9 @@ class FlatMemories:
         self._plan.check_adding(Usage(there), len(new))
 
     async def _carry_over(self, record: Record) -> Record:
-        """The record to write over the head: with the edits that it knows (`seen`), and the head's unknown fields.
+        """The record to write over a head: with the edits that the head knows (`seen`), and with the head's other fields.
 
-        A newer writer may have put those fields there.
+        Fields that this version does not know may come from a newer sense-memory, and must survive an edit.
         """
         ledger = self._ledger
         there, kept, origin = ledger.head(address.d_tag(record.path)), {}, None
@@ -220,7 +220,7 @@ def _memory(stored: Stored | Opened, record: Record) -> Memory:
     )
 
 
-# ── Many at once ────────────────────────────────────────────────────────────────────────
+# ── Bulk writes ─────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
@@ -228,7 +228,7 @@ class BulkEntry:
     """One memory of a bulk write.
 
     Attributes:
-        number: of the last pair with its key, from 1.
+        number: the number of the last pair with its key, counted from 1.
         record: the record to write.
     """
 
@@ -237,24 +237,24 @@ class BulkEntry:
 
 
 class BulkWrite:
-    """Pairs of key and value that are written with one call, and the memories that they become.
+    """The pairs of one bulk write, and the record for each key.
 
     Args:
         now: seconds since 1970.
-        created_at: when values without a time of their own were written.
+        created_at: the time of values that are given without a time.
     """
 
     def __init__(self, now: float, created_at: float) -> None:
         self._now, self._created_at = now, created_at
-        self._entries: dict[str, BulkEntry] = {}  # by path, in the order in which the keys first came
-        self._paths: list[str] = []  # of each pair
+        self._entries: dict[str, BulkEntry] = {}  # by path, in the order in which the keys were first given
+        self._paths: list[str] = []  # the path of each pair
         self._ids: dict[str, str] = {}  # by path
 
     def add(self, item: object) -> None:
         """Add a pair.
 
         Raises:
-            InvalidInput: `item` is not a pair, its key breaks the naming rules, or its value is blank or not text.
+            InvalidInput: `item` is not a pair, its key breaks the naming rules, or its value is blank or not a text.
         """
         number = len(self._paths) + 1
         with numbered_errors(number, item):
@@ -265,11 +265,11 @@ class BulkWrite:
         self._entries[record.path] = BulkEntry(number, record)  # an existing entry keeps its place
 
     async def prepare(self, carry_over: Callable[[Record], Awaitable[Record]]) -> None:
-        """Complete each record with what its head holds, and check that the record fits an event.
+        """Complete each record with `carry_over`, and check that the record fits an event.
 
         Raises:
-            TooLargeError: a record does not fit.
-            NeedsNewerVersion: a newer sense-memory wrote the head.
+            TooLargeError: a record does not fit an event.
+            NeedsNewerVersion: a newer sense-memory wrote the head of a key.
         """
         for entry in self._entries.values():
             with numbered_errors(entry.number, (entry.record.path,)):
@@ -283,12 +283,13 @@ class BulkWrite:
         return [entry.record for entry in self._entries.values()]
 
     def batches(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> Iterator[list[BulkEntry]]:
-        """The memories in batches; each is written whole or not at all.
+        """The memories in batches; each batch is written whole or not at all.
 
-        Where the clock forbids one memory, there is a single batch: writing it fails, and keeps all texts as drafts.
+        If the clock does not allow one of the memories to be written, all memories are one batch: its write fails, and
+        keeps all texts as drafts.
 
         Args:
-            marks: of slots, the newest second ever seen at each.
+            marks: gives the newest second ever seen at each of some slots.
         """
         entries = list(self._entries.values())
         step = max(len(entries), 1) if self._ahead(marks) else APPLY_BATCH_COUNT
@@ -296,7 +297,7 @@ class BulkWrite:
 
     @contextmanager
     def name_entry_in_error(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> Iterator[None]:
-        """Have a ClockSkewError name the entry."""
+        """Name the entry in a `ClockSkewError`."""
         try:
             yield
         except ClockSkewError as error:
@@ -305,7 +306,7 @@ class BulkWrite:
             raise
 
     def add_ids(self, entries: Sequence[BulkEntry], ids: Sequence[str]) -> None:
-        """Note the ids of the events of some entries."""
+        """Note the event ids of some entries."""
         self._ids.update((entry.record.path, ident) for entry, ident in zip(entries, ids, strict=True))
 
     def ids(self) -> list[str]:
@@ -313,7 +314,7 @@ class BulkWrite:
         return [self._ids[path] for path in self._paths]
 
     def _ahead(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> BulkEntry | None:
-        """The first memory whose newest version is dated further ahead than a clock may be wrong."""
+        """The first memory whose newest version is further in the future than any clock may be wrong."""
         latest = int(self._now) + MAX_FUTURE_SECONDS
         slots = {address.d_tag(path): path for path in self._entries}
         ahead = {slots[slot] for slot, mark in marks(slots).items() if mark > latest}
@@ -321,7 +322,7 @@ class BulkWrite:
 
 
 def _pair(item: object) -> Sequence[Any]:
-    """Check that an item is a key and a value, perhaps with a time. A text of two characters is not a pair."""
+    """Check that an item is a key and a value, with or without a time. A text of two characters is not a pair."""
     if not isinstance(item, tuple | list) or len(item) not in {2, 3}:
         raise InvalidInput("it must be a pair of key and value, or key, value and a time")
     return item
@@ -329,7 +330,7 @@ def _pair(item: object) -> Sequence[Any]:
 
 @contextmanager
 def numbered_errors(number: int, item: object) -> Iterator[None]:
-    """Have an error name an entry of a bulk write, by its number (from 1) and its key, the first part of `item`."""
+    """Name an entry of a bulk write in its error, by number (counted from 1) and key, the first part of `item`."""
     try:
         yield
     except (InvalidInput, NeedsNewerVersion) as error:
@@ -340,5 +341,5 @@ def numbered_errors(number: int, item: object) -> Iterator[None]:
 
 def _of_entry(number: int, key: object, problem: str) -> str:
     name = f" ({printable(repr(key), _KEY_CHARS)})" if isinstance(key, str) else ""
-    told = problem if "nothing was" in problem else f"{problem}; nothing was written"
-    return f"entry {number}{name}: {told}"
+    sentence = problem if "nothing was" in problem else f"{problem}; nothing was written"
+    return f"entry {number}{name}: {sentence}"

@@ -1,7 +1,8 @@
-"""Forgetting flat and persona memories by name: one deletion request (NIP-09) for many.
+"""Forget flat and persona memories by name, many with one deletion request (NIP-09).
 
-A batch is forgotten whole or not at all: its tombstones, its request and the end of its drafts are one transaction. A
-memory is forgotten whether or not the ledger holds it, because relays may, and whatever this clock says.
+A batch is forgotten whole or not at all: its tombstones, its deletion request and the removal of its drafts are one
+transaction. A memory can be forgotten although the ledger does not hold it, because a relay may hold it, and although
+the clock would not allow a write.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ForgetTarget:
-    """The name of a memory that is to be forgotten.
+    """A memory to forget.
 
     Attributes:
-        paths: where the memory may lie, see `address.lookup_paths`.
-        key: of a flat memory; None for a persona memory.
+        paths: the paths where the memory may be, see `address.lookup_paths`.
+        key: the key of a flat memory; None for a persona memory.
     """
 
     paths: tuple[str, ...]
@@ -51,7 +52,7 @@ async def forget_targets(
     targets: Sequence[ForgetTarget],
     progress: Callable[[int], None] | None = None,
 ) -> list[str]:
-    """Forget memories; returns for each the id of its deletion request, which several memories share.
+    """Forget memories; returns the id of each memory's deletion request, which several memories share.
 
     Args:
         ledger: holds the memories.
@@ -60,7 +61,7 @@ async def forget_targets(
         progress: called with the number of memories forgotten so far.
 
     Raises:
-        InvalidAddress: a memory is unknown, and its name breaks the rules; nothing was forgotten.
+        InvalidAddress: the ledger does not hold a memory, and its name breaks the rules; nothing was forgotten.
         LedgerError: the ledger could not be written; batches before this one stay forgotten.
     """
     paths = [_paths_to_forget(ledger, target) for target in targets]
@@ -75,14 +76,14 @@ async def forget_targets(
         if progress is not None:
             progress(len(ids))
         if len(targets) > MAX_DELETED_COUNT:
-            await asyncio.sleep(0)  # a local signer never waits, and other tasks want their turn
+            await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
     if ids:
         ledger.checkpoint()
     return ids
 
 
 def _paths_to_forget(ledger: Ledger, target: ForgetTarget) -> Sequence[str]:
-    """The paths at which a memory lies, or where a tombstone is written if it lies at none."""
+    """The paths that hold a memory; if none does, the paths that get a tombstone."""
     heads = {path: ledger.head(address.d_tag(path)) for path in dict.fromkeys(target.paths)}
     live = [path for path, head in heads.items() if head is not None and head.role is Role.MEMORY]
     if live:

@@ -1,7 +1,7 @@
-"""Which memory a name means, and the past of that memory: the versions that the append-only ledger keeps.
+"""Which memory a name means, and the versions of that memory in the ledger.
 
-Versions are ordered as the ledger orders them (NIP-01: later second, then lower id). A forgotten memory has
-no past: `forget` purges its versions, and only the tombstone remains.
+Versions are ordered as the ledger orders them (NIP-01: later second, then lower id). A forgotten memory has no earlier
+versions: `forget` purges them, and only the tombstone remains.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 # ── The paths and the head of a name ────────────────────────────────────────────────────
-# Other writers spell some paths differently (see `nostr.address`), so each name has a path that we write and others
-# that we read.
+# Other programs spell some paths differently (see `nostr.address`). Each name has one path that this program writes, and
+# more paths that it reads.
 
 
 def paths_of(name: str) -> tuple[str, ...]:
-    """The paths of a flat memory named by its key, or of a persona memory named `domain/facet/key`.
+    """The paths to read for a name: the key of a flat memory, or `domain/facet/key` of a persona memory.
 
     Raises:
-        InvalidAddress: `name` is neither.
+        InvalidAddress: `name` is neither of these.
     """
     if isinstance(name, str) and "/" in name:
         return address.persona_lookup_paths(*parts_of(name))
@@ -44,7 +44,7 @@ def parts_of(name: str) -> tuple[str, str, str]:
     """Domain, facet and key of a persona memory named `domain/facet/key`.
 
     Raises:
-        InvalidAddress: `name` has not three parts.
+        InvalidAddress: `name` does not have three parts.
     """
     parts = address.persona_name(name).split("/") if isinstance(name, str) else ()
     if len(parts) != 3:
@@ -53,13 +53,13 @@ def parts_of(name: str) -> tuple[str, str, str]:
 
 
 def head_at(ledger: Ledger, paths: Sequence[str]) -> Stored | None:
-    """The head under one of these paths: a memory rather than a tombstone; None where no path has a head."""
+    """The head at one of these paths, a memory before a tombstone; None if no path has a head."""
     found = [stored for path in paths if (stored := ledger.head(address.d_tag(path)))]
     return next((stored for stored in found if stored.role is Role.MEMORY), found[0] if found else None)
 
 
 def is_deleted(ledger: Ledger, paths: Sequence[str]) -> bool:
-    """Whether the ledger holds a deletion of one of these paths, whose tombstone it may lack."""
+    """Whether the ledger holds a deletion of one of these paths, with or without a tombstone."""
     return any(ledger.is_deleted(address.d_tag(path)) for path in paths)
 
 
@@ -92,12 +92,12 @@ async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[
     Args:
         ledger: holds the versions.
         reader: opens them.
-        paths: where the memory may lie, see `lookup.paths_of`.
+        paths: the paths to read for the memory, see `paths_of`.
     """
     head = head_at(ledger, paths)
     found = []
     versions = [stored for path in paths for stored in ledger.versions(address.d_tag(path))]
-    # Each spelling has versions of its own: all are put in one order, and versions of one second stay in the ledger's.
+    # Each path has its own versions. The sort is stable, so versions of one second keep the ledger's order.
     for stored in sorted(versions, key=lambda item: -item.created_at):
         record = await reader.record(stored)
         if record is not None and record.type in _MEMORIES and not _is_stray(ledger, record, stored):
@@ -108,14 +108,14 @@ async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[
 
 
 def _is_stray(ledger: Ledger, record: Record, stored: Stored) -> bool:
-    """Whether a version is of a persona memory that was forgotten before it was written, see `persona.batch`."""
+    """Whether a version belongs to a persona memory that was forgotten before, see `memories.persona.forks`."""
     if record.type is not RecordType.PERSONA:
         return False
     return ledger.edits.forgets(stored.slot, origin_of(record, stored.id.hex(), stored.created_at))
 
 
 def version(record: Record, event_id: str, created_at: float, *, is_head: bool) -> Version:
-    """A version from an opened record: a memory or a tombstone."""
+    """A version from the record of a memory or a tombstone."""
     forgotten = record.type is RecordType.TOMBSTONE
     restored: Any = record.fields.get(RESTORED, "")
     return Version(
@@ -128,14 +128,15 @@ def version(record: Record, event_id: str, created_at: float, *, is_head: bool) 
 
 
 def at(versions: Sequence[Version], time: float) -> Version | None:
-    """The version that counted at a time (seconds since 1970), of one key's versions, newest first."""
+    """The version that counted at a time (seconds since 1970); `versions` are those of one memory, newest first."""
     return next((item for item in versions if item.created_at <= time), None)
 
 
 def before(versions: Sequence[Version]) -> Version | None:
-    """The version whose value an undo of the head writes: the one before the head, or before the one the head restored.
+    """The version whose value an undo writes again; None if there is nothing to undo.
 
-    So undoing twice goes back two steps, instead of back and forth. A version with the same text is not a step.
+    An undo goes back one step from the head. If the head is itself an undo, the step starts at the version that the head
+    restored, so undoing twice goes back two steps. Versions with the same text as the head are not steps.
     """
     if not versions or not versions[0].is_head:
         return None

@@ -1,4 +1,4 @@
-"""The journal of a store: entries are written, listed and removed; none is ever replaced."""
+"""The journal of a store: entries are written, listed and removed, and never replaced."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Journal:
 
     Args:
         ledger: holds the entries.
-        reader: opens them.
-        writer: seals and signs them.
+        reader: decrypts entries.
+        writer: encrypts and signs entries.
         clock: seconds since 1970.
-        ask: makes sure that a relay was asked before "nothing" is said; returns whether one was.
+        ask: asks the relays before the answer is "nothing", see `Replication.ask`; returns whether a relay was asked.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Journal:
         shared = None if created_at is None else arguments.written_at(created_at, self._clock())
         for number, item in enumerate(entries, 1):
             with numbered_errors(number, ()):
-                at = None if shared is None else shared + number * 1e-6  # their order on other devices
+                at = None if shared is None else shared + number * 1e-6  # keeps their order on other devices
                 content, at = item if isinstance(item, tuple | list) and len(item) == 2 else (item, at)
                 records.append(self._entry(content, at))
                 if (size := envelope.plaintext_bytes(records[-1])) > MAX_PLAINTEXT_BYTES:
@@ -84,14 +84,14 @@ class Journal:
         for start in range(0, len(records), APPLY_BATCH_COUNT):
             ids += await self._writer.write(records[start : start + APPLY_BATCH_COUNT])
             written(len(ids))
-            await asyncio.sleep(0)  # a local signer never waits
+            await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
         return ids
 
     def _entry(self, content: Any, created_at: object) -> Record:
         if created_at is not None:
             return envelope.journal(content, arguments.written_at(created_at, self._clock()))
-        # Two entries of one instant would have no order on another device: a microsecond gives them one.
-        # Where the last entry is dated further ahead, the clock was set back, and entries get the date of the clock.
+        # Two entries with the same time have no order on other devices, so each is at least a microsecond later than
+        # the last. If the last entry is far ahead of the clock, the clock was set back, and the clock's time is used.
         now, after = self._clock(), self._last + 1e-6
         self._last = after if now < after <= now + ENTRY_AHEAD_SECONDS else now
         return envelope.journal(content, self._last)
@@ -120,10 +120,10 @@ class Journal:
         return ident
 
     async def _entries(self, limit: int) -> list[JournalEntry]:
-        """The newest entries by the time inside.
+        """The newest entries, by the time in the record.
 
-        Events come by their own date. An entry that was written as of an earlier time has a newer event, and does not
-        count among the `limit` events that have to be read.
+        The ledger orders events by the date of the event, which is later than the time of a backdated entry. So events
+        are read until `limit` entries that are not backdated were found, or until no event is left.
         """
         older, count = self._ledger.heads.live_under(address.JOURNAL_PREFIX), limit
         while True:
@@ -134,7 +134,7 @@ class Journal:
             count *= 4
 
     async def _opened(self, events: Sequence[Stored]) -> tuple[list[JournalEntry], int]:
-        """The entries in some events, newest first, and how many were written when their event says."""
+        """The entries in some events, newest first, and how many of them are not backdated."""
         entries: list[tuple[float, int, JournalEntry]] = []
         on_time = 0
         for stored, record in await self._reader.records(events):

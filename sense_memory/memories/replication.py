@@ -1,7 +1,7 @@
-"""Replication of an open store: rounds with its relays, background sync, and what is settled once all relays answered.
+"""Replication of an open store: sync with its relays, and the settlement of forks after every relay has answered.
 
-The pool of relays is made when a relay is first needed, so that a read of the ledger does not pay for sockets. Closing
-the store ends every call that waits for relays with StoreClosed.
+The pool of relays is made when a relay is first needed, so a read of the ledger never loads sockets. Closing the store
+ends every call that waits for relays with `StoreClosed`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class Replication:
     Args:
         signer: signs for the owner of the memory.
         ledger: the events to exchange with relays.
-        reader: admits what relays serve.
-        writer: writes settled memories.
+        reader: files the events that relays serve.
+        writer: forgets orphaned embeddings.
         urls: the relays, checked.
         clock: seconds since 1970.
-        timeouts: of each connection; None for the usual ones.
-        offline_first: send to relays that were never pulled completely.
-        read_timeout: seconds, at most, for which `ask` waits; None for as long as relays deserve.
-        persona: the persona memories, made when they are first needed.
+        timeouts: the timeouts of each connection; None for the defaults.
+        offline_first: send even to relays that were never pulled completely.
+        read_timeout: the longest time in seconds that `ask` waits; None to wait until every relay answered or failed.
+        persona: gives the persona memories, which are made when they are first needed.
         has_persona: whether the persona memories were made.
-        warn: called with a sentence about a relay that will not take a memory.
+        warn: called with a sentence about a relay that will refuse a memory.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Replication:
     # ── The pool ────────────────────────────────────────────────────────────────────────
 
     def pool(self) -> Pool:
-        """The pool, made when a relay is first needed."""
+        """The pool of relays, which is made by the first call."""
         self._check_open()
         if self._pool is None:
             from sense_memory.relay.sync.pool import Pool
@@ -102,12 +102,12 @@ class Replication:
                 clock=self._clock,
                 timeouts=self._usual_timeouts(),
                 offline_first=self._offline_first,
-                act_on_pull=self._heard,
+                act_on_pull=self._settle_after_pull,
             )
         return self._pool
 
     def listeners(self) -> Pool | None:
-        """The pool, which can listen to relays; None where there are no relays."""
+        """The pool, which can listen to relays; None if the store has no relays."""
         return self.pool() if self._urls else None
 
     @property
@@ -121,7 +121,7 @@ class Replication:
             self._pool.wake()
 
     async def drain(self, seconds: float) -> None:
-        """Wait up to `seconds` until relays have taken what is queued, and log what they have not."""
+        """Wait up to `seconds` until relays have taken every queued event, and log what is still queued."""
         if self._pool is None:
             return
         if seconds > 0:
@@ -132,8 +132,10 @@ class Replication:
         with suppress(LedgerError):
             left = {url: self._ledger.outbox.counts(url).get("queued", 0) for url in self._urls}
         for url in filter(left.get, left):
-            words = "still queued for %s: %s. What is queued is kept in the ledger, and sent when a store of it is open"
-            _log.warning(words, url, f"{left[url]:,} event{'s' * (left[url] > 1)}")
+            sentence = (
+                "still queued for %s: %s. The ledger keeps queued events, and the next open store sends them"
+            )
+            _log.warning(sentence, url, f"{left[url]:,} event{'s' * (left[url] > 1)}")
 
     async def end(self) -> None:
         """End every call that waits for relays with StoreClosed."""
@@ -148,10 +150,10 @@ class Replication:
         if pool is not None:
             await pool.close()
 
-    # ── Rounds ──────────────────────────────────────────────────────────────────────────
+    # ── Sync ────────────────────────────────────────────────────────────────────────────
 
     async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
-        """Pull from every relay, then push; the caller has to report the edits that lost (`overruled`)."""
+        """Pull from every relay, then push. The caller adds the edits that lost, see `drafts.overruled`."""
         from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 
         unfit = await self._publish_accesses()
@@ -163,7 +165,7 @@ class Replication:
         return replace(report, unfit=(*report.unfit, *unfit))
 
     async def flush(self) -> SyncReport:
-        """Push; pull only from relays that were never pulled completely."""
+        """Push; pull first if a relay was never pulled completely, unless `offline_first`."""
         from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 
         unfit: list[str] = []
@@ -183,13 +185,19 @@ class Replication:
         return await self._while_open(asked)
 
     async def ask(self, what: str, found: Callable[[], object] = lambda: False) -> bool:
-        """Before a caller answers "nothing": make sure that a relay answered completely once, and let the others
-        finish.
+        """Wait for the first answers of relays, before a caller answers "nothing".
 
-        Returns False where no relay has to be waited for; stops waiting once `found` is true, or after `read_timeout`.
+        Waits as `Pool.wait_for_first_answers` does, for `read_timeout` at most.
+
+        Args:
+            what: the beginning of the sentence of `NotSynced`, such as "memories are".
+            found: whether the ledger holds what the caller looks for.
+
+        Returns:
+            Whether relays were asked; False if every relay has already answered completely once.
 
         Raises:
-            NotSynced: no relay ever answered completely.
+            NotSynced: nothing was found, and no relay ever answered completely.
         """
         relays = self._ledger.relays
         if all(relays.state(url).completed_at is not None for url in self._urls):
@@ -203,10 +211,10 @@ class Replication:
         return True
 
     def incomplete(self, without: object) -> Callable[[], Coroutine[Any, Any, list[str]]]:
-        """A function that asks every relay, and returns those that did not answer completely, each with the reason.
+        """A function that syncs, and returns each relay that did not answer completely, with the reason.
 
         Args:
-            without: URLs of relays that need not answer.
+            without: the URLs of relays that need not answer.
 
         Raises:
             InvalidInput: `without` names no relay of this store.
@@ -226,7 +234,7 @@ class Replication:
         return ask
 
     def drop(self, url: str) -> int:
-        """Discard what the ledger holds for a relay that this store does not use; returns how many events were queued.
+        """Discard the ledger's state for a relay that this store does not use; returns how many events were queued.
 
         Raises:
             InvalidRelayUrl: `url` is not the URL of a relay.
@@ -234,7 +242,9 @@ class Replication:
         """
         relay = relay_url(url, allow_plain=True)
         if relay in self._urls:
-            raise InvalidInput(f"this store uses {relay}; open one without it first. Nothing was changed.")
+            raise InvalidInput(
+                f"this store uses {relay}; open a store without this relay first. Nothing was changed."
+            )
         return self._ledger.relays.remove(relay)
 
     async def _round(self, plan: SyncPlan) -> SyncReport:
@@ -244,7 +254,7 @@ class Replication:
         return await self._while_open(self.pool().sync(plan)) if self._urls else SyncReport()
 
     async def _while_open(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Await something of relays; when the store closes meanwhile, the wait ends with StoreClosed."""
+        """Await work with relays; raises StoreClosed if the store closes meanwhile."""
         task = asyncio.ensure_future(work)
         self._waiting.add(task)
         try:
@@ -265,21 +275,24 @@ class Replication:
 
         return self._timeouts or Timeouts()
 
-    # ── What relays brought ─────────────────────────────────────────────────────────────
+    # ── Events from relays ──────────────────────────────────────────────────────────────
 
     async def admit(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
-        """File what a relay served, after the accesses of this device, so that no pruning elsewhere wins over them."""
+        """File the events that a relay served; returns counts by what became of them.
+
+        The accesses of this device are saved first, so that a pruning by another device does not win over them.
+        """
         if self._has_persona():
             await self._persona().palace.try_save_accesses()
         counts = await self._reader.file_served(events, relay)
-        await self.settle_forks(heard=False)
+        await self.settle_forks(complete=False)
         return counts
 
-    async def _heard(self) -> bool:
-        """Every reachable relay has shown everything: settle what devices wrote without knowledge of each other.
+    async def _settle_after_pull(self) -> bool:
+        """Settle forks and publish accesses, after every reachable relay has shown everything.
 
-        Publishes accesses at most once an hour, because reading alone sends nothing. Returns whether anything was
-        written.
+        A recall sends nothing by itself: its access is published here, at most once an hour. Returns whether anything
+        was written.
         """
         self._check_open()
         before = self._ledger.feed.cursor().seq
@@ -291,53 +304,52 @@ class Replication:
         self._check_open()
         return self._ledger.feed.cursor().seq != before
 
-    async def settle_forks(self, *, heard: bool = True) -> None:
-        """Settle edits that devices made without knowledge of each other, and forget embeddings whose memories are
-        gone.
+    async def settle_forks(self, *, complete: bool = True) -> None:
+        """Merge versions that devices wrote without knowing of each other, and forget embeddings of gone memories.
 
         Args:
-            heard: whether every relay that can be reached has shown everything; a relay that cannot be reached, or never
-                shows all, is not waited for.
+            complete: whether every reachable relay has shown everything; if not, only forgotten copies are removed. A
+                relay that cannot be reached, or never shows everything, is not waited for.
         """
         self._check_open()
         edits = self._ledger.edits
-        if edits.forked_slots() if heard else edits.forked_copies():
-            await self._persona().settle_forks(heard=heard)
+        if edits.forked_slots() if complete else edits.forked_copies():
+            await self._persona().settle_forks(complete=complete)
         if orphans := self._ledger.vectors.orphans():
             from sense_memory.memories.shared_embeddings import forget
 
             await forget(self._writer, [slot.removeprefix(address.PREFIX) for slot in orphans])
 
     async def _publish_accesses(self) -> list[str]:
-        """Write accesses that are due; returns the paths of memories whose accesses do not fit."""
+        """Publish the accesses that are due; returns the paths of memories whose accesses do not fit an event."""
         self._check_open()
         if not self._has_persona() and not self._ledger.edits.accesses():
             return []
         return await self._persona().publish_accesses(due=True)
 
     def warn_of_limits(self, record: Record, sealed: SealedRecord) -> None:
-        """Warn of relays that will not take what was just written, going by their NIP-11 documents."""
+        """Warn of relays whose NIP-11 documents say that they will refuse an event that was just written."""
         size = sealed.event_bytes()
         if self._pool is None or size < SMALL_EVENT_BYTES:
             return
-        for url, words in self._pool.broken_limits(size, len(sealed.content)).items():
+        for url, limit in self._pool.broken_limits(size, len(sealed.content)).items():
             what = record.path.removeprefix(address.PERSONA) or "a journal entry"
             if record.type is RecordType.EMBEDDING:
                 what = "the vectors of a memory"
             self._warn(
-                f"{url} will refuse {printable(what)}: the relay accepts {words}. "
+                f"{url} will refuse {printable(what)}: the relay accepts {limit}. "
                 "The event is stored here and sent to the other relays."
             )
 
 
 def _is_cancelled() -> bool:
-    """Whether the running task is being cancelled."""
+    """Whether the current task is being cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _relay_urls(given: object) -> set[str]:
-    """Relays named by one URL or by several."""
+    """The relays named by one URL or by several, checked."""
     urls = (given,) if isinstance(given, str) else given
     if not isinstance(urls, Iterable):
         raise InvalidInput("give relays by their URLs; nothing was changed")

@@ -1,9 +1,9 @@
 """Shared embeddings: the vectors of memories, as events for the owner's other devices.
 
-An *embedding* is an event at `embed/{path of the memory}`: the name of the model, the state of the memory (its
-*stamp*), and the numbers. An embedding that does not match the model, the stamp or the dimension is ignored, and the
-next sharing replaces it. An embedding is forgotten with its memory. The vectors to share come from the cache: no
-embedder is called here.
+An *embedding* is an event at `embed/{path of the memory}`. It holds the name of the model, the state of the memory (its
+*stamp*), and the vectors. An embedding with another model, stamp or dimension is ignored, and replaced when vectors are
+shared next. An embedding is forgotten with its memory. The vectors to share come from the cache: this module calls no
+embedder.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from sense_memory.records.sealed_caches import VectorCache, VectorSource
     from sense_memory.records.writer import Writer
 
-_DIGITS: Final = 5  # of each number: vectors are kept in half precision, which has fewer
-_LENGTH_SLACK: Final = 0.01  # vectors have length 1, except for rounding
+_DIGITS: Final = 5  # significant digits of each number; half precision, which the cache uses, has fewer
+_LENGTH_SLACK: Final = 0.01  # vectors have length 1, up to rounding
 
 
 class SharedEmbeddings:
-    """The vectors that one model made of the memories of a ledger.
+    """Writes and reads the embeddings of one model and one ledger.
 
     Args:
         cache: holds the vectors.
         ledger: holds the embeddings.
-        reader: opens embeddings.
-        writer: seals and signs embeddings.
+        reader: decrypts embeddings.
+        writer: encrypts and signs embeddings.
         clock: seconds since 1970.
     """
 
@@ -53,23 +53,23 @@ class SharedEmbeddings:
         self._cache, self._ledger, self._vectors = cache, ledger, ledger.vectors
         self._reader, self._writer, self._clock = reader, writer, clock
 
-    # ── From elsewhere ──────────────────────────────────────────────────────────────────
+    # ── Reading ─────────────────────────────────────────────────────────────────────────
 
     def seqs_of(self, origins: Iterable[VectorSource]) -> dict[VectorSource, int]:
-        """The seqs of the embeddings of some memories, whatever the embeddings contain."""
+        """The seqs of the embeddings of some memories, of any model and stamp."""
         slots = {origin.embedding: origin for origin in origins}
         return {slots[slot]: seq for slot, seq in self._ledger.heads.embeddings(slots).items()}
 
-    async def fitting(self, told: Mapping[VectorSource, int]) -> AsyncIterator[tuple[VectorSource, Record]]:
-        """The embeddings that name this model and the present state of their memory.
+    async def fitting(self, seqs: Mapping[VectorSource, int]) -> AsyncIterator[tuple[VectorSource, Record]]:
+        """The embeddings of this model that were made of the current state of their memory.
 
         Args:
-            told: by memory, the seq of an embedding.
+            seqs: the seq of an embedding, by memory.
 
         Raises:
-            LedgerCorrupt: an embedding can no longer be opened.
+            LedgerCorrupt: an embedding can no longer be decrypted.
         """
-        origins = {seq: origin for origin, seq in told.items()}
+        origins = {seq: origin for origin, seq in seqs.items()}
         for stored in self._ledger.read(list(origins)):
             record, origin = await self._reader.record(stored), origins[stored.seq]
             if record is None or record.fields["model"] != self._cache.model:
@@ -78,53 +78,53 @@ class SharedEmbeddings:
                 yield origin, record
 
     async def read(
-        self, told: Mapping[VectorSource, int], dimension: int
+        self, seqs: Mapping[VectorSource, int], dimension: int
     ) -> dict[VectorSource, NDArray[Any]]:
-        """The vectors in embeddings, where this model could have made them of the memories as they are.
+        """The vectors in the embeddings that fit this model, its dimension, and the current state of their memory.
 
         Args:
-            told: by memory, the seq of an embedding.
-            dimension: of the vectors of this model.
+            seqs: the seq of an embedding, by memory.
+            dimension: the dimension of this model.
 
         Raises:
-            LedgerCorrupt: an embedding can no longer be opened.
+            LedgerCorrupt: an embedding can no longer be decrypted.
         """
-        found = {origin: _rows(record.fields, dimension) async for origin, record in self.fitting(told)}
+        found = {origin: _rows(record.fields, dimension) async for origin, record in self.fitting(seqs)}
         return {origin: rows for origin, rows in found.items() if rows is not None}
 
-    async def note_cached(self, told: Mapping[VectorSource, int]) -> None:
-        """Note that the vectors of these embeddings are in the cache now.
+    async def note_cached(self, seqs: Mapping[VectorSource, int]) -> None:
+        """Note that the cache holds the vectors of these embeddings (seqs by memory).
 
         Raises:
             LedgerError: the ledger cannot be written.
         """
         await self._vectors.write(
-            self._vectors.note_embeddings, {origin.slot: seq for origin, seq in told.items()}
+            self._vectors.note_embeddings, {origin.slot: seq for origin, seq in seqs.items()}
         )
 
-    # ── To elsewhere ────────────────────────────────────────────────────────────────────
+    # ── Sharing ─────────────────────────────────────────────────────────────────────────
 
     def unshared(self, origins: Mapping[str, VectorSource]) -> dict[str, VectorSource]:
-        """Those of some memories that have cached vectors, but no embedding with these vectors as far as is known."""
+        """The memories among `origins` that have cached vectors, and no embedding known to hold these vectors."""
         slots = self._vectors.without_embedding(self._cache.model)
         return {name: origin for name, origin in origins.items() if origin.slot in slots}
 
     async def share(self, origins: Sequence[VectorSource]) -> Counter[str]:
-        """Write embeddings with the cached vectors of some memories, unless they exist; durable on return, all or none.
+        """Write embeddings with the cached vectors of some memories, unless the embeddings exist. Durable on return.
 
         Returns:
-            How many were `shared`, are `too_large`, and are `unshared` because the clock or a newer sense-memory
-            does not allow it.
+            How many embeddings were `shared`, were `too_large` for an event, and stayed `unshared`, because the clock
+            or a newer sense-memory does not allow the write.
 
         Raises:
-            LedgerError: the ledger could not be written; nothing was.
+            LedgerError: the ledger could not be written.
         """
-        kept = await self._kept(origins)
-        told = await self._already_shared(kept)
+        cached = await self._cached(origins)
+        known = await self._already_shared(cached)
         records: dict[VectorSource, Record] = {}
         counts: Counter[str] = Counter()
-        for origin in (origin for origin in kept if origin not in told):
-            record = envelope.embedding(origin.path, self._fields(origin, kept[origin]))
+        for origin in (origin for origin in cached if origin not in known):
+            record = envelope.embedding(origin.path, self._fields(origin, cached[origin]))
             if not envelope.fits(record):
                 counts["too_large"] += 1
             elif self._is_foreign(origin.embedding):
@@ -132,37 +132,40 @@ class SharedEmbeddings:
             else:
                 records[origin] = record
         written = await self._write(records)
-        await self.note_cached(told | self.seqs_of(written))
+        await self.note_cached(known | self.seqs_of(written))
         counts.update(shared=len(written), unshared=len(records) - len(written))
         return counts
 
-    async def _kept(self, origins: Sequence[VectorSource]) -> dict[VectorSource, NDArray[Any]]:
-        """The cached vectors of some memories in their present state."""
+    async def _cached(self, origins: Sequence[VectorSource]) -> dict[VectorSource, NDArray[Any]]:
+        """The cached vectors of some memories in their current state."""
         reads = await self._cache.find({origin.slot: origin.stamp for origin in origins})
         return {origin: reads[origin.slot].rows for origin in origins if origin.slot in reads}
 
-    async def _already_shared(self, kept: Mapping[VectorSource, NDArray[Any]]) -> dict[VectorSource, int]:
-        """The seqs of embeddings that another device has shared already, with as many vectors as are cached."""
-        told = self.seqs_of(kept)
-        if not told:
+    async def _already_shared(self, cached: Mapping[VectorSource, NDArray[Any]]) -> dict[VectorSource, int]:
+        """The seqs of embeddings that exist already, with as many vectors as are cached."""
+        seqs = self.seqs_of(cached)
+        if not seqs:
             return {}
-        found = await self.read(told, next(iter(kept.values())).shape[1])
-        return {origin: told[origin] for origin, rows in found.items() if rows.shape == kept[origin].shape}
+        found = await self.read(seqs, next(iter(cached.values())).shape[1])
+        return {origin: seqs[origin] for origin, rows in found.items() if rows.shape == cached[origin].shape}
 
     def _fields(self, origin: VectorSource, rows: NDArray[Any]) -> dict[str, Any]:
-        """The fields of an embedding; `pieces` holds the vectors of a long text's pieces after the first."""
-        first, *others = _shortened(rows).tolist()
+        """The fields of an embedding; `pieces` holds the vectors of the second and later pieces of a long text."""
+        first, *others = _rounded(rows).tolist()
         fields = {"embedding": first, "model": self._cache.model, "created_at": int(self._clock())}
         fields["stamp"] = origin.stamp
         return {**fields, "pieces": others} if others else fields
 
     def _is_foreign(self, slot: str) -> bool:
-        """Whether the address of an embedding holds something else: of a newer sense-memory, or of another program."""
+        """Whether the address of an embedding holds a record of a newer sense-memory, or of another program."""
         head = self._ledger.head(slot)
         return head is not None and head.role is Role.MEMORY
 
     async def _write(self, records: Mapping[VectorSource, Record]) -> list[VectorSource]:
-        """Write embeddings, except where the clock forbids an address; returns the memories of those written."""
+        """Write embeddings, except those that the clock does not allow; returns the memories of the written ones.
+
+        All are written together. If the clock refuses, each is written alone, so the write is no longer all or none.
+        """
         try:
             await self._writer.write(list(records.values()), drafts=False)
         except ClockSkewError:
@@ -175,10 +178,10 @@ class SharedEmbeddings:
     # ── Forgetting ──────────────────────────────────────────────────────────────────────
 
     async def forget_orphans(self, alive: Iterable[str]) -> int:
-        """Forget the embeddings of memories that are forgotten; returns how many.
+        """Forget the embeddings of forgotten memories; returns how many.
 
         Args:
-            alive: the paths of the memories that are there.
+            alive: the paths of all memories that exist.
         """
         embeddings = self._ledger.heads.embeddings()
         if not embeddings:
@@ -192,7 +195,7 @@ class SharedEmbeddings:
         )
 
     def _is_orphan(self, record: Record) -> bool:
-        """Whether the ledger knows that the memory of an embedding was forgotten; a missing memory may still arrive."""
+        """Whether the ledger knows that an embedding's memory was forgotten: a memory that is missing may still arrive."""
         path = record.path.removeprefix(address.EMBEDDING)
         is_entry = path.startswith(address.JOURNAL)
         slot = f"#{path.removeprefix(address.JOURNAL)}" if is_entry else address.d_tag(path)
@@ -200,7 +203,7 @@ class SharedEmbeddings:
 
 
 async def forget(writer: Writer, paths: Sequence[str]) -> int:
-    """Forget some embeddings by their paths, except where the clock forbids; returns how many."""
+    """Forget embeddings by their paths, except batches that the clock does not allow; returns how many."""
     count = 0
     for start in range(0, len(paths), MAX_DELETED_COUNT):
         part = paths[start : start + MAX_DELETED_COUNT]
@@ -214,9 +217,9 @@ async def forget(writer: Writer, paths: Sequence[str]) -> int:
 
 
 def _rows(fields: Mapping[str, Any], dimension: int) -> NDArray[np.float64] | None:
-    """The vectors in an embedding, a row for each piece of the text; None where the fields are not vectors of a model.
+    """The vectors in an embedding, a row for each piece of the text; None if the fields are not valid vectors.
 
-    Any program with the key may have written anything there.
+    Another program with the key may have written any value in the fields.
     """
     others = fields.get("pieces", [])
     if not isinstance(others, list):
@@ -230,14 +233,14 @@ def _rows(fields: Mapping[str, Any], dimension: int) -> NDArray[np.float64] | No
     if not (np.abs(rows) <= 1 + _LENGTH_SLACK).all():  # false for NaN too
         return None
     lengths = np.sqrt((rows.astype(np.float64) ** 2).sum(1))
-    is_right = (np.abs(lengths - 1) <= _LENGTH_SLACK) | (lengths == 0)  # zeros: the piece has no meaning
-    return rows.astype(np.float64) if is_right.all() else None
+    is_valid = (np.abs(lengths - 1) <= _LENGTH_SLACK) | (lengths == 0)  # zeros: the piece has no meaning
+    return rows.astype(np.float64) if is_valid.all() else None
 
 
-def _shortened(rows: NDArray[Any]) -> NDArray[np.float64]:
+def _rounded(rows: NDArray[Any]) -> NDArray[np.float64]:
     """Numbers rounded to `_DIGITS` significant digits."""
     values = np.asarray(rows, np.float64)
     sizes = np.floor(np.log10(np.abs(values), out=np.zeros_like(values), where=values != 0))
     scales = 10.0 ** (_DIGITS - 1 - sizes)
-    shortened: NDArray[np.float64] = np.round(values * scales) / scales + 0.0  # no -0.0
-    return shortened
+    rounded: NDArray[np.float64] = np.round(values * scales) / scales + 0.0  # turns -0.0 into 0.0
+    return rounded

@@ -1,8 +1,8 @@
-"""Live changes: what other devices and processes do to the memory, reported to watchers.
+"""Watches: iterators over the changes of a memory, by this process, other processes and other devices.
 
-Changes are read from the ledger, and relays only fill the ledger sooner; so no change is reported twice, stale or
-unverified, whatever its origin. While there is a watch, relays are listened to, and the ledger is read every two
-seconds for what another process wrote. Without a watch there is no cost.
+Every change is read from the ledger; relays only bring events to the ledger sooner. So no change is reported twice,
+stale or unverified, whatever its origin. While a watch is open, relays are listened to, and the ledger is read every
+two seconds for changes of other processes. Without a watch there is no cost.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from sense_memory.records.reader import Reader
 
 _LINKS = ("connections", "contradicts", "superseded_by", "dismissed")
-_HASHED = f"{address.PREFIX}~"  # slots that contain a hash instead of the path
+_HASHED = f"{address.PREFIX}~"  # the prefix of slots that contain a hash instead of the path
 
 
 class RelayListener(Protocol):
-    """Something that can listen to relays."""
+    """Listens to relays for new events."""
 
     def start_live(self, told: Callable[[str, str], None]) -> None:
-        """Have relays send new events at once; `told` is called with a relay's URL and its problem."""
+        """Subscribe to new events; `told` is called with a relay's URL and its problem."""
 
     def stop_live(self) -> None:
         """Stop listening."""
@@ -115,7 +115,7 @@ class Watch:
         self._wake()
 
     def end(self, error: SenseMemoryError | None = None) -> None:
-        """Changes that wait are still reported, unless there is an error."""
+        """End the watch. Waiting changes are still reported, unless there is an error, which is raised instead."""
         if self.is_over:
             return
         self.is_over, self._error = True, error
@@ -124,7 +124,12 @@ class Watch:
         self._news.set()
 
     def add_change(self, seq: int, change: Change) -> None:
-        """Report a change that the event with this seq made."""
+        """Queue a change for the iterator.
+
+        Args:
+            seq: the seq of the event that made the change; changes before the watch began are ignored.
+            change: the change.
+        """
         if self.is_over or seq <= self._after.seq:
             return
         if len(self._changes) >= MAX_CHANGES_COUNT:
@@ -134,7 +139,7 @@ class Watch:
         self._news.set()
 
     def add_relay(self, url: str, problem: str) -> None:
-        """Report a relay's state; only the last state is reported."""
+        """Queue a relay's problem for `on_relay`; a later problem of the same relay replaces an earlier one."""
         if self._on_relay is not None:
             self._relays[url] = problem
             self._news.set()
@@ -145,22 +150,22 @@ class Watchers:
 
     Args:
         ledger: where changes arrive.
-        reader: opens them.
-        listener: listens to relays, or None.
+        reader: decrypts events.
+        listener: listens to relays; None without relays.
     """
 
     def __init__(self, ledger: Ledger, reader: Reader, listener: RelayListener | None) -> None:
         self._ledger, self._reader, self._listener = ledger, reader, listener
         self._watches: WeakSet[Watch] = WeakSet()
         self._relays: dict[str, str] = {}
-        self._sources: dict[str, str | None] = {}  # by id of an event, the relay that served it
-        self._paths: dict[str, str] = {}  # of hashed slots
-        self._reported = START  # everything up to here was reported
+        self._sources: dict[str, str | None] = {}  # the relay that served an event, by event id
+        self._paths: dict[str, str] = {}  # the paths of hashed slots, by slot
+        self._reported = START  # every change up to this position was reported
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def add(self, on_relay: Callable[[str, str], None] | None) -> Watch:
-        """A new watch, of changes from now on."""
+        """A new watch, which reports changes from now on."""
         watch = Watch(self._ledger.feed.cursor(), on_relay, self._news.set)
         for url, problem in self._relays.items():
             watch.add_relay(url, problem)
@@ -168,29 +173,29 @@ class Watchers:
         if self._task is None:
             self._reported = self._ledger.feed.cursor()
             self._ledger.head_changes.start()
-            self._reader.on_new = self._take_note
+            self._reader.on_new = self._note_source
             self._task = asyncio.create_task(self._run(), name="sense-memory watch")
             if self._listener is not None:
-                self._listener.start_live(self._tell)
+                self._listener.start_live(self._report_relay)
         return watch
 
     async def close(self) -> None:
-        """End all watches, and wait until every task that waited for a change has been woken."""
+        """End all watches, and wait until every task that waits for a change has resumed."""
         task, watches = self._task, list(self._watches)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-        while any(watch.waiting for watch in watches):  # noqa: ASYNC110 - they have been woken
+        while any(watch.waiting for watch in watches):  # noqa: ASYNC110 - every watch has ended, so this ends soon
             await asyncio.sleep(0)
         if task is not None and not task.cancelled():
-            task.result()  # the task fails only by a defect of this module, which must not be hidden
+            task.result()  # the task fails only by a bug of this module, which must not be hidden
 
     async def _run(self) -> None:
         try:
             await self._learn_paths()
             while any(not watch.is_over for watch in self._watches):
                 self._news.clear()
-                await self._pass_on()
+                await self._report_changes()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(POLL_SECONDS):
                         await self._news.wait()
@@ -211,37 +216,37 @@ class Watchers:
         for notes in (self._watches, self._sources, self._paths, self._relays):
             notes.clear()
 
-    def _take_note(self, ids: Sequence[str], relay: str | None) -> None:
+    def _note_source(self, ids: Sequence[str], relay: str | None) -> None:
         self._sources.update(dict.fromkeys(ids, relay))
         self._news.set()
 
-    def _tell(self, url: str, problem: str) -> None:
+    def _report_relay(self, url: str, problem: str) -> None:
         self._relays[url] = problem
         for watch in self._watches:
             watch.add_relay(url, problem)
 
     async def _learn_paths(self) -> None:
-        """Note the paths of hashed slots: once a memory is forgotten, its path cannot be read any more."""
+        """Note the paths of hashed slots, because the path of a forgotten memory can no longer be read."""
         for slot in self._ledger.head_changes.slots_under(_HASHED):
             stored = self._ledger.head(slot)
             record = await self._reader.record(stored) if stored is not None else None
             if record is not None:
                 self._paths[slot] = record.path
 
-    async def _pass_on(self) -> None:
-        """Report what has arrived."""
+    async def _report_changes(self) -> None:
+        """Report the changes that have arrived in the ledger to every watch."""
         now = self._ledger.feed.cursor()
         while (changes := self._ledger.head_changes.next_batch()) is not None:
             for head in changes:
                 if (change := await self._change(head)) is not None:
                     for watch in self._watches:
                         watch.add_change(head.by.seq, change)
-            await asyncio.sleep(0)  # tasks that wait for changes get a turn before the next batch
+            await asyncio.sleep(0)  # tasks that wait for changes need a turn before the next batch
         self._reported = now
         self._sources.clear()
 
     async def _change(self, head: HeadChange) -> Change | None:
-        """The change to report of a head; None where it is not a memory, or only a newer sense-memory can read it."""
+        """The change to report for a head; None if the head is not a memory, or needs a newer sense-memory."""
         ident = head.by.id.hex()
         record = None if head.by.role is Role.DELETION else await self._reader.record(head.by)
         path, fields = self._path(head, record), record.fields if record is not None else {}
@@ -266,9 +271,9 @@ class Watchers:
         )
 
     async def _kind(self, head: HeadChange, record: Record) -> tuple[ChangeKind, str | None]:
-        """How a persona memory changed since the last report, going by the versions in the ledger.
+        """How a persona memory differs from its version at the last report.
 
-        Returns the kind, and the path of the memory that superseded it meanwhile.
+        Returns the kind of the change, and the path of the memory that has superseded this one meanwhile, if any.
         """
         versions = self._ledger.versions(head.slot)
         known = next(
@@ -286,7 +291,7 @@ class Watchers:
         return (ChangeKind.CHANGED if is_same else ChangeKind.LINKED), by
 
     def _path(self, head: HeadChange, record: Record | None) -> str:
-        """The path of a change, for a person; empty where the change is not reported."""
+        """The path to show for a change; empty if the change is not reported."""
         slot = head.slot
         if slot.startswith(("#", address.JOURNAL_PREFIX)):
             return f"journal/{head.gone or head.by.id.hex()}"
@@ -299,6 +304,6 @@ class Watchers:
 
 
 def _time(fields: Mapping[str, Any], stored: Stored) -> float:
-    """When a version was written: the time inside the ciphertext, where there is one."""
+    """When a version was written: the time in the record, or else the date of the event."""
     ts = fields.get("ts")
     return float(ts) if isinstance(ts, int | float) and not isinstance(ts, bool) else float(stored.created_at)

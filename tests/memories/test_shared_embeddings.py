@@ -789,7 +789,7 @@ def test_five_digits_are_as_good_as_what_is_kept():
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     rows[0, :3] = 0, -0.0, 6e-8
     kept = rows.astype(np.float16)
-    told = module._shortened(kept)
+    told = module._rounded(kept)
     assert (told.astype(np.float16) == kept).all()
     assert told.ravel().tolist() == [float(f"{number:.5g}") for number in kept.ravel().tolist()]
     assert "-0.0," not in json.dumps(told.tolist())

@@ -1,5 +1,5 @@
-"""Persona memories in the store: the palace of a ledger, kept open, edited, merged and reviewed.
+"""The persona memories of a store: read from a ledger, edited, merged and reviewed.
 
-This is the wiring between the ledger's events and the pure views of `palace` and `search`. Nothing is
-imported before a persona memory is asked for: a flat memory never pays for it.
+These modules connect the ledger's events with the pure views of `palace` and `search`. They are imported when a persona
+memory is first needed, so a program with flat memories alone never loads them.
 """

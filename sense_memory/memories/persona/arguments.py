@@ -1,4 +1,4 @@
-"""What callers give for a persona memory, checked before anything is written, and which memory a name means."""
+"""The arguments of calls on persona memories, checked before anything is written, and the resolution of names."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _SOURCE: Final = re.compile(
 
 
 def mode(contradictions: object) -> str | None:
-    """What to do with contradictions; None leaves it to the store."""
+    """The checked `contradictions` argument; None means the mode of the store."""
     return None if contradictions is None else arguments.contradictions(contradictions)
 
 
 def conversation(text: object, extractor: object) -> None:
-    """Check a conversation, and what proposes memories from it; None stands for the rules."""
+    """Check a conversation and the extractor that proposes memories from it; None means the built-in rules."""
     if not isinstance(text, str):
         raise InvalidInput("a conversation must be a text; nothing was read")
     if extractor is not None and (
@@ -53,12 +53,12 @@ def conversation(text: object, extractor: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """A memory that is to be written, checked.
+    """The checked arguments of a memory to write.
 
     Attributes:
         path: `domain/facet/key`.
-        fields: the fields that were given, `created_at` among them where it was.
-        connections: names of memories to connect with.
+        fields: the fields that were given, which may include `created_at`.
+        connections: the names of memories to connect with.
     """
 
     path: str
@@ -66,12 +66,12 @@ class NewMemory:
     connections: tuple[str, ...] = ()
 
     def then(self, later: NewMemory) -> NewMemory:
-        """This memory and another that is given for the same path later, as one."""
+        """This memory combined with a later one for the same path, whose fields win."""
         links = dict.fromkeys((*self.connections, *later.connections))
         return NewMemory(self.path, {**self.fields, **later.fields}, tuple(links))
 
 
-# What a memory went through elsewhere: given with a memory that is moved here, and used only where its path is free.
+# The history of a memory that is moved from another program or store; used only if no memory has its path.
 PAST: Final = (
     "relevance",
     "last_accessed",
@@ -99,15 +99,15 @@ _NAMES: Final = frozenset(
 
 
 def new_memories(given: object, now: float, created_at: object = None) -> list[NewMemory]:
-    """Memories from mappings of the arguments of `persona_remember`; an error names the memory by its number and key.
+    """Memories from mappings with the arguments of `persona_remember`; an error names the memory by number and key.
 
     Args:
         given: the mappings.
         now: seconds since 1970.
-        created_at: when memories without a time of their own were written; None for now.
+        created_at: the time of memories that are given without a time; None for now.
 
     Raises:
-        InvalidInput: not such a mapping, or a field cannot be used.
+        InvalidInput: an item is not such a mapping, or a field is not valid.
     """
     found = []
     for number, item in enumerate(arguments.several(given, "memories"), 1):
@@ -181,10 +181,10 @@ def fields(
 
 
 def links(connections: object) -> list[str]:
-    """The names of memories to connect with, as given.
+    """The names of memories to connect with, checked but not resolved.
 
     Raises:
-        InvalidInput: not a list of texts, or too many of them.
+        InvalidInput: `connections` is not a list of texts, or too long.
     """
     return [] if connections is None else _texts("connections", connections, MAX_LINKS_COUNT)
 
@@ -193,7 +193,7 @@ def selection(domain: object, facet: object) -> tuple[str | None, str | None]:
     """A domain and a facet to list, in NFC; None means all.
 
     Raises:
-        InvalidAddress: a name is empty, or not a text.
+        InvalidAddress: a name is empty or not a text.
     """
     for what, name in (("domain", domain), ("facet", facet)):
         if name is not None and (not isinstance(name, str) or not name):
@@ -205,7 +205,7 @@ def selection(domain: object, facet: object) -> tuple[str | None, str | None]:
 
 
 def quoted(given: object) -> str:
-    """What was given, as an error may show it: on one line, cut where it is long."""
+    """A given value for an error message: on one line, and shortened if it is long."""
     return printable(repr(given))
 
 
@@ -232,14 +232,14 @@ def _number(what: str, value: object, low: float, high: float) -> float:
 
 
 # ── Names ───────────────────────────────────────────────────────────────────────────────
-# Which memory a name means: a path (`domain/facet/key`) or a bare key; relays are asked before "there is none".
+# A name is a path (`domain/facet/key`) or a bare key. Relays are asked before the answer is "there is no memory".
 
 
 def path_in(catalog: Catalog, name: object) -> str | None:
-    """The path of the memory with this path or bare key; None where there is none.
+    """The path of the memory with this path or bare key; None if there is no such memory.
 
     Raises:
-        InvalidAddress: the name is empty, or not a text.
+        InvalidAddress: the name is empty or not a text.
         InvalidInput: several memories have this key.
     """
     if not isinstance(name, str) or not name:
@@ -257,7 +257,7 @@ def path_in(catalog: Catalog, name: object) -> str | None:
 
 
 def several_memories(key: str, paths: Sequence[str]) -> InvalidInput:
-    """The error for a key that several memories have; lists their paths, or the first ones of many."""
+    """The error for a key that several memories have. It lists their paths, or the first `MAX_CANDIDATES_COUNT`."""
     listed = ", ".join(map(repr, sorted(paths)[:MAX_CANDIDATES_COUNT]))
     more = ", …" if len(paths) > MAX_CANDIDATES_COUNT else ""
     return InvalidInput(
@@ -266,11 +266,11 @@ def several_memories(key: str, paths: Sequence[str]) -> InvalidInput:
 
 
 def path_to(name: str) -> str:
-    """The path that a name gives for a memory that need not exist yet.
+    """The path that a name means, for a memory that need not exist yet.
 
     Raises:
-        InvalidInput: a bare key, which no memory has.
-        InvalidAddress: a path that breaks the naming rules.
+        InvalidInput: the name is a bare key, which no memory has.
+        InvalidAddress: the name is a path that breaks the naming rules.
     """
     parts = address.persona_name(name).split("/")
     if len(parts) != 3:
@@ -283,18 +283,18 @@ class NameResolver:
 
     Args:
         palace: the memories.
-        ask: asks a relay, if none was asked yet; gives whether one was asked. Its argument begins the sentence of
-            `NotSynced`, such as "this memory is".
+        ask: asks the relays, see `Replication.ask`; returns whether a relay was asked. Its argument is the beginning of
+            the sentence of `NotSynced`, such as "this memory is".
     """
 
     def __init__(self, palace: Palace, ask: Callable[[str], Awaitable[bool]]) -> None:
         self._palace, self._ask = palace, ask
 
     async def catalog(self, found: Callable[[Catalog], object] = len, what: str = "memories are") -> Catalog:
-        """The memories as they are now; a relay is asked first where the ledger does not have what is wanted.
+        """The current catalog; relays are asked if the ledger does not hold what the caller looks for.
 
         Args:
-            found: gives what is wanted from a catalog; a false value means that nothing was found.
+            found: looks in a catalog; a false value means that nothing was found.
             what: the beginning of the sentence of `NotSynced`.
 
         Raises:

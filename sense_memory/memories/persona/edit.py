@@ -1,4 +1,4 @@
-"""What a slot holds, and an edit of it. Values only: nothing is read or written here."""
+"""The state of a slot of a persona memory, and an edit that starts from that state. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -23,24 +23,23 @@ if TYPE_CHECKING:
     from sense_memory.records.envelope import Record
 
 
-_TRIMMED: Final = ("dismissed", "connections", "contradicts", "themes")
+_TRIMMED: Final = ("dismissed", "connections", "contradicts", "themes")  # the lists that `trimmed` may cut
 
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """What a slot holds, as an edit needs it.
+    """The state of a slot, from which an edit starts.
 
     Attributes:
-        slot: its d-tag.
-        basis: what the ledger holds at the slot.
-        joined: its versions, merged; None where there is no memory.
-        known: seqs of the forks that are done with, once this slot is settled.
-        stray: all versions, merged, where the head belongs to a memory that had been removed before; see `forks`.
-        pending: the last access and the number of accesses that the ledger does not have yet.
-        is_covered: whether the memory lives although the head of the ledger says otherwise; it has to be written anew,
-            above that head.
+        slot: the d-tag.
+        basis: what the ledger holds at the slot; a write is refused if this has changed.
+        joined: the merged versions; None if there is no memory.
+        known: the seqs of forks that need no further merge, once this slot is settled.
+        stray: all versions, merged, if the head belongs to a memory that had been removed before; see `forks`.
+        pending: the time and the number of accesses that the ledger does not have yet.
+        is_covered: whether a version lives, but not the head; the memory has to be written again, above the head.
         is_forgotten: whether the stray was forgotten; otherwise it was pruned.
-        is_revived: whether the memory lives only because it was recalled here, which the device that pruned it did not know.
+        is_revived: whether the memory lives only because it was recalled here, unknown to the device that pruned it.
     """
 
     slot: str
@@ -55,7 +54,7 @@ class SlotState:
 
     @property
     def memory(self) -> PersonaMemory | None:
-        """The memory with its accesses counted; None where there is none."""
+        """The memory with its accesses counted; None if there is no memory."""
         if self.joined is None:
             return None
         at, count = sum_of((self.basis.accessed_at, self.basis.accesses), self.pending)
@@ -64,9 +63,9 @@ class SlotState:
 
     @property
     def access_is_due(self) -> bool:
-        """Whether the accesses have to be published: a day after the last access that relays know.
+        """Whether the accesses have to be published: a day after the last published access.
 
-        At once where the access brings the memory back: the published memory is not active, or is marked as dissolved.
+        They are due at once if they bring the memory back: if the published version is not active, or is dissolved.
         """
         if self.joined is None:
             return False
@@ -80,11 +79,11 @@ class Edit:
     """A memory to be written.
 
     Attributes:
-        slot_state: what the edit starts from.
+        slot_state: the state from which the edit starts.
         memory: the memory to write.
-        is_new_value: whether its value is new; otherwise the value keeps its provenance.
-        extra: fields to write in addition to those of the specification.
-        settles: whether the memory is only the merge of its versions, which is not an edit of this device.
+        is_new_value: whether this device writes the value; otherwise the value keeps its provenance.
+        extra: fields to write in addition to those of the memory.
+        settles: whether the memory is only the merge of its versions, and not an edit of this device.
     """
 
     slot_state: SlotState
@@ -94,36 +93,35 @@ class Edit:
     settles: bool = False
 
     def of(self, memory: PersonaMemory) -> Edit:
-        """The same edit, of another state of the memory."""
+        """The same edit with another content of the memory."""
         return self if memory is self.memory else replace(self, memory=memory)
 
     @property
     def basis(self) -> Basis:
-        """What the ledger compares the write with; settling leaves the accesses noted in the ledger."""
+        """The state with which the ledger compares the write. An edit that settles keeps the accesses in the ledger."""
         basis = self.slot_state.basis
         return replace(basis, accessed_at=0.0, accesses=0) if self.settles else basis
 
 
 def record_of(edit: Edit, device: str, now: float) -> Record:
-    """The record to write: its version vector covers everything that the edit starts from, and this edit itself."""
+    """The record to write. Its version vector `seen` covers every version that the edit starts from, and the edit."""
     before = edit.slot_state.joined
     if edit.settles and before is not None:
         version = before.version
         return envelope.persona(fields_of(edit.memory, version.provenance, version.ts, version.rest))
     seen = {} if before is None else dict(before.version.memory.seen)
     pruned = edit.slot_state.basis.removal.seen.get(device, 0)
-    seen[device] = max(
-        seen.get(device, 0) + 1, pruned + 1, int(now)
-    )  # rises even if the memory was removed in between
+    # The count rises even if the memory was removed in between, and its version vector with it.
+    seen[device] = max(seen.get(device, 0) + 1, pruned + 1, int(now))
     rest = {} if before is None else {k: v for k, v in before.version.rest.items() if k != RESTORED}
     said = device if before is None or edit.is_new_value else before.version.provenance
     return envelope.persona(fields_of(edit.memory.changed(seen=seen), said, now, {**rest, **edit.extra}))
 
 
 def trimmed(record: Record) -> Record:
-    """A record that fits an event, if cutting the ends of its longest lists is enough; the text is never cut.
+    """A record with its longest lists cut until it fits an event, if that is enough; the text is never cut.
 
-    The merge of two versions may be larger than either of them. The result is the same on every device.
+    The merge of two versions may be larger than either of them. Every device cuts the same record in the same way.
     """
     fields = dict(record.fields)
     lists = {name: list(fields[name]) for name in _TRIMMED if fields.get(name)}
@@ -138,6 +136,6 @@ def trimmed(record: Record) -> Record:
 
 
 def sum_of(first: tuple[float, int] | None, second: tuple[float, int] | None) -> tuple[float, int]:
-    """Two counts of accesses as one: the later time, and the sum."""
+    """Two pairs of last access and number of accesses as one: the later time, and the sum."""
     first, second = first or (0.0, 0), second or (0.0, 0)
     return max(first[0], second[0]), first[1] + second[1]

@@ -1,16 +1,17 @@
 """Forks: versions of one memory that devices wrote without knowing of each other are merged into one head.
 
-Every device that holds the same versions writes the same merged memory, so two devices that settle a fork at once
-do not disagree, and a device that finds the merged memory already written writes nothing. Values that lost are kept
-as siblings beside the memory. Forks are settled only after every relay has told everything that it holds: a relay
-may know that a text was forgotten.
+Guaranteed: no value is lost, because values that lose are kept as siblings beside the memory; and a forgotten text stays
+forgotten. Safe, because the merge depends only on the set of versions: devices with the same versions write the same
+memory, so two devices may settle a fork at the same time, and a device that finds the merged memory writes nothing.
+Forks are settled only after every reachable relay has shown everything, because a relay may hold the deletion of a
+text. The cost is one write for each forked slot.
 
-* A memory that one device pruned, and another edited, linked or recalled without knowing, is written anew, above
-  the deletion.
-* A sibling of a text that was forgotten is forgotten too, whoever made the sibling.
-* A memory that was forgotten, and then linked, read or refreshed by a device that did not know, is a *stray*. It is
-  never shown, and a new tombstone removes it. The new tombstone reaches no further than the first one did, so an
-  edit of a third device in the meantime stays.
+* If one device pruned a memory, and another edited, linked or recalled it without knowing that, the memory is written
+  again, above the deletion.
+* If a text is forgotten, its siblings are forgotten too, whichever device wrote them.
+* If a device linked, recalled or refreshed a memory without knowing that it had been forgotten, the new version is a
+  *stray*. It is never shown, and a new tombstone removes it. The new tombstone covers no more versions than the first
+  one, so an edit of a third device stays.
 """
 
 from __future__ import annotations
@@ -30,28 +31,28 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
 
 
-async def settle_forks(ledger: Ledger, palace: Palace, *, heard: bool = True) -> int:
+async def settle_forks(ledger: Ledger, palace: Palace, *, complete: bool = True) -> int:
     """Merge the versions of every forked slot; returns how many memories were written.
 
-    Args:
-        ledger: where the versions are stored.
-        palace: opens and writes the memories.
-        heard: whether every relay that can be reached has shown everything; if not, only forgotten copies are removed.
+    A fork stays as it is if the clock, the version of this program or the size of an event does not allow the write.
 
-    A fork stays as it is where this clock, the version of this program or the size of an event forbids to write.
+    Args:
+        ledger: holds the versions.
+        palace: reads and writes the memories.
+        complete: whether every reachable relay has shown everything; if not, only forgotten copies are removed.
 
     Raises:
         LedgerError: the ledger cannot be used.
     """
     written = 0
-    for slot in ledger.edits.forked_slots() if heard else ledger.edits.forked_copies():
+    for slot in ledger.edits.forked_slots() if complete else ledger.edits.forked_copies():
         with suppress(ClockSkewError, NeedsNewerVersion, TooLargeError):
-            written += await _settle(ledger, palace, slot, heard=heard)
+            written += await _settle(ledger, palace, slot, complete=complete)
     return written
 
 
-async def _settle(ledger: Ledger, palace: Palace, slot: str, *, heard: bool) -> bool:
-    """Settle one slot; returns whether anything was written."""
+async def _settle(ledger: Ledger, palace: Palace, slot: str, *, complete: bool) -> bool:
+    """Settle the fork at one slot, again after each `HeadMoved`; returns whether anything was written."""
     while True:
         try:
             if await palace.remove_flat_again(slot):
@@ -62,15 +63,15 @@ async def _settle(ledger: Ledger, palace: Palace, slot: str, *, heard: bool) -> 
         if (
             slot_state.joined is None
             and slot_state.stray is not None
-            and (heard or slot_state.stray.memory.conflict_of)
+            and (complete or slot_state.stray.memory.conflict_of)
         ):
             with suppress(HeadMoved):
                 await palace.remove_again(slot_state)
                 return True
             continue
-        memory = _due(slot_state) if heard else None
+        memory = _memory_to_write(slot_state) if complete else None
         if memory is None:
-            if heard and slot_state.known:
+            if complete and slot_state.known:
                 await ledger.write(ledger.edits.remove_forks, slot, slot_state.known)
             return False
         with suppress(HeadMoved):
@@ -78,8 +79,8 @@ async def _settle(ledger: Ledger, palace: Palace, slot: str, *, heard: bool) -> 
             return True
 
 
-def _due(slot_state: SlotState) -> PersonaMemory | None:
-    """The memory that has to be written at a slot, or None."""
+def _memory_to_write(slot_state: SlotState) -> PersonaMemory | None:
+    """The memory that settles a slot; None if nothing has to be written."""
     current = slot_state.joined
     if current is None:
         return None

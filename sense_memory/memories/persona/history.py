@@ -1,7 +1,7 @@
-"""The past of persona memories: what they were at a time, and undo.
+"""The history of persona memories: as they were at a time, and undo.
 
-Most versions only record that a memory was read or linked. Undo goes back to the newest version whose content
-(value, links and the like) differs.
+Most versions only record that a memory was recalled. Undo goes back to the newest version with other content: value,
+themes, links, marks, half-life, confidence or source.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from sense_memory.palace.version import PersonaVersion
     from sense_memory.records.reader import Reader
 
-_TURN_COUNT: Final = 50  # memories that are opened before other tasks get a turn
-_CONTENT: Final = (  # what undo restores; times and counts go on
+_TURN_COUNT: Final = 50  # memories that are read before other tasks get a turn
+_CONTENT: Final = (  # the fields that undo restores; times and counts are not undone
     "value",
     "themes",
     "connections",
@@ -52,16 +52,16 @@ async def versions(ledger: Ledger, reader: Reader, slot: str) -> list[PersonaVer
         record = await reader.record(stored)
         if record is not None and record.type is RecordType.PERSONA:
             ident, at = stored.id.hex(), stored.created_at
-            if not ledger.edits.forgets(slot, origin_of(record, ident, at)):  # else a stray, see `forks`
+            if not ledger.edits.forgets(slot, origin_of(record, ident, at)):  # otherwise a stray, see `forks`
                 found.append(version_of(record.fields, ident, at))
     return found
 
 
 def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) -> Edit | None:
-    """The edit that restores the content before the last change; None where there is nothing to restore.
+    """The edit that restores the content before the last change; None if there is nothing to restore.
 
     Args:
-        slot_state: what the slot holds.
+        slot_state: the current state of the slot.
         past: the versions of the memory, newest first.
         now: seconds since 1970.
     """
@@ -72,7 +72,9 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
     restored = slot_state.joined.version.rest.get(RESTORED)
     if isinstance(restored, str) and any(version.id == restored for version in older):
         older = list(dropwhile(lambda version: version.id != restored, older))
-        content = _content(older[0].memory)  # the last undo may have dismissed marks in addition
+        content = _content(
+            older[0].memory
+        )  # the head may differ from it: the last undo may have dismissed marks
     earlier = next((version for version in older if _content(version.memory) != content), None)
     if earlier is None:
         return None
@@ -84,8 +86,8 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
         state=State.ACTIVE,
         dissolved_at=None,
     )
-    # A device that has not heard of this undo must not bring an undone mark back. Marks about another text cannot
-    # come back.
+    # Dismissed, so that a device that does not know of this undo cannot bring an undone mark back. The marks of another
+    # value cannot come back.
     revoked = set(opponents(memory)) - set(opponents(changed)) if memory.value == changed.value else ()
     return Edit(
         slot_state, reconciled(changed, sorted(revoked)), is_new_value=True, extra={RESTORED: earlier.id}
@@ -93,11 +95,11 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
 
 
 async def as_of(ledger: Ledger, reader: Reader, slots: Iterable[str], time: float) -> list[PersonaMemory]:
-    """The memories of some slots as they were at a time (seconds since 1970), each in the state that it had then."""
+    """The memories of some slots at a time (seconds since 1970), each with its state at that time."""
     found = []
     for number, slot in enumerate(slots, 1):
         if not number % _TURN_COUNT:
-            await asyncio.sleep(0)  # a local signer never waits
+            await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
         past = await versions(ledger, reader, slot)
         version = next((version for version in past if version.ts <= time), None)
         if version is not None:

@@ -1,4 +1,4 @@
-"""Links between memories: connections, contradictions, and what was dismissed. Both ends change in one write."""
+"""Links between persona memories: connections, contradictions and dismissals. Both ends change in one write."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class LinkEditor:
         await self._change_both(one, other, change, "disconnected from")
 
     async def reconcile(self, one: str, other: str) -> None:
-        """Make two memories compatible: their marks go, and neither a connection nor a contradiction is suggested again.
+        """Make two memories compatible: remove their marks, and suggest no contradiction or connection of them again.
 
-        A memory whose text leaves no room in an event to dismiss the other one only loses its mark.
+        If the text of a memory leaves no room in an event for the dismissal, only the mark is removed.
         """
         try:
             await self._reconcile(one, other, dismisses=True)
@@ -104,7 +104,7 @@ class LinkEditor:
         await retry_while_moved(attempt)
 
     async def pin(self, name: str, *, pinned: bool) -> str:
-        """Give a memory the theme `pinned`, or take it away; returns the path of the memory."""
+        """Add the theme `pinned` to a memory, or remove the theme; returns the path of the memory."""
 
         async def attempt() -> str:
             path = await self._names.path_of(name)
@@ -119,7 +119,7 @@ class LinkEditor:
         return await retry_while_moved(attempt)
 
     async def relink(self, batch: EditBatch, path: str, targets: list[str]) -> None:
-        """Connect a memory with exactly these targets, both ways where a target exists; the batch is not written yet.
+        """Connect a memory with exactly these targets in a batch; an existing target gets the link back.
 
         Raises:
             InvalidInput: the memory is one of its own targets.
@@ -142,7 +142,14 @@ class LinkEditor:
     async def _change_both(
         self, one: str, other: str, change: Callable[[PersonaMemory, str], PersonaMemory | None], what: str
     ) -> None:
-        """Change two memories, each by `change(memory, path of the other)`; None leaves a memory as it is."""
+        """Change two memories in one write.
+
+        Args:
+            one: the name of a memory.
+            other: the name of the other memory.
+            change: called with each memory and the path of the other; returns the changed memory, or None to keep it.
+            what: for the error of `NameResolver.pair`, such as "connected with".
+        """
 
         async def attempt() -> None:
             first, second = await self._names.pair(one, other, what)

@@ -1,9 +1,11 @@
-"""The palace of a ledger: all persona memories, opened and kept up to date, and the writes to the ledger.
+"""The palace of a ledger: all persona memories, decrypted and kept up to date, and their writes to the ledger.
 
-`refresh` opens only what changed since the last refresh, in this process or another. A write starts from the
-`SlotState` that was read, and is refused with `HeadMoved` where the slot changed in between. An access counts here
-at once; the ledger gets it within seconds, and relays with the next edit. An `EditBatch` changes several memories
-together: each is read once, and all are written in one call or none is.
+Guaranteed: a write never replaces a version that its caller has not seen. A write starts from the `SlotState` that was
+read, and is refused with `HeadMoved` if the slot has changed since. An `EditBatch` changes several memories together:
+all are written or none.
+
+Cost: `refresh` decrypts only what has changed since the last refresh, in this process or another. An access counts at
+once, reaches the ledger within seconds and relays with the next edit, so a recall writes and sends nothing by itself.
 """
 
 from __future__ import annotations
@@ -43,34 +45,32 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _NAMES_COUNT: Final = 3
-ROOTS: Final = (
-    f"{address.PREFIX}{address.PERSONA}",
-    f"{address.PREFIX}~",
-)  # the prefixes of the slots of persona memories
+# The prefixes of the slots of persona memories: a slot contains the path, or a hash.
+ROOTS: Final = (f"{address.PREFIX}{address.PERSONA}", f"{address.PREFIX}~")
 
 
 class Follower(Protocol):
     """A view that gets every change of the catalog."""
 
     def put(self, memory: PersonaMemory) -> None:
-        """A memory is new, or changed."""
+        """Add or replace a memory."""
 
     def drop(self, path: str) -> None:
-        """A memory is gone."""
+        """Remove a memory."""
 
 
 class Palace:
     """The persona memories of one ledger.
 
     Args:
-        ledger: where the memories are stored.
-        reader: opens events.
-        writer: seals and signs events.
+        ledger: holds the memories.
+        reader: decrypts events.
+        writer: encrypts and signs events.
         clock: seconds since 1970.
 
     Attributes:
         catalog: all memories, as of the last `refresh`.
-        plain: by path, the event id of each memory that equals one event, neither merged nor accessed since.
+        plain: the event ids, by path, of memories that equal one event: neither merged nor accessed since.
     """
 
     def __init__(self, ledger: Ledger, reader: Reader, writer: Writer, clock: Callable[[], float]) -> None:
@@ -79,8 +79,8 @@ class Palace:
         self.plain: dict[str, bytes] = {}
         self._followers: list[Follower] = []
         self._paths: dict[str, str] = {}  # by slot
-        self._accesses: dict[str, tuple[float, int]] = {}  # by slot: accesses in the ledger that no relay has
-        self._pending: dict[str, tuple[float, int]] = {}  # by slot: accesses that not even the ledger has
+        self._accesses: dict[str, tuple[float, int]] = {}  # by slot: unpublished accesses in the ledger
+        self._pending: dict[str, tuple[float, int]] = {}  # by slot: accesses that are not in the ledger yet
         self._forks: dict[str, tuple[int, ...]] = {}  # by slot: the forks at the last refresh
         self._cursor = START
         self._turn = asyncio.Lock()
@@ -92,7 +92,7 @@ class Palace:
         """The catalog, with every change of this process and of others.
 
         Raises:
-            LedgerCorrupt: a stored event can no longer be opened.
+            LedgerCorrupt: a stored event can no longer be decrypted.
         """
         if self._ledger.feed.has_changed(self._cursor):
             async with self._turn:
@@ -117,12 +117,12 @@ class Palace:
         else:
             changed = {slot for slot in removed_by if address.may_be_persona(slot)}
             changed |= self._reread_accesses(changes.cursor, changed)
-            # A forgotten text may be that of any fork. Otherwise a fork changes only when the list of its versions does.
+            # A forgotten text may be the text of any fork. Otherwise a fork changes only with the list of its versions.
             is_forgotten = any(removed_by.values())
             changed |= {slot for slot in forked if is_forgotten or forks[slot] != known_forks.get(slot)}
             for slot in changed:
                 if removed_by.get(slot):
-                    self._pending.pop(slot, None)  # the accesses were to a memory that is forgotten now
+                    self._pending.pop(slot, None)  # accesses of a memory that is forgotten now
         where = self._ledger.heads
         heads = where.seqs_beneath(*ROOTS) if changed is None else where.seqs_at(changed)
         gone = set(self._paths) if changed is None else changed & self._paths.keys()
@@ -135,7 +135,7 @@ class Palace:
         self._cursor, self._forks = changes.cursor, forks
 
     async def _open(self, heads: Sequence[tuple[str, int]], forked: Collection[str], gone: set[str]) -> None:
-        """Show the memories at some heads (slot, seq) and some forked slots, and remove their slots from `gone`."""
+        """Put the memories at some heads (slot, seq) and forked slots into the catalog; remove their slots from `gone`."""
         for slot in forked:
             with suppress(NeedsNewerVersion):
                 memory = (await self.slot_state(slot)).memory
@@ -157,9 +157,8 @@ class Palace:
 
     def _reread_accesses(self, now: Cursor, changed: Iterable[str]) -> set[str]:
         """Read the accesses in the ledger again; returns the slots whose accesses have changed."""
-        if (
-            now.version[0] == self._cursor.version[0]
-        ):  # only this process wrote, so only edits took accesses along
+        # Equal versions: no other process wrote, so only the edits of this process changed accesses.
+        if now.version[0] == self._cursor.version[0]:
             for slot in changed:
                 self._accesses.pop(slot, None)
                 accessed_at, count = self._ledger.edits.access(slot)
@@ -184,8 +183,8 @@ class Palace:
         self._pass_on(memory.path)
 
     def _show_plain(self, slot: str, opened: Opened) -> None:
-        """Show a memory that equals its event; the fields are validated when the memory is first used."""
-        read = MethodType(_read, opened)  # takes a third of the RAM of a partial, and each memory has one
+        """Show a memory that equals its event. The fields are validated when the memory is first used."""
+        read = MethodType(_read, opened)  # each memory has one, and a partial takes three times the RAM
         path = self.catalog.put_unread(*_names(opened), read)
         self._paths[slot] = path
         self.plain[path] = opened.id
@@ -201,7 +200,7 @@ class Palace:
         self._pass_on(*self.catalog.opposed_by(path))
 
     def _pass_on(self, *paths: str) -> None:
-        """Pass changed memories on to the followers, and those opposed to them, whose marks may count now or no more."""
+        """Pass changed memories to the followers, and the memories that they oppose, whose marks may count or not now."""
         if self._followers:
             opposed = [other for path in paths for other in self.catalog.opposed_by(path)]
             for memory in self.catalog.all_of(dict.fromkeys((*paths, *opposed))):
@@ -211,7 +210,7 @@ class Palace:
     # ── Accesses ────────────────────────────────────────────────────────────────────────
 
     def touch(self, path: str) -> PersonaMemory:
-        """Count an access of a memory that was recalled by its exact key; returns the revived memory.
+        """Count an access of a memory; returns the revived memory.
 
         Raises:
             KeyError: there is no such memory.
@@ -228,7 +227,7 @@ class Palace:
         return memory
 
     def unpublished_accesses(self) -> list[str]:
-        """The slots of memories with accesses that no relay has."""
+        """The slots of memories with unpublished accesses."""
         return sorted(self._ledger.edits.accesses().keys() | self._pending.keys())
 
     async def save_accesses(self) -> None:
@@ -245,7 +244,7 @@ class Palace:
             self._accesses_written()
 
     def _save_now(self) -> None:
-        """As `save_accesses`, without waiting; after an error the write is tried again later."""
+        """As `save_accesses`, called by the timer; after an error the write is tried again later."""
         self._timer = None
         try:
             self._ledger.write_now(self._write_accesses)
@@ -262,7 +261,7 @@ class Palace:
         self._ledger.edits.record_accesses([(slot, *access) for slot, access in self._pending.items()])
 
     def _accesses_written(self) -> None:
-        """Move the pending accesses to those of the ledger, right after they were written."""
+        """Count the pending accesses as accesses in the ledger, after they were written."""
         for slot, access in self._pending.items():
             self._accesses[slot] = sum_of(self._accesses.get(slot), access)
         self._pending.clear()
@@ -275,61 +274,74 @@ class Palace:
     # ── Writing ─────────────────────────────────────────────────────────────────────────
 
     async def slot_state(self, slot: str) -> SlotState:
-        """What a slot holds now.
+        """The state of a slot: which of its versions live, and what they are when merged.
+
+        The head and every fork are read. A version that was written without knowing that its memory had been forgotten
+        or pruned does not live, and a head of that kind makes the slot a stray, see `forks`. If every version was
+        pruned, and this device counts an access that is not published, the pruned versions live again.
 
         Raises:
-            NeedsNewerVersion: a newer sense-memory wrote the memory; it is neither shown nor overwritten.
-            LedgerCorrupt: a stored event can no longer be opened.
+            NeedsNewerVersion: a newer sense-memory wrote the memory, which is neither shown nor overwritten.
+            LedgerCorrupt: a stored event can no longer be decrypted.
         """
-        edits = self._ledger.edits
-        basis = edits.basis(slot)
+        basis = self._ledger.edits.basis(slot)
+        versions, forgotten, pruned = await self._versions_at(slot, basis)
+        pending = self._pending.get(slot, (0.0, 0))
+        living = {seq: version for seq, version in versions.items() if seq not in forgotten | pruned}
+        is_revived = not living and bool(pruned) and bool(basis.accesses + pending[1])
+        if is_revived:
+            living = {seq: versions[seq] for seq in pruned}
+        is_stray = basis.head in versions and basis.head not in living
+        unmerged = {version.id for version in merge(living.values(), ())}
+        return SlotState(
+            slot,
+            basis,
+            joined(living.values()) if living else None,
+            tuple(
+                seq
+                for seq in basis.forks
+                if (
+                    not is_stray if seq == basis.head else seq not in living or living[seq].id not in unmerged
+                )
+            ),
+            joined(versions.values()).version if is_stray else None,
+            pending,
+            is_covered=bool(living) and basis.head not in living,
+            is_revived=is_revived,
+            is_forgotten=basis.head in forgotten,
+        )
+
+    async def _versions_at(
+        self, slot: str, basis: Basis
+    ) -> tuple[dict[int, PersonaVersion], set[int], set[int]]:
+        """The head and the forks of a slot by seq, and the seqs of those that were forgotten, and that were pruned."""
         versions: dict[int, PersonaVersion] = {}
         forgotten: set[int] = set()
         pruned: set[int] = set()
         seqs = [*basis.forks] if basis.head is None else [basis.head, *basis.forks]
         for stored in self._ledger.read(seqs):
-            if stored.role is Role.MEMORY:
-                record = await self._reader.readable_record(stored)
-                if record.type is RecordType.PERSONA:
-                    ident, at = stored.id.hex(), stored.created_at
-                    versions[stored.seq] = version_of(record.fields, ident, at)
-                    origin = origin_of(record, ident, at)
-                    if edits.forgets(slot, origin):
-                        forgotten.add(stored.seq)
-                    elif basis.removal.prunes(origin):
-                        pruned.add(stored.seq)
-        pending = self._pending.get(slot, (0.0, 0))
-        # A forgotten memory does not come back because a device that did not know linked or read it.
-        said = {seq: version for seq, version in versions.items() if seq not in forgotten | pruned}
-        is_revived = not said and bool(pruned) and bool(basis.accesses + pending[1])
-        if is_revived:  # pruned by a device that did not know of the recall here
-            said = {seq: versions[seq] for seq in pruned}
-        is_stray = basis.head in versions and basis.head not in said
-        left = {version.id for version in merge(said.values(), ())}
-        return SlotState(
-            slot,
-            basis,
-            joined(said.values()) if said else None,
-            tuple(
-                seq
-                for seq in basis.forks
-                if (not is_stray if seq == basis.head else seq not in said or said[seq].id not in left)
-            ),
-            joined(versions.values()).version if is_stray else None,
-            pending,
-            is_covered=bool(said) and basis.head not in said,
-            is_revived=is_revived,
-            is_forgotten=basis.head in forgotten,
-        )
+            if stored.role is not Role.MEMORY:
+                continue
+            record = await self._reader.readable_record(stored)
+            if record.type is not RecordType.PERSONA:
+                continue
+            ident, at = stored.id.hex(), stored.created_at
+            versions[stored.seq] = version_of(record.fields, ident, at)
+            origin = origin_of(record, ident, at)
+            if self._ledger.edits.forgets(slot, origin):
+                forgotten.add(stored.seq)
+            elif basis.removal.prunes(origin):
+                pruned.add(stored.seq)
+        return versions, forgotten, pruned
 
     def was_removed(self, path: str) -> bool:
-        """Whether a memory was forgotten or pruned, and is not there; false where no version of it ever arrived."""
-        if "/" not in path or path in self.catalog:  # another writer names memories by their bare keys
+        """Whether a memory is gone because it was forgotten or pruned; false if no version of it ever arrived."""
+        if "/" not in path or path in self.catalog:  # another program names memories by their bare keys
             return False
         return self._ledger.edits.was_forgotten(address.d_tag(address.PERSONA + path))
 
     async def remove_again(self, slot_state: SlotState) -> None:
-        """Remove a stray again; the new tombstone reaches no further than the one before.
+        """Remove a stray again; the new tombstone covers no more versions than the tombstone before.
 
         Raises:
             HeadMoved: the slot has changed since it was read; nothing was written.
@@ -341,7 +353,7 @@ class Palace:
             await self._writer.forget_all([path], {slot_state.slot: slot_state.basis}, why=why)
 
     async def remove_flat_again(self, slot: str) -> bool:
-        """As `remove_again`, for a flat memory that a device signed anew without knowing that it was forgotten.
+        """As `remove_again`, for a flat memory that a device signed again without knowing that it was forgotten.
 
         Returns:
             Whether there was such a memory.
@@ -364,19 +376,19 @@ class Palace:
         drafts: bool = False,
         skip_unfit: Callable[[Edit], bool] = lambda _: False,
     ) -> list[str]:
-        """Write all edits or none; returns their event ids. Values that lost against them are kept as siblings.
+        """Write all edits or none; returns their event ids. Values that lose are kept as siblings.
 
         Args:
             edits: the edits to write.
-            drafts: keep the memories as drafts where the clock forbids to write.
-            skip_unfit: whether an edit is left out if its memory does not fit an event; its id is then empty.
+            drafts: keep the memories as drafts if the clock does not allow the write.
+            skip_unfit: whether to leave out an edit whose memory does not fit an event; its id is then empty.
 
         Raises:
             HeadMoved: a slot has changed since it was read; nothing was written.
             TooLargeError, InvalidInput, ClockSkewError, LedgerError: as `Writer.write`.
         """
         now, device = self._clock(), await self._ledger.write_if_due(lambda: self._ledger.edits.device)
-        written = {edit.memory.path for edit in edits}  # a memory that is written again is not gone
+        written = {edit.memory.path for edit in edits}  # marks that name these memories stay
         edits = [
             edit
             if edit.settles
@@ -402,9 +414,8 @@ class Palace:
         try:
             ids = iter(await self._writer.write(records, drafts=drafts, bases=bases, lost_texts=lost_texts))
         except TooLargeError:
-            if lost_texts and all(
-                edit.settles for edit in edits
-            ):  # the merge of two versions may be too large
+            # The merge of two versions may be too large; the lost texts must become drafts all the same.
+            if lost_texts and all(edit.settles for edit in edits):
                 await self._ledger.write(self._ledger.save_lost_texts, lost_texts, self._clock())
             raise
         for edit in edits:
@@ -420,19 +431,20 @@ class Palace:
         *,
         is_lasting: bool,
     ) -> list[Record]:
-        """The siblings that keep values which lost, as far as no device has written them yet.
+        """The siblings to write for values that lost, except siblings that a device has already written.
 
-        A sibling is longer than its memory by its path and its origin. Where it does not fit an event, the device that
-        wrote the value keeps it as a draft; other devices wait for that, unless they edit.
+        A sibling is longer than its memory, because its path is longer and it names its origin. If a sibling does not
+        fit an event, the device that wrote the value keeps the value as a draft. Other devices wait for that device,
+        unless they edit the memory.
 
         Args:
-            slot_state: what the slot holds.
-            bases: by slot, what the same write starts from.
+            slot_state: the state of the slot.
+            bases: the slots that the same write replaces.
             lost_texts: receives the values that have to become drafts, see `Ledger.save_lost_texts`.
-            is_lasting: whether this device edits, and so replaces the versions that it knows.
+            is_lasting: whether this device edits the memory, and so replaces the versions that it knows.
 
         Raises:
-            TooLargeError: the device that wrote the value has to keep the draft first.
+            TooLargeError: the device that wrote the value has to make the draft first.
         """
         records: dict[str, Record] = {}
         for loser in slot_state.joined.losers if slot_state.joined is not None else ():
@@ -450,7 +462,7 @@ class Palace:
         return list(records.values())
 
     def _forget_pending(self, slot_state: SlotState) -> None:
-        """Forget the pending accesses that an edit has published."""
+        """Remove the pending accesses that an edit has published."""
         at, count = self._pending.get(slot_state.slot, (0.0, 0))
         if count > slot_state.pending[1]:
             self._pending[slot_state.slot] = at, count - slot_state.pending[1]
@@ -458,11 +470,11 @@ class Palace:
             self._pending.pop(slot_state.slot, None)
 
 
-# ── Several edits ───────────────────────────────────────────────────────────────────────
+# ── Batches of edits ────────────────────────────────────────────────────────────────────
 
 
 async def retry_while_moved(attempt: Callable[[], Awaitable[_T]]) -> _T:
-    """Await an attempt, again after each `HeadMoved`. It ends, because another writer got on each time."""
+    """Await an attempt, and repeat it after each `HeadMoved`. Each repetition means that another writer succeeded."""
     while True:
         with suppress(HeadMoved):
             return await attempt()
@@ -482,7 +494,7 @@ class EditBatch:
         self._changed: dict[str, bool] = {}  # by path: whether the value is new
 
     async def get(self, path: str) -> PersonaMemory | None:
-        """A memory as it is now, with the changes of this batch; None where there is none."""
+        """A memory with the changes of this batch; None if there is no such memory. Each memory is read once."""
         if path not in self._slot_states:
             slot_state = await self._palace.slot_state(address.d_tag(address.PERSONA + path))
             self._slot_states[path], self._memories[path] = slot_state, slot_state.memory
@@ -493,7 +505,7 @@ class EditBatch:
 
         Args:
             memory: the memory to write.
-            is_new_value: whether its value is new; otherwise the value keeps its provenance.
+            is_new_value: as in `Edit`.
         """
         path = memory.path
         self._memories[path] = memory
@@ -502,11 +514,13 @@ class EditBatch:
     async def write(
         self, *, drafts: bool = False, skip_unfit: Callable[[str], bool] = lambda _: False
     ) -> dict[str, str]:
-        """Write the changes in the order of their first mention; returns the event ids by path. Errors as `Palace.write`.
+        """Write the changes, in the order of the first change of each path; returns the event ids by path.
 
         Args:
-            drafts: as `Palace.write`.
-            skip_unfit: whether a path is left out if its memory does not fit an event; its id is then empty.
+            drafts: as for `Palace.write`.
+            skip_unfit: whether to leave out a path whose memory does not fit an event; its id is then empty.
+
+        Raises: as `Palace.write`.
         """
         edits = list(self._edits())
         ids = await self._palace.write(
@@ -515,7 +529,7 @@ class EditBatch:
         return {edit.memory.path: ident for edit, ident in zip(edits, ids, strict=True)}
 
     def only(self, *paths: str) -> EditBatch:
-        """A batch with the changes of some memories of this batch."""
+        """A batch with only the changes of the memories at some paths."""
         alone = EditBatch(self._palace)
         for path in paths:
             alone._slot_states[path] = self._slot_states[path]
@@ -533,11 +547,11 @@ class EditBatch:
                 yield Edit(self._slot_states[path], memory, is_new_value=is_new_value)
 
 
-# ── Opened events ───────────────────────────────────────────────────────────────────────
+# ── Decrypted events ────────────────────────────────────────────────────────────────────
 
 
 def _names(opened: Opened) -> tuple[str, str, str]:
-    """Domain, facet and key: from the path, or from the fields where a name of another writer contains a slash."""
+    """Domain, facet and key, from the path; from the fields if a name of another program contains a slash."""
     names = opened.path.split("/")[1:]
     if len(names) != _NAMES_COUNT:
         fields = opened.record.fields

@@ -1,7 +1,7 @@
-"""`Persona`: what `MemoryStore` does with persona memories. Each call reads the palace once and writes once.
+"""`Persona`: the calls of `MemoryStore` on persona memories.
 
-An edit starts from what the ledger holds now. Where another task, process or device wrote first, the call starts
-again from what was written. The errors are those that the methods of the store name.
+Each call reads the current state of the ledger and writes once. If another task, process or device writes in between,
+the call starts again from the new state. The errors are those that the methods of the store name.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _log: Final = logging.getLogger("sense_memory.persona")
 
 
 class Remembered(str):
-    """The id of the event that a `persona_remember` wrote, which also tells what the new text contradicts.
+    """The event id that `persona_remember` returns, with the contradictions that were found.
 
     Attributes:
-        contradictions: every contradiction that was found, surest first, each with a confidence and a reason.
-        superseded: the paths of the memories that are marked as superseded now.
-        suspected: the paths of the other memories that the text seems to contradict; they are not marked.
+        contradictions: every contradiction that was found, most certain first, each with a confidence and a reason.
+        superseded: the paths of the memories that were marked as superseded.
+        suspected: the paths of the other memories that the text seems to contradict; these are not marked.
     """
 
     __slots__ = ("contradictions", "superseded")
@@ -83,7 +83,7 @@ class Remembered(str):
 
     @property
     def suspected(self) -> tuple[str, ...]:
-        """The paths of the memories that the text seems to contradict, and that were not marked."""
+        """The paths of memories that the text seems to contradict, and that were not marked as superseded."""
         return tuple(item.old for item in self.contradictions if item.old not in self.superseded)
 
 
@@ -91,19 +91,19 @@ class Persona:
     """The persona memories of an open store.
 
     Args:
-        ledger: where the memories are stored.
-        reader: opens their events.
-        writer: seals and signs them.
+        ledger: holds the memories.
+        reader: decrypts events.
+        writer: encrypts and signs events.
         clock: seconds since 1970.
-        ask: asks a relay, if none was asked yet; see `NameResolver`.
-        plan: the limits of what may be added.
-        embedding: opens the embedder, to find contradictions in other words; by default only words are compared.
-        contradictions: what is done with them: `act`, `suggest` or `off`.
+        ask: asks the relays, see `NameResolver`.
+        plan: limits what may be added.
+        embedding: opens the embedder that finds contradictions in other words; None to compare words only.
+        contradictions: what to do with contradictions: `act`, `suggest` or `off`.
 
     Attributes:
-        palace: all persona memories, opened.
-        names: resolves their names.
-        links: edits their links.
+        palace: all persona memories, decrypted.
+        names: resolves names of memories.
+        links: edits links between memories.
     """
 
     def __init__(
@@ -140,11 +140,11 @@ class Persona:
         """Write a memory at a path (`domain/facet/key`), with checked fields.
 
         Args:
-            path: where.
-            fields: those of the memory that were given.
-            connections: names of memories to connect with.
-            contradictions: `act`, `suggest` or `off`; by default as the store.
-            drafts: whether the memory becomes a draft where the clock forbids to write.
+            path: the path of the memory.
+            fields: the fields that were given; the others keep their values.
+            connections: the names of memories to connect with.
+            contradictions: `act`, `suggest` or `off`; None for the mode of the store.
+            drafts: whether the memory becomes a draft if the clock does not allow the write.
         """
         if "halflife_days" in fields:
             self._plan.check_halflife(fields["halflife_days"])
@@ -167,15 +167,15 @@ class Persona:
     async def remember_many(
         self, memories: Sequence[NewMemory], written: Callable[[int], None], contradictions: str | None = None
     ) -> list[Remembered]:
-        """Write many memories, in batches that are durable whole or not at all; a path given twice is written once.
+        """Write many memories in batches, each whole or not at all; a path that is given twice is written once.
 
-        Contradictions are looked for in order, as if each memory were written alone, with the earlier memories of the
-        same batch too. They are found by words: the embedder is not asked.
+        Each memory is compared with all memories, those written before it by this call included, as if each were
+        written alone. Contradictions are found by words; the embedder is not called.
 
         Args:
-            memories: what to write, checked.
+            memories: the memories to write, checked.
             written: called after each batch with the number of memories written so far.
-            contradictions: `act`, `suggest` or `off`; by default as the store.
+            contradictions: `act`, `suggest` or `off`; None for the mode of the store.
         """
         catalog = await self.palace.refresh()
         memories, each = self._checked(catalog, memories), dict[str, NewMemory]()
@@ -189,12 +189,12 @@ class Persona:
             part = rest[start : start + MAX_BATCH_COUNT]
             done |= await retry_while_moved(partial(self._remember_part, part, mode))
             written(len(done))
-            await asyncio.sleep(0)  # a local signer never waits
+            await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
         return [done[memory.path] for memory in memories]
 
     def _checked(self, catalog: Catalog, memories: Sequence[NewMemory]) -> list[NewMemory]:
-        """The memories with their links as paths; an error names the memory that cannot be written by its number."""
-        checked, named = list[NewMemory](), dict[str, str]()  # by key, the path of an earlier one of these
+        """The memories with their links resolved to paths; an error names a memory by its number and path."""
+        checked, named = list[NewMemory](), dict[str, str]()  # named: the path of an earlier memory, by key
         for number, new in enumerate(memories, 1):
             with numbered_errors(number, (new.path,)):
                 memory = self._written(new.path, catalog.get(new.path), new.fields)
@@ -211,7 +211,7 @@ class Persona:
         return checked
 
     async def _remember_part(self, part: Sequence[NewMemory], mode: str) -> dict[str, Remembered]:
-        """Write one batch; returns by path what was written."""
+        """Write one batch; returns the results by path."""
         await self.palace.refresh()
         batch, paths = EditBatch(self.palace), [memory.path for memory in part]
         found: dict[str, tuple[list[Contradiction], list[str]]] = {}
@@ -219,7 +219,8 @@ class Persona:
         try:
             for memory in part:
                 found[memory.path] = _, marked = await self._add(batch, memory, mode)
-                for path in (memory.path, *marked) if mode != "off" else ():  # for those that follow
+                # The following memories of the batch are compared with these changes too.
+                for path in (memory.path, *marked) if mode != "off" else ():
                     compared.add(path)
                     if (changed := await batch.get(path)) is not None:
                         self._detector().put(changed)
@@ -231,7 +232,7 @@ class Persona:
         return {path: self._remembered(ids, path, *found[path]) for path in paths}
 
     async def _write_paths(self, batch: EditBatch, paths: Sequence[str]) -> dict[str, str]:
-        """Write a batch; where the clock forbids that, keep the memories at `paths` as drafts."""
+        """Write a batch; if the clock does not allow that, keep the memories at `paths` as drafts."""
         wanted = frozenset(paths)
         with suppress(ClockSkewError):
             return await batch.write(skip_unfit=lambda other: other not in wanted)
@@ -240,7 +241,7 @@ class Persona:
     async def _add(
         self, batch: EditBatch, new: NewMemory, mode: str
     ) -> tuple[list[Contradiction], list[str]]:
-        """Add a memory to a batch; returns what it contradicts, and the paths that are marked as superseded by it."""
+        """Add a memory to a batch; returns its contradictions, and the paths of memories marked as superseded."""
         path = new.path
         before = await batch.get(path)
         if before is None:
@@ -274,7 +275,7 @@ class Persona:
         include_forgotten: bool = False,
         revive: bool = True,
     ) -> list[PersonaMemory]:
-        """What `MemoryStore.persona_recall` returns: a memory by its path, by its bare key, or a listing."""
+        """As `MemoryStore.persona_recall`: a memory by its path, memories by a bare key, or a listing."""
         domain, facet = selection(domain, facet)
         if key is None:
             return await self.listing(domain, facet, include_forgotten=include_forgotten)
@@ -286,7 +287,7 @@ class Persona:
     async def recall_one(
         self, domain: str, facet: str, key: str, *, revive: bool = True
     ) -> PersonaMemory | None:
-        """The memory at an exact path, revived if `revive`; None where there is none."""
+        """The memory at an exact path, revived if `revive`; None if there is no such memory."""
         tags = address.persona_lookup_paths(domain, facet, key)
         paths = [path.removeprefix(address.PERSONA) for path in tags]
         catalog = await self.names.catalog(
@@ -298,13 +299,13 @@ class Persona:
         for path in tags:
             stored = self._ledger.head(address.d_tag(path))
             if stored is not None and stored.role is Role.MEMORY:
-                await self._reader.readable_record(stored)  # raises, where a newer version wrote it
+                await self._reader.readable_record(stored)  # raises if a newer sense-memory wrote the memory
         return None
 
     async def recall_key(
         self, key: str, domain: str | None, facet: str | None, *, revive: bool = True
     ) -> list[PersonaMemory]:
-        """The memories with a bare key, in a domain or a facet if given; a single one is revived if `revive`."""
+        """The memories with a bare key, within a domain or facet if given; a single match is revived if `revive`."""
 
         def paths(catalog: Catalog) -> list[str]:
             named = dict.fromkeys(path for name in address.lookup_paths(key) for path in catalog.named(name))
@@ -326,7 +327,7 @@ class Persona:
     async def listing(
         self, domain: str | None, facet: str | None, *, include_forgotten: bool
     ) -> list[PersonaMemory]:
-        """The memories of a domain or a facet, or all; the most relevant first."""
+        """The memories of a domain or a facet, or all memories, most relevant first."""
 
         def ranked(catalog: Catalog) -> list[PersonaMemory]:
             now = self._clock()
@@ -335,10 +336,10 @@ class Persona:
 
         return ranked(await self.palace.refresh()) or ranked(await self.names.catalog(ranked))
 
-    # ── The past ────────────────────────────────────────────────────────────────────────
+    # ── History ─────────────────────────────────────────────────────────────────────────
 
     async def publish_draft(self, record: Record) -> Remembered:
-        """Write the memory of a draft over what the ledger holds now; returns the event id."""
+        """Write the memory of a draft over the current memory; returns the event id."""
         memory = memory_of(record.fields, "", 0)
         names = ("value", "themes", "halflife_days", "source", "confidence")
         links = [path for path in memory.connections if path != memory.path]
@@ -347,7 +348,7 @@ class Persona:
         )
 
     async def undo(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
-        """Restore a memory to what it was before its last change; None where there is nothing to restore."""
+        """Restore the content of a memory before its last change; None if there is nothing to restore."""
 
         async def attempt() -> PersonaMemory | None:
             for path in address.persona_lookup_paths(domain, facet, key):
@@ -362,7 +363,7 @@ class Persona:
         return await retry_while_moved(attempt)
 
     async def as_of(self, time: float, domain: str | None, facet: str | None) -> list[PersonaMemory]:
-        """The memories as they were at a time, in the order of their paths."""
+        """The memories as they were at a time (seconds since 1970), in the order of their paths."""
         slots = (slot for slot, _ in self._ledger.heads.seqs_beneath(*ROOTS))
         found = await as_of(self._ledger, self._reader, slots, time)
         wanted = (
@@ -372,22 +373,18 @@ class Persona:
 
     # ── Between devices ─────────────────────────────────────────────────────────────────
 
-    async def settle_forks(self, *, heard: bool = True) -> int:
-        """Merge concurrent versions, see `forks.settle_forks`; returns how many memories were written.
-
-        Args:
-            heard: whether every relay that can be reached has shown everything; if not, only forgotten copies are removed.
-        """
-        return await settle_forks(self._ledger, self.palace, heard=heard)
+    async def settle_forks(self, *, complete: bool = True) -> int:
+        """Merge concurrent versions, see `forks.settle_forks`; returns how many memories were written."""
+        return await settle_forks(self._ledger, self.palace, complete=complete)
 
     async def publish_accesses(self, *, due: bool = False) -> list[str]:
-        """Publish the accesses of recalled memories; returns the paths of the memories that do not fit an event.
+        """Publish the accesses of memories; returns the paths of memories whose accesses do not fit an event.
 
-        A text near the size limit may leave no room for the fields that an access adds; the accesses of such a
-        memory stay on this machine.
+        A text near the size limit may leave no room for the fields that an access adds. Accesses of a memory with such
+        a text stay on this machine.
 
         Args:
-            due: publish only where the last access that relays know is a day old, or the memory is not active there.
+            due: publish only accesses that are due, see `SlotState.access_is_due`.
         """
         if not self.palace.unpublished_accesses():
             return []
@@ -411,7 +408,7 @@ class Persona:
         return unfit
 
     async def _publish_access(self, slot: str) -> str:
-        """Publish the accesses of one memory, if they are due; returns its path where the memory does not fit an event."""
+        """Publish the accesses of one memory if they are due; returns its path if they do not fit an event, or ""."""
 
         async def attempt() -> str:
             slot_state = await self.palace.slot_state(slot)
@@ -427,7 +424,7 @@ class Persona:
         return ""
 
     async def close(self) -> None:
-        """Save the accesses to the ledger, and stop waiting for the embedder."""
+        """Save pending accesses to the ledger, and stop waiting for the embedder."""
         if self._meaning is not None:
             self._meaning.close()
         await self.palace.try_save_accesses()
@@ -435,7 +432,11 @@ class Persona:
     # ── Inside ──────────────────────────────────────────────────────────────────────────
 
     def _check_plan(self, catalog: Catalog, paths: Sequence[str]) -> None:
-        """Raise `PlanLimitError` where the plan does not allow new memories at some paths."""
+        """Check that the plan allows new memories at some paths.
+
+        Raises:
+            PlanLimitError: it does not.
+        """
         if not paths or (self._plan.max_memories is None and self._plan.max_domains is None):
             return
         facets = {name: frozenset(facets) for name, facets in catalog.sizes().items()}
@@ -447,7 +448,7 @@ class Persona:
             facets[domain] = facets.get(domain, frozenset()) | {facet}
 
     def _written(self, path: str, before: PersonaMemory | None, fields: dict[str, Any]) -> PersonaMemory:
-        """The memory to write: fields that were not given keep their values."""
+        """The memory to write; fields that were not given keep their values."""
         now = self._clock()
         at = fields.get("created_at", now)
         if before is None:
@@ -464,11 +465,11 @@ class Persona:
             dissolved_at=None,
         )
         if before.value == changed.value:
-            return reconciled(changed, opponents(before))  # whoever says it again says that it is true
+            return reconciled(changed, opponents(before))  # writing a value again confirms the value
         return unopposed(changed)  # the marks were about the old value
 
     async def _clear_marks_of_removed(self, batch: EditBatch, path: str) -> None:
-        """Drop the marks that name a memory which is written anew: they were about the one that was removed."""
+        """Remove old marks that name a memory written again after a removal: the marks were about the removed memory."""
         if not self.palace.was_removed(path):
             return
         catalog = self.palace.catalog
@@ -481,7 +482,7 @@ class Persona:
     async def _revoke_marks(
         self, batch: EditBatch, before: PersonaMemory | None, memory: PersonaMemory
     ) -> frozenset[str]:
-        """After a superseded memory was said again: reconcile those that had superseded it; returns their names."""
+        """If the value of a superseded memory is written again, reconcile its opponents; returns their names."""
         revoked = frozenset(opponents(before)) if before is not None else frozenset()
         if not revoked or before is None or before.value != memory.value:
             return frozenset()
@@ -492,9 +493,9 @@ class Persona:
         return revoked
 
     async def _found(self, before: PersonaMemory | None, memory: PersonaMemory) -> list[Contradiction]:
-        """What a memory contradicts, surest first.
+        """The contradictions of a memory, most certain first.
 
-        Memories that were reconciled with it are looked at again only where it claims something else than before.
+        Memories that were reconciled with this memory are compared again only if its claims have changed.
         """
         detector, dismissed = self._detector(), memory.dismissed if before is None else before.dismissed
         found = await detector.check(unopposed(memory).changed(dismissed=dismissed))
@@ -503,14 +504,19 @@ class Persona:
         return found
 
     async def _supersede(
-        self, batch: EditBatch, path: str, superseding: Iterable[str], at: float | None
+        self, batch: EditBatch, path: str, contradicted: Iterable[str], at: float | None
     ) -> list[str]:
-        """Mark memories that the one at `path` contradicts as superseded by it; returns the paths of those.
+        """Mark memories as superseded by the memory at `path`; returns the paths of the marked memories.
 
-        Where it was written at a given time, such as by an import, what was said or linked later than that stays.
+        Args:
+            batch: gets the changes.
+            path: the new memory.
+            contradicted: the paths of memories that the new memory contradicts.
+            at: when the new memory was written, if the caller gave a time, as an import does. Memories that were
+                written or linked later are not marked.
         """
         marked = []
-        for name in superseding:
+        for name in contradicted:
             memory, old = await batch.get(path), await batch.get(name)
             if memory is None or old is None or (at is not None and at < old.last_reinforced):
                 continue
@@ -524,7 +530,7 @@ class Persona:
 
     def _detector(self) -> ContradictionDetector:
         if self._contradictions is None:
-            # Imported here, so that a process that only reads does not pay for it.
+            # Imported here, so that a process that only reads does not load the module.
             from sense_memory.memories.persona.contradictions import ContradictionDetector
 
             self._contradictions = ContradictionDetector(
@@ -541,10 +547,10 @@ class Persona:
         return self._meaning
 
     async def _write_first(self, batch: EditBatch, path: str, *, drafts: bool) -> dict[str, str]:
-        """Write a batch; where the clock forbids that, write the memory at `path` alone, as a draft if `drafts`.
+        """Write a batch; if the clock does not allow that, write the memory at `path` alone, as a draft if `drafts`.
 
-        A change of another memory that would not fit an event is skipped, so that a full memory does not keep others
-        from being written; its id is then empty.
+        A change of another memory that does not fit an event is skipped, and gets an empty id, so that a full memory
+        does not block the write.
         """
         if len(batch) > 1:
             with suppress(ClockSkewError):
@@ -559,15 +565,15 @@ class Persona:
         return await batch.only(path).write(drafts=drafts)
 
     async def suspected(self, limit: int) -> ContradictionScan:
-        """The contradictions that were found since this store was opened, and by comparing memories now.
+        """The contradictions that were found since this store was opened, and those of a comparison now.
 
         Args:
-            limit: contradictions to show.
+            limit: the largest number of contradictions to return.
         """
         return await self._detector().scan(self.palace.catalog, limit)
 
     async def alike(self) -> list[tuple[str, str, float]]:
-        """Pairs of active or fading memories that are near in meaning, among those with embeddings."""
+        """Pairs of active or fading memories whose embeddings are close, with their similarity."""
         meaning = self._embedder()
         if meaning is None:
             return []

@@ -1,8 +1,10 @@
-"""Views of the whole palace for `MemoryStore`: compression, introspection, pruning, counts.
+"""Calls of `MemoryStore` on the whole palace: compression, introspection, pruning, counts.
 
-The pure views of `palace` decide; this module gives them the memories and the time, and writes what they decide.
-Before a deletion every relay has to show what it holds. Relays that cannot be asked are named, and nothing is
-deleted until they answer, or the caller leaves them out by name.
+The pure views of `palace` decide; this module gives them the memories and the time, and writes their decisions.
+
+Guaranteed: pruning deletes a memory only after every relay has shown everything that it holds, so an edit or a recall
+of another device is never deleted unseen. Relays that do not answer are named, and nothing is deleted until they answer
+or the caller leaves them out by name. The cost of a pruning that deletes is one sync with every relay.
 """
 
 from __future__ import annotations
@@ -49,20 +51,20 @@ if TYPE_CHECKING:
 
 
 class IntrospectionSchedule:
-    """An iterator of introspection reports: the first at once, the next ones at an interval; it ends with the store.
+    """An iterator of introspection reports: the first at once, the others at an interval. It ends with the store.
 
     Args:
-        look: makes a report.
+        make_report: makes a report.
         every: seconds from the start of one report to the start of the next, 1 or more.
 
     Raises:
         InvalidInput: `every` is below 1, or not a finite number.
     """
 
-    def __init__(self, look: Callable[[], Awaitable[IntrospectionReport]], every: float) -> None:
+    def __init__(self, make_report: Callable[[], Awaitable[IntrospectionReport]], every: float) -> None:
         if isinstance(every, bool) or not isinstance(every, int | float) or not 1 <= every < float("inf"):
             raise InvalidInput(f"every must be a number of seconds, 1 or more, not {every!r}")
-        self._look, self._every = look, every
+        self._make_report, self._every = make_report, every
         self._next = 0.0
 
     def __aiter__(self) -> Self:
@@ -74,20 +76,21 @@ class IntrospectionSchedule:
         await asyncio.sleep(max(0.0, self._next - clock()))
         self._next = clock() + self._every
         try:
-            return await self._look()
+            return await self._make_report()
         except StoreClosed:
             raise StopAsyncIteration from None
 
 
-_NEEDED_SHARE: Final = 0.05  # of the best score: what scores less is not what a question needs
+_NEEDED_SHARE: Final = 0.05  # of the best score: hits with a lower score do not help to answer a question
+# Reasons are shown after "because".
 _FULL: Final = "its text leaves no room in an event for the new state; shorten the text, or forget the memory"
 
 
 class Pruned(int):
-    """The number of memories that changed their state or were deleted, with a report.
+    """The number of memories whose state changed or that were deleted, with a report.
 
     Attributes:
-        report: what became of each memory.
+        report: the result for each memory.
     """
 
     report: PruneReport
@@ -101,13 +104,13 @@ class Pruned(int):
 
 
 class Reviews:
-    """The views of a whole palace.
+    """The calls on a whole palace.
 
     Args:
         persona: the memories.
         ledger: holds the logs of earlier introspections.
-        reader: opens events.
-        writer: seals and signs events.
+        reader: decrypts events.
+        writer: encrypts and signs events.
         clock: seconds since 1970.
     """
 
@@ -117,7 +120,7 @@ class Reviews:
         self._persona, self._ledger, self._reader, self._writer = persona, ledger, reader, writer
         self._clock = clock
 
-    # ── Looking ─────────────────────────────────────────────────────────────────────────
+    # ── Compression and counts ──────────────────────────────────────────────────────────
 
     async def compress(
         self,
@@ -131,10 +134,10 @@ class Reviews:
         """The active memories in the compressed format of the specification, with shorthand where `full`.
 
         Args:
-            domain: only of this domain.
+            domain: compress only this domain; None for all.
             max_tokens: the budget.
-            count: counts the tokens of a text; None for the estimate.
-            hits: what was found for a question, the best first.
+            count: counts the tokens of a text; None for an estimate.
+            hits: the hits of a search for a question, best first; empty without a question.
             full: whether to use shorthand.
         """
         domain, _ = given.selection(domain, None)
@@ -158,7 +161,7 @@ class Reviews:
         )
 
     async def stats(self) -> dict[str, Any]:
-        """Counts of memories: total, by state, by domain and facet, superseded, conflicts; and of connections."""
+        """Counts of memories (total, by state, domain and facet, superseded, conflicts) and of connections."""
         catalog = await self._persona.names.catalog()
         sizes, tally = catalog.sizes(), catalog.tally()
         return {
@@ -174,7 +177,7 @@ class Reviews:
     # ── Introspection ───────────────────────────────────────────────────────────────────
 
     async def introspect(self) -> IntrospectionReport:
-        """Introspect, compare with the last introspection, and write a log for the next one."""
+        """Introspect, compare with the last introspection, and write a log for the next comparison."""
         report = await self.introspected()
         log = envelope.introspection(int(report.created_at), report.to_log())
         await self._writer.write([log], drafts=False)
@@ -182,13 +185,13 @@ class Reviews:
         return report
 
     async def introspected(self) -> IntrospectionReport:
-        """As `introspect`, without a log."""
+        """As `introspect`, without writing a log."""
         catalog = await self._persona.names.catalog()
         previous = await self._last_log()
         scan = await self._persona.suspected(SUGGESTED_PAIRS_COUNT)
         near = await self._persona.alike()
         memories, columns = tuple(catalog), catalog.columns()
-        # In a thread, so that the event loop goes on; memories are immutable, and the columns are a copy.
+        # In a thread, so that the event loop goes on: memories are immutable, and the columns are a copy.
         return await asyncio.to_thread(
             introspect,
             memories,
@@ -201,23 +204,23 @@ class Reviews:
         )
 
     async def _thin_logs(self, now: float) -> None:
-        """Delete outdated logs, here and on relays, as far as one request reaches; the next run continues.
+        """Delete outdated logs here and on relays, as many as one deletion request can name; the next run continues.
 
-        Two devices may do so at once: the logs that `outdated` keeps are the same on both.
+        Two devices may run this at the same time: `outdated` keeps the same logs on both.
         """
         seconds = [int(name) for slot, _ in self._logs() if (name := slot.removeprefix(LOGS)).isdecimal()]
         if due := outdated(seconds, now)[:MAX_DELETED_COUNT]:
-            with suppress(ClockSkewError):  # no deletion can be dated now; a later run can
+            with suppress(ClockSkewError):  # the clock allows no deletion now; a later run deletes the logs
                 await self._writer.forget_all(
                     [f"{address.INTROSPECTION}{second}" for second in due], why=PRUNE
                 )
 
     def _logs(self) -> list[tuple[str, int]]:
-        """Slot and seq of every log that this ledger holds."""
+        """The slot and the seq of every log in the ledger."""
         return self._ledger.heads.live_beneath(LOGS)
 
     async def _last_log(self) -> Baseline | None:
-        """The baseline of the last introspection of any device; None where there is none."""
+        """The baseline of the last introspection of any device; None if there is none."""
         slots = [(slot.removeprefix(LOGS), seq) for slot, seq in self._logs()]
         dated = sorted((float(ts), seq) for ts, seq in slots if ts.replace(".", "", 1).isdecimal())
         for _, seq in reversed(dated):
@@ -245,7 +248,8 @@ class Reviews:
         """Write the current states of memories, and delete memories that have been dissolved for 30 days.
 
         Args:
-            incomplete: asks every relay that was not left out; gives a sentence for each one that did not show everything.
+            incomplete: syncs with every relay that was not left out; returns a sentence for each relay that did not
+                show everything.
         """
         await self._persona.publish_accesses()
         missing: Sequence[str] = ()
@@ -267,7 +271,7 @@ class Reviews:
         return Pruned.of(report, report.count)
 
     async def _rewrite(self, steps: Sequence[PruneStep]) -> dict[str, str]:
-        """Write the current states of some memories; returns the refused paths, each with a reason."""
+        """Write the current states of some memories; returns the reasons of refused memories, by path."""
         unfit: dict[str, str] = {}
 
         async def attempt() -> None:
@@ -283,7 +287,7 @@ class Reviews:
         return unfit | refused
 
     async def _delete(self, steps: Sequence[PruneStep]) -> dict[str, str]:
-        """Delete memories that are still due; returns the refused paths, each with a reason."""
+        """Delete the memories that are still due; returns the reasons of refused memories, by path."""
         refused: dict[str, str] = {}
 
         async def attempt() -> None:
@@ -311,7 +315,7 @@ class Reviews:
         steps: Sequence[PruneStep],
         again: Callable[[Sequence[PruneStep]], Awaitable[dict[str, str]]],
     ) -> dict[str, str]:
-        """Attempt all steps at once; where the clock forbids that, each step on its own."""
+        """Attempt all steps at once; if the clock does not allow that, each step alone."""
         try:
             await retry_while_moved(attempt)
         except ClockSkewError as error:
