@@ -77,6 +77,11 @@ CLASS: Final = """
     def mind(self) -> BlockingView:
         {mind}
         return BlockingView(self._loop, self._loop.call(lambda: self._store.mind))
+
+    @property
+    def inner(self) -> tuple[MemoryStore, LoopThread]:
+        \"\"\"The store inside, and the thread with its event loop: for adapters that await calls of the store there.\"\"\"
+        return self._store, self._loop
 """
 
 

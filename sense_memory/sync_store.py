@@ -175,6 +175,11 @@ class SyncMemoryStore:
         return BlockingView(self._loop, self._loop.call(lambda: self._store.mind))
 
     @property
+    def inner(self) -> tuple[MemoryStore, LoopThread]:
+        """The store inside, and the thread with its event loop: for adapters that await calls of the store there."""
+        return self._store, self._loop
+
+    @property
     def public_key(self) -> str:
         """Whose memory this is, 64 hex digits."""
         return self._store.public_key

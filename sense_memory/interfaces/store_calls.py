@@ -38,8 +38,7 @@ class StoreCalls:
     def __init__(self, store: MemoryStore | SyncMemoryStore) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         if isinstance(store, SyncMemoryStore):
-            self._thread = store._loop  # noqa: SLF001 - the twin's thread is what this class is about
-            self.store = store._store  # noqa: SLF001 - as above
+            self.store, self._thread = store.inner
             return
         if not isinstance(store, MemoryStore):
             raise InvalidInput("give an open MemoryStore or SyncMemoryStore")
