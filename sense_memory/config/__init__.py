@@ -1,1 +1,1 @@
-"""Settings and where each value came from; an agent's key, its file and the keyring."""
+"""Settings, and where each value came from; an agent's secret key, its key file and the system's keyring."""

@@ -1,8 +1,8 @@
-"""The secret key of an agent: opened from a text that may be encrypted, and searched by the agent's name.
+"""The secret key of an agent: read from a text that may be encrypted, and found by the agent's name.
 
-The order of the search is key file, system keyring, encrypted key file: a key that needs no password comes first.
-The keyring knows agents by name only, so it is searched only for the platform's own home folder. `settings` decides
-which agent it is, and whether the environment names a key before this search. The environment is never changed,
+The search order is key file, system keyring, encrypted key file: a key that needs no password comes first. The keyring
+identifies agents by name only, so the keyring is searched for the default home folder only. `settings` decides which
+agent is meant, and whether the environment has a key that comes before this search. The environment is never changed,
 because it belongs to the program that uses this package.
 """
 
@@ -37,10 +37,10 @@ def open_key(text: str, place: str, ask_password: AskPassword | None) -> Secret:
     Args:
         text: the key as text.
         place: where the text was found, in words, for the prompt and for errors.
-        ask_password: None where there is nobody to ask.
+        ask_password: asks the user for the password; None if nobody can be asked.
 
     Raises:
-        KeyMissing: the key is encrypted and there is nobody to ask; `locked` is the place.
+        KeyMissing: the key is encrypted and `ask_password` is None; `locked` is the place.
         BadKey: the text is not a key, or the password is wrong. The message never repeats the text.
     """
     try:
@@ -64,11 +64,11 @@ def default_home() -> Path:
 def agent_key(
     key_file: Path, agent: str | None, ask_password: AskPassword | None, *, home: Path
 ) -> tuple[Secret, str]:
-    """The key of an agent, and in words where the key was found.
+    """The key of an agent, and the place where it was found, in words.
 
     Args:
         key_file: such as `keys/NAME.key`; the encrypted key file beside it is `keys/NAME.ncryptsec`.
-        agent: the agent's name; None where the file was named explicitly, and only the file is read.
+        agent: the agent's name; None if the file was named explicitly, so that only the file is read.
         ask_password: as for `open_key`.
         home: the agent's home folder. The keyring is searched for agents of `default_home()` only, because two
             home folders may both have an agent "default".
@@ -85,7 +85,7 @@ def agent_key(
             found = _in_keyring(agent, looked) if home == default_home() else None
             if found is None:
                 found = _in_file(key_file.with_suffix(".ncryptsec"), looked, ask_password)
-    except KeyMissing as missing:  # encrypted; the message also names what was wrong with the keyring
+    except KeyMissing as missing:  # an encrypted key; the message also says what was wrong with the keyring
         raise KeyMissing((*looked, *missing.looked), missing.locked) from None
     if found is None:
         raise KeyMissing(tuple(looked))
@@ -93,7 +93,7 @@ def agent_key(
 
 
 def agent_names(home: Path) -> list[str]:
-    """The agents of a home folder: those with a key file or a config file. Opens no key and no keyring."""
+    """The agents that have a key file or a config file in a home folder. Opens no key and no keyring."""
     files = {"keys": {".key", ".ncryptsec"}, "agents": {".toml"}}
     found = set()
     for folder, endings in files.items():

@@ -1,8 +1,8 @@
-"""The config files of the home folder: small files that people edit and one command rewrites.
+"""The config files of the home folder: small files that people edit, and that `relays` commands rewrite.
 
-`config.toml` holds for all agents, `agents/NAME.toml` for one. Reading gives plain values; `settings` checks them. Rewriting replaces one statement and leaves everything else as
-it was, comments and unknown keys included: the result is parsed and compared before it replaces the old file, and
-a file that cannot be rewritten safely is refused.
+`config.toml` applies to all agents, `agents/NAME.toml` to one. Reading returns plain values, which `settings` checks.
+Rewriting replaces one statement and keeps everything else, comments and unknown keys included. The result is parsed and
+compared before it replaces the old file, and a file that cannot be rewritten safely is refused.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _HEAD: Final = "# Settings of {}. The environment and the .env file take precede
 
 
 def agent_config(agent: str) -> str:
-    """The name of an agent's own config file, from the home folder on."""
+    """The path of an agent's own config file, relative to the home folder."""
     return f"agents/{agent}.toml"
 
 
 def read_config(home: Path, name: str = NAME) -> dict[str, Any]:
-    """The values in a config file of a home folder; empty where there is no file.
+    """The values in a config file of a home folder; empty if there is no file.
 
     Raises:
         InvalidSetting: the file cannot be read, or is not TOML.
@@ -42,14 +42,14 @@ def read_config(home: Path, name: str = NAME) -> dict[str, Any]:
 
 
 def save_list(home: Path, key: str, values: Sequence[str], name: str = NAME) -> None:
-    """Set `key = [values]` in a config file, atomically and with mode 0600; the rest stays as it was.
+    """Set `key = [values]` in a config file, atomically and with mode 0600; everything else stays as it is.
 
     Raises:
         InvalidSetting: the file cannot be rewritten safely; it is unchanged.
         OSError: the folder cannot be written, or the disk is full; the file is unchanged.
     """
     private_folder((home / name).parent)
-    path = (home / name).resolve()  # a link to a file kept elsewhere stays a link
+    path = (home / name).resolve()  # follows a symbolic link, so that the link stays
     whose = "every agent in this folder" if name == NAME else f"the agent {path.stem}"
     text = _with_list(read_text(path, name) or _HEAD.format(whose), path, name, key, values)
     descriptor, temporary = tempfile.mkstemp(prefix=".config-", suffix=".new", dir=path.parent)  # mode 0600
@@ -68,7 +68,7 @@ def save_list(home: Path, key: str, values: Sequence[str], name: str = NAME) -> 
 
 
 def read_text(path: Path, origin: str) -> str:
-    """The text of a small UTF-8 file; empty where there is no file.
+    """The text of a small UTF-8 file; empty if there is no file.
 
     Raises:
         InvalidSetting: the file cannot be read; the error names `origin`.
@@ -114,9 +114,9 @@ def _parses_to(text: str, wanted: dict[str, Any]) -> bool:
 
 
 def _statement(lines: list[str], key: str) -> tuple[int, int]:
-    """The lines of the statement of a key; where there is none, the empty range before the first table.
+    """The range of lines that set a key; if none does, the empty range before the first table.
 
-    This is a text search, which an unusual file can mislead; `_with_list` checks the result.
+    An unusual file can mislead this text search, so `_with_list` checks the result.
     """
     for start, line in enumerate(lines):
         if line.lstrip().startswith("["):

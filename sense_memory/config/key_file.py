@@ -1,9 +1,9 @@
 """Key files: one secret key, plain or encrypted, in a file that only its owner can read.
 
-A key file is written once (mode 0600, folder 0700, on disk before the call returns) and never overwritten. A file
-that others can read, replace or redirect is refused with the command that repairs it. Permissions are never changed
-silently, because a key that was readable may already be copied. No temporary file ever holds a key, and no error
-repeats a part of a key.
+A key file is written once (mode 0600, folder 0700, on disk before the call returns) and never overwritten. A file that
+others can read, replace or redirect is refused, with the command that repairs it. Permissions are never changed
+silently, because a readable key may have been copied already. No temporary file ever holds a key, and no error repeats
+a part of a key.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _MAX_KEY_FILE_BYTES: Final = 1_024  # an nsec has 63 bytes, an ncryptsec 162
 
 
 def read_key_text(path: Path) -> str:
-    """The text of a key file, if the file is safe: an nsec, hex digits, an ncryptsec, or none of these.
+    """The text of a key file, if the file is safe. The text may not be a key at all.
 
-    The text is as secret as the key: pass the text to a parser and nowhere else.
+    Treat the text as a secret: pass it to a parser and nowhere else.
 
     Raises:
         KeyMissing: there is no such file.
-        UnsafeFile: others can read or replace the file, or it is not a plain file; says what to do.
+        UnsafeFile: others can read or replace the file, or it is not a plain file; the error says what to do.
         BadKey: the file is too long to be a key file.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # follow no link, wait for no pipe
@@ -51,7 +51,7 @@ def read_key_text(path: Path) -> str:
     finally:
         os.close(descriptor)
     if len(raw) > _MAX_KEY_FILE_BYTES:
-        raise BadKey(f"the key file {path} is longer than {_MAX_KEY_FILE_BYTES:,} bytes: not a key file")
+        raise BadKey(f"{path} is not a key file: it is longer than {_MAX_KEY_FILE_BYTES:,} bytes")
     # "replace", because a UnicodeDecodeError would carry the bytes
     return raw.decode("utf-8-sig", errors="replace").strip()
 
@@ -87,8 +87,8 @@ def _write_new(path: Path, text: str, *, instead: str) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise UnsafeFile(
-            f"choose {instead}, or move the file {path} away first: it exists already, and a key is never overwritten; "
-            "nothing was touched"
+            f"choose {instead}, or move the file {path} away first: the file exists already, and a key is never "
+            "overwritten; nothing was changed"
         ) from None
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
@@ -105,7 +105,7 @@ def _write_new(path: Path, text: str, *, instead: str) -> None:
 
 
 def private_folder(path: Path) -> None:
-    """Create a folder and its missing parents with mode 0700; an existing folder stays as it is."""
+    """Create a folder and its missing parents with mode 0700; an existing folder keeps its mode."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         # another process may create the same folder at this moment
@@ -114,7 +114,7 @@ def private_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Sync the entries of a folder to disk, so that a new or renamed file survives a power loss."""
+    """Flush a folder to disk (fsync), so that a new or renamed file survives a power loss."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -134,15 +134,15 @@ def _refuse_unsafe_folder(path: Path) -> None:
     if path.is_symlink() or folder.is_symlink():
         what = "the key file" if path.is_symlink() else "the folder of the key file"
         raise UnsafeFile(
-            f"{what} {path} is a symbolic link, which others may redirect; the key was not used. "
-            f"Use the real file: SENSE_MEMORY_KEY_FILE={_quoted(path.resolve())}"
+            f"set SENSE_MEMORY_KEY_FILE={_quoted(path.resolve())}: {what} {path} is a symbolic link, which others may "
+            "redirect; the key was not used"
         )
     mode = folder.stat().st_mode if folder.exists() else 0
     # In a sticky folder such as /tmp nobody can replace the file of another user.
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         raise UnsafeFile(
-            f"everyone on this machine can write the folder of the key file {path}; the key was not used. "
-            f"Run: chmod go-w {_quoted(folder)}"
+            f"run `chmod go-w {_quoted(folder)}`: everyone on this machine can write to the folder of the key file "
+            f"{path}; the key was not used"
         )
 
 
@@ -151,14 +151,14 @@ def _refuse_unsafe_file(path: Path, status: os.stat_result) -> None:
         raise UnsafeFile(f"the key file {path} is not a plain file; the key was not used")
     if status.st_uid not in {os.getuid(), 0}:
         raise UnsafeFile(
-            f"the key file {path} belongs to another user of this machine; the key was not used. "
-            f"If the key is yours, run: chown $(id -u) {_quoted(path)}"
+            f"run `chown $(id -u) {_quoted(path)}` if the key is yours: the key file {path} belongs to another user of "
+            "this machine; the key was not used"
         )
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
         raise UnsafeFile(
-            f"others can read the key file {path} (mode {mode:04o}); the key was not used. "
-            f"Run: chmod 600 {_quoted(path)}"
+            f"run `chmod 600 {_quoted(path)}`: others can read the key file {path} (mode {mode:04o}); the key was not "
+            "used"
         )
 
 

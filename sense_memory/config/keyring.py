@@ -1,9 +1,9 @@
 """The system's keyring: macOS Keychain, Windows Credential Locker, Secret Service, KWallet.
 
-One entry per agent: service "sense-memory", user the agent's name, value the nsec. The library of the extra
-`keyring` is imported on first use. A keyring is lost with its desktop account, so keep a backup of the key. The
-words of a backend never reach an error, and an entry is never overwritten. Every call blocks for as long as the
-system asks its user to unlock the keyring.
+There is one entry for each agent: service "sense-memory", user the agent's name, value the nsec. The library of the
+extra `keyring` is imported on first use. A keyring is lost with its desktop account, so keep a backup of the key. An
+entry is never overwritten, and no error contains a backend's message. Every call blocks while the system asks the user
+to unlock the keyring.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def installed() -> bool:
 
 
 def load(agent: str) -> Secret | None:
-    """The key of an agent; None where the agent has no entry, or the extra is not installed.
+    """The key of an agent; None if the agent has no entry, or the extra is not installed.
 
     Raises:
         KeyringError: the keyring is locked or fails, or there is no keyring.
@@ -56,28 +56,28 @@ def load(agent: str) -> Secret | None:
 
 
 def save(agent: str, secret: Secret) -> None:
-    """Store the key of an agent, and read it back to be sure.
+    """Store the key of an agent, and verify it by reading it back.
 
     Raises:
-        KeyringError: the keyring is locked, fails, or does not protect its entries; or it already holds another
-            key of this agent, which was not touched.
-        BadKey: the keyring holds something else under this name, which was not touched.
+        KeyringError: the keyring is locked, fails, or does not protect its entries; or it has another key of this
+            agent, which was not changed.
+        BadKey: the keyring's entry for this agent is not a key; the entry was not changed.
         MissingExtra: the extra `keyring` is not installed.
     """
     if _ask(lambda backend: backend.priority < _PROTECTED):
-        raise KeyringError("the keyring of this machine does not protect its entries; nothing was stored")
+        raise KeyringError("it does not protect its entries; nothing was stored")
     before = load(agent)
     if before == secret:
         return
     if before is not None:
-        raise KeyringError(f"it already holds another key of {agent}, which was not touched")
+        raise KeyringError(f"it already has another key of {agent}, which was not changed")
     _ask(lambda backend: backend.set_password(SERVICE, agent, secret.nsec()))
     if load(agent) != secret:
-        raise KeyringError("do not rely on the keyring, which did not keep the key")
+        raise KeyringError("it did not store the key")
 
 
 def delete(agent: str) -> bool:
-    """Remove the entry of an agent; False where there was no entry. Without another copy the memories are lost.
+    """Remove the entry of an agent; False if there was no entry. Without another copy of the key, memories are lost.
 
     Raises:
         KeyringError: the keyring is locked or fails, there is no keyring, or the entry is still there.
@@ -87,7 +87,7 @@ def delete(agent: str) -> bool:
         return False
     _ask(lambda backend: backend.delete_password(SERVICE, agent))
     if _ask(lambda backend: backend.get_password(SERVICE, agent)) is not None:
-        raise KeyringError("it still holds the entry")
+        raise KeyringError("it did not remove the entry")
     return True
 
 
@@ -98,7 +98,7 @@ def _ask(question: Callable[[KeyringBackend], _T]) -> _T:
         from keyring import get_keyring
 
         return question(get_keyring())
-    except Exception as error:  # backends raise whatever the library of their system raises
+    except Exception as error:  # a backend raises whatever the system's library raises
         kind = type(error).__name__
-    # Raised outside the handler, so that the words of a backend, which may repeat the key, are not chained.
+    # Raised outside the handler, so that the backend's error, which may repeat the key, is not chained.
     raise KeyringError(_PROBLEMS.get(kind, f"it failed ({kind})"))

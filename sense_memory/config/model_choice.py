@@ -11,8 +11,8 @@ from sense_memory.search.embedders.choice import Choice
 
 KEY_VARIABLE: Final = "SENSE_MEMORY_MODEL_KEY"
 _ADVICE: Final = (
-    "write none, ollama:MODEL or openai:MODEL@https://HOST/v1; http:// is allowed to this machine only, and a key belongs "
-    f"into {KEY_VARIABLE}"
+    "write none, ollama:MODEL or openai:MODEL@https://HOST/v1; http:// is allowed for this machine only, and a key belongs "
+    f"in {KEY_VARIABLE}"
 )
 
 
@@ -21,12 +21,12 @@ class ModelChoice:
     """The language model that a setting names.
 
     Attributes:
-        model: as the service calls it.
-        url: of the service, up to `/v1`.
+        model: the name of the model at the service.
+        url: the URL of the service, up to `/v1`.
         key: sent as a bearer token; None sends none.
 
     Raises:
-        InvalidInput: the key is not one; the error repeats nothing of it.
+        InvalidInput: the key is malformed; the error repeats no part of it.
     """
 
     model: str
@@ -46,10 +46,10 @@ class ModelChoice:
 
         Args:
             text: none, openai:MODEL@URL, ollama:MODEL or ollama:MODEL@URL.
-            key: of the service.
+            key: the key of the service.
 
         Raises:
-            InvalidInput: none of these; the error repeats nothing of the text, which may hold a key.
+            InvalidInput: none of these; the error repeats no part of the text, which may contain a key.
         """
         text = text.strip()
         kind = text.partition(":")[0].lower()

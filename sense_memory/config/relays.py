@@ -1,7 +1,7 @@
-"""Which relays an agent uses, where each of them was configured, and the presets to begin with.
+"""Which relays an agent uses, where each relay was configured, and the presets to begin with.
 
-An argument, the environment or a `.env` names all relays at once. Otherwise an agent uses the relays of all agents, in
-`config.toml`, and then its own, in `agents/NAME.toml`. Presets are suggestions: nothing is contacted that was not added.
+An argument, the environment or a `.env` names all relays at once. Otherwise, an agent uses the relays of all agents
+(`config.toml`), then its own (`agents/NAME.toml`). Presets are suggestions: only relays that were added are contacted.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def find_relays(
         argument: URLs that replace all others, or None.
         sources: the environment and the `.env`.
         home: the home folder.
-        configs: by the names of the files, the values of `config.toml` and of the agent's own config file.
+        configs: the values of `config.toml` and of the agent's own config file, by file name.
 
     Raises:
-        InvalidSetting: a URL cannot be used; names where it stands.
+        InvalidSetting: a URL cannot be used; the error names the source of the URL.
     """
     given, origin = argument, ARGUMENT
     if given is None:
@@ -53,7 +53,7 @@ def find_relays(
 
 
 def listed_relays(config: Mapping[str, Any], name: str, place: str = "") -> list[str]:
-    """The relays as they stand in a config file, unchecked.
+    """The relays in a config file, unchecked.
 
     Raises:
         InvalidSetting: `relays` is not a list of texts.
@@ -74,10 +74,10 @@ def save_relays(home: Path, relays: Sequence[str], name: str = CONFIG) -> tuple[
     Args:
         home: the home folder.
         relays: the URLs.
-        name: of the file: `config.toml` for all agents, or `agent_config(agent)`.
+        name: the config file: `config.toml` for all agents, or `agent_config(agent)`.
 
     Raises:
-        InvalidSetting: a URL cannot be used, or the file cannot be rewritten safely; it is unchanged.
+        InvalidSetting: a URL cannot be used, or the file cannot be rewritten safely; the file is unchanged.
         OSError: the folder cannot be written, or the disk is full; the file is unchanged.
     """
     urls = _checked(relays, ARGUMENT)
@@ -106,7 +106,7 @@ def _checked(urls: Sequence[str], origin: str, place: str = "") -> tuple[str, ..
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A group of relays to begin with, such as "starter"; `about` says in a sentence what it is good for."""
+    """A group of relays to begin with, such as "starter"; `about` says in one sentence what the group is good for."""
 
     name: str
     about: str

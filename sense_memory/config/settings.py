@@ -1,8 +1,8 @@
 """Settings: every option, and where its value came from.
 
-The order is argument, environment, `.env`, config files, default. The `.env` file of the home folder is read, or
-one that is named explicitly, never the one of the current directory. `Settings` holds no secret: `find_secret`
-searches for the key. The environment is never changed, and no message repeats a value that could be a key.
+The order is argument, environment, `.env`, config files, default. The `.env` is that of the home folder, or a file that
+is named explicitly; never that of the current directory. `Settings` holds no secret: `find_secret` searches for the key.
+The environment is never changed, and no message repeats a value that could be a key.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
 
 
 class SettingsWarning(UserWarning):
-    """A setting is unsafe or has no effect. Each warning is given once per process, and shows no value."""
+    """A setting is unsafe or has no effect. Each warning appears once per process, and shows no value."""
 
 
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +70,17 @@ class Settings:
         agent: the agent's name; "default" by default.
         relays: checked relay URLs, each once; empty means local only.
         key_file: the file of the agent's key, unless NOSTR_NSEC comes first (see `find_secret`).
-        ledger: a ledger file that was named explicitly; None means one per public key, see `ledger_path`.
+        ledger: a ledger file that was named explicitly; None for the ledger of the public key, see `ledger_path`.
         env_file: the `.env` file, which need not exist.
         plan: what the operator of the relays agreed to; by default `self_hosted`, which has no limits.
-        embedder: the choice of embedder for search by meaning; by default none. For a bad value in a variable, the
-            error that `find_embedder` raises, so that commands without an embedder still work.
+        embedder: the embedder for search by meaning; by default none. A bad value in a variable is kept as the error
+            that `find_embedder` raises, so that commands without an embedder still work.
         share_embeddings: whether `MemoryStore.embed` publishes embeddings; by default no.
-        model: the language model of the mind; by default None, rules. A bad value is kept as for `embedder`.
-        origins: for `home`, `agent`, `relays`, `key_file`, `ledger`, `plan`, `embedder`, `share_embeddings` and
-            `model` one of "argument", "environment", ".env", "config.toml", "default". A key file by "default" has the name of
-            the agent. For `relays`, "config.toml" also stands for the agent's own config file.
-        relay_origins: the origin of each relay: one of `origins`, or "agents/NAME.toml" for the agent's own.
+        model: the language model of the mind; None (the default) for rules. A bad value is kept as for `embedder`.
+        origins: where the value of each setting came from: "argument", "environment", ".env", "config.toml" or
+            "default". A key file by "default" is named after the agent. For `relays`, "config.toml" also means the
+            agent's own config file.
+        relay_origins: where each relay came from: as in `origins`, or "agents/NAME.toml" for the agent's own relays.
     """
 
     home: Path
@@ -119,15 +119,15 @@ class Settings:
     ) -> Settings:
         """Gather all settings. Reads files, writes none.
 
-        A blank variable counts as unset. Relative paths start at the current directory, or in a `.env` at the folder
-        of the file; `~` is expanded.
+        A blank variable counts as unset. Relative paths are relative to the current directory; in a `.env`, to the
+        folder of the file. `~` is expanded.
 
         Args:
             agent: 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot.
             home: the home folder; by default the platform's data folder for "sense-memory".
-            relays: URLs; an empty sequence means local only, None means the other sources.
+            relays: URLs; an empty sequence for local only, None for the relays of the other sources.
             key_file: a file with an nsec, instead of `keys/AGENT.key` in the home folder.
-            ledger: a ledger file, instead of one per public key in the home folder.
+            ledger: a ledger file, instead of the ledger of the public key in the home folder.
             env_file: an existing file to read instead of the `.env` of the home folder.
             plan: free, keep or self_hosted; see `palace.plan`.
             embedder: none, static, minilm, openai:MODEL@URL, ollama:MODEL or sentence-transformers:PATH; see
@@ -137,7 +137,7 @@ class Settings:
             environ: the environment variables.
 
         Raises:
-            InvalidSetting: names the setting and where its value came from.
+            InvalidSetting: a value cannot be used; the error names the setting and where its value came from.
         """
         sources, folder, env_path = _find_home(home, env_file, environ)
         name = _find_agent(agent, sources)
@@ -178,26 +178,26 @@ def find_secret(
     environ: Mapping[str, str] = os.environ,
     ask_password: AskPassword | None = None,
 ) -> tuple[Secret, str]:
-    """The secret key of the agent, and in words where the key was found.
+    """The secret key of the agent, and the place where it was found, in words.
 
-    The first source in the order argument, environment, `.env`, default that names a key or an agent decides, and is
-    never skipped for another key: SENSE_MEMORY_AGENT=bob in the environment beats NOSTR_NSEC in `.env` even if bob
-    has no key file. Within a source the order is SENSE_MEMORY_KEY_FILE, NOSTR_NSEC, then the places with the agent's
-    name: the key file, the entry in the system keyring (if one is installed, and for the platform's own home folder
-    only), the encrypted key file. A key in the environment gives one SettingsWarning per process.
+    The sources are argument, environment, `.env` and default. The first source that names a key or an agent decides,
+    even if it has no key: SENSE_MEMORY_AGENT=bob in the environment beats NOSTR_NSEC in `.env`, even if bob has no key
+    file. Within a source, the order is SENSE_MEMORY_KEY_FILE, NOSTR_NSEC, then the places named after the agent: the
+    key file, the entry in the system keyring (if the extra is installed, and for the default home folder only), the
+    encrypted key file. A key in the environment gives one SettingsWarning per process.
 
-    Each place may hold an encrypted key (NIP-49). Decrypting a key takes about a second and blocks; call this in a
-    thread from a coroutine.
+    Each place may hold an encrypted key (NIP-49). Decrypting a key blocks for about a second: a coroutine should call
+    this in a thread.
 
     Args:
         settings: from `Settings.load`.
-        environ: the variables that were given to `load`.
+        environ: the variables that were passed to `load`.
         ask_password: takes a prompt, returns the password of an encrypted key; called at most once.
 
     Raises:
         KeyMissing: no place has the key (`looked`), or an encrypted key cannot be unlocked (`locked`).
-        BadKey: what a place holds is not a secret key, or the password is wrong; names the place only.
-        UnsafeFile: others can read the key file; says what to do.
+        BadKey: a place holds something other than a secret key, or the password is wrong; the error names the place.
+        UnsafeFile: others can read or replace the key file; the error says what to do.
     """
     looked: list[str] = []
     found = find_nsec(settings, environ=environ, ask_password=ask_password, looked=looked)
@@ -218,9 +218,9 @@ def find_nsec(
     ask_password: AskPassword | None = None,
     looked: list[str] | None = None,
 ) -> tuple[Secret, str] | None:
-    """The key in a NOSTR_NSEC that comes before the key file, and in words where it was; None without one.
+    """The key in a NOSTR_NSEC that comes before the key file, and its place, in words; None if there is none.
 
-    `looked` gets the places that hold no key. The rest is as in `find_secret`.
+    Places without a key are appended to `looked`. Everything else is as in `find_secret`.
     """
     dotenv = _read_env_file(settings.env_file)
     for origin, variables, place in (
@@ -242,7 +242,7 @@ def find_nsec(
 
 
 def _naming_setting(settings: Settings) -> str | None:
-    """In words, the setting that names the key file; None where the agent's name does."""
+    """The setting that names the key file, in words; None if the file is named after the agent."""
     return {
         ARGUMENT: "the argument `key_file`",
         ENVIRONMENT: "SENSE_MEMORY_KEY_FILE in the environment",
@@ -251,12 +251,12 @@ def _naming_setting(settings: Settings) -> str | None:
 
 
 def find_embedder(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> Embedder | None:
-    """The embedder of the settings; None where none was named. Loads a model, and calls no endpoint.
+    """The embedder of the settings; None if none was named. Loads a model, and calls no endpoint.
 
     The key of an endpoint is SENSE_MEMORY_EMBEDDER_KEY in the environment, or else in `.env`.
 
     Raises:
-        InvalidSetting: there is no such embedder.
+        InvalidSetting: the setting does not name an embedder.
         MissingExtra: the library of the embedder is not installed.
         EmbedderError: the files of the embedder are not those that were checked.
         InvalidInput: the key of the endpoint is malformed.
@@ -270,12 +270,12 @@ def find_embedder(settings: Settings, *, environ: Mapping[str, str] = os.environ
 
 
 def find_model(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> ModelChoice | None:
-    """The language model of the settings with its key; None where none was named. Calls no service.
+    """The language model of the settings, with its key; None if none was named. Calls no service.
 
     The key is SENSE_MEMORY_MODEL_KEY in the environment, or else in `.env`.
 
     Raises:
-        InvalidSetting: there is no such model.
+        InvalidSetting: the setting does not name a model.
         InvalidInput: the key is malformed.
     """
     if isinstance(settings.model, InvalidSetting):
@@ -336,11 +336,11 @@ def _find_key_file(
 
 
 def _read_config(home: Path, name: str, keys: Sequence[str]) -> dict[str, Any]:
-    """The values of a config file, with a warning about keys that are not among `keys`."""
+    """The values of a config file; warns of keys that are not among `keys`."""
     config = read_config(home, name)
     unknown = [printable(key, 40) for key in config if key not in keys]
     if unknown:
-        known = f"the settings here are {' and '.join(keys)}"
+        known = f"the settings in this file are {' and '.join(keys)}"
         _warn_once(f"{home / name}: {', '.join(unknown)} has no effect; {known}")
     return config
 
@@ -367,11 +367,11 @@ def _read_env_file(path: Path) -> dict[str, str]:
     found = dotenv_values(stream=io.StringIO(read_text(path, ENV_FILE)), interpolate=False)
     if found.get(NSEC_VARIABLE) and path.stat().st_mode & 0o077:
         command = f"chmod 600 {shlex.quote(str(path))}"
-        _warn_once(f"others on this machine can read {path}, which holds NOSTR_NSEC. Run: {command}")
+        _warn_once(f"run `{command}`: others on this machine can read {path}, which holds NOSTR_NSEC")
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _warn_once(message: str) -> None:
-    if message not in _told:
-        _told.add(message)
+    if message not in _warned:
+        _warned.add(message)
         warnings.warn(message, SettingsWarning, stacklevel=3)

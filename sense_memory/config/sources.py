@@ -1,4 +1,4 @@
-"""The value of a setting, from an argument, the environment or a `.env`, and which of these it came from.
+"""The value of a setting from an argument, the environment or a `.env`, and which of them it came from.
 
 The first source with a value decides. This module reads no file. A value that looks like a key is refused, because
 the key would end up in paths and messages; no message repeats the value.
@@ -46,7 +46,7 @@ _SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromk
 )
 _MAX_SHOWN_CHARS: Final = 100  # of a value in an error
 
-# Hides the user, query and fragment of a URL, and what begins like an API key.
+# Hides the user, query and fragment of a URL, and texts that look like an API key.
 _hide = re.compile(r"(?<=//).*(?=@)|(?<=@)(?!https?://).+(?=@)|(?<=[?#]).+|\bsk-\S+", re.DOTALL).sub
 _like_a_key = re.compile(r"(?i:n(?:crypt)?sec1[02-9ac-hj-np-z]{20})|^\s*[0-9A-Fa-f]{64}\s*$").search
 
@@ -60,11 +60,11 @@ class Found(NamedTuple, Generic[_T]):
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Our variables in the environment and in one `.env`, without NOSTR_NSEC.
+    """The variables of sense-memory in the environment and in one `.env`, without NOSTR_NSEC.
 
     Attributes:
-        environ: from the environment.
-        dotenv: from the `.env` file.
+        environ: values from the environment, by setting.
+        dotenv: values from the `.env` file, by setting.
         env_file: the `.env` file, or None.
     """
 
@@ -74,11 +74,11 @@ class Sources:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], dotenv: Mapping[str, str], env_file: Path | None) -> Sources:
-        """The sources with our variables, as far as they are not blank."""
+        """The sources, with the variables of sense-memory that are not blank."""
         return cls(_ours(environ), _ours(dotenv), env_file)
 
     def text(self, name: str, argument: str | None) -> Found[str | None]:
-        """The first value of a setting and its origin; (None, "default") where there is none."""
+        """The first value of a setting, and its origin; (None, "default") if no source has a value."""
         found, origin = argument, ARGUMENT
         if found is None:
             found, origin = self.environ.get(name), ENVIRONMENT
@@ -90,7 +90,7 @@ class Sources:
         return Found(found, origin)
 
     def path(self, name: str, argument: str | os.PathLike[str] | None) -> Found[Path | None]:
-        """As `text`, as an absolute path; a relative path in a `.env` starts at the folder of the file."""
+        """As `text`, as an absolute path; a relative path in a `.env` is relative to the folder of the file."""
         found, origin = self.text(name, None if argument is None else os.fspath(argument))
         if found is None:
             return Found(None, origin)
@@ -98,7 +98,7 @@ class Sources:
         try:
             return Found((base / Path(found).expanduser()).absolute(), origin)
         except RuntimeError:
-            raise invalid(name, origin, "write the full path: no user with this `~` name") from None
+            raise invalid(name, origin, "write the full path: there is no user with this `~` name") from None
 
     def switch(self, name: str, argument: str | None) -> Found[bool]:
         """As `text`, as a boolean; the default is no."""
@@ -108,7 +108,7 @@ class Sources:
         return Found(_SWITCH[(text or "no").lower()], origin)
 
     def model(self, argument: str | None, config: object) -> Found[ModelChoice | InvalidSetting | None]:
-        """As `text`, and then from the config file, as a language model; errors as in `embedder`."""
+        """As `text`, then from the config file, as a language model; a bad value is handled as by `embedder`."""
         text, origin = self.text("model", argument)
         if text is None and config is not None:
             text, origin = config if isinstance(config, str) else "", CONFIG
@@ -122,7 +122,11 @@ class Sources:
         return Found(found, origin)
 
     def embedder(self, argument: str | None) -> Found[Choice | InvalidSetting]:
-        """As `text`, as a choice of embedder; for a bad value in a variable, the error to raise when one is needed."""
+        """As `text`, as a choice of embedder.
+
+        A bad argument raises InvalidSetting. A bad value in a variable is returned as this error, to be raised when an
+        embedder is needed.
+        """
         text, origin = self.text("embedder", argument)
         text = "none" if text is None else text
         base = self.env_file.parent if origin == ENV_FILE and self.env_file is not None else None
@@ -136,7 +140,7 @@ class Sources:
 
 
 def _ours(variables: Mapping[str, str]) -> dict[str, str]:
-    """The values of our variables, by setting; blank ones are left out."""
+    """The values of the variables of sense-memory, by setting, without blank values."""
     found = {name: variables.get(variable, "").strip() for name, variable in _VARIABLES.items()}
     return {name: text for name, text in found.items() if text}
 
@@ -155,11 +159,11 @@ def refuse_key(name: str, text: str, origin: str) -> None:
 
 
 def _without_secrets(text: str) -> str:
-    """A value for a message, without what may be a password or a key, such as in the URL of a service."""
+    """A value for a message; parts that may be a password or a key, such as in a URL, are hidden."""
     return printable(_hide("…", text), _MAX_SHOWN_CHARS)
 
 
 def invalid(name: str, origin: str, problem: str) -> InvalidSetting:
-    """The error for a setting, which is named by its variable where a variable gave the value."""
+    """The error for a setting; if a variable gave the value, the error names the variable."""
     shown = _VARIABLES.get(name, name) if origin in {ENVIRONMENT, ENV_FILE} else name
     return InvalidSetting(shown, origin, problem)

@@ -31,8 +31,8 @@ from sense_memory.records.sealed_caches import (
     VectorSource,
     made_of,
     mark_of,
-    with_head,
-    without_head,
+    with_header,
+    without_header,
 )
 from sense_memory.search.hits import NOT_QUOTED, PALACE, Evidence, Explanation, Hit, Kind
 from sense_memory.search.index import FORMAT, SearchIndex
@@ -519,13 +519,13 @@ class MemorySearch(CachedIndex):
         """The index as bytes, with the rows that it was made from."""
         if self._index is None:
             return ()
-        return with_head(self._said.dumped(), self._index.dump())
+        return with_header(self._said.dumped(), self._index.dump())
 
     def _restored(self, saved: memoryview | None) -> SearchIndex:
         """The saved index, or a new one."""
         if saved:
             try:
-                (rows, seq), index = without_head(saved)
+                (rows, seq), index = without_header(saved)
                 self._said = RecordItems(self._ledger, self._reader, rows, seq)
                 return SearchIndex.load(index, self._options, self._embedder)
             except (ValueError, KeyError, TypeError, IndexError):  # a cache: the index is made anew

@@ -1,1 +1,1 @@
-"""Records: plain fields in, signed and encrypted events out, and back; caches sealed beside the ledger."""
+"""Records: plain fields to signed, encrypted events and back; encrypted caches beside the ledger."""

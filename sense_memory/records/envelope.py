@@ -1,8 +1,13 @@
-"""The envelope: a record of plain fields in, a signed and encrypted event out, and back.
+"""The envelope: it encrypts a record of plain fields for an event, and decrypts the event again.
 
-`seal` opens its own ciphertext before the text is let go. `open_event` derives the address from the inside again
-and compares it with the outside: a ciphertext that was moved to another address is misfiled, not believed.
-Nothing here reads a clock, a ledger or a relay.
+Guaranteed: what was sealed can be opened again, and a record is accepted only at the address that the record names.
+
+Why it is safe: `seal` decrypts its own ciphertext and compares the result with the text before it returns. `open_event`
+derives the address from the decrypted fields and compares it with the event's: a ciphertext that was moved to another
+address raises `MisfiledError`. Unknown fields are kept, and a record of a newer schema is never interpreted.
+
+Cost: one encryption and one decryption to seal a record, one decryption to open it. Nothing here reads a clock, a ledger
+or a relay.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.signer import Signer
 
 DELETION_TYPE: Final = "sense-memory:deletion"
-SCHEMA_VERSION: Final = 1  # a record with a larger `v` is kept and not shown
+SCHEMA_VERSION: Final = 1  # a record with a larger `v` is kept, and not shown
 
 
 class RecordType(StrEnum):
@@ -49,7 +54,7 @@ class RecordType(StrEnum):
 
 
 _KNOWN_TYPES: Final = {kind.value: kind for kind in RecordType}
-_NEEDED: Final = {  # the fields that must be present, as text
+_REQUIRED: Final = {  # the text fields that a record must have
     RecordType.FLAT: ("key", "value"),
     RecordType.JOURNAL: ("content",),
     RecordType.PERSONA: ("domain", "facet", "key", "value"),
@@ -83,9 +88,9 @@ class Record:
     fields: Mapping[str, Any] = field(repr=False)
 
     def written_at(self, event: DatedEvent) -> float:
-        """When the record was written, seconds since 1970: the time inside it, else the date of its event.
+        """When the record was written, seconds since 1970: the record's own time, else the date of its event.
 
-        The event is read only if the record has no time, because reading its date means parsing its JSON.
+        The event's date is read only if the record has no time, because reading it means parsing the event's JSON.
         """
         ts = self.fields.get("ts")  # other writers may have left it out
         return (
@@ -95,7 +100,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class SealedRecord:
-    """Ciphertext that was opened again and compared; still without a time and a signature."""
+    """Ciphertext that `seal` has verified by decrypting it; not yet dated or signed."""
 
     kind: int
     tags: Tags
@@ -112,7 +117,7 @@ class SealedRecord:
 
 
 def flat(key: str, value: str, ts: float, extra: Mapping[str, Any] | None = None) -> Record:
-    """A v1 memory; `extra` carries the unknown fields of an earlier version over.
+    """A flat memory; `extra` has the unknown fields of an earlier version, which are kept.
 
     Raises:
         InvalidAddress: the key breaks the naming rules.
@@ -133,7 +138,7 @@ def journal(content: str, ts: float) -> Record:
 
 
 def persona(fields: Mapping[str, Any]) -> Record:
-    """A v2 memory, from its fields as `palace.version` makes them."""
+    """A persona memory, from fields that `palace.version` made."""
     return Record(RecordType.PERSONA, _path(RecordType.PERSONA, fields), fields)
 
 
@@ -144,7 +149,7 @@ def introspection(ts: int, report: Mapping[str, Any]) -> Record:
 
 
 def embedding(path: str, fields: Mapping[str, Any]) -> Record:
-    """The vectors of the memory at a path, at `embed/{path}`; `memories/shared_embeddings.py` fills in the rest."""
+    """The vectors of the memory at a path, at `embed/{path}`; `memories/shared_embeddings.py` makes the other fields."""
     return Record(RecordType.EMBEDDING, address.EMBEDDING + path, {"key": path, **fields})
 
 
@@ -158,7 +163,7 @@ def tombstone(path: str, removing: Mapping[str, Any] | None = None) -> Record:
 
     Args:
         path: the memory's path.
-        removing: what the tombstone removes and why, as `origins` writes it.
+        removing: what the tombstone removes and why, from `origins.removing`.
     """
     key = path.rpartition("/")[2]
     fields = {"key": key, "value": ""} | ({} if key == path else {"path": path})
@@ -166,12 +171,12 @@ def tombstone(path: str, removing: Mapping[str, Any] | None = None) -> Record:
 
 
 async def seal(signer: Signer, record: Record) -> SealedRecord:
-    """Encrypt a record to oneself and check that it opens again.
+    """Encrypt a record to the agent's own key, and verify the ciphertext by decrypting it.
 
     Raises:
         TooLargeError: above 40,960 bytes of JSON.
         InvalidInput: the text holds lone surrogates.
-        SealVerificationError: the signer's ciphertext does not open to the text.
+        SealVerificationError: the signer's ciphertext does not decrypt to the text.
     """
     plaintext = _plaintext(record)
     if len(plaintext) > MAX_PLAINTEXT_BYTES:
@@ -195,7 +200,7 @@ def fits(record: Record) -> bool:
 
 
 def plaintext_bytes(record: Record) -> int:
-    """The length of a record before it is sealed. Raises InvalidInput if the text holds lone surrogates."""
+    """The length of a record before encryption. Raises InvalidInput if the text holds lone surrogates."""
     return len(_plaintext(record))
 
 
@@ -207,22 +212,22 @@ def _plaintext(record: Record) -> bytes:
 
 
 async def seal_deletion(signer: Signer, removing: Mapping[str, Mapping[str, Any]]) -> str:
-    """The content of a deletion: what it removes and why, by path, as in the tombstones; encrypted to oneself.
+    """The content of a deletion, encrypted to the agent's own key: by path, what is removed and why.
 
-    Relays that honour a deletion drop the tombstone with the memory, so the deletion has to say the same.
+    Relays that honour a deletion also drop the tombstone, so the deletion repeats what the tombstone says.
     """
     fields = {"type": DELETION_TYPE, "of": removing}
     return await signer.encrypt(orjson.dumps(fields), signer.public_key)
 
 
 async def open_deletion(signer: Signer, event: Event) -> Mapping[str, Any]:
-    """What a deletion removes and why, by path; empty if the deletion does not say."""
+    """By path, what a deletion removes and why; empty if the deletion does not say."""
     if not event.content:
         return {}
     try:
         fields = _fields(await signer.decrypt(event.content, signer.public_key))
     except BadPayload:
-        return {}  # another client's reason
+        return {}  # the plain reason of another client
     found = fields.get("of") if fields.get("type") == DELETION_TYPE else None
     return found if isinstance(found, dict) else {}
 
@@ -230,7 +235,7 @@ async def open_deletion(signer: Signer, event: Event) -> Mapping[str, Any]:
 def deletion(
     public_key: str, d_tags: tuple[str, ...], event_ids: tuple[str, ...], created_at: int, content: str = ""
 ) -> Unsigned:
-    """The NIP-09 request that deletes addresses and the named events, at the second of the last tombstone."""
+    """The NIP-09 request that deletes addresses (up to `created_at`, in seconds since 1970) and single events."""
     tags = (
         *(("a", address.coordinate(public_key, tag)) for tag in d_tags),
         *(("e", ident) for ident in event_ids),
@@ -240,22 +245,22 @@ def deletion(
 
 
 def entry_deletion(entry: Event, created_at: int) -> Unsigned:
-    """The NIP-09 request that deletes a journal entry: by its id, and 0.3.1's by their address as well."""
+    """The NIP-09 request that deletes a journal entry by its id; an entry of 0.3.1 also by its address."""
     if entry.kind == KIND_APP_DATA and entry.d_tag is not None:
         return deletion(entry.pubkey, (entry.d_tag,), (entry.id,), created_at)
     return Unsigned(created_at, KIND_DELETION, (("e", entry.id), ("k", str(entry.kind))), "")
 
 
 async def open_event(signer: Signer, event: Event) -> Record:
-    """Decrypt an event of ours and check that its address is the address that its inside names.
+    """Decrypt an event, and check that it lies at the address that its record names.
 
     Raises:
-        BadPayload: not NIP-44 for this key, or no record of ours inside.
-        MisfiledError: the inside names another address.
+        BadPayload: not NIP-44 for this key, or not a record of sense-memory.
+        MisfiledError: the record names another address.
         NeedsNewerVersion: a newer schema, or an unknown type.
     """
     if event.kind == KIND_DIRECT_MESSAGE and event.tag_values("p") != [signer.public_key]:
-        raise BadPayload("a direct message to somebody else")
+        raise BadPayload("a direct message to another key")
     fields = _fields(await signer.decrypt(event.content, signer.public_key))
     version = fields.get("v", SCHEMA_VERSION)
     name = fields.pop("type", None)
@@ -265,13 +270,13 @@ async def open_event(signer: Signer, event: Event) -> Record:
     if type(version) is not int or version > SCHEMA_VERSION or kind is None:
         raise NeedsNewerVersion(event.id, version if type(version) is int else 0)
     path = _path(kind, fields)
-    if not _lies_there(event, kind, path, fields):
+    if not _is_at_its_address(event, kind, path, fields):
         raise MisfiledError(event.id)
     return Record(kind, path, fields)
 
 
 async def open_draft(signer: Signer, content: str, slot: str) -> Record:
-    """The record in a ciphertext of ours that never became an event.
+    """The record in a draft: a ciphertext that never became an event.
 
     Args:
         signer: the signer that sealed the draft.
@@ -279,7 +284,7 @@ async def open_draft(signer: Signer, content: str, slot: str) -> Record:
         slot: the address that the draft was written for; empty for a journal entry.
 
     Raises:
-        BadPayload: not NIP-44 for this key, no record of ours inside, or one for another address.
+        BadPayload: not NIP-44 for this key, not a record of sense-memory, or a record for another address.
     """
     fields = _fields(await signer.decrypt(content, signer.public_key))
     kind = _KNOWN_TYPES.get(fields.pop("type", ""))
@@ -302,8 +307,8 @@ def _fields(plaintext: bytes) -> dict[str, Any]:
 
 
 def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
-    """The path that the inside claims; never normalised, because other writers did not."""
-    for name in _NEEDED[kind]:
+    """The path that the fields name; not normalised, because other writers do not normalise paths."""
+    for name in _REQUIRED[kind]:
         if not isinstance(fields.get(name), str):
             raise BadPayload("a field of the record is missing or not a text")
     if kind is RecordType.JOURNAL:
@@ -320,7 +325,7 @@ def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
     return path if isinstance(path, str) else ""
 
 
-def _lies_there(event: Event, kind: RecordType, path: str, fields: Mapping[str, Any]) -> bool:
+def _is_at_its_address(event: Event, kind: RecordType, path: str, fields: Mapping[str, Any]) -> bool:
     if kind is not RecordType.JOURNAL:
         tag = event.d_tag
         return event.kind == KIND_APP_DATA and (tag == address.PREFIX + path or tag == address.d_tag(path))

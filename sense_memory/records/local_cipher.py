@@ -1,7 +1,7 @@
-"""A random key for sealed rows that never leave this machine, itself sealed to the owner (NIP-44).
+"""Encryption of rows that never leave this machine: a random key, itself encrypted to the owner (NIP-44).
 
-One symmetric key costs a row some microseconds, where NIP-44 costs it an encryption under a derived key, padding and
-base64. A row is bound to what it belongs to, so a row that was moved does not open.
+One symmetric key seals a row in microseconds; NIP-44 would derive a key, pad and encode each row. A row is bound to the
+slot or model that it belongs to, so a row that was moved does not open.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ class KeyPlace(Protocol):
         """The sealed key, or None before a key is saved."""
 
     def save_key(self, sealed: str) -> str:
-        """Keep a sealed key, unless another process was faster; returns the kept key."""
+        """Save a sealed key, unless another process has saved one; returns the saved key."""
 
 
 class LocalCipher:
-    """Seals and opens rows under the key of a place.
+    """Seals and opens rows with one key.
 
     Args:
         key: the opened key.
-        group: what all rows are bound to, such as the model that made them.
+        group: what every row is bound to, such as the model that made the rows.
     """
 
     def __init__(self, key: bytes, group: str) -> None:
         self._cipher, self._group = ChaCha20Poly1305(key), group
 
     def seal(self, text: bytes, bound: str = "") -> bytes:
-        """A row that opens for the same `bound` only."""
+        """Encrypt a text into a row, which opens only with the same `bound`."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, text, self._bound(bound))
 
@@ -73,17 +73,17 @@ async def local_cipher(
     write: Callable[[Callable[[str], str], str], Awaitable[str]],
     group: str | None = None,
 ) -> LocalCipher:
-    """The cipher of a place; the first use draws and keeps its key.
+    """The cipher of a place; the first use generates and saves its key.
 
     Args:
         signer: the owner, who seals the key.
         place: where the sealed key is kept.
-        name: what the key is for, such as `sense-memory:log-key`. Anything else that a signer sealed is not this key.
-        write: makes a change of the ledger, as `Ledger.write`.
-        group: what all rows are bound to, in addition to what each row is bound to; by default `name`.
+        name: what the key is for, such as `sense-memory:log-key`; a key that was sealed for something else is refused.
+        write: writes to the ledger, as `Ledger.write` does.
+        group: what every row is bound to, in addition to its own `bound`; by default `name`.
 
     Raises:
-        BadPayload: the kept key does not open with this signer.
+        BadPayload: the saved key does not open with this signer, or is not a key for `name`.
     """
     sealed = place.key
     if sealed is None:

@@ -1,7 +1,7 @@
-"""What the ledger has to know of the inside of events: the origin of a memory, and what a removal reaches.
+"""What the ledger must know from inside the ciphertext: the origin of a memory, and what a removal reaches.
 
-The ledger decides what to keep and what to purge, in whatever order events arrive, but the facts for this decision lie
-inside the ciphertext. This module reads the facts from opened records, and writes them into tombstones and deletions.
+The ledger decides which versions to keep and which to purge, whatever the order in which events arrive. The facts for
+this decision are encrypted. This module reads them from opened records, and writes them into tombstones and deletions.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 
     from sense_memory.records.envelope import Record
 
-FORGET: Final = "forget"  # a user asked for it: it reaches everything said until then
-PRUNE: Final = "prune"  # time caused it: it reaches only known versions
-AGAIN: Final = "again"  # a forgotten text came back: it reaches no further than the first forgetting
+FORGET: Final = "forget"  # a user asked: removes every text written until then
+PRUNE: Final = "prune"  # the memory has dissolved: removes only the versions that the pruner knew
+AGAIN: Final = "again"  # a forgotten text came back: removes no more than the first forgetting did
 
 
 def origin_of(record: Record, event_id: str, created_at: int) -> Origin:
     """The origin of a memory, as its record says.
 
     Args:
-        record: of a flat or a persona memory, or of words in the mind (`edited_by`); any other gives a plain origin.
-        event_id: the event's, 64 hex digits.
-        created_at: the event's, seconds since 1970.
+        record: a flat or persona memory, or a record of the mind with the fields of `edited_by`; any other record has
+            a plain origin.
+        event_id: the id of the event, 64 hex digits.
+        created_at: the date of the event, seconds since 1970.
     """
     fields = record.fields
     if record.type not in {RecordType.FLAT, RecordType.PERSONA} and not _has_words(record):
@@ -48,7 +49,7 @@ def origin_of(record: Record, event_id: str, created_at: int) -> Origin:
 def next_seen(before: Origin | None, device: str, now: float) -> dict[str, int]:
     """The version vector of an edit that starts from a version, or from nothing.
 
-    The device's count goes up even if the memory was forgotten in between.
+    The device's count increases even if the memory was forgotten meanwhile, because it is at least the time.
     """
     seen = {} if before is None else dict(before.seen)
     seen[device] = max(seen.get(device, 0) + 1, int(now))
@@ -56,10 +57,10 @@ def next_seen(before: Origin | None, device: str, now: float) -> dict[str, int]:
 
 
 def edited_by(device: str, before: Mapping[str, Any], now: float) -> dict[str, Any]:
-    """The fields by which an edit of a record of the mind says who wrote it, and which edits it knows.
+    """The fields that say which device edited a record of the mind, and which edits that device knew.
 
     Args:
-        device: this ledger's name.
+        device: the name of this device, `Edits.device`.
         before: the fields that the edit starts from; empty for a new record.
         now: seconds since 1970.
     """
@@ -91,12 +92,12 @@ def removing(why: str, removal: Removal) -> dict[str, Any]:
 
 
 def removal_of(fields: Any, path: str, created_at: int) -> Removal:
-    """What a tombstone or a deletion removes at a path, by its fields; other writers leave them out.
+    """What a tombstone or a deletion removes at a path, from its fields; other writers leave these fields out.
 
     Args:
-        fields: as `removing` makes them, or anything.
-        path: where.
-        created_at: the event's, seconds since 1970.
+        fields: from `removing`; anything else removes every text up to `created_at`.
+        path: the path at which something is removed.
+        created_at: the date of the event, seconds since 1970.
     """
     why = fields.get("why") if isinstance(fields, dict) else None
     if why not in {FORGET, PRUNE, AGAIN}:

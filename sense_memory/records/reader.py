@@ -1,8 +1,7 @@
 """The reading side of a store: verified events become ledger entries, ledger entries become records.
 
-The reader keeps the last record opened at each slot, so a key read twice costs one query and no decryption, and no
-replaced or forgotten record stays in memory. An event of a relay that cannot be opened is counted and left out,
-never believed.
+The reader holds the last record opened at each slot. So reading a key again costs one query and no decryption, and no
+replaced or forgotten record stays in memory. A relay's event that cannot be opened is counted, and not filed.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
     from sense_memory.records.snapshot import Extra, Snapshot
 
 
-_HELD_BESIDES: Final = 400  # bytes of a record in memory, without its body
-_OPENED_COUNT: Final = 200  # events that are opened without a pause: some 10 ms
-ROLES: Final = {RecordType.TOMBSTONE: Role.TOMBSTONE, RecordType.EMBEDDING: Role.EMBEDDING}  # else a memory
+_RECORD_OVERHEAD_BYTES: Final = 400  # of a record in memory, without its body
+_OPENED_COUNT: Final = 200  # events opened without a pause: some 10 ms
+ROLES: Final = {RecordType.TOMBSTONE: Role.TOMBSTONE, RecordType.EMBEDDING: Role.EMBEDDING}  # others: MEMORY
 
 
 class Reader:
@@ -45,8 +44,8 @@ class Reader:
         signer: the owner of the events.
         ledger: where events are filed.
         clock: seconds since 1970.
-        snapshot: keeps opened records beyond this process; None for no snapshot.
-        held_bytes: most bytes of records kept by `file_events`; later records are opened when they are read.
+        snapshot: keeps opened records for the next process; None for no snapshot.
+        held_bytes: most bytes of records that `file_events` holds; other records are opened when they are read.
 
     Attributes:
         on_new: called with the ids of events that became heads, and the relay that served them.
@@ -72,7 +71,7 @@ class Reader:
         """The record inside a stored event, or None if a newer schema is needed to read it.
 
         Raises:
-            LedgerCorrupt: the stored event cannot be opened any more.
+            LedgerCorrupt: the stored event can no longer be opened.
         """
         found = await self._opened(stored)
         return None if found.type is None else found.record
@@ -83,21 +82,23 @@ class Reader:
 
     async def records(self, events: Sequence[Stored]) -> list[tuple[Stored, Record]]:
         """The records inside many events, without records of a newer schema. Errors as `record`."""
-        await self._restore([stored.slot for stored in events if not self._has(stored.slot, stored.id)])
+        await self._load_from_snapshot(
+            [stored.slot for stored in events if not self._holds(stored.slot, stored.id)]
+        )
         found = [(stored, await self.record(stored)) for stored in events]
         return [(stored, record) for stored, record in found if record is not None]
 
     async def live(self, prefix: str) -> list[Opened]:
         """The records of the heads directly under a prefix, by address; as `records`.
 
-        For a record that is open already, the event is not read again, because a seq names one event for ever.
+        The event of a held record is not read again, because a seq names one event for ever.
         """
         return await self.opened(self._ledger.heads.uncovered_under(prefix))
 
     async def opened(self, heads: Sequence[tuple[str, int]]) -> list[Opened]:
         """The records of some heads (slot, seq) in their order, without tombstones; as `records`."""
         found, unknown = self._look_up(heads)
-        if await self._restore([slot for slot, _ in unknown]):
+        if await self._load_from_snapshot([slot for slot, _ in unknown]):
             found, unknown = self._look_up(heads)
         for number, stored in enumerate(self._ledger.read([seq for _, seq in unknown]), 1):
             if number % _OPENED_COUNT == 0:
@@ -108,22 +109,22 @@ class Reader:
         return [item for item in alive if item.type is not None]
 
     def hold_record(self, filed: Filed, record: Record) -> None:
-        """Keep the record of an event that this process has just sealed, except vectors, which are read once."""
+        """Hold the record of an event that this process has just sealed. Vectors are not held: they are read once."""
         if record.type is not RecordType.EMBEDDING:
             ident = bytes.fromhex(filed.event.id)
             self._open[filed.slot] = Opened.of(ident, record, filed.event.created_at)
 
     def drop_deleted(self, request: Event) -> None:
-        """Drop the kept records that a deletion names."""
+        """Drop the held records that a deletion names."""
         for target, _ in deletion_targets(request):
             self._open.pop(target, None)
 
     async def save(self) -> None:
-        """Write the snapshot anew if it lacks enough of the open records; for when a store closes."""
+        """Rewrite the snapshot if it lacks enough of the held records; a closing store calls this."""
         if self._snapshot is None:
             return
         is_due = any(_is_worth_saving(extra.unsaved, len(extra)) for extra in self.extras.values())
-        fresh = {slot: item for slot, item in self._open.items() if not item.is_saved and item.can_be_kept}
+        fresh = {slot: item for slot, item in self._open.items() if not item.is_saved and item.can_be_saved}
         if not is_due and len(fresh) < SNAPSHOT_NEW_COUNT:
             return
         if not is_due:
@@ -133,34 +134,34 @@ class Reader:
             await self._snapshot.write(self._open, self.extras)
 
     async def saved_extra(self, name: str, made_of: str) -> memoryview | None:
-        """The extra of the snapshot under a name; call this once for each name.
+        """An extra of the snapshot, by name; call this once for each name.
 
         Args:
             name: as in `extras`.
-            made_of: what the extra must be made of.
+            made_of: what the extra must be made of, or it is not returned; see `Extra`.
         """
-        return None if self._snapshot is None else await self._snapshot.take(name, made_of)
+        return None if self._snapshot is None else await self._snapshot.take_extra(name, made_of)
 
-    async def _restore(self, slots: Sequence[str]) -> bool:
-        """Take over records of some slots from the snapshot, if that costs less than opening their events.
+    async def _load_from_snapshot(self, slots: Sequence[str]) -> bool:
+        """Load records of some slots from the snapshot, if that costs less than opening their events.
 
-        Returns whether any record was taken over. Stale records are never used.
+        Returns whether any record was loaded. Stale records are not used: callers compare ids.
         """
         if self._snapshot is None:
             return False
         before = len(self._open)
         async for block in self._snapshot.read(slots):
             for slot, saved in block.items():
-                if slot not in self._open or self._has(slot, saved.id):
+                if slot not in self._open or self._holds(slot, saved.id):
                     self._open[slot] = saved
         return len(self._open) > before
 
-    def _has(self, slot: str, ident: bytes) -> bool:
+    def _holds(self, slot: str, ident: bytes) -> bool:
         known = self._open.get(slot)
         return known is not None and known.id == ident
 
     def _look_up(self, heads: Sequence[tuple[str, int]]) -> tuple[dict[int, Opened], list[tuple[str, int]]]:
-        """By seq, the open records of these heads (slot, seq); and the other heads."""
+        """The held records of these heads (slot, seq), by seq; and the other heads."""
         found: dict[int, Opened] = {}
         unknown: list[tuple[str, int]] = []
         for slot, seq in heads:
@@ -187,19 +188,19 @@ class Reader:
             record = error
         except (InvalidEvent, BadPayload, MisfiledError) as error:
             raise LedgerCorrupt(
-                f"event {stored.id.hex()[:16]}… cannot be opened any more ({error}); the ledger is damaged and "
-                "was left as it is. Move it aside and sync to restore from relays, or run "
-                "`sense-memory doctor --rescue`, which also saves what can still be read."
+                "run `sense-memory doctor --rescue`, which saves what can still be read, or move the ledger aside and "
+                f"sync to restore from relays: event {stored.id.hex()[:16]}… can no longer be opened ({error}), so the "
+                "ledger is damaged; it was left as it is"
             ) from None
         opened = Opened.of(stored.id, record, event.created_at, stored.seq)
         if stored.role is not Role.EMBEDDING and (
             known is None or wins_over(event.created_at, event.id, known.created_at, known.id.hex())
         ):
-            self._open[stored.slot] = opened  # an old version does not replace the kept head
+            self._open[stored.slot] = opened  # an old version does not replace the held head
         return opened
 
     async def file_served(self, events: Sequence[Event], relay: str | None) -> Mapping[str, int]:
-        """File the events of a relay; returns counts: new, known, stale, …, foreign, misfiled, unreadable."""
+        """File the events of a relay; returns counts by result: new, known, stale, …, foreign, misfiled, unreadable."""
         counts, _ = await self.file_events(events, relay)
         return counts
 
@@ -209,7 +210,7 @@ class Reader:
         """File the events of a relay, or of a file (None).
 
         Returns:
-            Counts as `file_served`; and by the index of each event that was left out, the reason.
+            Counts, as from `file_served`; and the reason for each event that was left out, by its index.
         """
         counts: Counter[str] = Counter()
         left_out: dict[int, str] = {}
@@ -218,7 +219,7 @@ class Reader:
         known = self._ledger.filed_before(events)
         for index, event in enumerate(events):
             try:
-                filed.append(known.get(event.id) or await self._file(event, opened))
+                filed.append(known.get(event.id) or await self._classified(event, opened))
             except _ForeignEvent:
                 left_out[index] = "foreign"
             except MisfiledError:
@@ -230,14 +231,14 @@ class Reader:
         for item, fate in zip(filed, fates, strict=True):
             counts[fate.value] += 1
             if fate is FilingResult.NEW:
-                self._keep(item, opened.get(item.event.id))
+                self._hold_new_head(item, opened.get(item.event.id))
         if self.on_new is not None and counts[FilingResult.NEW.value]:
             fresh = zip(filed, fates, strict=True)
             self.on_new([item.event.id for item, fate in fresh if fate is FilingResult.NEW], relay)
         return counts, left_out
 
     async def _apply(self, filed: Sequence[Filed], relay: str | None) -> Sequence[FilingResult]:
-        """File events after reading every version that they may remove or replace."""
+        """File events, after reading every version that the events may remove or replace."""
         while True:
             origins = await self.origins(filed)
             with suppress(HeadMoved):
@@ -249,7 +250,7 @@ class Reader:
         """File the quarantined events that are due; returns how many."""
         while True:
             waiting = [
-                await self._file(item.event, {}) for item in self._ledger.quarantined_due(self._clock())
+                await self._classified(item.event, {}) for item in self._ledger.quarantined_due(self._clock())
             ]
             if not waiting:
                 return 0
@@ -262,14 +263,14 @@ class Reader:
     async def origins(
         self, filed: Sequence[Filed], known: Mapping[bytes, Origin] | None = None
     ) -> Mapping[bytes, Origin]:
-        """By id, the origins of the memories that some events may remove or replace, and of the events themselves.
+        """The origins of some events, and of the memories that these events may remove or replace; by event id.
 
         Args:
             filed: the events.
-            known: by id, origins that were read before, because each read decrypts an old version again.
+            known: origins that were read before, by id; reading one again would decrypt an old version again.
 
         Raises:
-            LedgerCorrupt: a stored event cannot be opened any more.
+            LedgerCorrupt: a stored event can no longer be opened.
         """
         found = {bytes.fromhex(item.event.id): item.comes_from for item in filed if item.role is Role.MEMORY}
         known = known or {}
@@ -284,8 +285,8 @@ class Reader:
             return Origin.plain(ident, opened.created_at)
         return origin_of(opened.record, ident, opened.created_at)
 
-    def _keep(self, filed: Filed, record: Record | None) -> None:
-        """Keep the record of a new head, within `held_bytes`; drop the record that it replaces or a deletion names."""
+    def _hold_new_head(self, filed: Filed, record: Record | None) -> None:
+        """Hold the record of a new head, within `held_bytes`; drop the record that the event replaces or deletes."""
         if filed.role is Role.DELETION:
             self.drop_deleted(filed.event)
         elif record is not None:
@@ -293,14 +294,14 @@ class Reader:
             if self._held < self._held_bytes:
                 self.hold_record(filed, record)
                 kept = self._open.get(filed.slot)
-                self._held += _HELD_BESIDES + (0 if kept is None else len(kept.body))
+                self._held += _RECORD_OVERHEAD_BYTES + (0 if kept is None else len(kept.body))
 
-    async def _file(self, event: Event, opened: dict[str, Record]) -> Filed:
+    async def _classified(self, event: Event, opened: dict[str, Record]) -> Filed:
         """An event with its slot and role; its record is added to `opened`.
 
         Raises:
-            _ForeignEvent: the event has our key, but is of another program.
-            MisfiledError, BadPayload: the event is not believed.
+            _ForeignEvent: the event is of another key or another program.
+            MisfiledError, BadPayload: the event cannot be opened.
         """
         if event.pubkey != self._signer.public_key:
             raise _ForeignEvent
@@ -314,7 +315,7 @@ class Reader:
             }
             return Filed(event, slot_of(event), Role.DELETION, removals=removals)
         if event.kind not in {KIND_APP_DATA, KIND_DIRECT_MESSAGE}:
-            raise _ForeignEvent  # relays are not asked for other kinds, but a file may hold anything
+            raise _ForeignEvent  # relays are not asked for other kinds, but a file may contain any
         if event.kind == KIND_APP_DATA and (event.d_tag is None or not address.is_ours(event.d_tag)):
             raise _ForeignEvent
         slot = slot_of(event)
@@ -324,14 +325,14 @@ class Reader:
             return Filed(event, slot)
         except BadPayload:
             if event.kind == KIND_DIRECT_MESSAGE:
-                raise _ForeignEvent from None  # a note to self of another client
+                raise _ForeignEvent from None  # another client's message to oneself
             raise
         opened[event.id] = record
         return filed_as(record, event)
 
 
 def filed_as(record: Record, event: Event) -> Filed:
-    """A memory, a journal entry, an embedding or a tombstone with its slot, its role, and its origin or removals."""
+    """The event of a record, with its slot, its role, and its origin or removals. Not for deletions."""
     role, slot = ROLES.get(record.type, Role.MEMORY), slot_of(event)
     if role is Role.TOMBSTONE:
         return Filed(event, slot, role, removals=removals_of(record, slot, event.created_at))
@@ -344,11 +345,11 @@ def _is_worth_saving(unsaved: int, of: int) -> bool:
 
 
 class _ForeignEvent(Exception):
-    """An event that our key signed for another program: left alone."""
+    """An event of another key or another program, which is ignored."""
 
 
 def _concerns_us(event: Event) -> bool:
-    """Whether a deletion may concern events of this package. An `e` tag without a hint may."""
+    """Whether a deletion may concern events of this package. An `e` tag without a `k` tag may."""
     kinds = event.tag_values("k")
     tags = [address.d_tag_of(coordinate, event.pubkey) for coordinate in event.tag_values("a")]
     if any(tag is not None and address.is_ours(tag) for tag in tags):

@@ -1,4 +1,4 @@
-"""Caches that are sealed to the own key: the index of the search, and the vectors of an embedder."""
+"""Caches encrypted to the agent's own key: search indexes, and the vectors of an embedder."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 # ── Indexes ─────────────────────────────────────────────────────────────────────────────
-# Indexes that outlive the process: read from the snapshot at a cold start, written into it when a store closes.
+# Indexes that outlive the process: read from the snapshot at a cold start, written to the snapshot when a store closes.
 #
-# An index is a cache like everything in the snapshot: an index of another format is built anew, and an index that may
-# hold a forgotten word is not kept. The index itself does not show this (its vocabulary outlives the memories), so the
-# ledger says whether anything was forgotten since the index was built.
+# An index is only a cache: an index of another format is rebuilt, and an index that may contain a forgotten word is not
+# saved. The index itself does not show this (its vocabulary outlives the memories), so the ledger says whether anything
+# was forgotten since the index was built.
 
 
 _WORD_BYTES: Final = 8
@@ -41,12 +41,12 @@ _MARK_BYTES: Final = 8
 
 
 def made_of(*parts: object) -> str:
-    """What an index depends on, apart from the memories: this version of the package, its stemmer, and more."""
+    """What an index depends on, apart from the memories: the versions of this package and of the stemmer, and `parts`."""
     return " ".join(map(str, (__version__, Stemmer.version(), *parts)))
 
 
 def mark_of(event_id: bytes) -> int:
-    """A part of an event's id; enough to tell apart the events at one address, because all are the owner's."""
+    """A short form of an event's id, which distinguishes the events at one address: all are the owner's own."""
     return int.from_bytes(event_id[:_MARK_BYTES], "big")
 
 
@@ -55,7 +55,7 @@ class CachedIndex(ABC):
 
     Args:
         name: the name of the index in the snapshot.
-        made: what the index depends on; see `made_of`.
+        made: what the index depends on, from the function `made_of`.
         ledger: the ledger whose memories are indexed.
         reader: the reader, which has the snapshot.
 
@@ -70,11 +70,11 @@ class CachedIndex(ABC):
         self._era, self._removed = "", 0
 
     async def saved(self) -> memoryview | None:
-        """The saved index; call this once, because this object is saved instead from now on.
+        """The saved index. Call this once: from now on, the snapshot saves this object instead.
 
         The call never waits for another process that writes.
         """
-        # First, so that anything forgotten from here on is noticed.
+        # Before reading, so that whatever is forgotten from here on is noticed.
         self._era = self._ledger.write_now(self._ledger.snapshot.begin_era)
         self._removed = 0 if self._era else self._ledger.snapshot.removed()
         found = await self._reader.saved_extra(self._name, self.made_of)
@@ -85,7 +85,7 @@ class CachedIndex(ABC):
     def __len__(self) -> int: ...
 
     async def dump(self) -> Sequence[bytes | memoryview] | None:
-        """The index as of now, in pieces; None if something was forgotten since it was built."""
+        """The current index, in pieces; None if something was forgotten since the index was built."""
         await self.catch_up()
         file = self._ledger.snapshot
         is_clean = file.era() == self._era if self._era else file.removed() == self._removed
@@ -100,18 +100,18 @@ class CachedIndex(ABC):
         """The index as bytes, in pieces."""
 
 
-def with_head(known: object, index: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
-    """The pieces of an index, after a head that says as JSON what the index was made from."""
-    head = orjson.dumps(known)
-    head += b" " * (-len(head) % _WORD_BYTES)  # arrays are read fastest if they begin at a whole word
-    return [len(head).to_bytes(_WORD_BYTES, "big"), head, *index]
+def with_header(known: object, index: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+    """An index in pieces, the first of which is a header: as JSON, what the index was made from."""
+    header = orjson.dumps(known)
+    header += b" " * (-len(header) % _WORD_BYTES)  # arrays are read fastest if they begin at a whole word
+    return [len(header).to_bytes(_WORD_BYTES, "big"), header, *index]
 
 
-def without_head(saved: memoryview) -> tuple[Any, memoryview]:
+def without_header(saved: memoryview) -> tuple[Any, memoryview]:
     """What an index was made from, and the index itself.
 
     Raises:
-        ValueError: `with_head` did not write these bytes.
+        ValueError: `with_header` did not write these bytes.
     """
     end = _WORD_BYTES + int.from_bytes(saved[:_WORD_BYTES], "big")
     return orjson.loads(saved[_WORD_BYTES:end]), saved[end:]
@@ -120,9 +120,9 @@ def without_head(saved: memoryview) -> tuple[Any, memoryview]:
 # ── Vectors ─────────────────────────────────────────────────────────────────────────────
 # The vector cache: an embedder's vectors of memories, sealed in the ledger, so that no memory is embedded twice.
 #
-# Vectors reveal much of a text, so they are sealed under a random key, which is itself sealed to the owner; each row is
-# bound to its slot and its model. Forgetting a memory removes its row. Each row names the state of the memory that it was
-# made from, so vectors of an older text are never used. Vectors that cannot be opened are made anew.
+# Vectors reveal much of a text, so they are sealed with a random key, which is itself encrypted to the owner. Each row is
+# bound to its slot and its model. Forgetting a memory removes its row. Each row states which version of the memory it was
+# made from, so vectors of an older text are never used. Vectors that cannot be opened are computed again.
 
 
 _KEY_TYPE: Final = "sense-memory:vectors-key"
@@ -130,12 +130,12 @@ _HEAD: Final = struct.Struct("<16sHI")  # a stamp, the dimension, how many piece
 
 
 class VectorSource(NamedTuple):
-    """The memory that vectors were made of, and its state.
+    """The memory that vectors were made of, and its state at that time.
 
     Attributes:
         path: the memory's path, as in `envelope.Record`; for a journal entry `journal/` and its event's id.
         slot: the memory's slot in the ledger.
-        stamp: tells the states of the memory apart; at most 16 characters.
+        stamp: identifies the state of the memory; at most 16 characters.
     """
 
     path: str
@@ -178,14 +178,14 @@ class VectorCache:
         self._opened: LocalCipher | None = None
 
     async def find(self, stamps: Mapping[str, str]) -> dict[str, MemoryVectors]:
-        """By slot, the vectors of some memories (slot and stamp) in exactly these states."""
+        """By slot, the vectors of some memories, if they were made of the state with the given stamp."""
         if self._vectors.key is None:
             return {}
         cipher = await self._cipher()
         found = {}
         for slot, body in self._vectors.of(self.model, stamps.keys()):
             try:
-                read = _read(cipher.open(body, slot))
+                read = _decode(cipher.open(body, slot))
             except (BadPayload, ValueError, struct.error):
                 continue
             if read.stamp == stamps[slot]:
@@ -199,29 +199,29 @@ class VectorCache:
             LedgerError: the vectors cannot be written; nothing was written.
         """
         cipher = await self._cipher()
-        rows = [(slot, cipher.seal(_written(read), slot)) for slot, read in reads.items()]
+        rows = [(slot, cipher.seal(_encode(read), slot)) for slot, read in reads.items()]
         await self._vectors.write(self._vectors.save, self.model, rows)
 
     async def _cipher(self) -> LocalCipher:
         if self._opened is None:
             try:
-                self._opened = await self._drawn()
+                self._opened = await self._load_cipher()
             except BadPayload:
-                await self._vectors.write(self._vectors.clear)  # nobody can open them any more
-                self._opened = await self._drawn()
+                await self._vectors.write(self._vectors.clear)  # nobody can open the vectors any more
+                self._opened = await self._load_cipher()
         return self._opened
 
-    async def _drawn(self) -> LocalCipher:
+    async def _load_cipher(self) -> LocalCipher:
         return await local_cipher(self._signer, self._vectors, _KEY_TYPE, self._vectors.write, self.model)
 
 
-def _written(read: MemoryVectors) -> bytes:
+def _encode(read: MemoryVectors) -> bytes:
     count, dimension = read.rows.shape
     head = _HEAD.pack(read.stamp.encode(), dimension, count)
     return head + rounded(read.rows).astype("<f2").tobytes()
 
 
-def _read(text: bytes) -> MemoryVectors:
+def _decode(text: bytes) -> MemoryVectors:
     stamp, dimension, count = _HEAD.unpack_from(text)
     rows = np.frombuffer(text, "<f2", offset=_HEAD.size).reshape(count, dimension)
     return MemoryVectors(stamp.rstrip(b"\0").decode(), rows)

@@ -1,16 +1,16 @@
-"""The snapshot: an encrypted copy of opened records beside the ledger, so that a cold start opens no event again.
+"""The snapshot: an encrypted copy of opened records beside the ledger, so that a cold start decrypts no event again.
 
-Guaranteed: the ledger is always believed over the snapshot, and nothing that was forgotten can be read from the
+Guaranteed: where they differ, the ledger wins over the snapshot, and nothing that was forgotten can be read from the
 snapshot. A record is used only if the ledger's head is the very event that the record was opened from; every other
-record is opened from the ledger as if there were no snapshot.
+record is opened from the ledger, as if there were no snapshot.
 
-Why it is safe: each file has a random key of its own, sealed to the owner and kept by the ledger, which drops the key in
-the transaction that forgets something; every read asks for that key first. Every message is authenticated under its
-number, so a part that was altered, cut or moved does not open. No error of a snapshot leaves this module, and none is
-logged.
+Why it is safe: each file has a random key of its own, encrypted to the owner and kept in the ledger. The transaction
+that forgets something also drops the key, and every read checks first that the key is still there. Every message is
+authenticated with its number, so a part that was altered, cut or moved does not open. An error of the snapshot neither
+leaves this module nor is logged; the file counts as absent.
 
-Cost: one sealed message for each 500 records or each piece of an extra. Records lie in *blocks* by slot, so that only
-the blocks of needed records are read; *extras* are data made of records that cost more to make than to read, such as an
+Cost: one encrypted message for each 500 records or each piece of an extra. Records lie in *blocks* by slot, so that only
+the blocks of needed records are read. *Extras* are data that cost more to compute from records than to read, such as an
 index. The file is written whole, and then moved into place.
 """
 
@@ -43,28 +43,27 @@ if TYPE_CHECKING:
 
 
 # ── The file of a snapshot ──────────────────────────────────────────────────────────────
-# The file of a snapshot: records in blocks by slot, extras in pieces, and a directory at its end.
+# Records in blocks by slot, extras in pieces, and a directory at the end of the file.
 #
-# Each part is a message that is sealed and verified on its own, so a reader needs no other part. The directory says
-# where each message lies; the file ends with the place of the directory. Each message is bound to its number, so a
-# message that was moved does not open.
+# Each part is a message that is encrypted and authenticated on its own, so a reader needs no other part. The directory
+# says where each message lies; the file ends with the offset of the directory.
 
-MAGIC: Final = b"sense-memory snapshot 4\n"  # another layout has another number
-BLOCK_ROWS: Final = 500  # unless they are long
-_DIRECTORY: Final = 0  # its number; messages are numbered from 1
-_WORD_BYTES: Final = 8  # of the directory's place at the end, and of the length of a block's head
+MAGIC: Final = b"sense-memory snapshot 4\n"  # another file format gets another number
+BLOCK_ROWS: Final = 500  # fewer if the records are long
+_DIRECTORY: Final = 0  # the directory's number; other messages are numbered from 1
+_WORD_BYTES: Final = 8  # of the directory's offset, and of the length of a block's header
 _TYPES: Final = {kind.value: kind for kind in RecordType}
-_UNKEPT: Final = frozenset({None, RecordType.TOMBSTONE, RecordType.EMBEDDING})
+_UNSAVED_TYPES: Final = frozenset({None, RecordType.TOMBSTONE, RecordType.EMBEDDING})
 
 
 class Opened(NamedTuple):
-    """A record with the event that it was opened from. (A tuple with bytes in it: a hundred thousand fit well.)
+    """A record, and the event that it was opened from. A tuple with bytes, because a hundred thousand are held.
 
     Attributes:
         id: the event's id, 32 bytes.
         type: the record's type; None if a newer version is needed to read it.
         path: the record's path.
-        body: the record's fields as JSON; or the newer version that is needed.
+        body: the record's fields as JSON; or the schema version that is needed.
         created_at: the event's created_at, seconds since 1970.
         seq: the event's seq in the ledger, or 0 while unknown.
         is_saved: whether the snapshot has the record.
@@ -83,10 +82,10 @@ class Opened(NamedTuple):
 
     @classmethod
     def of(cls, ident: bytes, found: Record | NeedsNewerVersion, created_at: int, seq: int = 0) -> Opened:
-        """What opening an event gave."""
+        """The result of opening an event."""
         if isinstance(found, NeedsNewerVersion):
             return cls(ident, None, "", b"%d" % found.version, created_at, seq)
-        # orjson allocates far more than it needs; a copy releases the rest
+        # orjson allocates far more than needed; a copy releases the rest
         body = memoryview(orjson.dumps(found.fields)).tobytes()
         return cls(ident, found.type, found.path, body, created_at, seq)
 
@@ -95,16 +94,16 @@ class Opened(NamedTuple):
         """The record.
 
         Raises:
-            NeedsNewerVersion: a newer schema is needed to read it.
+            NeedsNewerVersion: the record has a newer schema.
         """
         if self.type is None:
             raise NeedsNewerVersion(self.id.hex(), int(self.body))
         return Record(self.type, self.path, orjson.loads(self.body))
 
     @property
-    def can_be_kept(self) -> bool:
+    def can_be_saved(self) -> bool:
         """Whether a snapshot holds records of this type."""
-        return self.type not in _UNKEPT
+        return self.type not in _UNSAVED_TYPES
 
 
 class _MessageLocation(NamedTuple):
@@ -116,34 +115,34 @@ class _MessageLocation(NamedTuple):
 
 
 class FileSeal(NamedTuple):
-    """Seals and opens the messages of one file. A key seals one file only, and no number twice."""
+    """Encrypts and decrypts the messages of one file. A key is used for one file, and a number for one message."""
 
     cipher: ChaCha20Poly1305
     bound: bytes
 
-    def close(self, number: int, text: bytes | bytearray) -> bytes:
-        """A message sealed."""
+    def encrypt(self, number: int, text: bytes | bytearray) -> bytes:
+        """The encrypted message."""
         return self.cipher.encrypt(number.to_bytes(12, "big"), text, self.bound)
 
-    def open(self, number: int, sealed: bytes) -> bytes:
-        """A message as it was.
+    def decrypt(self, number: int, sealed: bytes) -> bytes:
+        """The plain message.
 
         Raises:
-            InvalidTag: altered, moved, cut, or sealed under another key.
+            InvalidTag: the message was altered, moved or cut, or has another key.
         """
         return self.cipher.decrypt(number.to_bytes(12, "big"), sealed, self.bound)
 
 
 class Contents:
-    """What the file of a snapshot holds, by its directory. A part that cannot be read counts as absent.
+    """The contents of a snapshot's file, read by its directory. A part that cannot be read counts as absent.
 
     Args:
         file: the snapshot's file.
-        sealed: the key to the file, as the ledger has it.
-        seal: the same key, opened.
+        sealed: the encrypted key to the file, as the ledger has it.
+        seal: the same key, decrypted.
 
     Attributes:
-        count: how many records there are.
+        count: the number of records in the file.
 
     Raises:
         Exception: there is no file, or its directory cannot be read.
@@ -157,7 +156,7 @@ class Contents:
             end = opened.seek(-_WORD_BYTES, os.SEEK_END)
             offset = int.from_bytes(opened.read(_WORD_BYTES), "big")
             opened.seek(offset)
-            blocks, extras = orjson.loads(seal.open(_DIRECTORY, opened.read(end - offset)))
+            blocks, extras = orjson.loads(seal.decrypt(_DIRECTORY, opened.read(end - offset)))
         self._blocks: list[tuple[str, int, _MessageLocation]] = [
             (first, rows, _MessageLocation(*place)) for first, rows, place in blocks
         ]
@@ -167,11 +166,11 @@ class Contents:
             for name, (made_of, size, places) in extras.items()
         }
         self.count = sum(rows for _, rows, _ in self._blocks)
-        self._given: set[int] = set()
+        self._given: set[int] = set()  # blocks that `block` has returned
         self._last: tuple[int, Mapping[str, Opened]] = -1, {}
 
     def is_of(self, sealed: str | None) -> bool:
-        """Whether this is the key to the file; after something was forgotten, no key is."""
+        """Whether this is the key to the file; never again after something was forgotten."""
         return self._sealed == sealed
 
     def rows(self, number: int) -> int:
@@ -179,7 +178,7 @@ class Contents:
         return self._blocks[number][1]
 
     def blocks_of(self, slots: Iterable[str]) -> Counter[int]:
-        """The blocks that were not given yet, each with the number of these slots in it."""
+        """The blocks not returned yet that may hold some of these slots, each with how many."""
         counts = Counter(self._block_of(slot) for slot in slots)
         return Counter({number: counts[number] for number in sorted(counts.keys() - self._given - {-1})})
 
@@ -189,7 +188,7 @@ class Contents:
         return self._read(number)
 
     def find(self, slot: str) -> Opened | None:
-        """One record; fast if slots are looked up in their order."""
+        """One record; fast if slots are looked up in order."""
         number = self._block_of(slot)
         if number != self._last[0]:
             self._last = number, self._read(number) if number >= 0 else {}
@@ -231,17 +230,17 @@ class Contents:
         try:
             with self._file.open() as file:
                 file.seek(place.offset)
-                return self._seal.open(place.number, file.read(place.length))
+                return self._seal.decrypt(place.number, file.read(place.length))
         except (OSError, InvalidTag):
             return b""
 
 
 class NewContents:
-    """A file of a snapshot as it is written.
+    """The file of a new snapshot, while it is written.
 
     Args:
-        file: to write to; empty.
-        seal: what seals its messages.
+        file: an empty file, open for writing.
+        seal: encrypts its messages.
     """
 
     def __init__(self, file: BinaryIO, seal: FileSeal) -> None:
@@ -251,7 +250,7 @@ class NewContents:
         self._extras: dict[str, tuple[str, int, list[_MessageLocation]]] = {}
 
     async def add_extra(self, name: str, made_of: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """An extra, in messages of the usual size."""
+        """Add an extra, in messages of `SNAPSHOT_MESSAGE_BYTES`."""
         places, size, waiting = list[_MessageLocation](), 0, bytearray()
         for piece in pieces:
             for start in range(0, len(piece), SNAPSHOT_MESSAGE_BYTES):
@@ -283,17 +282,17 @@ class NewContents:
         self._blocks.append((block[0][0], len(block), await self._add(_text_of(block))))
 
     def finish(self) -> None:
-        """Write the directory, and its place."""
+        """Write the directory, and its offset."""
         offset = self._offset
         self._file.write(
-            self._seal.close(_DIRECTORY, orjson.dumps((self._blocks, self._extras), default=tuple))
+            self._seal.encrypt(_DIRECTORY, orjson.dumps((self._blocks, self._extras), default=tuple))
         )
         self._file.write(offset.to_bytes(_WORD_BYTES, "big"))
 
     async def _add(self, text: bytes | bytearray) -> _MessageLocation:
         await asyncio.sleep(0)
         self._number += 1
-        sealed = self._seal.close(self._number, text)
+        sealed = self._seal.encrypt(self._number, text)
         self._file.write(sealed)
         place = _MessageLocation(self._number, self._offset, len(sealed))
         self._offset += len(sealed)
@@ -304,7 +303,7 @@ class NewContents:
 
 
 def _text_of(block: Sequence[tuple[str, Opened]]) -> bytes:
-    """Some records: columns as JSON, then the bodies, so that only the needed bodies are parsed."""
+    """The plain text of a block: columns as JSON, then the bodies, so that only the needed bodies are parsed."""
     columns = [
         (
             slot,
@@ -332,14 +331,14 @@ def _opened(text: bytes) -> Iterator[tuple[str, Opened]]:
         at += size
 
 
-_KEY_TYPE: Final = "sense-memory:snapshot-key"  # what a signer sealed for anything else is no key
+_KEY_TYPE: Final = "sense-memory:snapshot-key"  # a text that was sealed for anything else is refused
 
 
 class Extra(Protocol):
-    """Data that is made of records and costs more to make than to read.
+    """Data that costs more to compute from records than to read.
 
     Attributes:
-        made_of: in one line, the format of the data and everything that the data depends on, apart from the records.
+        made_of: one line that names the format of the data, and everything else it depends on apart from the records.
         unsaved: how many of its records were not in the saved extra.
     """
 
@@ -350,7 +349,7 @@ class Extra(Protocol):
         """The number of records that the data is made of."""
 
     async def dump(self) -> Sequence[bytes | memoryview] | None:
-        """The whole data in pieces, as of now; None if the data may hold anything that was forgotten."""
+        """The current data, whole, in pieces; None if the data may contain anything that was forgotten."""
 
 
 class Snapshot:
@@ -365,12 +364,12 @@ class Snapshot:
         self._signer, self._ledger, self._file = signer, ledger, ledger.snapshot
         self._contents: Contents | None = None
         self._is_open = False
-        self._taken: set[str] = set()  # extras that were read; their readers save them anew
+        self._taken: set[str] = set()  # extras that were read: their readers write them to the next snapshot
 
     async def read(self, slots: Sequence[str]) -> AsyncIterator[Mapping[str, Opened]]:
-        """The blocks that hold enough records of some slots, so that opening the events would cost more.
+        """The blocks with so many records of some slots that reading a block costs less than opening the events.
 
-        Each block is given once; use the block before the next step of the iteration.
+        Each block is returned once; use the block before the next step of the iteration.
         """
         if not slots or not self._file.exists:
             return
@@ -395,8 +394,8 @@ class Snapshot:
         )
         return len(opened) - sum(same), contents.count
 
-    async def take(self, name: str, made_of: str) -> memoryview | None:
-        """An extra, once; None if it is missing, is made of something else, or anything was forgotten since."""
+    async def take_extra(self, name: str, made_of: str) -> memoryview | None:
+        """An extra, at most once; None if it is missing or made of something else, or if anything was forgotten since."""
         contents = await self._opened()
         if contents is None or name in self._taken:
             return None
@@ -404,7 +403,7 @@ class Snapshot:
         return await contents.whole(name, made_of)
 
     async def _opened(self) -> Contents | None:
-        """The contents of the file as of the first call; None if there is no file, or the file is faulty."""
+        """The contents of the file as of the first call; None if there is no file, or the file cannot be read."""
         sealed = self._file.key
         if sealed is None or self._is_open:
             return self._contents if self._contents is not None and self._contents.is_of(sealed) else None
@@ -412,26 +411,26 @@ class Snapshot:
         try:
             cipher = _cipher_in(await self._signer.decrypt(sealed, self._signer.public_key))
             self._contents = Contents(self._file, sealed, FileSeal(cipher, self._bound()))
-        except Exception:  # a faulty cache is ignored: the ledger has everything
+        except Exception:  # a cache that cannot be read is ignored: the ledger has everything
             return None
         return self._contents
 
     async def write(self, opened: Mapping[str, Opened], extras: Mapping[str, Extra]) -> bool:
         """Write a new snapshot of the ledger's live heads, and of extras.
 
-        It contains the given records, by slot, and those of the old snapshot; the given extras, and the old extras
-        that were not read out.
+        The new snapshot has the given records (by slot) and extras, the records of the old snapshot, and the old
+        extras that nobody has read.
 
         Returns:
             Whether the snapshot was replaced. The old snapshot stays if another process publishes or writes a
-            snapshot, something is being forgotten, the disk is full or the signer does not answer.
+            snapshot, something is being forgotten, the disk is full, or the signer does not answer.
         """
         if self._ledger.path is None:
             return False
         try:
             async with self._ledger.publishing(wait=0) as held:
                 return held and await self._replace(opened, extras)
-        except Exception:  # a faulty cache must not keep a store from closing
+        except Exception:  # a store must close even if a cache cannot be written
             return False
 
     async def _replace(self, opened: Mapping[str, Opened], extras: Mapping[str, Extra]) -> bool:
@@ -456,15 +455,15 @@ class Snapshot:
             self._file.abandon()
 
     def _bound(self) -> bytes:
-        """What every message is bound to: this layout of the file, this schema of records, this owner."""
+        """What every message is bound to: the file format, the schema of records, and the owner."""
         return MAGIC + b"%d %s" % (SCHEMA_VERSION, self._signer.public_key.encode())
 
 
 def _cipher_in(text: bytes) -> ChaCha20Poly1305:
-    """The cipher that a sealed key opens.
+    """The cipher for the key in a decrypted text.
 
     Raises:
-        ValueError: it is no key to a snapshot.
+        ValueError: the text is not the key of a snapshot.
     """
     fields = orjson.loads(text)
     if not isinstance(fields, dict) or fields.get("type") != _KEY_TYPE:
@@ -475,10 +474,10 @@ def _cipher_in(text: bytes) -> ChaCha20Poly1305:
 def _rows(
     opened: Mapping[str, Opened], before: Contents | None, heads: Iterable[tuple[str, int, bytes]]
 ) -> Iterator[tuple[str, Opened]]:
-    """The known records of the live heads (slot, seq, id), in their order."""
+    """The known records of the live heads (slot, seq, id), in the order of `heads`."""
     for slot, seq, ident in heads:
         known = opened.get(slot)
         if (known is None or known.id != ident) and before is not None:
             known = before.find(slot)
-        if known is not None and known.id == ident and known.can_be_kept:
+        if known is not None and known.id == ident and known.can_be_saved:
             yield slot, known._replace(seq=seq)

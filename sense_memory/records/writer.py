@@ -1,15 +1,15 @@
 """The writing side of a store: records are sealed, stamped, signed and appended with their outbox rows.
 
-Guaranteed: a call makes all its records durable or none; what it returns survives a kill. No two processes or tasks
-write the same second at an address, and a deletion removes what was there when it was written, not what it looked at a
-moment before.
+Guaranteed: a call makes all its records durable or none, and a record whose id was returned survives a kill. No two
+processes or tasks write the same second at an address. A deletion removes the versions that exist when the deletion is
+committed, not those that were read a moment before.
 
-Why it is safe: sealing and signing may be remote and slow, so nothing is locked meanwhile. A stamp is taken, the event
-is signed, and the ledger checks inside its transaction that the second is still free and that every version which the
-event removes was looked at. If not, the event is stamped, and signed, again; a signature whose second stays is kept.
+Why it is safe: sealing and signing may be remote and slow, so nothing is locked meanwhile. A stamp is taken and the event
+is signed. Then the ledger checks, inside its transaction, that the second is still free and that every version to be
+removed was read. If not, the event is stamped and signed again; a signature is kept if its second stays the same.
 
-Cost: one encryption, one decryption (every seal is opened before the text is let go) and one signature for each record,
-and one commit for all of them. Nothing is sent from here.
+Cost: for each record, one encryption, one decryption (every ciphertext is verified) and one signature; one commit for
+all records. Nothing is sent from here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class _MovedOn(Exception):
-    """A slot changed while a deletion was made: the deletion has to be made anew."""
+    """A slot changed while a deletion was being made: the deletion has to be made again."""
 
 
 class Writer:
@@ -60,10 +60,10 @@ class Writer:
     Args:
         signer: seals and signs.
         ledger: where events and outbox rows are written.
-        reader: gets the written records, so that reading them needs no decryption.
+        reader: holds the written records, so that reading them needs no decryption.
         relays: the relays to queue the events for.
         clock: seconds since 1970.
-        sleep: how to wait when a burst runs too far ahead.
+        sleep: waits when a burst runs too far ahead of the clock.
         look: called with each record and its sealed form, once the event is durable.
     """
 
@@ -93,13 +93,13 @@ class Writer:
 
         Args:
             records: what to write.
-            drafts: whether to keep records as drafts that the clock does not allow to write.
+            drafts: whether to keep the records as drafts if the clock does not allow them to be written.
             bases: by slot, what edits start from.
-            lost_texts: the stored versions that become drafts in the same transaction, see `Ledger.save_lost_texts`.
+            lost_texts: stored versions that become drafts in the same transaction, see `Ledger.save_lost_texts`.
 
         Raises:
             TooLargeError, InvalidInput, SealVerificationError: before anything was written.
-            ClockSkewError: nothing of this call was written, and all of it is kept as drafts.
+            ClockSkewError: nothing of this call was written; with `drafts`, all records are kept as drafts.
             StorageFullError, LedgerError: nothing of this call was written.
             HeadMoved: a slot has changed since an edit's basis was read; nothing of this call was written.
         """
@@ -107,7 +107,7 @@ class Writer:
         filed: list[Filed] = []
         while True:
             try:
-                filed = await self._filed(records, sealed, filed, bases or {})
+                filed = await self._stamped_and_signed(records, sealed, filed, bases or {})
             except ClockSkewError as error:
                 kept = [(_slot(record), item.content) for record, item in zip(records, sealed, strict=True)]
                 numbers = await self._ledger.write(
@@ -126,7 +126,7 @@ class Writer:
     async def forget(self, path: str) -> str:
         """Replace an address by a tombstone and ask for its deletion (NIP-09); returns the request's id.
 
-        Both are written whether or not the ledger holds the memory: it may be on relays only.
+        Both are written even if the ledger does not hold the memory, which may be on relays only.
         """
         return await self.forget_all([path])
 
@@ -139,27 +139,27 @@ class Writer:
         why: str = FORGET,
         discarded: Collection[str] = (),
     ) -> str:
-        """As `forget`, for some addresses with one request; their embeddings go with them.
+        """As `forget`, for several addresses and their embeddings, with one request.
 
         Args:
             paths: what to forget.
             bases: by slot, what the decision is based on.
-            insists: also forget where this clock is far behind. No tombstone can be dated then, so the request names
-                the stored versions by their ids, which need no order in time.
-            why: one of those in `origins`; says how far it reaches on devices that know more than this one.
-            discarded: slots whose drafts are discarded with them.
+            insists: forget even if this clock is far behind. A tombstone cannot be dated then, so the request names
+                the stored versions by their ids, which does not depend on time.
+            why: `FORGET`, `PRUNE` or `AGAIN` (see `origins`): what is removed on devices that know more than this one.
+            discarded: slots whose drafts are discarded in the same transaction.
 
         Raises:
             HeadMoved: an address has changed since the decision; nothing was written.
             ClockSkewError: this clock is far behind the date of a memory; nothing was written.
         """
         paths = [*paths, *self._embeddings(paths)]
-        bare = self._undatable(paths) if insists else {}
+        bare = self._undatable_marks(paths) if insists else {}
         while True:
             with suppress(_MovedOn):
-                return await self._forgotten(paths, bare, bases, why, discarded=discarded)
+                return await self._forget_once(paths, bare, bases, why, discarded=discarded)
 
-    async def _forgotten(
+    async def _forget_once(
         self,
         paths: Sequence[str],
         bare: Mapping[str, int],
@@ -168,19 +168,19 @@ class Writer:
         *,
         discarded: Collection[str],
     ) -> str:
-        """Forget addresses as they stand; returns the request's id.
+        """Forget addresses in their current state; returns the request's id.
 
         Raises:
-            _MovedOn: a slot has changed meanwhile.
+            _MovedOn: a slot has changed meanwhile; nothing was written.
         """
         known: dict[bytes, Origin] = {}
-        fields = await self._removing(paths, why, known)
+        fields = await self._removal_fields(paths, why, known)
         records = [envelope.tombstone(path, fields[path]) for path in paths if path not in bare]
         sealed = [await envelope.seal(self._signer, record) for record in records]
         content = await envelope.seal_deletion(self._signer, fields)
         tombstones: list[Filed] = []
         while True:
-            tombstones = await self._filed(records, sealed, tombstones, bases or {})
+            tombstones = await self._stamped_and_signed(records, sealed, tombstones, bases or {})
             request = await self._request(fields, tombstones, bare, content)
             items = [*tombstones, request]
             origins = await self._reader.origins(items, known)
@@ -204,7 +204,10 @@ class Writer:
         bare: Mapping[str, int],
         content: str,
     ) -> Filed:
-        """The NIP-09 request for some addresses, their tombstones and heads, and the versions at those without one."""
+        """The NIP-09 request for some addresses, with the ids of their tombstones and heads.
+
+        At the addresses in `bare`, which get no tombstone, the request names the stored versions.
+        """
         seconds = [tombstone.event.created_at for tombstone in tombstones]
         second = max([*seconds, *(self._second_by_id(mark) for mark in bare.values())])
         ids = [tombstone.event.id for tombstone in tombstones]
@@ -223,12 +226,12 @@ class Writer:
         removals = {address.d_tag(path): removal_of(said, path, second) for path, said in fields.items()}
         return Filed(request, slot_of(request), Role.DELETION, removals=removals)
 
-    async def _removing(
+    async def _removal_fields(
         self, paths: Sequence[str], why: str, origins: dict[bytes, Origin]
     ) -> dict[str, dict[str, Any]]:
-        """What forgetting some paths removes, as they stand: by path, the fields that say so.
+        """What forgetting some paths removes in their current state: by path, the fields of `origins.removing`.
 
-        The origins of the versions there are added to `origins`, by id.
+        The origins of the versions at these paths are added to `origins`, by id.
         """
         found = {}
         for path in paths:
@@ -242,7 +245,9 @@ class Writer:
                 found[path] = removing(why, reduce(Removal.joined, pruned, removal))
                 continue
             texts, kept = self._texts(path, versions)
-            if why == AGAIN:  # the current texts were not forgotten: name only what was named before
+            if (
+                why == AGAIN
+            ):  # the current texts were not forgotten: name only texts that were forgotten before
                 copied = self._ledger.edits.is_forgotten_copy
                 texts, kept = [item.said[:ID_CHARS] for item in versions if copied(item)], []
             named = tuple(dict.fromkeys((*removal.texts, *texts)))[-(NAMED_TEXTS_COUNT // len(paths)) :]
@@ -250,7 +255,7 @@ class Writer:
         return found
 
     def _texts(self, path: str, versions: Iterable[Origin]) -> tuple[list[str], list[str]]:
-        """The texts to name at a path, the newest last, and those to keep because a copy of them lives elsewhere."""
+        """The texts to name at a path, newest last; and the texts to keep, because a conflict copy of them lives."""
         texts: list[str] = []
         kept: list[str] = []
         for version in sorted(versions, key=lambda version: version.said_at):
@@ -261,27 +266,27 @@ class Writer:
             (kept if is_kept else texts).append(version.said[:ID_CHARS])
         return texts, kept
 
-    def _undatable(self, paths: Sequence[str]) -> dict[str, int]:
-        """The marks of the paths at which no new event can be dated, because this clock is far behind."""
+    def _undatable_marks(self, paths: Sequence[str]) -> dict[str, int]:
+        """By path, the marks that are too far ahead of this clock, so that no new event can be dated after them."""
         latest = int(self._clock()) + MAX_FUTURE_SECONDS
         marks = self._ledger.marks(address.d_tag(path) for path in paths)
         found = {path: marks.get(address.d_tag(path), 0) for path in paths}
         return {path: mark for path, mark in found.items() if mark > latest}
 
     def _second_by_id(self, mark: int) -> int:
-        """The second of a request that names events by their ids, of which the newest is dated `mark`.
+        """The second of a request that names events by their ids, the newest of which is dated `mark`.
 
-        That is now, unless this clock seems to have started anew: relays refuse what is years old, but accept a
-        request that is dated like the event that they hold.
+        The second is now, unless this clock seems to have been reset. Relays refuse events that are years old, but
+        accept a request that is dated like the event they hold.
         """
         now = int(self._clock())
         return mark if mark - now > OLD_CLOCK_SECONDS else max(now, 0)
 
     async def forget_entry(self, entry: Event) -> str:
-        """Remove a journal entry and ask for its deletion (NIP-09); returns the request's id. Its embedding follows."""
+        """Remove a journal entry and its embedding, and request their deletion (NIP-09); returns the request's id."""
         try:
             second = await self._second(entry.created_at - 1)
-        except ClockSkewError:  # it is named by its id, which needs no order in time
+        except ClockSkewError:  # the request names the entry by its id, which does not depend on time
             second = self._second_by_id(entry.created_at)
         request = await self._signed(envelope.entry_deletion(entry, second))
         await self._append([Filed(request, slot_of(request), Role.DELETION)])
@@ -299,7 +304,7 @@ class Writer:
         lost_texts: Mapping[str, str] | None = None,
         discarded: Collection[str] = (),
     ) -> bool:
-        """`Ledger.append_versions`, as of now and for the relays of this writer."""
+        """Call `Ledger.append_versions` with the current time and the relays of this writer."""
         now, ledger = self._clock(), self._ledger
         return await ledger.write(
             ledger.append_versions,
@@ -313,31 +318,31 @@ class Writer:
         )
 
     def _embeddings(self, paths: Iterable[str]) -> list[str]:
-        """The paths of the embeddings that the ledger holds of some memories."""
+        """The paths of the embeddings of some memories, as far as the ledger holds them."""
         found = {address.d_tag(address.EMBEDDING + path): address.EMBEDDING + path for path in paths}
         return [found[slot] for slot in self._ledger.heads.embeddings(found)]
 
     async def _second(self, mark: int) -> int:
-        """The second for one event, later than `mark`; waits while a burst runs too far ahead."""
+        """The second for one event, later than `mark`; waits while a burst is too far ahead of the clock."""
         while True:
             try:
                 return self._ledger.stamps(self._clock()).take(mark)
             except BurstWait as wait:
                 await self._sleep(min(wait.seconds, 1.0))
 
-    async def _filed(
+    async def _stamped_and_signed(
         self,
         records: Sequence[Record],
         sealed: Sequence[SealedRecord],
         before: Sequence[Filed],
         known: Collection[str],
     ) -> list[Filed]:
-        """Records stamped and signed; waits while a burst of ours runs too far ahead.
+        """The events of some records, stamped and signed; waits while a burst is too far ahead of the clock.
 
         Args:
-            records: what is written.
-            sealed: the same, sealed.
-            before: the events of an earlier attempt, whose signatures are kept if their second is; or nothing.
+            records: the records to write.
+            sealed: the same records, sealed.
+            before: the events of an earlier attempt, or nothing; a signature is kept if its second stays the same.
             known: slots of edits that start from the current head.
         """
         while True:
@@ -372,25 +377,25 @@ class Writer:
         for slot, record in zip(slots, records, strict=True):
             second = tombstones.get(slot) or stamps.take(marks.get(slot), is_open=slot in is_open)
             seconds.append(second)
-            if slot:  # not handed out yet: the next event in this batch may replace it
+            if slot:  # this event is not handed out yet: the next event of the batch may replace it
                 marks[slot] = second
                 if is_simple(slot, _role(record), known):
                     is_open.add(slot)
         return seconds
 
     async def _signed(self, unsigned: Unsigned) -> Event:
-        """Sign exactly these fields; a signer may be remote, so its answer is compared with them."""
+        """Sign exactly these fields. A signer may be remote, so its event is compared with these fields."""
         event = await self._signer.sign(unsigned)
         claimed = Unsigned(event.created_at, event.kind, event.tags, event.content)
         if (event.pubkey, claimed) != (self._signer.public_key, unsigned):
             raise InvalidEvent(
-                "the signer signed another event than the one it was given; nothing was stored or sent"
+                "check the signer: it signed another event than it was given; nothing was stored or sent"
             )
         return event
 
 
 def _role(record: Record) -> Role:
-    """What an event with a record is to the ledger."""
+    """The role that the event of a record has in the ledger."""
     return ROLES.get(record.type, Role.MEMORY)
 
 

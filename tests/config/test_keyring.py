@@ -125,7 +125,7 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def find(home, monkeypatch):
     """`find_secret` for an agent in that home."""
-    monkeypatch.setattr(settings_module, "_told", set())
+    monkeypatch.setattr(settings_module, "_warned", set())
 
     def find(agent=None, *, environ=None, ask_password=None, **arguments):
         environ = environ or {}
@@ -186,7 +186,7 @@ def test_an_entry_that_is_no_key_is_neither_used_nor_echoed_nor_overwritten(ring
         (Plain(), "does not protect"),
         (null.Keyring(), "does not protect"),
         (fail.Keyring(), "does not protect"),
-        (Forgetful(), "did not keep"),
+        (Forgetful(), "did not store"),
         (Failing(KeyringLocked("nsec1words")), "is locked; unlock it"),
         (Stubborn(None), r"failed \(RuntimeError\)"),
     ],
@@ -203,7 +203,7 @@ def test_a_keyring_that_does_not_keep_a_key_safely_is_not_trusted_with_one(use, 
 def test_an_entry_that_stays_is_not_called_deleted(use):
     use(Clinging())
     keychain.save("lisa", Secret.generate())
-    with pytest.raises(KeyringError, match="still holds"):
+    with pytest.raises(KeyringError, match="did not remove"):
         keychain.delete("lisa")
 
 
@@ -409,7 +409,7 @@ def test_permissions_an_encrypted_key_that_others_could_read_or_replace_is_refus
     path = home / "keys" / "lisa.ncryptsec"
     write_ncryptsec(path, VECTOR)
     path.chmod(0o644)
-    with pytest.raises(UnsafeFile, match=f"Run: chmod 600 {path}"):
+    with pytest.raises(UnsafeFile, match=f"run `chmod 600 {path}`: "):
         find("lisa", ask_password=nobody)
 
 

@@ -29,7 +29,7 @@ TWO = "wss://two.example"
 
 @pytest.fixture(autouse=True)
 def nothing_told_yet(monkeypatch):
-    monkeypatch.setattr(module, "_told", set())
+    monkeypatch.setattr(module, "_warned", set())
 
 
 @pytest.fixture
@@ -363,7 +363,7 @@ def test_permissions_of_the_key_file_are_checked(load, tmp_path):
     path = tmp_path / "keys" / "mine.key"
     path.chmod(0o644)
     environ = {"SENSE_MEMORY_KEY_FILE": str(path)}
-    with pytest.raises(UnsafeFile, match=f"Run: chmod 600 {path}"):
+    with pytest.raises(UnsafeFile, match=f"^run `chmod 600 {path}`: "):
         find_secret(load(environ), environ=environ)
 
 
@@ -388,7 +388,7 @@ def test_a_readable_dotenv_with_a_key_warns_once_and_names_the_command(home, loa
     path = write_env(home, f"NOSTR_NSEC={secret.nsec()}\n", bits)
     with pytest.warns(SettingsWarning) as told:
         assert find_secret(load(), environ={})[0] == secret
-    assert [str(one.message).partition("Run: ")[2] for one in told] == [f"chmod 600 {path}"]
+    assert [str(one.message).partition(":")[0] for one in told] == [f"run `chmod 600 {path}`"]
     assert secret.nsec()[5:13] not in str(told[0].message)
 
 
@@ -532,7 +532,7 @@ def test_a_linked_config_stays_a_link(home, load, tmp_path):
 def test_an_unknown_key_is_pointed_out_once(home, load):
     (home / "config.toml").write_text(f'relay = ["{ONE}"]\n', encoding="utf-8")
     with pytest.warns(
-        SettingsWarning, match="relay has no effect; the settings here are relays and model"
+        SettingsWarning, match="relay has no effect; the settings in this file are relays and model"
     ) as told:
         assert load().relays == load().relays == ()
     assert len(told) == 1

@@ -40,7 +40,7 @@ def home(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(settings, "_told", set())
+    monkeypatch.setattr(settings, "_warned", set())
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
 

@@ -141,7 +141,7 @@ def test_nothing_exists_before_and_after(home, monkeypatch, capsys):
 
 def test_a_key_in_the_environment_is_not_looked_at(configured, nsec, monkeypatch, capsys):
     monkeypatch.setenv("NOSTR_NSEC", nsec)
-    monkeypatch.setattr(settings, "_told", set())
+    monkeypatch.setattr(settings, "_warned", set())
 
     assert words("sense-memory --agent ") == ["bob", "default"]
     assert capsys.readouterr() == ("", "")
