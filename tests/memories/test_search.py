@@ -586,7 +586,7 @@ async def test_an_index_that_can_not_be_used_is_made_anew_without_a_word(
         async def nonsense(*_):
             return memoryview(b"\x00nonsense" * 9)
 
-        monkeypatch.setattr("sense_memory.records.snapshot.Snapshot.take", nonsense)
+        monkeypatch.setattr("sense_memory.records.snapshot.Snapshot.take_extra", nonsense)
     else:
         (tmp_path / "a.db.snapshot").unlink()
     made.clear()
