@@ -122,10 +122,10 @@ async def test_the_background_logs_what_changes_with_a_relay_and_nothing_else(st
         ("INFO", f"{relay.url}: connected"),
         ("INFO", f"{relay.url}: in step"),
         ("WARNING", f"{relay.url}: events refused: 1 (blocked)"),
-        ("INFO", f"{relay.url}: not in step: it does not hold everything yet"),
+        ("INFO", f"{relay.url}: not in step: the relay does not hold everything yet"),
         ("WARNING", f"{relay.url}: connection lost"),
         ("WARNING", f"{relay.url}: refused the connection"),
         ("INFO", f"{relay.url}: connected"),
-        ("INFO", f"{relay.url}: not in step: it does not hold everything yet"),
+        ("INFO", f"{relay.url}: not in step: the relay does not hold everything yet"),
     ]
     assert 3 < len(lines()) - len(told) < 12

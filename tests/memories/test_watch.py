@@ -686,7 +686,7 @@ async def test_with_the_last_watch_a_store_that_follows_no_relays_stops_followin
             await record.until(lambda it: it.said("CLOSE"))
             while parts_of(two).replication.pool()._background is not None:  # noqa: ASYNC110 - it has no event of its own
                 await asyncio.sleep(0)
-            await asyncio.wait(parts_of(two).replication.pool()._retired)
+            await asyncio.wait(parts_of(two).replication.pool()._stopped)
         await two.remember("waits", "here")
         await asyncio.wait_for(two.flush(), 5 * SECOND)
         assert len(record.published) == 1

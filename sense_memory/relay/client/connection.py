@@ -1,4 +1,4 @@
-"""The driver of one relay connection: passes messages and time from a websocket to a `Session`, and carries out its actions.
+"""The driver of one relay connection: passes messages and time from a websocket to a `Session`, and acts on its decisions.
 
 The driver decides nothing about frames. Any number of `fetch`, `compare`, `count`, `listen` and `publish` calls may run
 at once on one connection. Every failure becomes a `RelayError`, an incomplete answer or a verdict, in our words: the

@@ -1,20 +1,22 @@
-"""What one relay is asked next: decided here and nowhere else, from plain state. No I/O, no clock, no ledger.
+"""The decision what one relay is asked next, made in this module only, from plain state. No I/O, no clock, no ledger.
 
 A relay is asked one `RelayQuestion` at a time. `Agenda` picks the background's next question, `first_step` and the steps
-after it make a pull of comparisons and walks, and `after_cut_off` says what is left of a question when the relay hung
-up. The link, the puller and the live subscription carry out these decisions and report what happened.
+after it divide a pull into comparisons and walks, and `after_cut_off` says what is left of a question when the relay
+hung up. The link, the puller and the live subscription carry out these decisions and report what happened.
 
-What is guaranteed: everything that a relay serves is seen within a day, whatever its date. A relay that was not asked
-yet, or was not listened to for a while, is compared completely, because what came meanwhile may be dated long ago. Then
-each pull asks for what is dated since the cursor, two hours before the newest event seen (`CURSOR_OVERLAP_SECONDS`),
-because events may reach a relay that long after their date. Once a day a sweep asks for everything.
+What is guaranteed: every event that a relay serves is seen within a day, whatever the event's date. A new relay, and a
+relay whose subscription was interrupted, is compared completely, because events that arrived meanwhile may have old
+dates. Each later pull asks for events dated since the cursor, which lies two hours before the newest event seen
+(`CURSOR_OVERLAP_SECONDS`), because an event may reach a relay that long after its date. Once a day a sweep asks for
+everything.
 
-Why it is safe to ask for less: only a complete pull moves the cursor. After a burst, the overlap holds thousands of known
-events, which each pull would fetch again. So pulls between two whole ones ask only for what is newer than the newest
-event seen. They move no cursor, so a late event is still found by the next whole pull, however late that is.
+Why it is safe to ask for less: only a complete pull moves the cursor. After a burst, the two hours contain thousands of
+known events, and each pull would fetch all of them again. Between two pulls from the cursor, pulls therefore ask only
+for events newer than the newest event seen. Such a pull moves no cursor, so the next pull from the cursor still finds a
+late event.
 
-What it costs: the next whole pull is put off by up to a second for each known event that the last one fetched in vain.
-A late event waits for that long, unless a subscription or a sync that somebody asks for brings it at once.
+What it costs: the next pull from the cursor is delayed by up to a second for each known event that the last one fetched
+again. A late event waits that long, unless a subscription or a synchronisation that a user asks for brings it at once.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
 
 KINDS: Final = (KIND_DELETION, KIND_APP_DATA, KIND_DIRECT_MESSAGE)  # each is walked by itself
 BEGINNING: Final[Mapping[int, tuple[int | None, int, str]]] = dict.fromkeys(KINDS, (None, 0, ""))
-_CUT_OFF_COUNT: Final = 2  # connections in a row, before a relay is pulled without a subscription
+_CUT_OFF_COUNT: Final = (
+    2  # consecutive connections that were cut off, before a relay is pulled without a subscription
+)
 
 
 class RelayQuestion(Enum):
@@ -54,7 +58,7 @@ class RelayQuestion(Enum):
     NEWER = auto()  # events dated after the newest event seen; RECENT if none was seen
     RECENT = auto()  # events dated since the cursor
     COMPARE = auto()  # compare everything (NIP-77); RECENT if the relay does not compare
-    SWEEP = auto()  # everything, and send missing events again: a user asks for it
+    SWEEP = auto()  # everything, and missing events are sent again; only a user's request
 
     @property
     def pulls(self) -> bool:
@@ -80,16 +84,16 @@ class SyncPlan:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The result of a question, as far as the next question depends on it.
+    """The result of a question, as far as the next question depends on the result.
 
     Attributes:
         question: what was asked.
         failed: whether the report names a problem.
         complete: whether the relay showed everything it was asked for.
-        cut_off: whether the relay hung up in the middle.
+        cut_off: whether the relay hung up during the run.
         leaves_queued: whether events that could be sent are still queued.
-        in_vain: known events that the pull fetched again.
-        new: new events that the pull fetched.
+        refetched: how many known events the pull fetched again.
+        new: how many new events the pull fetched.
     """
 
     question: RelayQuestion
@@ -97,7 +101,7 @@ class Round:
     complete: bool = True
     cut_off: bool = False
     leaves_queued: bool = False
-    in_vain: int = 0
+    refetched: int = 0
     new: int = 0
 
 
@@ -110,82 +114,94 @@ class Agenda:
 
     def __init__(self) -> None:
         self.pull_is_due = False
-        self._cut_off = 0  # connections in a row that achieved only a subscription
+        self._cut_off_in_row = 0  # consecutive connections that were cut off and achieved only a subscription
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
-        """Begin to follow the relay, perhaps again: a pull is due at once, and compares everything."""
+        """Start or restart: a pull that compares everything is due at once."""
         self._next_pull, self._idle_until = now, now
-        self._whole_due = 0.0  # when the overlap is fetched again
-        self._vain_pulls = 0  # whole pulls in a row that brought nothing new
-        self._compares, self._sends_first = True, False
+        self._next_from_cursor = 0.0  # when a pull may fetch the overlap again
+        self._fruitless_pulls = 0  # consecutive pulls from the cursor that fetched nothing new
+        self._compares, self._push_first = True, False
 
     def next_question(
-        self, now: float, *, rest_ends: float = 0.0, unheard: bool = False
+        self, now: float, *, paused_until: float = 0.0, may_have_missed: bool = False
     ) -> tuple[RelayQuestion, float]:
         """The next question; NOTHING comes with the time at which to ask again.
 
         Args:
             now: seconds.
-            rest_ends: until when the relay is left alone, because dialling it failed or it hung up.
-            unheard: whether a subscription is wanted and not open, so that events may have been missed.
+            paused_until: when the relay may be dialled again; 0 if it may be dialled now.
+            may_have_missed: whether a wanted subscription is not open, so that events may have been missed.
         """
-        idle_until = rest_ends if now < rest_ends else self._idle_until
+        idle_until = paused_until if now < paused_until else self._idle_until
         if now < idle_until:
             return RelayQuestion.NOTHING, idle_until
-        self._compares |= unheard
-        if self._sends_first or not (self.pull_is_due or now >= self._next_pull):
+        self._compares |= may_have_missed
+        if self._push_first or not (self.pull_is_due or now >= self._next_pull):
             return RelayQuestion.PUSH, now
         if self._compares:
             return RelayQuestion.COMPARE, now
-        return (RelayQuestion.RECENT if now >= self._whole_due else RelayQuestion.NEWER), now
+        return (RelayQuestion.RECENT if now >= self._next_from_cursor else RelayQuestion.NEWER), now
 
     def wake(self) -> None:
-        """Let `next_question` be asked now: an event was written, or the relay works again."""
+        """End the pause between two questions, because an event was written or the relay works again."""
         self._idle_until = 0.0
 
-    def ended(self, now: float, done: Round) -> None:
-        """A round is over. After repeatedly cut-off pulls, the relay gets the queued events before the next pull."""
+    def record_round(self, now: float, done: Round) -> None:
+        """Record a round. After a pull that was cut off, queued events are sent before the next pull."""
         self._idle_until = now + POLL_SECONDS
-        self._sends_first = done.question.pulls and done.cut_off and done.leaves_queued
+        self._push_first = done.question.pulls and done.cut_off and done.leaves_queued
         if not done.question.pulls or done.failed:
             return
         self._compares = False
         self._next_pull = now + (BACKGROUND_SECONDS if done.complete else INCOMPLETE_SECONDS)
         if done.question is not RelayQuestion.NEWER:
-            self._vain_pulls = 0 if done.new else min(self._vain_pulls + 1, MAX_PAUSE_DOUBLINGS_COUNT)
-            self._whole_due = now + done.in_vain * KNOWN_EVENT_PAUSE_SECONDS * 2**self._vain_pulls
+            self._fruitless_pulls = (
+                0 if done.new else min(self._fruitless_pulls + 1, MAX_PAUSE_DOUBLINGS_COUNT)
+            )
+            self._next_from_cursor = (
+                now + done.refetched * KNOWN_EVENT_PAUSE_SECONDS * 2**self._fruitless_pulls
+            )
 
     # ── Subscriptions ───────────────────────────────────────────────────────────────────
 
     @property
     def may_subscribe(self) -> bool:
-        """Whether a pull may begin with a subscription: not while connections achieve only a subscription."""
-        return self._cut_off < _CUT_OFF_COUNT
+        """Whether a pull may begin with a subscription; False after connections that achieved only a subscription."""
+        return self._cut_off_in_row < _CUT_OFF_COUNT
 
-    def connection_used(self, *, cut_off: bool, only_subscribed: bool) -> None:
-        """A run over a connection ended; `only_subscribed` if the run achieved only a subscription."""
+    def record_connection(self, *, cut_off: bool, only_subscribed: bool) -> None:
+        """Record a run over a connection.
+
+        Args:
+            cut_off: whether the relay hung up during the run.
+            only_subscribed: whether a subscription is all that the run achieved.
+        """
         if not cut_off:
-            self._cut_off = 0
+            self._cut_off_in_row = 0
         elif only_subscribed:
-            self._cut_off += 1
+            self._cut_off_in_row += 1
 
-    def subscription_ended(self, seconds: float, *, is_connected: bool) -> None:
-        """A subscription ended after `seconds`. After an early end on a live connection the next try has to wait."""
+    def record_subscription_end(self, seconds: float, *, is_connected: bool) -> None:
+        """Record that a subscription ended after `seconds`.
+
+        A pull is due at once, unless the relay ended the subscription early and stayed connected.
+        """
         self.pull_is_due = seconds > BACKGROUND_SECONDS or not is_connected
 
 
-def after_cut_off(question: RelayQuestion, *, further: bool, complete: bool) -> RelayQuestion:
-    """What is left of a question when the relay hung up; NOTHING if trying again at once is useless.
+def after_cut_off(question: RelayQuestion, *, progressed: bool, complete: bool) -> RelayQuestion:
+    """What is left of a question when the relay hung up; NOTHING if an immediate retry is useless.
 
     Args:
         question: what was asked.
-        further: whether the run achieved something that the next run builds on.
+        progressed: whether the next run can build on a result of this run.
         complete: whether the run's pull was complete.
     """
-    if question.pulls and further and not complete:
+    if question.pulls and progressed and not complete:
         return question
-    return RelayQuestion.PUSH if further or question.pulls else RelayQuestion.NOTHING
+    return RelayQuestion.PUSH if progressed or question.pulls else RelayQuestion.NOTHING
 
 
 # ── A pull ──────────────────────────────────────────────────────────────────────────────
@@ -197,13 +213,13 @@ class PullState:
 
     Attributes:
         now: when the pull begins.
-        cursor: where the last complete pull left off, or None.
+        cursor: the date from which the next pull asks for events, or None before the first complete pull.
         swept_at: when the relay last showed everything, or None.
-        newest_seen: the latest second of which everything was seen, or 0.
+        newest_seen: the latest second up to which all events were seen, or 0.
         may_heal: whether lost events may be sent again at once.
         serves_deleted: whether the relay serves events although it accepted their deletion.
         is_forgetful: whether the relay lost events that it had accepted.
-        unfinished: the pull that was cut off, or None.
+        unfinished: the position of a walk that was cut off, or None.
     """
 
     now: float
@@ -218,14 +234,14 @@ class PullState:
 
 @dataclass(frozen=True, slots=True)
 class PullStep:
-    """One step of a pull: a comparison, with a walk if the comparison fails; or a walk alone.
+    """One step of a pull: a walk, or a comparison with a walk in case the comparison fails.
 
     Attributes:
-        progress: the walk: how far back it goes, and where it begins.
+        progress: how far back the walk goes, and where it begins.
         compares: whether a comparison is tried first.
-        compare_since: only events dated then or later are compared; None for everything.
+        compare_since: the date from which events are compared, seconds since 1970; None compares all events.
         heals: whether missing events are sent again at once, rather than after an hour.
-        only_newer: whether the step asks only for newer events, and leaves the cursor where it is.
+        only_newer: whether the step asks only for events newer than the newest event seen, and moves no cursor.
     """
 
     progress: PullProgress
@@ -236,55 +252,56 @@ class PullStep:
 
     @property
     def heal_seconds(self) -> float:
-        """How long ago a missing event must have been sent, before it is sent again."""
+        """How many seconds after its last sending a missing event is sent again."""
         return 0 if self.heals else HEAL_SECONDS
 
 
 def first_step(question: RelayQuestion, state: PullState) -> PullStep:
-    """How a pull begins.
+    """The first step of a pull.
 
-    Only a walk shows which deleted events a relay still serves, because a comparison takes them for known. A relay that
-    loses events is pulled completely; a relay that serves deleted events is walked if everything has to be compared.
+    A relay that loses events is asked for everything, in the background at most once an hour. Only a walk shows which
+    deleted events a relay still serves, because a comparison counts them as known. So a relay that serves deleted events
+    is walked without a comparison.
     """
     asks_all, sweeps = (
         question in {RelayQuestion.COMPARE, RelayQuestion.SWEEP},
         question is RelayQuestion.SWEEP,
     )
     heals = sweeps or state.may_heal
-    looks_again = (asks_all and state.serves_deleted) or ((asks_all or heals) and state.is_forgetful)
+    walks_all = (asks_all and state.serves_deleted) or ((asks_all or heals) and state.is_forgetful)
     if question is RelayQuestion.NEWER and (newer := _newer(state)) is not None:
         return PullStep(newer, only_newer=True)
-    progress = _progress(state, sweeps=sweeps or looks_again)
+    progress = _progress(state, sweeps=sweeps or walks_all)
     compares = progress.walks == BEGINNING and not state.serves_deleted
     return PullStep(progress, compares, None if asks_all else progress.since, heals)
 
 
 def step_after_losses(step: PullStep, state: PullState, *, missing: int, saw_all: bool) -> PullStep | None:
-    """The step after a pull that found events missing: if newest events are gone, all events may be."""
+    """A second step over all events, if the first step covered only recent events and found some missing."""
     if not (missing and step.heals) or saw_all:
         return None
     return PullStep(_progress(state, sweeps=True), not state.serves_deleted, None, step.heals)
 
 
 def step_after_resuming(step: PullStep, state: PullState, as_of: float) -> PullStep | None:
-    """The step after a resumed walk, which misses the events that arrived above its start since it was cut off.
+    """A second step after a resumed walk, which misses events that arrived after the walk began.
 
     Args:
-        step: the walk.
+        step: the resumed walk.
         state: the state of the relay now.
-        as_of: the relay has to show everything that reached it until then.
+        as_of: the relay must show everything that had reached it by this time, seconds since 1970.
     """
     is_old = as_of - step.progress.begun_at > BACKGROUND_SECONDS
     return PullStep(_progress(state, sweeps=False), heals=step.heals) if is_old else None
 
 
 def may_compare_after(reasons: Collection[str]) -> bool:
-    """Whether a comparison may show what a walk could not: if the walk is incomplete only by `CROWDED` or `GAP`."""
+    """Whether a comparison may complete an incomplete walk: only if all reasons are `CROWDED` or `GAP`."""
     return bool(reasons) and {CROWDED, GAP}.issuperset(reasons)
 
 
 def _newer(state: PullState) -> PullProgress | None:
-    """The walk over events newer than the newest event seen; None if more has to be asked for."""
+    """The walk over events newer than the newest event seen; None if the pull must ask for more."""
     usual = _progress(state, sweeps=False)
     is_known = 0 < state.newest_seen <= usual.begun_at  # false if the clock was set back
     if not is_known or usual.since is None or usual.walks != BEGINNING:
@@ -293,7 +310,7 @@ def _newer(state: PullState) -> PullProgress | None:
 
 
 def _progress(state: PullState, *, sweeps: bool) -> PullProgress:
-    """The walk to make: the walk that was recently cut off, or a new walk."""
+    """The walk that was cut off less than `RESUME_SECONDS` ago, or a new walk."""
     left, now = state.unfinished, state.now
     if (
         left is not None

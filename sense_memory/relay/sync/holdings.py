@@ -1,7 +1,7 @@
-"""What each relay holds, compared with the ledger: only asked, nothing is changed here or there.
+"""What each relay holds, compared with the ledger. Nothing is changed, neither here nor at the relay.
 
-A relay that compares (NIP-77) shows the exact difference. A relay that counts (NIP-45) shows numbers by kind: equal
-numbers are a good sign, but no proof. Other relays show what they hold only in a complete pull. All answers are
+A relay that supports NIP-77 shows the exact difference. A relay that supports NIP-45 shows numbers by kind: equal
+numbers are a good sign, but no proof. Any other relay shows what it holds only in a complete pull. All answers are
 claims; a relay proves that it has an event only by serving the event.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.client.actions import Timeouts
 
 
-_NO_WORD: Final = frozenset({"went silent", "answered with a notice only", "blocked", "unsupported"})
+_NO_ANSWER: Final = frozenset({"went silent", "answered with a notice only", "blocked", "unsupported"})
 
 
 class Method(StrEnum):
@@ -44,8 +44,8 @@ class Method(StrEnum):
 class Holding:
     """What one relay holds, compared with the ledger.
 
-    Settled events count on neither side: events that the relay refused, events that it deleted, and events of the relay
-    that are useless here, such as older versions.
+    Some events count on neither side: events that the relay refused or deleted, and events at the relay that the
+    ledger has no use for, such as older versions.
 
     Attributes:
         url: the relay.
@@ -53,10 +53,11 @@ class Holding:
         here: the number of events of the ledger that the relay should hold.
         there: the number of events that the relay says it has, or None if unknown. A count includes other programs'
             events of the same key.
-        missing_there: events of the ledger that the relay lacks, or None if unknown; by counts, a lower bound.
-        missing_here: events that the relay says it has and the ledger lacks, or None if unknown; by counts, a lower
-            bound.
-        problem: why the relay could not be asked, in our words; empty if it could, or does neither.
+        missing_there: how many events of the ledger the relay lacks, or None if unknown; a lower bound if the relay was
+            asked for counts.
+        missing_here: how many events the relay says it has and the ledger lacks, or None if unknown; a lower bound if
+            the relay was asked for counts.
+        problem: why the relay did not answer, in our words; empty if it answered, or supports neither NIP.
     """
 
     url: str
@@ -76,7 +77,7 @@ async def holdings(
     clock: Callable[[], float],
     timeouts: Timeouts,
 ) -> list[Holding]:
-    """Ask relays what they hold, all at once, each over a connection of its own and for a minute at most.
+    """Ask all relays at once what they hold, each over a connection of its own and for at most a minute.
 
     Args:
         urls: the relays, checked already.
@@ -105,7 +106,7 @@ class _HoldingsQuery:
         )
 
     async def run(self, signer: Signer, clock: Callable[[], float], timeouts: Timeouts) -> Holding:
-        """Dial, ask, hang up; every failure of the relay becomes the `problem`."""
+        """Dial, ask, hang up; a failure of the relay becomes the `problem`."""
         connection = RelayConnection(
             self._url,
             public_key=self._author,
@@ -125,7 +126,7 @@ class _HoldingsQuery:
             return self._unknown("took too long")
 
     async def _ask(self, connection: RelayConnection) -> Holding:
-        """Compare if the relay can, else count if the relay can."""
+        """Compare if the relay supports NIP-77; otherwise, or if that fails, count if the relay supports NIP-45."""
         information = connection.information
         problem = ""
         if may_compare(information):
@@ -138,8 +139,8 @@ class _HoldingsQuery:
             if not found.problem:
                 return found
             problem = problem or found.problem
-        # A relay without a document that answers neither question most likely knows neither NIP: not a problem.
-        knows_neither = information is None and connection.is_open and problem in _NO_WORD
+        # A relay without a document that answers neither request most likely supports neither NIP; that is no problem.
+        knows_neither = information is None and connection.is_open and problem in _NO_ANSWER
         return self._unknown("" if knows_neither else problem)
 
     async def _compared(self, connection: RelayConnection) -> Holding:
@@ -171,7 +172,7 @@ class _HoldingsQuery:
         return Holding(self._url, Method.COUNT, here, there, lacks, more)
 
     def _of_kind(self, kind: int) -> Filter:
-        """Our events of a kind; of direct messages only those to oneself, which is what the journal is."""
+        """Our events of a kind; of direct messages only those addressed to us, because those are the journal."""
         tags = {"p": (self._author,)} if kind == KIND_DIRECT_MESSAGE else {}
         return Filter(authors=(self._author,), kinds=(kind,), tags=tags)
 

@@ -1,16 +1,16 @@
-"""One relay of a store: its connection while it lives, runs over it, and the background that follows it.
+"""The link to one relay of a store: its connection, its runs, and the background task that follows the relay.
 
-What is asked next is `agenda`'s to decide; how often the relay is dialled is `dialler`'s. The link carries both out.
+The agenda decides what the relay is asked next, and the dialler how often it is dialled; the link carries out both.
 
-What is guaranteed: whatever a relay does, `run` returns a report, and one relay never holds up another. Only what is
-wrong on this machine is kept apart, in `failure`. A relay that hangs up in the middle is dialled again at once as long as
-each try brings it further, and within its hourly number of dials.
+What is guaranteed: whatever a relay does, `run` returns a report, and no relay delays another. A failure of this machine
+is no relay's fault and is kept apart, in `failure`. A relay that hangs up during a run is dialled again at once, as long
+as each attempt makes progress and the hourly number of dials allows another.
 
-Why it is safe: runs over one connection never overlap (`_run_lock`), and nothing that a run achieved depends on its end:
-pages, verdicts and positions are in the ledger by then.
+Why it is safe: runs over one connection never overlap (`_run_lock`). A run that is cut off loses nothing, because pages,
+verdicts and positions are written to the ledger during the run.
 
-What it costs: one connection while the relay holds it, a pull every half minute, and a look at the ledger every two
-seconds for what other processes wrote.
+What it costs: one connection for as long as the relay holds it, a pull every 30 seconds, and a query of the ledger every
+2 seconds for events that other processes wrote.
 """
 
 from __future__ import annotations
@@ -46,12 +46,16 @@ if TYPE_CHECKING:
 
 
 class RelayLink:
-    """One relay: its connection, its back-off and its last report.
+    """The link to one relay.
 
     Attributes:
-        report: of the last run.
-        failure: what went wrong on this machine in the last run (a ledger error), or None.
-        last_pull_complete: whether the last pull was complete; None where the relay could not be reached, or refuses to be read.
+        url: the relay, as the ledger knows it.
+        report: the report of the last run, or None.
+        failure: the ledger error that ended the last run, or None.
+        last_pull_complete: whether the last pull was complete; None if the relay could not be reached or refuses reads.
+        live: the live subscription.
+        wake: set to make the background ask the next question now.
+        first_round: set when the first run has ended.
     """
 
     def __init__(
@@ -86,11 +90,11 @@ class RelayLink:
         )
 
     async def run(self, plan: SyncPlan, *, brief: bool = False) -> RelayReport:
-        """One run over a live connection, unless there is nothing to do; a failure becomes `problem`.
+        """Make one run, unless there is nothing to do. A failure becomes the report's `problem`.
 
         Args:
             plan: what to do.
-            brief: do not count what waits in the ledger when there is nothing to do.
+            brief: whether the report of a run with nothing to do may leave out the counts of the ledger.
         """
         async with self._run_lock:
             now = asyncio.get_running_loop().time
@@ -99,55 +103,60 @@ class RelayLink:
             if plan.question.pulls:
                 self.last_pull_complete = False
             try:
-                if not plan.question.pulls and not await self._is_behind(plan):
+                if not plan.question.pulls and not await self._has_unsent(plan):
                     return RelayReport(self.url, asked=False) if brief else self._sync.ledger_report()
                 as_of = self._clock()
-                report = await self._attempt(plan, as_of)
-                while (rest := await self._rest(plan, report)) and limiter.may_redial(now()):
-                    plan, report = rest, report.continued_by(await self._attempt(rest, as_of))
-            except SenseMemoryError as error:  # the ledger's: it cannot be asked for more
+                report = await self._run_once(plan, as_of)
+                while (rest := await self._remaining(plan, report)) and limiter.may_redial(now()):
+                    plan, report = rest, report.continued_by(await self._run_once(rest, as_of))
+            except SenseMemoryError as error:  # of the ledger, which the report cannot be completed from
                 await self._hang_up()
                 self.failure = error
                 report = RelayReport(self.url, problem=str(error), asked=plan.question.pulls)
-            except Exception as error:  # a fault of ours: the other relays go on, and this one is tried again
+            except Exception as error:  # our bug: the other relays go on, and this relay is tried again
                 problem = log_fault(self.url, error)
                 await self._hang_up()
-                self._sync.came_further = False
+                self._sync.made_progress = False
                 report = RelayReport(self.url, problem=problem, asked=plan.question.pulls)
             if plan.question.pulls or report.asked:
                 can_tell = (report.pulled.reasons or not report.problem) and not report.pulled.refused
                 self.last_pull_complete = report.pulled.complete if can_tell else None
             if not report.problem:
                 self._recovered.set()
-            limiter.record_run(now(), failed=bool(report.problem) and not self._sync.came_further)
+            limiter.record_run(now(), failed=bool(report.problem) and not self._sync.made_progress)
             self.report = replace(report, seconds=now() - begun)
             self.first_round.set()
             self.live.report_failure(report.problem)
             return self.report
 
-    async def _attempt(self, plan: SyncPlan, as_of: float) -> RelayReport:
-        """One run over one connection; `as_of` is the time up to which the relay has to show its events."""
-        self._sync.was_cut_off = self._sync.came_further = False
+    async def _run_once(self, plan: SyncPlan, as_of: float) -> RelayReport:
+        """Make one run over one connection.
+
+        Args:
+            plan: what to do.
+            as_of: the relay must show everything that had reached it by this time, seconds since 1970.
+        """
+        self._sync.was_cut_off = self._sync.made_progress = False
         try:
             connection = await self._connected()
             may_subscribe = plan.question.pulls and self._agenda.may_subscribe
             subscribed = may_subscribe and await self.live.subscribe(connection)
             report = await self._sync.run(connection, plan, as_of)
-            achieved = self._sync.came_further or self.live.has_received
-            self._agenda.connection_used(
+            achieved = self._sync.made_progress or self.live.has_received
+            self._agenda.record_connection(
                 cut_off=self._sync.was_cut_off, only_subscribed=subscribed and not achieved
             )
             return report
         except RelayError as error:
             return replace(self._sync.ledger_report(), problem=error.problem, asked=plan.question.pulls)
 
-    async def _rest(self, plan: SyncPlan, report: RelayReport) -> SyncPlan | None:
-        """What is left of a plan after the relay hung up; None if trying again at once is useless."""
+    async def _remaining(self, plan: SyncPlan, report: RelayReport) -> SyncPlan | None:
+        """What is left of a plan after the relay hung up; None if an immediate retry is useless."""
         if not self._sync.was_cut_off:
             return None
-        further, complete = self._sync.came_further, report.pulled.complete
-        rest = replace(plan, question=after_cut_off(plan.question, further=further, complete=complete))
-        if rest.question is RelayQuestion.PUSH and not await self._is_behind(rest):
+        progressed, complete = self._sync.made_progress, report.pulled.complete
+        rest = replace(plan, question=after_cut_off(plan.question, progressed=progressed, complete=complete))
+        if rest.question is RelayQuestion.PUSH and not await self._has_unsent(rest):
             return None
         return None if rest.question is RelayQuestion.NOTHING else rest
 
@@ -163,16 +172,16 @@ class RelayLink:
 
     @property
     def information(self) -> RelayInformation | None:
-        """The relay's information document, once the relay was reached."""
+        """The relay's information document (NIP-11), or None."""
         return self._dialler.information
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """The relay's last words, escaped."""
+        """The last few NOTICE texts of the relay on this connection, escaped and cut."""
         return tuple(self._connection.notices) if self._connection is not None else ()
 
-    async def _is_behind(self, plan: SyncPlan) -> bool:
-        """Whether events wait for this relay: queued events, or events of other relays that it was never sent."""
+    async def _has_unsent(self, plan: SyncPlan) -> bool:
+        """Whether events are due for this relay, including events of other relays that were not queued for it yet."""
         if self._sync.is_held_back(plan):
             return False
         await self._ledger.write_if_due(self._ledger.outbox.queue_missing, self.url, self._clock())
@@ -180,60 +189,62 @@ class RelayLink:
         return due is not None and due <= self._clock() + AHEAD_SECONDS
 
     async def follow(self, offline_first: bool) -> None:
-        """Follow the relay until cancelled; a bug ends one round and not the following."""
+        """Follow the relay until cancelled. An unexpected exception ends one round, and the next round starts anew."""
         while True:
             try:
                 await self._follow(offline_first)
-            except Exception as error:  # what `run` does not see
+            except Exception as error:  # raised outside of `run`, which handles its own
                 log_fault(self.url, error)
                 self.first_round.set()
                 self._dialler.limiter.record_run(asyncio.get_running_loop().time(), failed=True)
-                await asyncio.sleep(max(self._rest_seconds, RECONNECT_FIRST_SECONDS))
+                await asyncio.sleep(max(self._wait_seconds, RECONNECT_FIRST_SECONDS))
 
     async def _follow(self, offline_first: bool) -> None:
-        """Ask what the agenda says, send when woken, rest while the relay fails or flaps."""
+        """Ask the agenda's questions, one after the other, with the pauses of agenda and dialler."""
         now, agenda = asyncio.get_running_loop().time, self._agenda
         agenda.begin(now())
         while True:
-            at, rest = now(), self._rest_seconds
-            question, until = agenda.next_question(at, rest_ends=at + rest, unheard=self.live.needs_start)
+            at, rest = now(), self._wait_seconds
+            question, until = agenda.next_question(
+                at, paused_until=at + rest, may_have_missed=self.live.needs_start
+            )
             if question is RelayQuestion.NOTHING:
                 await _wait(self._recovered if rest else self.wake, until - now())
                 agenda.wake()
                 continue
             report = await self.run(SyncPlan(question, offline_first), brief=True)
-            self._log.ended(report, self._rest_seconds)
+            self._log.log_run(report, self._wait_seconds)
             if self.last_pull_complete and question.pulls and self._on_pull is not None:
-                with suppress(SenseMemoryError):  # the ledger's: the next round says so
+                with suppress(SenseMemoryError):  # of the ledger: the next round reports it
                     await self._on_pull()
-            agenda.ended(now(), self._round(question, report))
+            agenda.record_round(now(), self._round(question, report))
 
     def _round(self, question: RelayQuestion, report: RelayReport) -> Round:
-        """What the agenda has to know of a run."""
+        """The result of a run, as the agenda needs it."""
         return Round(
             question,
             failed=bool(report.problem),
             complete=report.complete,
             cut_off=self._sync.was_cut_off,
             leaves_queued=report.waiting > 0 and not report.held_back,
-            in_vain=self._sync.in_vain,
+            refetched=self._sync.refetched,
             new=report.served.get("new", 0),
         )
 
     async def drain(self, *, offline_first: bool) -> None:
-        """Send queued events now; a relay that is known to fail is not tried."""
+        """Send queued events now, unless the last run failed and the relay is not connected."""
         if self.report is not None and self.report.problem and not self._is_connected():
             return
-        with suppress(SenseMemoryError):  # the ledger's: what is queued stays so
+        with suppress(SenseMemoryError):  # of the ledger: queued events stay queued
             is_fresh = self._ledger.relays.state(self.url).completed_at is None
             question = RelayQuestion.COMPARE if is_fresh and not offline_first else RelayQuestion.PUSH
             plan = SyncPlan(question, offline_first)
-            if await self._is_behind(replace(plan, offline_first=True)):
+            if await self._has_unsent(replace(plan, offline_first=True)):
                 await self.run(plan, brief=True)
 
     @property
-    def _rest_seconds(self) -> float:
-        """Seconds for which the relay is left alone, unless a user's run finds the relay working."""
+    def _wait_seconds(self) -> float:
+        """Seconds until the background may use the relay again; a run that a user asks for does not wait."""
         return (
             0.0
             if self._is_connected()
@@ -241,7 +252,7 @@ class RelayLink:
         )
 
     async def close(self) -> None:
-        """End the connection, if there is one, and stop asking the relay about itself."""
+        """Close the subscription and the connection, and stop reading the information document."""
         await self.live.close()
         await self._dialler.close()
         await self._hang_up()
@@ -257,10 +268,10 @@ class RelayLink:
     async def _connected(self) -> RelayConnection:
         if self._connection is None or not self._connection.is_open:
             if self._connection is not None:
-                self._log.lost(self._connection.problem or "")
+                self._log.log_lost(self._connection.problem or "")
             await self._hang_up()
             self._connection = await self._dialler.dial()
-            self._log.connected()
+            self._log.log_connected()
         return self._connection
 
 

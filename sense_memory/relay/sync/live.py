@@ -1,15 +1,15 @@
-"""The live subscription of one relay, open while somebody watches.
+"""The live subscription of one relay, open while a caller watches the store.
 
-What is guaranteed: nothing that the relay sends between two pulls is missed. The subscription is opened before a pull,
-never after, so the pull fetches the events that arrived before the subscription, and the subscription brings the events
-that arrive during the pull. When a subscription ends, a pull is due that begins with a new subscription.
+What is guaranteed: no event that reaches the relay between two pulls is missed. The subscription is opened before a
+pull, never after, so the pull fetches the events that arrived before the subscription, and the subscription brings the
+events that arrive during the pull. When a subscription ends, a pull is due that begins with a new subscription.
 
-Why it is safe: a relay that does not compare (NIP-77) is only asked for events dated since the cursor, but the daily
-sweep fetches the rest. A relay that refuses the subscription is pulled every half minute, as without a subscription.
+Why it is safe: nothing depends on the subscription alone. A relay without NIP-77 is asked only for events dated since the
+cursor, and the daily sweep fetches the rest. A relay that refuses the subscription is pulled every 30 seconds.
 
-What it costs: one open subscription, and memory for at most 5,000 events or 32 MB that wait to be stored. A relay that
-sends faster than events can be stored is pulled instead. This module handles verified events and cannot read their
-content.
+What it costs: one open subscription, and memory for at most 5,000 events or 32 MiB that wait to be filed. If a relay
+sends events faster than they can be filed, the subscription ends and the relay is pulled instead. This module handles
+verified events and cannot read their content.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TOO_FAST = "sends events faster than they can be stored"
 
 
 class _Inbox:
-    """Verified events that wait to be filed."""
+    """A queue of verified events that wait to be filed."""
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
@@ -55,7 +55,7 @@ class _Inbox:
         self._closed = self.overflowed = False
 
     def add_events(self, events: Sequence[Event]) -> None:
-        """Add events; if too many wait, all are dropped, and the next pull fetches them."""
+        """Add events. If too many wait, the inbox closes and drops all of them; the next pull fetches them."""
         self._events.extend(events)
         self._bytes += sum(len(event.content) for event in events)
         if len(self._events) > MAX_LIVE_WAITING_COUNT or self._bytes > MAX_LIVE_WAITING_BYTES:
@@ -66,18 +66,18 @@ class _Inbox:
         self._changed.set()
 
     def close(self) -> None:
-        """Take no more events."""
+        """Let `next_events` return the empty list once no events are left."""
         self._closed = True
         self._changed.set()
 
     async def next_events(self) -> list[Event]:
-        """Wait for events and return at most one page of them; empty when no more will be added."""
+        """Wait for events and return at most `PAGE_COUNT`; empty once the inbox is closed and no events are left."""
         while not self._events and not self._closed:
             self._changed.clear()
             await self._changed.wait()
-        taken = [self._events.popleft() for _ in range(min(len(self._events), PAGE_COUNT))]
-        self._bytes -= sum(len(event.content) for event in taken)
-        return taken
+        events = [self._events.popleft() for _ in range(min(len(self._events), PAGE_COUNT))]
+        self._bytes -= sum(len(event.content) for event in events)
+        return events
 
 
 class LiveSubscription:
@@ -85,11 +85,11 @@ class LiveSubscription:
 
     Args:
         url: the relay, as the ledger knows it.
-        ledger: says which events are known.
+        ledger: the ledger, which is asked for the ids of known events.
         author: the ledger's public key, 64 hex digits.
         intake: files the events.
-        agenda: decides when the relay is pulled, and learns when a subscription is wanted, begins and ends.
-        wake: called when a pull has become due.
+        agenda: decides when the relay is pulled; told when a subscription is wanted, begins and ends.
+        wake: called when a pull becomes due.
 
     Attributes:
         has_received: whether the last subscription brought an event.
@@ -109,11 +109,11 @@ class LiveSubscription:
         self._agenda, self._wake = agenda, wake
         self.has_received = False
         self._on_change: Callable[[str, str], None] | None = None
-        self._state: str | None = None
+        self._last_problem: str | None = None  # the problem last reported to `_on_change`
         self._task: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._on: RelayConnection | None = None
-        self._refuses: RelayConnection | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # running, or ended by an exception
+        self._connection: RelayConnection | None = None  # of `_task`
+        self._refused_on: RelayConnection | None = None  # where the relay refused the subscription
 
     def start(self, on_change: Callable[[str, str], None]) -> None:
         """Open the subscription with the next pull, which is due now.
@@ -122,14 +122,14 @@ class LiveSubscription:
             on_change: called with the relay and its problem whenever that changes; the problem is empty while the
                 subscription is open.
         """
-        self._on_change, self._state = on_change, None
+        self._on_change, self._last_problem = on_change, None
         self._agenda.pull_is_due = True
         self._wake()
 
     @property
     def needs_start(self) -> bool:
-        """Whether the next pull should begin with a subscription, because none is open and events may be missed."""
-        refused = self._refuses is not None and self._refuses.is_open
+        """Whether the next pull should begin with a subscription: one is wanted, not open and not refused."""
+        refused = self._refused_on is not None and self._refused_on.is_open
         return self._on_change is not None and self._task is None and not refused
 
     def stop(self) -> None:
@@ -140,7 +140,7 @@ class LiveSubscription:
             task.cancel()
 
     async def close(self) -> None:
-        """As `stop`, and wait until it has ended."""
+        """Close the subscription and wait until its task has ended."""
         self.stop()
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -149,38 +149,38 @@ class LiveSubscription:
                 task.result()  # fails only by a bug in this module: raise it
 
     async def subscribe(self, connection: RelayConnection) -> bool:
-        """Subscribe before a pull, if that is wanted and not done yet. Returns whether the relay agreed just now."""
+        """Subscribe before a pull, if a subscription is wanted and not open; returns whether the relay opened one now."""
         self._agenda.pull_is_due = False
-        if self._task is not None and self._on is not connection:
-            await asyncio.wait([self._task])  # it files the events from before the connection was lost
-        if self._on_change is None or self._task is not None or self._refuses is connection:
+        if self._task is not None and self._connection is not connection:
+            await asyncio.wait([self._task])  # it files the events of the connection that was lost
+        if self._on_change is None or self._task is not None or self._refused_on is connection:
             return False
-        self._on, self.has_received = connection, False
-        agreed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._connection, self.has_received = connection, False
+        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = self._task = asyncio.create_task(
-            self._listen(connection, agreed), name="sense-memory listener"
+            self._listen(connection, opened), name="sense-memory listener"
         )
         self._tasks.add(task)
         task.add_done_callback(self._ended)
-        await asyncio.wait([task, agreed], return_when=asyncio.FIRST_COMPLETED)
-        return agreed.done()
+        await asyncio.wait([task, opened], return_when=asyncio.FIRST_COMPLETED)
+        return opened.done()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or task.exception() is None:
             self._tasks.discard(task)
 
     def report_failure(self, problem: str) -> None:
-        """A run failed: the relay is not connected."""
+        """Report the problem of a failed run, unless a subscription is open; an empty problem is not reported."""
         if problem and self._task is None:
             self._report(problem)
 
-    async def _listen(self, connection: RelayConnection, agreed: asyncio.Future[None]) -> None:
-        """Keep the subscription open until it ends, then make a pull due."""
+    async def _listen(self, connection: RelayConnection, opened: asyncio.Future[None]) -> None:
+        """Run the subscription until it ends, then tell the agenda and the watcher."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
-            problem, outcome = await self._receive(connection, agreed)
-        except SenseMemoryError as error:  # of the ledger: the next pull reports it as well
+            problem, outcome = await self._receive(connection, opened)
+        except SenseMemoryError as error:  # of the ledger: the next pull reports it too
             problem, outcome = str(error), RelayOutcome.RETRY
         except Exception as error:  # our bug: the next pull fetches what was not filed
             problem, outcome = log_fault(self._url, error), RelayOutcome.RETRY
@@ -188,22 +188,22 @@ class LiveSubscription:
             if self._task is asyncio.current_task():
                 self._task = None
         if outcome is RelayOutcome.REFUSED and connection.is_open:
-            self._refuses = connection
-        self._agenda.subscription_ended(loop.time() - begun, is_connected=connection.is_open)
+            self._refused_on = connection
+        self._agenda.record_subscription_end(loop.time() - begun, is_connected=connection.is_open)
         self._report(f"{problem}; asked every {BACKGROUND_SECONDS:.0f} s" if connection.is_open else problem)
         if self._agenda.pull_is_due:
             self._wake()
 
     async def _receive(
-        self, connection: RelayConnection, agreed: asyncio.Future[None]
+        self, connection: RelayConnection, opened: asyncio.Future[None]
     ) -> tuple[str, RelayOutcome]:
         """Subscribe and file the events that arrive; returns why the subscription ended."""
         inbox = _Inbox()
 
         def on_events(events: Sequence[Event]) -> None:
             self.has_received |= bool(events)
-            if not agreed.done() and not events:
-                agreed.set_result(None)
+            if not opened.done() and not events:
+                opened.set_result(None)
                 self._report("")
             inbox.add_events(events)
 
@@ -230,9 +230,10 @@ class LiveSubscription:
             await asyncio.gather(receiving, return_exceptions=True)
 
     def _filters(self) -> tuple[Filter, ...]:
-        """All events of ours, of any date, because a device that was offline sends events dated days ago.
+        """Our events of any date, because a device that was offline sends events with old dates.
 
-        The pull fetches stored events. A limit of 0 would leave them out here, but not every relay knows that limit.
+        The limit of 1 keeps stored events out as far as possible: the pull fetches them, and some relays do not
+        understand a limit of 0.
         """
         mine = (self._author,)
         return (
@@ -241,6 +242,6 @@ class LiveSubscription:
         )
 
     def _report(self, problem: str) -> None:
-        if self._on_change is not None and problem != self._state:
-            self._state = problem
+        if self._on_change is not None and problem != self._last_problem:
+            self._last_problem = problem
             self._on_change(self._url, problem)

@@ -1,16 +1,16 @@
-"""One pull of one relay, step by step as `agenda` says: by comparison, by walks, or on from where a walk was cut off.
+"""One pull of one relay, in the steps that `agenda` decides: a comparison, walks, or walks resumed after a cut-off.
 
-What is guaranteed: a pull is called complete only if the relay itself said, for every page or comparison, that there is
-no more, and then kept silent. Only a complete pull moves the cursor, and the cursor never passes the clock or the newest
-verified event. Events that the relay had accepted and did not show are queued for it again.
+What is guaranteed: a pull is called complete only if the relay itself ended every page or comparison, and sent no event
+after that. Only a complete pull moves the cursor, and the cursor never passes the clock or the newest verified event.
+An event that the relay had accepted and did not show is queued for the relay again.
 
-Why it is safe: pages are filed before the pull ends, so no cursor ever passes an event that was not stored. A pull that
-was cut off leaves its position in the ledger and goes on from there for an hour; after that it begins anew.
+Why it is safe: every page is filed before the pull ends, so the cursor never passes an event that was not filed. A pull
+that is cut off after some progress saves its positions in the ledger, and the next pull within an hour resumes there.
 
-What it costs: three walks at once (memories, deletions, journal), each of as many requests as the relay has pages, plus
-one request each to see that nothing older is left. A comparison costs a few hundred bytes where nothing differs.
+What it costs: three walks at once (memories, deletions, journal), each with one request per page, and one more to see
+that nothing older is left. A comparison costs a few hundred bytes if nothing differs.
 
-It carries verified events whose content it cannot read.
+This module handles verified events and cannot read their content.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sense_memory.relay.sync.agenda import (
     step_after_resuming,
 )
 from sense_memory.relay.sync.reconcile import Reconciler
-from sense_memory.relay.sync.walk import Position, PullResult, pull
+from sense_memory.relay.sync.walk import Position, PullResult, walk_filter
 
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class _BackgroundFiling:
-    """Files each page while the relay looks for the next page; one page at a time.
+    """Files one page at a time in a task, while the next page is fetched.
 
     Args:
         file_events: files verified events.
@@ -65,17 +65,17 @@ class _BackgroundFiling:
         self._task: asyncio.Task[None] | None = None
 
     async def file_page(self, events: Sequence[Event]) -> None:
-        """Begin to file a page, after the page before is filed."""
+        """Begin to file a page, once the page before is filed."""
         await self.done()
         self._task = asyncio.create_task(self._file(events))
 
     async def done(self) -> None:
-        """Wait until every page is filed, and raise what filing raised."""
+        """Wait until every page is filed; raises any exception of `file_events`."""
         if self._task is not None:
             await self._task
 
     async def close(self) -> None:
-        """Stop filing, so that no task is left behind."""
+        """Cancel the filing and wait for its task to end."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -84,11 +84,11 @@ class _BackgroundFiling:
         await self._file_events(events)
 
 
-async def filed(fetch: Fetch, file_events: FileEvents, *wanted: Any, **options: Any) -> PullResult:
-    """`pull`, but each page is filed while the next is fetched; all pages are filed when this returns."""
+async def walk_and_file(fetch: Fetch, file_events: FileEvents, *wanted: Any, **options: Any) -> PullResult:
+    """`walk_filter`, but each page is filed while the next is fetched; all pages are filed when this returns."""
     filing = _BackgroundFiling(file_events)
     try:
-        found = await pull(fetch, filing.file_page, *wanted, **options)
+        found = await walk_filter(fetch, filing.file_page, *wanted, **options)
         await filing.done()
     finally:
         await filing.close()
@@ -101,13 +101,13 @@ class Puller:
     Args:
         url: the relay, as the ledger knows it.
         ledger: the ledger.
-        author: its public key, 64 hex digits.
-        inventories: what is compared with relays, shared by those of a store.
+        author: the ledger's public key, 64 hex digits.
+        inventories: the compared inventories, shared by all relays of a store.
         clock: seconds since 1970.
 
     Attributes:
-        came_further: whether the last pull, though cut off, achieved something that the next pull builds on.
-        repeated: how many events the last pull fetched, known or not, because they are dated after the cursor.
+        made_progress: whether the next pull can build on the last pull although it was cut off.
+        received_in_overlap: how many events, known or new, the walks of the last pull from the cursor fetched.
     """
 
     def __init__(
@@ -121,11 +121,11 @@ class Puller:
     ) -> None:
         self._url, self._ledger, self._author, self._clock = url, ledger, author, clock
         self._reconciler = Reconciler(url, ledger, author, inventories, clock)
-        self.came_further, self.repeated = False, 0
-        self._saw_everything = False  # whether the last pull was of all that the relay holds
-        self._newest = 0  # the latest second of which it showed all; nothing later was there
-        self._late: tuple[RelayConnection | None, int] = None, 0
-        self._strikes = 0
+        self.made_progress, self.received_in_overlap = False, 0
+        self._saw_everything = False  # whether the last step covered all events of the relay
+        self._newest = 0  # the latest second up to which all events were seen
+        self._late_seen: tuple[RelayConnection | None, int] = None, 0  # events after EOSE, counted so far
+        self._late_score = 0  # see `_count_late`
 
     async def pull(
         self,
@@ -134,32 +134,32 @@ class Puller:
         question: RelayQuestion,
         as_of: float,
     ) -> PullResult:
-        """Make a pull, step by step as `agenda` says, and remember what the pull shows of the relay.
+        """Pull in the steps that `agenda` decides, and record in the ledger how the relay behaved.
 
         Args:
             connection: an open connection to the relay.
-            file_events: where verified events go, page by page.
+            file_events: files verified events, page by page.
             question: what to ask for.
-            as_of: what came to the relay until then has to be shown, in seconds since 1970.
+            as_of: the relay must show everything that had reached it by this time, seconds since 1970.
         """
-        self.came_further, self.repeated = False, 0
+        self.made_progress, self.received_in_overlap = False, 0
         outbox, relays = self._ledger.outbox, self._ledger.relays
         state = self._state()
         step = first_step(question, state)
         if step.only_newer:
             return await self._pull_newer(connection, step, file_events)
-        found = await self._make(connection, step, file_events, as_of)
+        found = await self._run_step(connection, step, file_events, as_of)
         more = step_after_losses(step, self._state(), missing=found.missing, saw_all=self._saw_everything)
         if more is not None:
-            rest = await self._make(connection, more, file_events, as_of)
+            rest = await self._run_step(connection, more, file_events, as_of)
             found = replace(found + rest, missing=max(found.missing, rest.missing))
         if relays.has_remark(self._url, Remark.DROPS_DELETIONS) and outbox.keeps_deletions(self._url):
             await self._ledger.write(relays.remove_remark, self._url, Remark.DROPS_DELETIONS)
         if found.missing or state.is_forgetful:
-            await self._ledger.write(self._remark_on, found, heals=step.heals)
+            await self._ledger.write(self._update_remarks, found, heals=step.heals)
         if found.complete:
             await self._ledger.write_if_due(relays.remove_remark, self._url, Remark.INCOMPLETE)
-        elif not (self.came_further or found.refused):
+        elif not (self.made_progress or found.refused):
             await self._ledger.write(relays.add_remark, self._url, Remark.INCOMPLETE, self._clock())
         return found
 
@@ -181,24 +181,23 @@ class Puller:
     async def _pull_newer(
         self, connection: RelayConnection, step: PullStep, file_events: FileEvents
     ) -> PullResult:
-        """Ask only for what is newer than the newest event seen.
+        """Ask only for events newer than the newest event seen.
 
-        The next whole pull stays the same: no cursor moves, missing events are not looked for, and a pull that is cut
-        off is not resumed.
+        Such a pull moves no cursor, does not look for missing events, and is not resumed if it is cut off.
         """
         positions = {kind: Position(*place) for kind, place in step.progress.walks.items()}
         walks = await self._walks(connection, step.progress, positions, file_events, wait_after_eose=False)
         found = sum(walks.values(), PullResult())
         if found.complete:
-            self._see(step.progress.begun_at, found.newest)
+            self._record_newest(step.progress.begun_at, found.newest)
         return found
 
-    def _see(self, begun: float, newest: int) -> None:
-        """Note that a pull, begun at `begun`, showed everything up to the second `newest`."""
+    def _record_newest(self, begun: float, newest: int) -> None:
+        """Record that a pull, begun at `begun`, showed everything up to the second `newest`."""
         self._newest = max(self._newest, min(int(begun), newest))
 
-    def _remark_on(self, found: PullResult, *, heals: bool) -> None:
-        """Remember whether the relay lost accepted events, until the relay has shown everything."""
+    def _update_remarks(self, found: PullResult, *, heals: bool) -> None:
+        """Add the remark that the relay loses accepted events, or remove it once the relay has shown everything."""
         outbox, relays, now = self._ledger.outbox, self._ledger.relays, self._clock()
         if found.missing:
             relays.add_remark(self._url, Remark.FORGETFUL, now)
@@ -207,19 +206,19 @@ class Puller:
         elif found.complete and self._saw_everything and not outbox.has_lost(self._url):
             relays.remove_remark(self._url, Remark.FORGETFUL)
 
-    async def _make(
+    async def _run_step(
         self, connection: RelayConnection, step: PullStep, file_events: FileEvents, as_of: float
     ) -> PullResult:
-        """Make one step; `_saw_everything` then says whether it was of everything."""
+        """Carry out one step, and set `_saw_everything` if a comparison or walk was complete."""
         if step.compares:
             compared = await self._compare(connection, step, file_events, since=step.compare_since)
             if compared is not None:
                 return compared
             if not connection.is_open:
-                self.came_further = not connection.misbehaving  # the next try is a walk
+                self.made_progress = not connection.misbehaving  # the next attempt is a walk
                 return PullResult((connection.problem or "",))
         total = await self._walk(connection, step, file_events)
-        self.repeated = total.received if step.progress.since is not None else 0
+        self.received_in_overlap = total.received if step.progress.since is not None else 0
         if may_compare_after(total.reasons):
             return await self._compare(connection, step, file_events) or total
         if total.complete and (more := step_after_resuming(step, self._state(), as_of)):
@@ -236,7 +235,7 @@ class Puller:
         *,
         since: int | None = None,
     ) -> PullResult | None:
-        """A complete pull by comparison, or None."""
+        """Pull by comparison; returns a complete pull, or None."""
         pulled = await self._reconciler.pull(
             connection, fetching(connection), file_events, since=since, every=step.heal_seconds
         )
@@ -246,13 +245,13 @@ class Puller:
         return pulled
 
     async def _walk(self, connection: RelayConnection, step: PullStep, file_events: FileEvents) -> PullResult:
-        """Walk again until no event arrives after the relay's EOSE.
+        """Walk, and walk again if events arrived after an EOSE.
 
-        A single late event may have been written at that very moment. After repeated or several late events we listen
-        to the relay for longer.
+        A single late event may have been written just then. After several late events, or repeated ones, every page
+        waits for late events after its EOSE.
         """
         relays, progress = self._ledger.relays, step.progress
-        wait_after_eose = self._strike(connection, afresh=True) > 1 or relays.has_remark(
+        wait_after_eose = self._count_late(connection, afresh=True) > 1 or relays.has_remark(
             self._url, Remark.LATE
         )
         while True:
@@ -260,19 +259,21 @@ class Puller:
             found = await self._walks(
                 connection, progress, positions, file_events, wait_after_eose=wait_after_eose
             )
-            before, strikes = self._strikes, self._strike(connection)
-            if wait_after_eose or strikes == before:
+            before, score = self._late_score, self._count_late(connection)
+            if wait_after_eose or score == before:
                 break
-            wait_after_eose = strikes > 1
+            wait_after_eose = score > 1
         total = sum(found.values(), PullResult(newest=progress.newest))
         if LATE in total.reasons:
             await self._ledger.write(relays.add_remark, self._url, Remark.LATE, self._clock())
         if total.complete:
             await self._ledger.write_if_due(relays.remove_remark, self._url, Remark.LATE)
-            missing = await self._ledger.write(self._completed, progress, total.newest, step.heal_seconds)
+            missing = await self._ledger.write(
+                self._record_complete, progress, total.newest, step.heal_seconds
+            )
             return replace(total, missing=missing)
         left = {kind: positions[kind] for kind, walk in found.items() if not walk.complete}
-        await self._ledger.write(self._leave_off, progress, total, left, connection)
+        await self._ledger.write(self._save_position, progress, total, left, connection)
         return total
 
     async def _walks(
@@ -284,14 +285,14 @@ class Puller:
         *,
         wait_after_eose: bool,
     ) -> dict[int, PullResult]:
-        """The walks of a pull, by kind, all at once; each moves its position."""
+        """Walk all kinds at once; returns the results by kind. Each walk moves its position."""
         fetch, size = fetching(connection, wait_after_eose=wait_after_eose), page_size(connection.information)
         horizon = self._clock() + MAX_FUTURE_SECONDS
         try:
             async with asyncio.TaskGroup() as group:
                 walks = {
                     kind: group.create_task(
-                        filed(
+                        walk_and_file(
                             fetch,
                             file_events,
                             *self._wanted(progress, kind),
@@ -302,30 +303,30 @@ class Puller:
                     )
                     for kind, position in positions.items()
                 }
-        except BaseExceptionGroup as failed:  # the ledger's failure ends all the walks
+        except BaseExceptionGroup as failed:  # an error of the ledger ends all walks
             raise failed.exceptions[0] from None
         return {kind: walk.result() for kind, walk in walks.items()}
 
-    def _strike(self, connection: RelayConnection, *, afresh: bool = False) -> int:
-        """Count a strike, or two, if a relay sent events after the EOSE of their answer.
+    def _count_late(self, connection: RelayConnection, *, afresh: bool = False) -> int:
+        """Raise the score by one for an event after EOSE since the last call, and by two for several; returns the score.
 
         Args:
-            connection: to the relay.
-            afresh: whether to forget the strikes if the relay sent no such events since the last call.
+            connection: the connection to the relay.
+            afresh: whether to reset the score if there was no such event.
         """
-        known, before = self._late
+        known, before = self._late_seen
         count = connection.counts.after_eose - (before if connection is known else 0)
-        self._late = connection, connection.counts.after_eose
+        self._late_seen = connection, connection.counts.after_eose
         if afresh and not count:
-            self._strikes = 0
-        self._strikes += min(count, 2)
-        return self._strikes
+            self._late_score = 0
+        self._late_score += min(count, 2)
+        return self._late_score
 
-    def _completed(self, progress: PullProgress, newest: int, every: float) -> int:
-        """Note that everything asked for was shown: move the cursor, and queue the missing events."""
+    def _record_complete(self, progress: PullProgress, newest: int, every: float) -> int:
+        """Record a complete walk: queue the missing events and move the cursor; returns how many events are missing."""
         outbox, swept = self._ledger.outbox, progress.since is None
         lost = outbox.lost_events(self._url, progress.begun_at, progress.since or 0)
-        if lost:  # queued first: a crash in between costs another sweep, and never what was found
+        if lost:  # queued before the cursor moves: a crash in between costs another pull, and loses nothing
             outbox.requeue_lost(self._url, lost, progress.begun_at, self._clock(), every=every)
         self._move_cursor(progress.begun_at, newest, swept=swept)
         if swept:
@@ -333,32 +334,32 @@ class Puller:
         return len(lost)
 
     def _move_cursor(self, begun: float, newest: int, *, swept: bool) -> None:
-        """Move the cursor, never beyond the clock or the newest verified event, and never back."""
+        """Record a complete pull; the cursor never passes the clock or the newest verified event, and never goes back."""
         relays, self._saw_everything = self._ledger.relays, swept
         cursor = relays.state(self._url).cursor
-        self._see(begun, newest)
+        self._record_newest(begun, newest)
         if newest:
             cursor = max(min(int(begun), newest) - CURSOR_OVERLAP_SECONDS, cursor or 0)
         relays.record_pull(self._url, cursor, self._clock(), swept=swept)
 
-    def _leave_off(
+    def _save_position(
         self,
         progress: PullProgress,
         total: PullResult,
         left: Mapping[int, Position],
         connection: RelayConnection,
     ) -> None:
-        """Remember where a pull was cut off, if the pull came further than before and nothing else was wrong."""
+        """Save where a pull was cut off, if a walk moved and the lost connection is the only problem."""
         walks = {kind: (position.second, position.largest, position.edge) for kind, position in left.items()}
         moved = walks.keys() != progress.walks.keys() or any(
             second != progress.walks[kind][0] for kind, (second, _, _) in walks.items()
         )
-        self.came_further = moved and total.reasons == (connection.problem,) and not connection.misbehaving
-        rest = replace(progress, newest=total.newest, walks=walks) if self.came_further else None
+        self.made_progress = moved and total.reasons == (connection.problem,) and not connection.misbehaving
+        rest = replace(progress, newest=total.newest, walks=walks) if self.made_progress else None
         self._ledger.relays.save_unfinished_pull(self._url, rest)
 
     def _wanted(self, progress: PullProgress, kind: int) -> tuple[Filter, Callable[[], Sequence[str]]]:
-        """The filter of a walk, and the d-tags to ask for if a second holds more than a page."""
+        """The filter of a walk, and the d-tags to ask for if a second holds more events than a page."""
         mine = (self._author,)
         tags = {"p": mine} if kind == KIND_DIRECT_MESSAGE else {}
         known_tags = self._ledger.slots if kind == KIND_APP_DATA else tuple
@@ -366,7 +367,7 @@ class Puller:
 
 
 def fetching(connection: RelayConnection, *, wait_after_eose: bool = False) -> Fetch:
-    """`fetch` on a connection that may be gone: what is not answered is an incomplete page like others."""
+    """`RelayConnection.fetch`, except that a closed connection gives an incomplete page instead of a RelayError."""
 
     async def fetch(filters: Sequence[Filter]) -> EventPage:
         try:

@@ -1,15 +1,15 @@
-"""A complete pull by comparison (NIP-77): only what differs between a relay and the ledger moves.
+"""A complete pull by comparison (NIP-77): only events that differ between a relay and the ledger are transferred.
 
-What is guaranteed: when a comparison is complete, the ledger holds every event that the relay claims to have in the
-compared range, and what only the ledger has is queued for the relay.
+What is guaranteed: when a comparison is complete, the ledger has filed every event that the relay claims to have in the
+compared range, and every event that only the ledger has is queued for the relay.
 
-Why it is safe: the relay's claims are never believed. The ids that it names are fetched and verified like any page, and a
-relay that does not serve all of them is left to the walk by pages. A relay that keeps nothing could answer that nothing
-differs, so the relay is asked for one of its events until it has served one.
+Why it is safe: the relay's claims are never believed. The ids that the relay names are fetched and verified like any
+page, and a relay that does not serve all of them is walked instead. A relay that stores nothing could claim that nothing
+differs, so every relay must first serve one of the events that it claims to have.
 
-What it costs: one message each way where nothing differs; some 830 bytes of hex for each of 100 differences scattered
-over 10,000 events. The sorted inventory is built once for all relays that hold the same, and anew when the ledger changes: 0.1 s
-for 100,000 events, in a thread.
+What it costs: one message each way if nothing differs; about 830 bytes of hex for each of 100 differences scattered over
+10,000 events. The sorted inventory is built once for all relays that hold the same events, and again when the ledger
+changes: 0.1 s for 100,000 events, in a thread.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ if TYPE_CHECKING:
 
 
 class InventoryCache:
-    """The inventories of a ledger in the form that is compared, kept while nothing changes.
+    """The inventories of a ledger, sorted for comparison and cached until the ledger changes.
 
     Args:
-        ledger: the ledger; relays with equal inventories share one.
+        ledger: the ledger; relays with equal inventories share one entry.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._inventory = ledger.inventory
-        self._turn = asyncio.Lock()
-        self._used: dict[tuple[str, bool], tuple[InventoryVersion, int]] = {}
-        self._kept: dict[tuple[InventoryVersion, int], Items] = {}
+        self._lock = asyncio.Lock()
+        self._versions: dict[tuple[str, bool], tuple[InventoryVersion, int]] = {}
+        self._items: dict[tuple[InventoryVersion, int], Items] = {}
 
     async def items_for(self, url: str, since: int | None = None) -> tuple[InventoryVersion, Items]:
-        """The version of a relay's inventory now; and the inventory, or the part dated since a second."""
-        async with self._turn:
+        """The current version of a relay's inventory, and its items, all or only those dated since a second."""
+        async with self._lock:
             version = self._inventory.version(url)
-            key = self._used[url, since is None] = version, since or 0
-            used = set(self._used.values())
-            self._kept = {known: items for known, items in self._kept.items() if known in used}
-            if key not in self._kept:
+            key = self._versions[url, since is None] = version, since or 0
+            used = set(self._versions.values())
+            self._items = {known: items for known, items in self._items.items() if known in used}
+            if key not in self._items:
                 pairs = self._inventory.pairs(*key)
-                self._kept[key] = await asyncio.to_thread(Items, pairs)  # 100,000 take 0.1 s
-            return version, self._kept[key]
+                self._items[key] = await asyncio.to_thread(Items, pairs)  # 100,000 take 0.1 s
+            return version, self._items[key]
 
 
 class Reconciler:
@@ -72,8 +72,8 @@ class Reconciler:
     Args:
         url: the relay, as the ledger knows it.
         ledger: the ledger.
-        author: its public key, 64 hex digits.
-        inventories: shared by the relays of a store.
+        author: the ledger's public key, 64 hex digits.
+        inventories: the compared inventories, shared by all relays of a store.
         clock: seconds since 1970.
     """
 
@@ -81,8 +81,8 @@ class Reconciler:
         self, url: str, ledger: Ledger, author: str, inventories: InventoryCache, clock: Callable[[], float]
     ) -> None:
         self._url, self._ledger, self._inventories, self._clock = url, ledger, inventories, clock
-        # Without the `p` tag of our journal: relays answer fastest where nothing but author and kinds is named,
-        # and some keep a tree for such filters.
+        # The filter names no `p` tag although our journal has one: relays answer fastest if only author and kinds are
+        # named, and some keep a tree for such filters.
         self._wanted = Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
         self._refused_at = float("-inf")
         self._is_proven = False  # whether the relay served an event that it claimed to have
@@ -100,32 +100,32 @@ class Reconciler:
 
         Args:
             connection: an open connection to the relay.
-            fetch: one REQ, answered by one page.
-            file_events: where verified events go, page by page.
+            fetch: sends one REQ and returns the page that answers it.
+            file_events: files verified events, page by page.
             since: compare only events dated then or later, seconds since 1970; None for everything.
             every: seconds after which lost events are sent to the relay again.
 
         Returns:
-            A complete pull; None if the relay has to be walked instead.
+            A complete pull; None if the relay must be walked instead.
         """
         now = self._clock()
         if now - self._refused_at < SWEEP_SECONDS or not may_compare(connection.information):
             return None
         version, items = await self._inventories.items_for(self._url, since)
-        if not self._is_worth_it(len(items), since):
+        if not self._is_worthwhile(len(items), since):
             return None
         found = await self._compare(connection, replace(self._wanted, since=since), items)
         if not found.complete:
-            self._refused_at = now  # in this process it is not asked again on that day
+            self._refused_at = now  # this process does not try again for a day
             return None
         known = self._ledger.inventory.known_pairs(found.need)
         wanted = set(found.need).difference(ident for _, ident in known)
         horizon = now + MAX_FUTURE_SECONDS
         fetched = _FetchById(fetch, file_events, ids_count(connection.information), horizon)
         if not await fetched.fetch_all(self._wanted, wanted):
-            return None  # it claims what it does not serve, or has a newer version by now
+            return None  # the relay claims events that it does not serve, or has newer versions by now
         self._is_proven |= bool(fetched.pairs)
-        if not await self._serves(fetch, items.ids_except(frozenset(found.have))):
+        if not await self._proves_holdings(fetch, items.ids_except(frozenset(found.have))):
             return None
         holds = [*known, *fetched.pairs]
         missing = await self._ledger.write(
@@ -142,21 +142,22 @@ class Reconciler:
         latest = items.latest(frozenset(found.have), until=horizon)
         return fetched.totals + PullResult(newest=latest, missing=missing)
 
-    async def _serves(self, fetch: Fetch, ids: Sequence[bytes]) -> bool:
-        """Whether the relay serves one of the events that it claims to have; asked until it has served one.
+    async def _proves_holdings(self, fetch: Fetch, ids: Sequence[bytes]) -> bool:
+        """Whether the relay has ever served an event that it claims to have; asks for one of `ids` until it has.
 
-        A relay that keeps nothing may well answer that nothing differs.
+        A relay that stores nothing could claim that nothing differs.
         """
         if ids and not self._is_proven:
-            one = secrets.choice(ids).hex()
-            page = await fetch([replace(self._wanted, ids=(one,), limit=1)])
+            probe = secrets.choice(ids).hex()
+            page = await fetch([replace(self._wanted, ids=(probe,), limit=1)])
             self._is_proven = bool(page.events)
         return self._is_proven or not ids
 
-    def _is_worth_it(self, count: int, since: int | None) -> bool:
-        """Whether so many events are likely to be at the relay: not where both never met and we hold few.
+    def _is_worthwhile(self, count: int, since: int | None) -> bool:
+        """Whether comparing `count` events is likely to cost less than a walk.
 
-        A few that are dated since a cursor are fetched as cheaply, and pages show more than a comparison does.
+        A walk costs no more for a few events since a cursor, or for a new relay, which probably has none of our few
+        events; and a walk shows more than a comparison.
         """
         if since is not None:
             return count >= COMPARED_COUNT
@@ -174,11 +175,11 @@ class Reconciler:
 
 
 class _FetchById:
-    """Events fetched by their ids.
+    """Fetches events by id.
 
     Attributes:
         pairs: the times and ids of the fetched events.
-        totals: the counts of everything received.
+        totals: the totals of all received pages.
     """
 
     def __init__(self, fetch: Fetch, file_events: FileEvents, most: int, horizon: float) -> None:
@@ -187,7 +188,7 @@ class _FetchById:
         self.totals = PullResult()
 
     async def fetch_all(self, wanted: Filter, ids: Iterable[bytes]) -> bool:
-        """Fetch events, as many at once as a relay serves; returns whether all of them arrived."""
+        """Fetch events in batches that the relay serves; returns whether all of them arrived."""
         missing = dict.fromkeys(ident.hex() for ident in ids)
         while batch := tuple(islice(missing, self._most)):
             page = await self._fetch([replace(wanted, ids=batch, limit=len(batch))])

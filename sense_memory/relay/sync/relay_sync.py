@@ -1,14 +1,14 @@
-"""One relay brought in step with the ledger: pull, then send what is queued, over an open connection.
+"""One run with one relay over an open connection: pull, then push the queued events.
 
-What is guaranteed: an event leaves the queue only with an OK that names it. What was in flight when the connection ended
-is sent again, with the same bytes. A relay that never completed a pull is sent nothing (unless `offline_first` says so),
-so that a new device overwrites nothing that it has not seen.
+What is guaranteed: an event counts as sent only after an OK with its id, or after the relay has shown it. Events that
+were in flight when the connection ended are sent again, with the same bytes. A relay that never completed a pull is sent
+nothing (unless `offline_first` is set), so that a new device overwrites nothing that it has not seen.
 
-Why it is safe: the id is the same on every try, so a verdict that a crash kept from being recorded costs one more
-EVENT and nothing else. One process at a time publishes. A rate limit ends the offer and pauses the relay.
+Why it is safe: an event has the same id on every attempt, so if a crash loses a verdict, the event is sent once more and
+nothing else happens. Only one process at a time publishes. A rate limit ends the push and pauses the relay.
 
-What it costs: one EVENT and one OK for each event; at most 500 events or 4 MB are in flight. A relay that hangs up at
-some event costs about log2(n) more connections to find it (see Isolation).
+What it costs: one EVENT and one OK for each event; at most 500 events or 4 MiB are in flight. If a relay hangs up when it
+receives a certain event, finding the event takes about log2(n) more connections (see `Isolation`).
 
 This module handles verified events; only the intake, which is passed in, reads their content.
 """
@@ -49,82 +49,86 @@ if TYPE_CHECKING:
 
 
 # ── Isolation ───────────────────────────────────────────────────────────────────────────
-# Finds the event at which a relay hangs up, so that an event which the relay cannot take does not block others. No I/O.
+# Finds the event at which a relay hangs up, so that this event does not block the others. No I/O.
 #
-# A relay with unknown limits hangs up when it gets an event that is too large, with code 1009 or without a reason. All
-# events in flight stay queued, and the next connection would end the same way. So these events are sent again in parts,
-# the smallest events first, each part twice as large as the part before. The part at which the relay hangs up holds the
-# suspects for the next connection, until a single suspect is left.
+# A relay with unknown limits hangs up when it receives an event that is too large, with code 1009 or without a reason.
+# All events in flight stay queued, and the next connection would end the same way. So these events are sent again in
+# parts, the smallest events first, each part twice as large as the part before. The part at which the relay hangs up
+# contains the suspects for the next connection, until a single suspect is left.
 #
-# What is guaranteed: an event is given up only if nothing else was in flight when the relay hung up, and the relay had
-# answered a question right before it; once where the code says that a message is too large, else three times, and only
-# if the relay took other events meanwhile. So trouble of the network refuses no event; what it cuts off stays queued,
-# and an event that is alone under suspicion is sent after the others. The cost is some log2(n) connections for n events.
+# What is guaranteed: an event is given up only if it alone was in flight when the relay hung up, and the relay had
+# answered a request just before. One hang-up is enough if its code says that a message is too large; otherwise it takes
+# three, and the relay must have accepted other events meanwhile.
+#
+# Why it is safe: a network failure alone makes no event refused. Events that were cut off stay queued, and a sole
+# suspect is sent after all other events.
+#
+# What it costs: about log2(n) connections for n events.
 
-VAIN_COUNT: Final = 2  # connections in a row that ended with events in flight, none of them answered
-ALONE_COUNT: Final = 3  # hang-ups at one event, without a reason, before that event is given up
+UNANSWERED_COUNT: Final = 2  # consecutive connections that ended before any event in flight was answered
+SUSPECT_HANGUPS_COUNT: Final = 3  # hang-ups at one event, without a reason, before this event is given up
 
 
 class Isolation:
-    """What is known of the event at which one relay hangs up.
+    """The search for the event at which one relay hangs up.
 
     Attributes:
-        suspects: seqs of the events among which one makes the relay hang up; empty while nothing is suspected.
-        moved: whether the last connection brought the search further.
+        suspects: seqs of events, one of which makes the relay hang up; empty while there is no suspicion.
+        moved: whether the last connection narrowed the search.
         gave_up: whether the last connection ended because of an event that was then given up.
     """
 
     def __init__(self) -> None:
         self.suspects: tuple[int, ...] = ()
         self.moved = self.gave_up = False
-        self._in_vain = 0
-        self._takes_others = False  # whether the relay has taken any event since it began to hang up
-        self._alone: Counter[int] = Counter()
+        self._unanswered = 0
+        self._accepts_others = False  # whether the relay has judged any event since it began to hang up
+        self._hangups: Counter[int] = Counter()  # hang-ups at a sole suspect, by seq
 
     @property
     def sole_suspect(self) -> int | None:
-        """The only suspect, for which other events do not wait; None if there are several suspects, or none."""
+        """The only suspect, which is sent after all other events; None if there are several suspects, or none."""
         return self.suspects[0] if len(self.suspects) == 1 else None
 
     def begin(self) -> None:
-        """A run over a connection begins."""
+        """Begin a run over a connection."""
         self.moved = self.gave_up = False
 
-    def ended(self, lost: Sequence[int], *, answered: bool, is_too_large: bool) -> None:
-        """The usual sending ended.
+    def record_sending(self, lost: Sequence[int], *, answered: bool, is_too_large: bool) -> None:
+        """Record the end of the normal sending.
 
         Args:
-            lost: seqs of the events in flight when the relay hung up; none if it did not hang up.
+            lost: seqs of the events in flight when the relay hung up; empty if the relay did not hang up.
             answered: whether the relay had answered any event before.
             is_too_large: whether the relay said that a message is too large.
         """
-        self._takes_others = (self._takes_others or answered) and bool(lost or self.suspects)
-        self._in_vain = self._in_vain + 1 if lost and not answered else 0
-        if lost and (is_too_large or self._in_vain >= VAIN_COUNT):
-            self.moved = is_too_large or self._takes_others or not self.suspects
+        self._accepts_others = (self._accepts_others or answered) and bool(lost or self.suspects)
+        self._unanswered = self._unanswered + 1 if lost and not answered else 0
+        if lost and (is_too_large or self._unanswered >= UNANSWERED_COUNT):
+            self.moved = is_too_large or self._accepts_others or not self.suspects
             self.suspects = tuple(lost)
 
-    def took(self) -> None:
-        """The relay took a part of the suspects."""
-        self._takes_others = self.moved = True
+    def record_accepted_part(self) -> None:
+        """Record that the relay answered every event of a part of the suspects."""
+        self._accepts_others = self.moved = True
 
-    def failed(self, lost: Sequence[int], *, is_too_large: bool) -> bool:
-        """The relay hung up at a part of the suspects; returns whether to give up the single event of that part."""
+    def record_failed_part(self, lost: Sequence[int], *, is_too_large: bool) -> bool:
+        """Record that the relay hung up at a part of the suspects; returns whether to give up the event of this part."""
         self.suspects = tuple(lost)
-        self.moved |= len(lost) > 1 or is_too_large or self._takes_others
-        if len(lost) > 1 or not (is_too_large or self._takes_others):
+        self.moved |= len(lost) > 1 or is_too_large or self._accepts_others
+        if len(lost) > 1 or not (is_too_large or self._accepts_others):
             return False
-        self._alone[lost[0]] += 1
-        if not is_too_large and self._alone[lost[0]] < ALONE_COUNT:
+        self._hangups[lost[0]] += 1
+        if not is_too_large and self._hangups[lost[0]] < SUSPECT_HANGUPS_COUNT:
             return False
-        del self._alone[lost[0]]
-        self.passed()
+        del self._hangups[lost[0]]
+        self.clear()
         self.gave_up = True
         return True
 
-    def passed(self) -> None:
-        """End the search: no event is suspected any more."""
-        self.suspects, self._in_vain = (), 0
+    def clear(self) -> None:
+        """End the search; no event is suspected."""
+        self.suspects, self._unanswered = (), 0
 
 
 _TOO_LARGE = RelayVerdict(RelayOutcome.REFUSED, REASONS["too-large"])
@@ -132,21 +136,21 @@ _HANGS_UP = RelayVerdict(RelayOutcome.REFUSED, "the relay disconnects when it re
 
 
 class Intake(Protocol):
-    """Files the verified events of a relay in the ledger."""
+    """A function that files the verified events of a relay in the ledger."""
 
     async def __call__(self, events: Sequence[Event], relay: str) -> Mapping[str, int]:
-        """File events that a relay served; returns counts by fate."""
+        """File events that a relay served; returns counts by how the events were filed."""
 
 
 @dataclass(slots=True)
 class _SendProgress:
-    """One sending.
+    """The state of one sending.
 
     Attributes:
-        sent: the relay's verdicts so far, with counts.
-        served: how events that the relay showed meanwhile were filed, with counts.
+        sent: our events, counted by the relay's verdict.
+        served: events that the relay showed during the sending, counted by how they were filed.
         waiting: seq and slot of the events in flight, by id.
-        verdicts: the verdicts to record, by seq.
+        verdicts: the verdicts that are not recorded yet, by seq.
     """
 
     sent: Counter[str]
@@ -161,15 +165,15 @@ class RelaySync:
     Args:
         url: the relay, as the ledger knows it.
         ledger: the ledger.
-        author: its public key, 64 hex digits.
-        intake: where pulled events go.
-        inventories: what is compared with relays, shared by those of a store.
+        author: the ledger's public key, 64 hex digits.
+        intake: files pulled events.
+        inventories: the compared inventories, shared by all relays of a store.
         clock: seconds since 1970.
 
     Attributes:
-        was_cut_off: whether the relay hung up in the last run.
-        came_further: whether the last run achieved something all the same, from where the next run continues.
-        in_vain: known events that the last run fetched again.
+        was_cut_off: whether the relay hung up during the last run.
+        made_progress: whether the next run can build on the last run.
+        refetched: how many known events the last run fetched again.
     """
 
     def __init__(
@@ -185,21 +189,21 @@ class RelaySync:
         self._url, self._ledger, self._author = url, ledger, author
         self._intake, self._clock = intake, clock
         self._puller = Puller(url, ledger, author, inventories=inventories, clock=clock)
-        self.was_cut_off = self.came_further = False
-        self.in_vain = 0
+        self.was_cut_off = self.made_progress = False
+        self.refetched = 0
         self._isolation = Isolation()
-        self._awaited = 0.0  # the second that was last waited for
-        self._reported: tuple[RelayConnection | None, Counter[str]] = None, Counter()
+        self._reached = 0.0  # the latest second that `_wait_for_dated_ahead` has waited for
+        self._reported: tuple[RelayConnection | None, Counter[str]] = None, Counter()  # useless frames
 
     async def run(self, connection: RelayConnection, plan: SyncPlan, as_of: float) -> RelayReport:
-        """Pull and push once; a connection that fails on the way becomes the report's `problem`.
+        """Pull and push once; if the connection fails, the report has the `problem`.
 
         Args:
             connection: an open connection to the relay.
             plan: what to do.
-            as_of: what came to the relay until then has to be shown, in seconds since 1970.
+            as_of: the relay must show everything that had reached it by this time, seconds since 1970.
         """
-        self.came_further, self.in_vain = False, 0
+        self.made_progress, self.refetched = False, 0
         self._isolation.begin()
         served: Counter[str] = Counter()
         sent: Counter[str] = Counter()
@@ -210,16 +214,16 @@ class RelaySync:
         if plan.question.pulls:
             file_events = self._filing_into(served)
             pulled = await self._puller.pull(connection, file_events, plan.question, as_of)
-            self.came_further = self._puller.came_further or pulled.complete
-            self.in_vain = max(0, self._puller.repeated - served["new"])
+            self.made_progress = self._puller.made_progress or pulled.complete
+            self.refetched = max(0, self._puller.received_in_overlap - served["new"])
         held_back = self.is_held_back(plan)
         if not held_back and connection.is_open:
             await self._send(connection, sent, served)
-            if connection.is_open and await self._rest_is_due():
+            if connection.is_open and await self._wait_for_dated_ahead():
                 await self._send(connection, sent, served)
         problem = connection.problem or ""
         self.was_cut_off = problem.startswith(CONNECTION_LOST) and not connection.misbehaving
-        self.came_further |= self._isolation.moved or not sent.keys() <= {
+        self.made_progress |= self._isolation.moved or not sent.keys() <= {
             RelayOutcome.RETRY.value,
             RelayOutcome.RATE_LIMITED.value,
         }
@@ -236,7 +240,7 @@ class RelaySync:
         )
 
     def _new_useless(self, connection: RelayConnection) -> dict[str, int]:
-        """The useless frames that a relay sent since the last report, or since it was dialled."""
+        """The useless frames that the relay sent since the last report of this connection."""
         known, before = self._reported
         now = _useless(connection)
         self._reported = connection, now
@@ -257,7 +261,7 @@ class RelaySync:
         )
 
     def is_held_back(self, plan: SyncPlan) -> bool:
-        """Whether nothing may be sent, because the relay never showed everything it has."""
+        """Whether nothing may be sent, because the relay never completed a pull."""
         return self._ledger.relays.state(self._url).completed_at is None and not plan.offline_first
 
     async def _send(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
@@ -266,8 +270,11 @@ class RelaySync:
                 with suppress(RelayError):  # the connection's `problem` says what happened
                     await self._push(connection, sent, served)
 
-    async def _rest_is_due(self) -> bool:
-        """Wait until the second of what is dated ahead has come, see `ledger.stamps`; False where nothing has."""
+    async def _wait_for_dated_ahead(self) -> bool:
+        """Wait for the date of queued events that are dated ahead (see `ledger.stamps`).
+
+        Returns whether there were such events and they may be sent now.
+        """
         due = self._ledger.outbox.next_due([self._url])
         if due is None or not self._now() < due <= self._clock() + AHEAD_SECONDS:
             return False
@@ -277,13 +284,13 @@ class RelaySync:
             before = self._clock()
             await asyncio.sleep(min(left, CLOCK_TICK_SECONDS))
             if self._clock() == before:
-                break  # the clock stands still: the second would never come
-        self._awaited = due
+                break  # the clock stands still, and would never reach the second
+        self._reached = due
         return True
 
     def _now(self) -> float:
-        """Seconds since 1970, by which events are due."""
-        return max(self._clock(), self._awaited)
+        """The time by which events are due, seconds since 1970."""
+        return max(self._clock(), self._reached)
 
     async def _push(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
         outbox = self._ledger.outbox
@@ -291,7 +298,7 @@ class RelaySync:
         await self._ledger.write_if_due(outbox.drop_outdated, self._url)
         await self._ledger.write_if_due(outbox.release_heads, self._url, self._clock())
         isolation = self._isolation
-        # Some relays delete newer versions too: these are sent after the request.
+        # Some relays also delete versions newer than the deletion request; these versions are sent after the request.
         if outlived := outbox.outlived_slots(self._url, self._now()):
             await self._ledger.write(outbox.hold_back_heads, self._url, outlived, self._now())
         if isolation.sole_suspect is None and isolation.suspects:
@@ -300,13 +307,13 @@ class RelaySync:
             sending, judged = _SendProgress(sent, served), sent.total()
             lost = await self._offer(connection, self._due(connection, sending), sending)
             too_large = connection.problem == TOO_LARGE_LOST
-            isolation.ended(lost, answered=sent.total() > judged, is_too_large=too_large)
+            isolation.record_sending(lost, answered=sent.total() > judged, is_too_large=too_large)
         if connection.is_open and isolation.sole_suspect is not None:
             await self._isolate(connection, sent, served)
         released = await self._ledger.write_if_due(outbox.release_heads, self._url, self._clock())
         if not connection.is_open:
             return
-        if await self._keeps_no_deletions(connection) or (released and isolation.sole_suspect is None):
+        if await self._drops_deletions(connection) or (released and isolation.sole_suspect is None):
             await self._push(connection, sent, served)
 
     async def _offer(
@@ -314,15 +321,15 @@ class RelaySync:
     ) -> list[int]:
         """Send events and record the relay's verdict on each; returns the seqs of the events that were cut off."""
         outbox, verdicts = self._ledger.outbox, sending.verdicts
-        newer: dict[int, tuple[str, RelayVerdict]] = {}  # what the relay claims to have a newer version of
+        newer: dict[int, tuple[str, RelayVerdict]] = {}  # events whose newer version the relay claims to have
         lost: list[int] = []
-        # After a rate limit one event finds out whether it still holds.
+        # After a rate limit, a single event is sent first, to find out whether the limit still applies.
         first = 1 if self._ledger.relays.rate_limits(self._url) else None
         items = ((entry.id, entry.body) async for entry in entries)
         async for ident, verdict in connection.publish(items, first=first):
             seq, slot = sending.waiting.pop(ident)
             if verdict.outcome is RelayOutcome.RETRY and verdict.reason == (connection.problem or ""):
-                lost.append(seq)  # no word of the relay's, so it stays due
+                lost.append(seq)  # the relay did not answer, so the event stays due
                 continue
             sending.sent[verdict.outcome.value] += 1
             if verdict.outcome is RelayOutcome.SUPERSEDED:
@@ -336,37 +343,37 @@ class RelaySync:
         if newer:
             await self._pull_newer(connection, [slot for slot, _ in newer.values()], sending.served)
             claims = {seq: verdict for seq, (_, verdict) in newer.items()}
-            # By now it has shown a newer version, or made it up.
+            # By now the relay has shown the newer version, or its claim is false.
             await self._ledger.write(outbox.record_verdicts, self._url, claims, self._clock())
         return lost
 
     async def _isolate(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
-        """Find the event at which the relay hangs up: see `Isolation`."""
+        """Send the suspects in parts, to find the event at which the relay hangs up (see `Isolation`)."""
         outbox, isolation = self._ledger.outbox, self._isolation
         due = outbox.still_due(self._url, isolation.suspects, self._now())
         entries, size = sorted(due, key=lambda entry: len(entry.body)), 1
         while entries:
             part, entries = entries[:size], entries[size:]
-            if len(part) == 1 and not await self._answers(connection):
+            if len(part) == 1 and not await self._is_responsive(connection):
                 return
             sending = _SendProgress(sent, served, {entry.id: (entry.seq, entry.slot) for entry in part})
             lost = await self._offer(connection, each(part), sending)
             if lost or not connection.is_open:
                 too_large = connection.problem == TOO_LARGE_LOST
-                if lost and isolation.failed(lost, is_too_large=too_large):
+                if lost and isolation.record_failed_part(lost, is_too_large=too_large):
                     await self._give_up(next(entry for entry in part if entry.seq in lost), too_large)
                 return
-            isolation.took()
+            isolation.record_accepted_part()
             size *= 2
-        isolation.passed()
+        isolation.clear()
 
-    async def _answers(self, connection: RelayConnection) -> bool:
-        """Whether the relay answers a simple question now."""
-        question = Filter(authors=(self._author,), kinds=(KIND_DELETION,), limit=1)
-        return (await fetching(connection)([question])).complete
+    async def _is_responsive(self, connection: RelayConnection) -> bool:
+        """Whether the relay answers a simple request now."""
+        simple = Filter(authors=(self._author,), kinds=(KIND_DELETION,), limit=1)
+        return (await fetching(connection)([simple])).complete
 
     async def _give_up(self, entry: OutboxEntry, is_too_large: bool) -> None:
-        """Give up this event, and every event as large if it is too large, until a user asks to send them again."""
+        """Give up an event, or if it is too large every event of at least its size, until a user asks to send again."""
         outbox = self._ledger.outbox
         seqs = outbox.as_large_as(self._url, len(entry.body)) if is_too_large else [entry.seq]
         verdict = _TOO_LARGE if is_too_large else _HANGS_UP
@@ -374,11 +381,11 @@ class RelaySync:
             outbox.record_verdicts, self._url, dict.fromkeys(seqs, verdict), self._clock()
         )
 
-    async def _keeps_no_deletions(self, connection: RelayConnection) -> bool:
-        """Whether a relay turns out to keep no deletion requests, by asking for those that it accepted.
+    async def _drops_deletions(self, connection: RelayConnection) -> bool:
+        """Ask for accepted deletion requests; returns whether the relay is found to keep none.
 
-        Such a relay has removed the tombstones, and other devices would never learn what was forgotten. So the
-        tombstones are queued again, and stay there, because their requests are no longer sent to this relay.
+        Such a relay has removed the tombstones too, so other devices would never learn what was forgotten. The tombstones
+        are queued again, and they stay at the relay because it gets no further deletion requests by address.
         """
         outbox = self._ledger.outbox
         if not (accepted := tuple(outbox.unproven_deletions(self._url))):
@@ -388,15 +395,15 @@ class RelaySync:
         if page.events or not page.complete:
             await self._filing_into(Counter())(page.events)
             return False
-        await self._ledger.write(self._bury_again)
+        await self._ledger.write(self._requeue_tombstones)
         return True
 
-    def _bury_again(self) -> None:
+    def _requeue_tombstones(self) -> None:
         self._ledger.relays.add_remark(self._url, Remark.DROPS_DELETIONS, self._clock())
         self._ledger.outbox.requeue_tombstones(self._url, self._clock())
 
     async def _due(self, connection: RelayConnection, sending: _SendProgress) -> AsyncIterator[OutboxEntry]:
-        """The due events, read as there is room for them; each is noted as waiting, or judged at once."""
+        """The due events in batches; each event is recorded as waiting, or refused at once if it is too large."""
         last, due = None, self._ledger.outbox.due
         while entries := await self._ledger.write_if_due(
             due, self._url, self._now(), SEND_BATCH_COUNT, after=last
@@ -414,18 +421,18 @@ class RelaySync:
     async def _pull_newer(
         self, connection: RelayConnection, slots: Sequence[str], served: Counter[str]
     ) -> None:
-        """Fetch at once the versions that the relay says are newer than ours."""
+        """Fetch the versions that the relay claims are newer than ours."""
         wanted = Filter(authors=(self._author,), kinds=(KIND_APP_DATA,))
         await by_address(fetching(connection), self._filing_into(served), wanted, slots)
 
     def _filing_into(self, served: Counter[str]) -> FileEvents:
         async def file_events(events: Sequence[Event]) -> None:
-            # Relays show the newest first; filed the other way round, arrivals are in the order of their writing.
+            # Relays show the newest event first; in reverse, events are filed in the order in which they were written.
             served.update(await self._intake(events[::-1], self._url))
 
         return file_events
 
 
 def _useless(connection: RelayConnection) -> Counter[str]:
-    """The useless frames of a relay so far, without challenges, because relays greet with a challenge."""
+    """The useless frames of a relay so far, without challenges, because relays begin with a challenge."""
     return Counter({**asdict(connection.counts), "challenges": 0})

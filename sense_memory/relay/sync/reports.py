@@ -18,24 +18,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RelayReport:
-    """One relay's part.
+    """What a synchronisation did with one relay.
 
     Attributes:
         url: the relay.
         problem: why the relay could not be used, or empty.
-        pulled: what the relay served, and why that may not be everything.
-        served: how its events were filed: new, known, stale, deleted, quarantined, foreign, misfiled, …
-        sent: its verdicts on our events: accepted, refused, retry, rate-limited, superseded, …
+        pulled: the result of the pull, with the reasons why the relay may not have shown everything.
+        served: the relay's events, counted by how they were filed: new, known, stale, deleted, quarantined, foreign,
+            misfiled, …
+        sent: our events, counted by the relay's verdict: accepted, refused, retry, rate-limited, superseded, …
         reasons: why events were refused or wait, in our words, with counts.
-        waiting: events that are still queued for the relay.
-        refused: events that the relay will not take, in this run or before.
-        paused_seconds: how long nothing is sent to it, because it limits how often it takes events.
+        waiting: how many events are still queued for the relay.
+        refused: how many events the relay refuses, in this run or before.
+        paused_seconds: for how long nothing is sent to the relay, because of its rate limit.
         serves_deleted: whether the relay still serves forgotten memories, although it accepted the deletion.
         useless: useless frames that the relay sent, with counts: see `relay.client.session.UselessCounts`.
-        misbehaving: whether the relay broke the protocol or our limits, so that we hung up.
-        asked: whether this relay was pulled in this run.
-        held_back: whether sending waits for a first complete pull.
-        seconds: how long it took.
+        misbehaving: whether we hung up because the relay broke the protocol or our limits.
+        asked: whether the relay was asked for events in this run.
+        held_back: whether nothing is sent before the first complete pull.
+        seconds: how long the run took.
     """
 
     url: str
@@ -61,15 +62,15 @@ class RelayReport:
 
     @property
     def in_step(self) -> bool:
-        """Whether this relay and the ledger hold the same.
+        """Whether the relay and the ledger hold the same events.
 
-        For events accepted in this run, the relay's OK is believed; events accepted earlier were looked for.
+        The relay's OK is believed for events accepted in this run; the pull looked for events accepted earlier.
         """
-        kept_its_word = not self.pulled.missing and not self.serves_deleted
-        return self.complete and kept_its_word and not self.waiting and not self.refused
+        is_honest = not self.pulled.missing and not self.serves_deleted
+        return self.complete and is_honest and not self.waiting and not self.refused
 
     def followed_by(self, later: RelayReport) -> RelayReport:
-        """This report joined with the report of a second run, which at most sent events."""
+        """This report joined with the report of a later run that only sent events."""
         return replace(
             later,
             pulled=self.pulled,
@@ -83,7 +84,7 @@ class RelayReport:
         )
 
     def continued_by(self, later: RelayReport) -> RelayReport:
-        """This report of a cut-off run joined with the report of the run that continued it."""
+        """This report of a run that was cut off, joined with the report of the run that continued it."""
         both = replace(self.followed_by(later), held_back=later.held_back)
         return replace(both, pulled=replace(self.pulled, reasons=()) + later.pulled) if later.asked else both
 
@@ -93,11 +94,11 @@ class SyncReport:
     """What a synchronisation did.
 
     Attributes:
-        relays: every configured relay's part, in their order.
-        overruled: names of memories that were edited here, where another device, which did not know that, wrote or
-            forgot later; ours is in their history, in a conflict copy, or a draft.
-        unfit: paths of memories whose text leaves no room in an event for the accesses that should travel: those
-            stay on this machine.
+        relays: the report of every configured relay, in the configured order.
+        overruled: names of memories that this device and another device changed independently, where the other change
+            is later and counts. Our text is in the memory's history, in a conflict copy or in a draft.
+        unfit: paths of memories whose text leaves no room in an event for their accesses; the accesses stay on this
+            machine.
     """
 
     relays: tuple[RelayReport, ...] = ()
@@ -106,17 +107,17 @@ class SyncReport:
 
     @property
     def complete(self) -> bool:
-        """Whether at least one relay was asked, and all showed everything."""
+        """Whether there is a relay, and every relay showed everything it was asked for."""
         return bool(self.relays) and all(relay.complete for relay in self.relays)
 
     @property
     def in_step(self) -> bool:
-        """Whether all relays hold what the ledger holds."""
+        """Whether there is a relay, and every relay holds the same events as the ledger."""
         return bool(self.relays) and all(relay.in_step for relay in self.relays)
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """One sentence for each relay that was not reached or not complete."""
+        """One sentence for each relay that failed or was incomplete."""
         return tuple(
             f"{relay.url}: {relay.problem or 'incomplete: ' + ', '.join(relay.pulled.reasons)}"
             for relay in self.relays
@@ -132,7 +133,7 @@ def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
 
 
 class RelayLog:
-    """Logs what changes with one relay: each problem once, and its end.
+    """Logs each change in the state of one relay once.
 
     Args:
         url: the relay.
@@ -141,21 +142,21 @@ class RelayLog:
     def __init__(self, url: str) -> None:
         self._url, self._state = url, ""
 
-    def connected(self) -> None:
-        """The relay was dialled."""
+    def log_connected(self) -> None:
+        """Log that the relay was dialled."""
         log.info("%s: connected", self._url)
 
-    def lost(self, problem: str) -> None:
-        """The connection was found to be gone."""
+    def log_lost(self, problem: str) -> None:
+        """Log that the connection was lost."""
         self._change(logging.WARNING, problem)
 
-    def ended(self, report: RelayReport, rest: float) -> None:
-        """A run of the background ended; the next begins after so many seconds, if it has to wait at all."""
+    def log_run(self, report: RelayReport, wait: float) -> None:
+        """Log a run of the background; `wait` is the number of seconds before the next dial, or 0."""
         if count := report.sent.get(RelayOutcome.REFUSED.value, 0):
             log.warning("%s: events refused: %d (%s)", self._url, count, ", ".join(report.reasons))
         self._change(*_state(report))
-        if rest:
-            log.info("%s: backing off for %.0f s", self._url, rest)
+        if wait:
+            log.info("%s: backing off for %.0f s", self._url, wait)
 
     def _change(self, level: int, state: str) -> None:
         if state and state != self._state:
@@ -164,11 +165,14 @@ class RelayLog:
 
 
 def _state(report: RelayReport) -> tuple[int, str]:
-    """How a relay stands after a run, and how loud that is; empty where nothing was asked of it."""
+    """The log level and the state of a relay after a run; the state is empty if the relay was not asked for events."""
     if report.problem:
         return logging.WARNING, report.problem
     if not report.asked:
         return logging.INFO, ""
     if not report.complete:
         return logging.WARNING, f"incomplete: {', '.join(report.pulled.reasons)}"
-    return logging.INFO, "in step" if report.in_step else "not in step: it does not hold everything yet"
+    return (
+        logging.INFO,
+        "in step" if report.in_step else "not in step: the relay does not hold everything yet",
+    )

@@ -1,19 +1,20 @@
-"""The walk over a relay's events, from the newest down: pages by `until`, complete told apart from incomplete. No I/O, no clock.
+"""The walk over a relay's events from the newest to the oldest, page by page with `until`. No I/O, no clock.
 
-What is guaranteed: a walk without `reasons` has seen everything that the relay showed for the filter. A short page does
-not end it; only an empty one below the oldest event does.
+What is guaranteed: a walk without `reasons` has seen every event that the relay has for the filter, as far as the relay
+tells. A short page does not end the walk; only an empty page below the oldest event does.
 
-Why it is safe: NIP-01 lets `until` include the second that it names, but some relays leave that second out and would
-skip what a page cut off. So a page counts as the continuation of another only if the page repeats some event of the
-second in which the other ended. If it repeats none, `until` is set one second later, which skips nothing, however a relay
-reads `until`. An event that neither page repeats must be gone, as when another device replaced it meanwhile. A relay that
-has the event after all, or changes how it reads `until`, is never called complete.
+Why it is safe: in NIP-01 `until` includes the second that it names, but some relays exclude that second and would
+skip the rest of a second that a page cut in two. So a page counts as the next page only if it repeats an event of the
+second in which the page before ended. If no event is repeated, `until` is set one second later, which skips nothing under
+either reading. If that page repeats no event either, the repeated events must be gone, for example because another
+device replaced them. A relay that still has one of these events, or changes its reading of `until`, is reported as
+incomplete.
 
-Where one second holds more than a page, time cannot advance. The known addresses are then asked for one by one, the
-walk goes on below that second, and the pull is reported incomplete.
+If one second holds more events than a page, `until` cannot advance. The walk then asks for the known addresses one by
+one, goes on below that second, and is reported as incomplete.
 
-What it costs: a request for each page and one below the last; two more, once in a walk, at relays that leave `until`
-out. Ids are kept for the oldest second only.
+What it costs: one request for each page and one below the last; two more, once in a walk, if the relay excludes `until`.
+Only the ids of the oldest second are kept.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
     Fetch: TypeAlias = Callable[[Sequence[Filter]], Awaitable[EventPage]]
     FileEvents: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
 
-# A page that is cut off before its EOSE says nothing about the second in which it was cut. So a relay that hangs up
-# after every message cannot be pulled: each answer begins with known events. Stepping past an unseen second would bring
-# more events, but never a complete pull, and without a complete pull nothing is sent to the relay.
+# A page that is cut off before its EOSE proves nothing about the second in which it was cut. So a relay that hangs up
+# after every message cannot be pulled: each answer begins with known events. Skipping the unseen second would fetch more
+# events, but the pull would never be complete, and without a complete pull nothing is sent to the relay.
 CROWDED: Final = "more events in one second than fit a page"
 GAP: Final = "its pages skip events"
 _NOTHING: Final = EventPage((), complete=True)
@@ -47,16 +48,16 @@ _NOTHING: Final = EventPage((), complete=True)
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """What a walk over one filter brought.
+    """The result of a walk over one filter, or of a whole pull.
 
     Attributes:
-        reasons: why the walk is not complete, in our words; empty when the relay has shown everything.
-        received: distinct verified events.
-        newest: the latest created_at among them that is not too far ahead to count, or 0.
-        invalid: events the relay sent that were malformed or forged.
-        over_delivered: events outside the filter.
-        missing: events that the relay had accepted and no longer has.
-        refused: whether the relay refused to show something; as far as we know, asking again is useless.
+        reasons: why the result is incomplete, in our words; empty if the relay has shown everything.
+        received: how many distinct verified events the relay sent.
+        newest: the latest created_at of these events, without events dated too far ahead; 0 without events.
+        invalid: how many events were malformed or forged.
+        over_delivered: how many events were not asked for.
+        missing: how many events the relay had accepted and no longer has.
+        refused: whether the relay refused a request for good, so that asking again is probably useless.
     """
 
     reasons: tuple[str, ...] = ()
@@ -69,7 +70,7 @@ class PullResult:
 
     @property
     def complete(self) -> bool:
-        """Whether what was not received does not exist at this relay."""
+        """Whether the relay has shown everything, so that an event that was not received is not at the relay."""
         return not self.reasons
 
     def __add__(self, other: PullResult) -> PullResult:
@@ -86,11 +87,11 @@ class PullResult:
 
 @dataclass(slots=True)
 class Position:
-    """How far down a walk came, so that it can go on after the relay hung up.
+    """How far back a walk has come, so that it can be resumed after the relay hung up.
 
     Attributes:
-        second: the oldest second reached, or None before the first event; all younger events were shown.
-        largest: events of the largest page.
+        second: the oldest second reached, or None before the first event; all newer events were shown.
+        largest: the number of events in the largest page.
         edge: the id of an event of that second; empty if `second` is the `until` to continue with instead.
     """
 
@@ -99,11 +100,11 @@ class Position:
     edge: str = ""
 
     def move(self, second: int, edge: Collection[str]) -> None:
-        """Note that the walk reached a second, of which `edge` are events."""
+        """Record that the walk reached a second; `edge` are the ids of this second's events."""
         self.second, self.edge = second, min(edge, default="")
 
 
-async def pull(
+async def walk_filter(
     fetch: Fetch,
     file_events: FileEvents,
     wanted: Filter,
@@ -113,16 +114,16 @@ async def pull(
     position: Position | None = None,
     horizon: float = inf,
 ) -> PullResult:
-    """Walk a filter from its newest event to its oldest, handing each new event to `file_events` once.
+    """Walk over the events of a filter from the newest to the oldest, and pass each new event to `file_events` once.
 
     Args:
-        fetch: one REQ, answered by one page.
-        file_events: where verified events go, page by page.
+        fetch: sends one REQ and returns the page that answers it.
+        file_events: files verified events, page by page.
         wanted: the filter; its `limit` is set here.
-        known_tags: the d-tags to ask for by name where a second holds more than a page.
+        known_tags: returns the d-tags to ask for one by one if a second holds more events than a page.
         page_size: the `limit` of each REQ.
-        position: where to begin; moved along.
-        horizon: later events do not count for `PullResult.newest`: they are quarantined.
+        position: where to begin; updated during the walk.
+        horizon: events dated later do not count for `PullResult.newest`, because they are quarantined.
     """
     walk, at = _Walk(file_events, horizon), position or Position()
     pages = _Pages(fetch, wanted, page_size)
@@ -134,10 +135,10 @@ async def pull(
         if await walk.file_new(page) and walk.second != second:
             second = walk.second
             at.move(second, walk.edge)
-            page = await pages.onward(second, walk.edge)
+            page = await pages.next_page(second, walk.edge)
             continue
-        # Nothing new: this second is the last, or it fills a page. One step down shows which. Even if nothing is
-        # below, the second may hide more when the page is as full as pages of this relay get.
+        # Nothing new: this second is the last, or it fills a page. A request below the second shows which. Even if
+        # nothing is below, the second may have more events if the page is as full as this relay's pages get.
         crowd, page = walk.second, _NOTHING
         crowded = count >= page_size or (count == at.largest and (known or count < walk.totals.received))
         if crowd > (wanted.since or 0):
@@ -149,7 +150,7 @@ async def pull(
                 fetch, walk, replace(wanted, since=crowd, until=pages.until(crowd)), known_tags()
             )
         elif page.events or crowded:
-            stuck = True  # cut off: it may be crowded, and would have to be looked at again
+            stuck = True  # cut off: the second may be crowded, so a resumed walk must fetch it again
         else:
             at.move(pages.until(max(crowd - 1, wanted.since or 0)), ())
     if await walk.file_new(page) and pages.joined and not stuck and _newest_first(page):
@@ -158,70 +159,74 @@ async def pull(
 
 
 class _Pages:
-    """Asks for the pages of a walk, and learns on the way how a relay reads `until`.
+    """Asks for the pages of a walk, and finds out how the relay reads `until`.
 
     Attributes:
-        joined: whether the last page leaves out nothing between the page before and its own events.
-        reasons: why the relay is not believed to have shown everything.
+        joined: whether no event can lie between the last page and the page before.
+        reasons: why the relay may not have shown everything.
     """
 
     def __init__(self, fetch: Fetch, wanted: Filter, size: int) -> None:
         self._fetch, self._wanted, self._size = fetch, wanted, size
-        self._beyond: int | None = None  # 1 where `until` leaves its second out, 0 where it does not
+        self._offset: int | None = (
+            None  # 1 if the relay excludes the second of `until`, 0 if it includes the second
+        )
         self.joined = True
         self.reasons: list[str] = []
 
     async def first(self, at: Position) -> EventPage:
-        """The newest events; or where a cut-off walk continues, the next events."""
+        """The newest events, or the next events of a resumed walk."""
         if at.second is not None and at.edge:
-            return await self.onward(at.second, {at.edge})
+            return await self.next_page(at.second, {at.edge})
         return await self._ask(self._wanted.until if at.second is None else at.second)
 
-    async def onward(self, second: int, edge: Collection[str]) -> EventPage:
-        """The page after a page that ended in a second: the rest of that second, and older events.
+    async def next_page(self, second: int, edge: Collection[str]) -> EventPage:
+        """The page after the page that ended in `second`: the rest of that second, and older events.
 
         Args:
             second: the oldest second of the page before.
             edge: ids of that second's events in the page before.
         """
         tried: dict[int, EventPage] = {}
-        usual = self._beyond or 0
-        for beyond in (usual, 1 - usual):
-            page = tried[beyond] = await self._ask(second + beyond, ceiling=second)
+        usual = self._offset or 0
+        for offset in (usual, 1 - usual):
+            page = tried[offset] = await self._ask(second + offset, ceiling=second)
             self.joined = any(event.id in edge for event in page.events)
             if self.joined:
-                self._learn(beyond)
+                self._learn(offset)
             if self.joined or not page.complete:
                 return page
         self.joined = True
         there = await self._first_of(edge)
         if there.complete and not there.events:
-            return tried[1]  # the edge is gone, and this page skips nothing whatever `until` means
+            return tried[1]  # the edge is gone, and this page skips nothing under either reading of `until`
         self.reasons.append(there.reason or GAP)
         return tried[1] if there.complete else _NOTHING
 
     async def below(self, second: int) -> EventPage:
-        """The page of events older than a second."""
+        """The newest events older than a second."""
         return await self._ask(self.until(second - 1), ceiling=second - 1)
 
     def until(self, second: int) -> int:
-        """The `until` that this relay reads as "up to and including this second", as far as is known."""
-        return second + (self._beyond or 0)
+        """The `until` that includes this second in the relay's reading, as far as it is known."""
+        return second + (self._offset or 0)
 
     async def _ask(self, until: int | None, *, ceiling: int | None = None) -> EventPage:
         page = await self._fetch([replace(self._wanted, until=until, limit=self._size)])
         kept = tuple(event for event in page.events if ceiling is None or event.created_at <= ceiling)
-        if self._beyond and len(kept) < len(page.events):
+        if self._offset and len(kept) < len(page.events):
             self._learn(0)
         return replace(page, events=kept)
 
-    def _learn(self, beyond: int) -> None:
-        if self._beyond not in (None, beyond):
-            self.reasons.append(GAP)  # it changed what it takes `until` for: either may have skipped some
-        self._beyond = beyond
+    def _learn(self, offset: int) -> None:
+        if self._offset not in (None, offset):
+            self.reasons.append(
+                GAP
+            )  # the relay changed its reading of `until`, so a page may have skipped events
+        self._offset = offset
 
     async def _first_of(self, ids: Collection[str]) -> EventPage:
-        """The first answer with any of some events, or the last without."""
+        """The first page that has any of these events, or is incomplete; otherwise the last, empty page."""
         page = _NOTHING
         for batch in _batches(tuple(ids)):
             page = await self._fetch(
@@ -233,19 +238,22 @@ class _Pages:
 
 
 def _newest_first(page: EventPage) -> bool:
-    """Whether a page is in the order of NIP-01: only then a cut-off page leaves out nothing above its end."""
-    return all(one.created_at >= other.created_at for one, other in pairwise(page.events))
+    """Whether a page is in the order of NIP-01. Only then a page that was cut off lacks no event newer than its last."""
+    return all(newer.created_at >= older.created_at for newer, older in pairwise(page.events))
 
 
 def newest_of(events: Iterable[Event], horizon: float) -> int:
-    """The latest created_at that is not beyond a horizon, or 0."""
+    """The latest created_at that does not exceed a horizon, or 0."""
     return max((event.created_at for event in events if event.created_at <= horizon), default=0)
 
 
 async def by_address(
     fetch: Fetch, file_events: FileEvents, wanted: Filter, tags: Sequence[str]
 ) -> PullResult:
-    """Fetch the current events of some addresses, with one filter each, because relays disagree about several d-tags."""
+    """Fetch the current events of some addresses.
+
+    Each address has a filter of its own, because relays disagree about a filter with several d-tags.
+    """
     walk = _Walk(file_events)
     await _by_address(fetch, walk, wanted, tuple(dict.fromkeys(tags)))
     return walk.done()
@@ -260,19 +268,19 @@ async def _by_address(fetch: Fetch, walk: _Walk, wanted: Filter, tags: Sequence[
 
 
 def _batches(items: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Some items at a time: as many as fit a request to any relay."""
+    """Batches of `ADDRESS_BATCH_COUNT` items, which fit a request to any relay."""
     for start in range(0, len(items), ADDRESS_BATCH_COUNT):
         yield tuple(items[start : start + ADDRESS_BATCH_COUNT])
 
 
 class _Walk:
-    """What a walk has seen so far. Ids are kept for the oldest second only: pages overlap nowhere else.
+    """The state of a walk. Only the ids of the oldest second are kept, because pages overlap nowhere else.
 
     Attributes:
         second: the oldest second seen, or -1.
-        edge: ids of the events seen of that second.
-        totals: what was received so far.
-        reasons: why the walk is not complete.
+        edge: ids of the events of that second that were seen.
+        totals: the totals of all pages so far.
+        reasons: why the walk is incomplete.
     """
 
     def __init__(self, file_events: FileEvents, horizon: float = inf) -> None:
@@ -297,5 +305,5 @@ class _Walk:
         return bool(fresh)
 
     def done(self, *reasons: str) -> PullResult:
-        """The outcome, with further reasons for being incomplete; empty texts do not count."""
+        """The result of the walk, with further reasons why it is incomplete; empty texts do not count."""
         return self.totals + PullResult(tuple(filter(None, (*self.reasons, *reasons))))

@@ -44,7 +44,7 @@ def followed(*rounds, **now):
         question, until = agenda.next_question(at)
         if question is NOTHING:
             at = until
-        agenda.ended(at, done)
+        agenda.record_round(at, done)
         at += INCOMPLETE_SECONDS if done.question.pulls else POLL_SECONDS
     return agenda.next_question(at, **now)[0]
 
@@ -57,15 +57,15 @@ def followed(*rounds, **now):
     [
         ([], {}, COMPARE),  # the first pull compares everything
         ([PULLED], {}, RECENT),
-        ([PULLED], {"unheard": True}, COMPARE),  # something may have come that nobody heard
+        ([PULLED], {"may_have_missed": True}, COMPARE),  # something may have come that nobody heard
         ([replace(PULLED, failed=True)], {}, COMPARE),
-        ([PULLED, replace(PULLED, question=RECENT, in_vain=10_000)], {}, NEWER),
-        ([PULLED, replace(PULLED, question=RECENT, in_vain=10_000)], {"unheard": True}, COMPARE),
-        ([PULLED, replace(PULLED, question=RECENT, in_vain=1)], {}, RECENT),
+        ([PULLED, replace(PULLED, question=RECENT, refetched=10_000)], {}, NEWER),
+        ([PULLED, replace(PULLED, question=RECENT, refetched=10_000)], {"may_have_missed": True}, COMPARE),
+        ([PULLED, replace(PULLED, question=RECENT, refetched=1)], {}, RECENT),
         ([replace(PULLED, failed=True, cut_off=True, leaves_queued=True)], {}, PUSH),
         ([replace(PULLED, failed=True, cut_off=True, leaves_queued=True), Round(PUSH)], {}, COMPARE),
         ([replace(PULLED, failed=True, cut_off=True)], {}, COMPARE),
-        ([PULLED], {"rest_ends": 10_000.0}, NOTHING),
+        ([PULLED], {"paused_until": 10_000.0}, NOTHING),
     ],
 )
 def test_the_background_asks(rounds, state, question):
@@ -75,18 +75,18 @@ def test_the_background_asks(rounds, state, question):
 def test_between_two_questions_it_waits_until_it_is_woken():
     agenda = Agenda()
     agenda.begin(100.0)
-    agenda.ended(100.0, PULLED)
+    agenda.record_round(100.0, PULLED)
 
     assert agenda.next_question(100.5) == (NOTHING, 100.0 + POLL_SECONDS)
     agenda.wake()
     assert agenda.next_question(100.5)[0] is PUSH
-    assert agenda.next_question(100.5, rest_ends=160.0) == (NOTHING, 160.0)
+    assert agenda.next_question(100.5, paused_until=160.0) == (NOTHING, 160.0)
 
 
 @pytest.mark.parametrize(("complete", "pause"), [(True, BACKGROUND_SECONDS), (False, INCOMPLETE_SECONDS)])
 def test_a_pull_follows_another_after_a_pause(complete, pause):
     agenda = Agenda()
-    agenda.ended(0.0, replace(PULLED, complete=complete))
+    agenda.record_round(0.0, replace(PULLED, complete=complete))
 
     assert agenda.next_question(pause - 0.1)[0] is PUSH
     assert agenda.next_question(pause)[0] is RECENT
@@ -98,9 +98,9 @@ def test_a_whole_pull_is_put_off_by_what_it_fetched_in_vain_and_longer_each_time
     for fruitless in (1, 2, 3, 20):
         agenda = Agenda()
         for _ in range(fruitless):
-            agenda.ended(0.0, Round(RECENT, in_vain=1_000))
+            agenda.record_round(0.0, Round(RECENT, refetched=1_000))
         waits.append(next(at for at in range(3_000) if agenda.next_question(float(at + 30))[0] is RECENT))
-        agenda.ended(0.0, Round(RECENT, in_vain=1_000, new=1))
+        agenda.record_round(0.0, Round(RECENT, refetched=1_000, new=1))
         assert agenda.next_question(1_000 * KNOWN_EVENT_PAUSE_SECONDS + 1)[0] is RECENT
 
     assert waits == [60 - 30, 120 - 30, 240 - 30, 960 - 30]
@@ -110,9 +110,9 @@ def test_a_relay_that_takes_a_subscription_and_hangs_up_is_pulled_without_one():
     agenda = Agenda()
     for _ in range(2):
         assert agenda.may_subscribe
-        agenda.connection_used(cut_off=True, only_subscribed=True)
+        agenda.record_connection(cut_off=True, only_subscribed=True)
     assert not agenda.may_subscribe
-    agenda.connection_used(cut_off=False, only_subscribed=False)
+    agenda.record_connection(cut_off=False, only_subscribed=False)
     assert agenda.may_subscribe
 
 
@@ -122,14 +122,14 @@ def test_a_relay_that_takes_a_subscription_and_hangs_up_is_pulled_without_one():
 def test_a_pull_is_due_when_a_subscription_ended(seconds, is_connected, due):
     """Not at once where the relay ends it early on a living connection: it may not want any."""
     agenda = Agenda()
-    agenda.ended(0.0, PULLED)
-    agenda.subscription_ended(seconds, is_connected=is_connected)
+    agenda.record_round(0.0, PULLED)
+    agenda.record_subscription_end(seconds, is_connected=is_connected)
 
     assert (agenda.next_question(POLL_SECONDS)[0] is RECENT) == due
 
 
 @pytest.mark.parametrize(
-    ("question", "further", "complete", "rest"),
+    ("question", "progressed", "complete", "rest"),
     [
         (COMPARE, True, False, COMPARE),
         (COMPARE, True, True, PUSH),
@@ -138,8 +138,8 @@ def test_a_pull_is_due_when_a_subscription_ended(seconds, is_connected, due):
         (PUSH, False, True, NOTHING),
     ],
 )
-def test_what_is_left_when_the_relay_hung_up(question, further, complete, rest):
-    assert after_cut_off(question, further=further, complete=complete) is rest
+def test_what_is_left_when_the_relay_hung_up(question, progressed, complete, rest):
+    assert after_cut_off(question, progressed=progressed, complete=complete) is rest
 
 
 # ── A pull ──────────────────────────────────────────────────────────────────────────────

@@ -722,4 +722,4 @@ async def test_what_is_compared_is_kept_while_nothing_changes_and_shared_by_rela
         fresh = (await inventories.items_for(one))[1]
         assert len(fresh) == 41
         assert (await inventories.items_for(two))[1] is fresh
-        assert len(inventories._kept) == 1
+        assert len(inventories._items) == 1
