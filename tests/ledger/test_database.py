@@ -574,7 +574,7 @@ def test_a_transaction_waits_before_it_reads_and_not_only_before_it_writes(me, w
         with two.transaction():
             entered.append(two.row("SELECT count(*) FROM events"))
 
-    with one.transaction(), pytest.raises(LedgerError, match="held by another"):
+    with one.transaction(), pytest.raises(LedgerError, match="locked by another"):
         read()
 
     assert entered == []
@@ -586,7 +586,7 @@ def test_a_file_held_by_another_program_is_a_clear_error(me, written):
     ledger = Ledger(written, me.public_key, patience=0.01)
     other = sqlite3.connect(written, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(LedgerError, match="held by another process"):
+    with pytest.raises(LedgerError, match="locked by another process"):
         ledger.append_versions([me.memory("b")], [], 100.0)
 
     other.execute("ROLLBACK")

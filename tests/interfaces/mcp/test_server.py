@@ -127,7 +127,7 @@ async def test_no_error_names_a_file_of_this_machine(clock):
 
     server = MemoryServer(opened, hidden=[Path("/home/ada/.local/share/sense-memory")], clock=clock)
     result = await call(server, "status")
-    with pytest.raises(Exception, match="held by another process") as error:
+    with pytest.raises(Exception, match="locked by another process") as error:
         await server.get_prompt({"name": "memory"})
 
     for text in (result["error"], server.problem("GetPrompt", error.value)):
