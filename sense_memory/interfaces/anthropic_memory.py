@@ -56,7 +56,23 @@ _is_unsafe = re.compile(
 _locks: WeakKeyDictionary[MemoryStore, tuple[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
 
 
-class SenseMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]  # mypy reads no SDK
+class _StoreFiles:
+    """What both tools have in common: the files of a store, before the SDK's class in the order of bases."""
+
+    def __init__(
+        self,
+        store: MemoryStore | SyncMemoryStore,
+        *,
+        folder: str = "",
+        halflife_days: float | None = None,
+        cache_control: Any = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)  # type: ignore[call-arg]  # of the SDK's class
+        self._calls = StoreCalls(store)
+        self._files = MemoryFiles(self._calls.store, folder, halflife_days)
+
+
+class SenseMemoryTool(_StoreFiles, BetaAbstractMemoryTool):  # type: ignore[misc]  # mypy reads no SDK
     """The memory tool for `Anthropic`: pass it in `tools=[…]` of `client.beta.messages.tool_runner`.
 
     Args:
@@ -69,18 +85,6 @@ class SenseMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]  # mypy rea
     Raises:
         InvalidInput: not a store, or not a folder.
     """
-
-    def __init__(
-        self,
-        store: MemoryStore | SyncMemoryStore,
-        *,
-        folder: str = "",
-        halflife_days: float | None = None,
-        cache_control: Any = None,
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        self._calls = StoreCalls(store)
-        self._files = MemoryFiles(self._calls.store, folder, halflife_days)
 
     def execute(self, command: Any) -> str:
         """Run one command of the model.
@@ -97,20 +101,8 @@ class SenseMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]  # mypy rea
         return self._calls.wait(self._files.clear())
 
 
-class AsyncSenseMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]  # mypy reads no SDK
+class AsyncSenseMemoryTool(_StoreFiles, BetaAsyncAbstractMemoryTool):  # type: ignore[misc]  # mypy reads no SDK
     """The memory tool for `AsyncAnthropic`. Arguments and errors as `SenseMemoryTool`."""
-
-    def __init__(
-        self,
-        store: MemoryStore | SyncMemoryStore,
-        *,
-        folder: str = "",
-        halflife_days: float | None = None,
-        cache_control: Any = None,
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        self._calls = StoreCalls(store)
-        self._files = MemoryFiles(self._calls.store, folder, halflife_days)
 
     async def execute(self, command: Any) -> str:
         """Run one command of the model. Errors as `SenseMemoryTool.execute`."""

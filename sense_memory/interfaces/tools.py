@@ -249,7 +249,7 @@ def _mind_tool(shape: MindTool, given: Callable[[], Awaitable[MemoryStore]]) -> 
 
 _Path = Annotated[str, Field(description="domain/facet/key")]
 _Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS)]
-_Domain = Annotated[str, Field(description="only of this domain")]
+_Domain = Annotated[str | None, Field(description="only of this domain")]
 
 
 class _Calls:
@@ -361,7 +361,7 @@ class _Calls:
         *,
         limit: _Limit = 10,
         within: list[Literal["palace", "journal", "flat"]] | None = None,
-        domain: Annotated[str | None, Field(description="only of this domain")] = None,
+        domain: _Domain = None,
         state: Annotated[
             Literal["active", "fading", "forgotten", "dissolved"] | None,
             Field(description="forgotten ones are found only so"),
@@ -383,7 +383,7 @@ class _Calls:
         question: Annotated[
             str | None, Field(description="what comes next; what it needs is put first")
         ] = None,
-        domain: Annotated[str | None, Field(description="only of this domain")] = None,
+        domain: _Domain = None,
         max_tokens: Annotated[int, Field(ge=32, le=MAX_CONTEXT_TOKENS)] = 500,
     ) -> dict[str, Any]:
         """The active memories, compressed to fit a prompt. Use it at the start of a conversation."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from sense_memory.mind.archive import Archive
-    from sense_memory.mind.blocks import Blocks
+    from sense_memory.mind.blocks import Block, Blocks
     from sense_memory.mind.search import MindHit, MindSearch
 
 MAX_RESULTS: Final = 50
@@ -79,83 +79,6 @@ class MindTool:
         return ""
 
 
-def mind_tools(
-    blocks: Blocks, archive: Archive, search: MindSearch, conversation: str | None = None
-) -> list[MindTool]:
-    """The six tools of the four-tier memory.
-
-    Args:
-        blocks: core memory.
-        archive: the passages.
-        search: finds messages and passages.
-        conversation: `conversation_search` looks in this conversation only; by default in all.
-    """
-
-    async def memory_replace(block: str, old: str, new: str) -> str:
-        return _done((await blocks.memory_replace(block, old, new)).version, block)
-
-    async def memory_append(block: str, content: str) -> str:
-        return _done((await blocks.memory_append(block, content)).version, block)
-
-    async def memory_insert(block: str, content: str, line: int = -1) -> str:
-        return _done((await blocks.memory_insert(block, content, line)).version, block)
-
-    async def conversation_search(query: str, limit: int = 5) -> str:
-        within, count = (Place.CONVERSATION,), _count(limit)
-        return _listed(await search.search(query, count, within=within, conversation=conversation))
-
-    async def archival_insert(content: str, tags: str = "") -> str:
-        passage = await archive.insert(content, tags)
-        return f"stored as passage {passage.id}"
-
-    async def archival_search(query: str, top_k: int = 5, tags: str = "") -> str:
-        wanted = [tag.strip() for tag in tags.split(",") if tag.strip()]
-        return _listed(await search.search(query, _count(top_k), within=(Place.ARCHIVE,), tags=wanted))
-
-    block, content = _about("the block's label"), _about("the text")
-    query, tags = _about("what to look for"), _about("tags, separated by commas")
-    return [
-        MindTool(
-            "memory_replace",
-            "Replace text in a memory block.",
-            _schema(
-                block=block, old=_about("text to find, which occurs once"), new=_about("replacement text")
-            ),
-            memory_replace,
-        ),
-        MindTool(
-            "memory_append",
-            "Append text to a memory block.",
-            _schema(block=block, content=content),
-            memory_append,
-        ),
-        MindTool(
-            "memory_insert",
-            "Insert text at a specific line in a memory block.",
-            _schema("line", block=block, content=content, line=_number("after which line; -1 for the end")),
-            memory_insert,
-        ),
-        MindTool(
-            "conversation_search",
-            "Search conversation history. Returns matching messages with timestamps.",
-            _schema("limit", query=query, limit=_number("most results, 5 by default")),
-            conversation_search,
-        ),
-        MindTool(
-            "archival_insert",
-            "Store information in long-term memory.",
-            _schema("tags", content=content, tags=tags),
-            archival_insert,
-        ),
-        MindTool(
-            "archival_search",
-            "Search long-term memory. Returns matching passages with timestamps and tags.",
-            _schema("top_k", "tags", query=query, top_k=_number("most results, 5 by default"), tags=tags),
-            archival_search,
-        ),
-    ]
-
-
 def _about(description: str) -> dict[str, Any]:
     return _TEXT | {"description": description}
 
@@ -169,14 +92,97 @@ def _schema(*optional: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
+_BLOCK, _CONTENT = _about("the block's label"), _about("the text")
+_QUERY, _TAGS = _about("what to look for"), _about("tags, separated by commas")
+_COUNT: Final = _number("most results, 5 by default")
+_TOOLS: Final = (
+    (
+        "memory_replace",
+        "Replace text in a memory block.",
+        _schema(block=_BLOCK, old=_about("text to find, which occurs once"), new=_about("replacement text")),
+    ),
+    ("memory_append", "Append text to a memory block.", _schema(block=_BLOCK, content=_CONTENT)),
+    (
+        "memory_insert",
+        "Insert text at a specific line in a memory block.",
+        _schema("line", block=_BLOCK, content=_CONTENT, line=_number("after which line; -1 for the end")),
+    ),
+    (
+        "conversation_search",
+        "Search conversation history. Returns matching messages with timestamps.",
+        _schema("limit", query=_QUERY, limit=_COUNT),
+    ),
+    (
+        "archival_insert",
+        "Store information in long-term memory.",
+        _schema("tags", content=_CONTENT, tags=_TAGS),
+    ),
+    (
+        "archival_search",
+        "Search long-term memory. Returns matching passages with timestamps and tags.",
+        _schema("top_k", "tags", query=_QUERY, top_k=_COUNT, tags=_TAGS),
+    ),
+)
+
+
+class _FourTierCalls:
+    """The functions of the tools; see `mind_tools`."""
+
+    def __init__(
+        self, blocks: Blocks, archive: Archive, search: MindSearch, conversation: str | None
+    ) -> None:
+        self._blocks, self._archive, self._search = blocks, archive, search
+        self._conversation = conversation
+
+    async def memory_replace(self, block: str, old: str, new: str) -> str:
+        return _done(await self._blocks.memory_replace(block, old, new))
+
+    async def memory_append(self, block: str, content: str) -> str:
+        return _done(await self._blocks.memory_append(block, content))
+
+    async def memory_insert(self, block: str, content: str, line: int = -1) -> str:
+        return _done(await self._blocks.memory_insert(block, content, line))
+
+    async def conversation_search(self, query: str, limit: int = 5) -> str:
+        within, count = (Place.CONVERSATION,), _count(limit)
+        return _listed(
+            await self._search.search(query, count, within=within, conversation=self._conversation)
+        )
+
+    async def archival_insert(self, content: str, tags: str = "") -> str:
+        return f"stored as passage {(await self._archive.insert(content, tags)).id}"
+
+    async def archival_search(self, query: str, top_k: int = 5, tags: str = "") -> str:
+        wanted = [tag.strip() for tag in tags.split(",") if tag.strip()]
+        return _listed(await self._search.search(query, _count(top_k), within=(Place.ARCHIVE,), tags=wanted))
+
+
+def mind_tools(
+    blocks: Blocks, archive: Archive, search: MindSearch, conversation: str | None = None
+) -> list[MindTool]:
+    """The six tools of the four-tier memory.
+
+    Args:
+        blocks: core memory.
+        archive: the passages.
+        search: finds messages and passages.
+        conversation: `conversation_search` looks in this conversation only; by default in all.
+    """
+    calls = _FourTierCalls(blocks, archive, search, conversation)
+    return [
+        MindTool(name, description, parameters, getattr(calls, name))
+        for name, description, parameters in _TOOLS
+    ]
+
+
 def _count(given: int) -> int:
     if not 1 <= given <= MAX_RESULTS:
         raise InvalidInput(f"ask for 1 to {MAX_RESULTS} results, not {given}")
     return given
 
 
-def _done(version: int, block: str) -> str:
-    return f"the block {block!r} is at version {version}"
+def _done(block: Block) -> str:
+    return f"the block {block.label!r} is at version {block.version}"
 
 
 def _listed(hits: list[MindHit]) -> str:

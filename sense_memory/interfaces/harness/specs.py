@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    _File = Callable[["Machine", Path | None], Path | None]
+
 NAME: Final = "sense-memory"
 SESSION_START: Final = "session-start"
 PRE_COMPACT: Final = "pre-compact"
@@ -124,7 +126,7 @@ class Entry:
     """
 
     part: str
-    file: Callable[[Machine, Path | None], Path | None]
+    file: _File
     kind: EntryKind
     path: tuple[str, ...]
     value: Callable[[Launch], Any]
@@ -171,16 +173,14 @@ def _opencode_server(launch: Launch) -> Any:
     return {"type": "local", "command": [launch.program[0], *launch.server_args], "enabled": True, **env}
 
 
-def _hook(event: str, seconds: int, **more: Any) -> Callable[[Launch], Any]:
+def _hook(event: str, timeout: int = _HOOK_SECONDS, **more: Any) -> Callable[[Launch], Any]:
     """A matcher group without a matcher, as Claude Code, Codex and Gemini CLI have it."""
     return lambda launch: {
-        "hooks": [{**more, "type": "command", "command": launch.hook(event), "timeout": seconds}]
+        "hooks": [{**more, "type": "command", "command": launch.hook(event), "timeout": timeout}]
     }
 
 
-def _at(
-    user: Callable[[Machine], Path | None], project: str | None = None
-) -> Callable[[Machine, Path | None], Path | None]:
+def _at(user: Callable[[Machine], Path | None], project: str | None = None) -> _File:
     """A file of the user, and of a project by its path there."""
 
     def file(machine: Machine, folder: Path | None) -> Path | None:
@@ -200,6 +200,21 @@ def _skill(user: Callable[[Machine], Path | None], project: str | None) -> Entry
 
     return Entry(
         "skill", _at(folder, f"{project}/{inside}" if project else None), EntryKind.FILE, (), lambda _: SKILL
+    )
+
+
+def _json_server(file: _File, *path: str, **more: Any) -> Entry:
+    """The server in a file of JSON, at the end of a path of keys."""
+    return Entry("server", file, EntryKind.JSON_MEMBER, (*path, NAME), _server(**more))
+
+
+def _hooks(
+    file: _File, compact: str, value: Callable[[str], Callable[[Launch], Any]] = _hook
+) -> tuple[Entry, Entry]:
+    """Both hooks, in lists of the harness: at the start of a session, and before it is compacted."""
+    return (
+        Entry("hooks", file, EntryKind.JSON_ITEM, ("hooks", "SessionStart"), value(SESSION_START)),
+        Entry("hooks", file, EntryKind.JSON_ITEM, ("hooks", compact), value(PRE_COMPACT)),
     )
 
 
@@ -225,27 +240,8 @@ CLAUDE_CODE: Final = HarnessSpec(
     "claude-code",
     "Claude Code",
     (
-        Entry(
-            "server",
-            _at(_claude_state, ".mcp.json"),
-            EntryKind.JSON_MEMBER,
-            ("mcpServers", NAME),
-            _server(type="stdio"),
-        ),
-        Entry(
-            "hooks",
-            _CLAUDE_HOOKS,
-            EntryKind.JSON_ITEM,
-            ("hooks", "SessionStart"),
-            _hook(SESSION_START, _HOOK_SECONDS),
-        ),
-        Entry(
-            "hooks",
-            _CLAUDE_HOOKS,
-            EntryKind.JSON_ITEM,
-            ("hooks", "PreCompact"),
-            _hook(PRE_COMPACT, _HOOK_SECONDS),
-        ),
+        _json_server(_at(_claude_state, ".mcp.json"), "mcpServers", type="stdio"),
+        *_hooks(_CLAUDE_HOOKS, "PreCompact"),
         _skill(lambda machine: _claude(machine) / "skills", ".claude/skills"),
     ),
     lambda machine: (_claude(machine), "claude"),
@@ -261,12 +257,8 @@ CLAUDE_DESKTOP: Final = HarnessSpec(
     "claude-desktop",
     "Claude Desktop",
     (
-        Entry(
-            "server",
-            _at(lambda machine: machine.support / "Claude" / "claude_desktop_config.json"),
-            EntryKind.JSON_MEMBER,
-            ("mcpServers", NAME),
-            _server(),
+        _json_server(
+            _at(lambda machine: machine.support / "Claude" / "claude_desktop_config.json"), "mcpServers"
         ),
     ),
     lambda machine: (machine.support / "Claude",),
@@ -295,20 +287,7 @@ CODEX: Final = HarnessSpec(
             ("mcp_servers", NAME),
             _server(),
         ),
-        Entry(
-            "hooks",
-            _CODEX_HOOKS,
-            EntryKind.JSON_ITEM,
-            ("hooks", "SessionStart"),
-            _hook(SESSION_START, _HOOK_SECONDS),
-        ),
-        Entry(
-            "hooks",
-            _CODEX_HOOKS,
-            EntryKind.JSON_ITEM,
-            ("hooks", "PreCompact"),
-            _hook(PRE_COMPACT, _HOOK_SECONDS),
-        ),
+        *_hooks(_CODEX_HOOKS, "PreCompact"),
         _skill(lambda machine: _codex(machine) / "skills", None),
     ),
     lambda machine: (_codex(machine), "codex"),
@@ -328,25 +307,17 @@ def _gemini(machine: Machine) -> Path:
 
 _GEMINI: Final = _at(lambda machine: _gemini(machine) / "settings.json", ".gemini/settings.json")
 
+
+def _gemini_hook(event: str) -> Callable[[Launch], Any]:
+    return _hook(event, _HOOK_SECONDS * 1_000, name=f"{NAME}-{event}")
+
+
 GEMINI_CLI: Final = HarnessSpec(
     "gemini-cli",
     "Gemini CLI",
     (
-        Entry("server", _GEMINI, EntryKind.JSON_MEMBER, ("mcpServers", NAME), _server()),
-        Entry(
-            "hooks",
-            _GEMINI,
-            EntryKind.JSON_ITEM,
-            ("hooks", "SessionStart"),
-            _hook(SESSION_START, _HOOK_SECONDS * 1_000, name=f"{NAME}-{SESSION_START}"),
-        ),
-        Entry(
-            "hooks",
-            _GEMINI,
-            EntryKind.JSON_ITEM,
-            ("hooks", "PreCompress"),
-            _hook(PRE_COMPACT, _HOOK_SECONDS * 1_000, name=f"{NAME}-{PRE_COMPACT}"),
-        ),
+        _json_server(_GEMINI, "mcpServers"),
+        *_hooks(_GEMINI, "PreCompress", _gemini_hook),
         _skill(lambda machine: _gemini(machine) / "skills", ".gemini/skills"),
     ),
     lambda machine: (_gemini(machine), "gemini"),
@@ -364,12 +335,10 @@ CURSOR: Final = HarnessSpec(
     "cursor",
     "Cursor",
     (
-        Entry(
-            "server",
+        _json_server(
             _at(lambda machine: machine.home / ".cursor" / "mcp.json", ".cursor/mcp.json"),
-            EntryKind.JSON_MEMBER,
-            ("mcpServers", NAME),
-            _server(type="stdio"),
+            "mcpServers",
+            type="stdio",
         ),
     ),
     lambda machine: (machine.home / ".cursor", "cursor"),
@@ -380,12 +349,10 @@ VSCODE: Final = HarnessSpec(
     "vscode",
     "VS Code",
     (
-        Entry(
-            "server",
+        _json_server(
             _at(lambda machine: machine.support / "Code" / "User" / "mcp.json", ".vscode/mcp.json"),
-            EntryKind.JSON_MEMBER,
-            ("servers", NAME),
-            _server(type="stdio"),
+            "servers",
+            type="stdio",
         ),
     ),
     lambda machine: (machine.support / "Code", "code"),
@@ -396,12 +363,8 @@ WINDSURF: Final = HarnessSpec(
     "windsurf",
     "Windsurf",
     (
-        Entry(
-            "server",
-            _at(lambda machine: machine.home / ".codeium" / "windsurf" / "mcp_config.json"),
-            EntryKind.JSON_MEMBER,
-            ("mcpServers", NAME),
-            _server(),
+        _json_server(
+            _at(lambda machine: machine.home / ".codeium" / "windsurf" / "mcp_config.json"), "mcpServers"
         ),
     ),
     lambda machine: (machine.home / ".codeium" / "windsurf", "windsurf"),
@@ -411,15 +374,7 @@ WINDSURF: Final = HarnessSpec(
 ZED: Final = HarnessSpec(
     "zed",
     "Zed",
-    (
-        Entry(
-            "server",
-            _at(lambda machine: machine.config / "zed" / "settings.json"),
-            EntryKind.JSON_MEMBER,
-            ("context_servers", NAME),
-            _server(),
-        ),
-    ),
+    (_json_server(_at(lambda machine: machine.config / "zed" / "settings.json"), "context_servers"),),
     lambda machine: (machine.config / "zed", "zed"),
     ("https://zed.dev/docs/ai/mcp",),
 )
@@ -458,12 +413,10 @@ OPENCLAW: Final = HarnessSpec(
     "openclaw",
     "OpenClaw",
     (
-        Entry(
-            "server",
+        _json_server(
             _at(lambda machine: machine.folder("OPENCLAW_CONFIG_PATH", _openclaw(machine) / "openclaw.json")),
-            EntryKind.JSON_MEMBER,
-            ("mcp", "servers", NAME),
-            _server(),
+            "mcp",
+            "servers",
         ),
         _skill(lambda machine: _openclaw(machine) / "skills", None),
     ),
