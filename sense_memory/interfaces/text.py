@@ -19,6 +19,8 @@ from sense_memory.nostr.verdict import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from sense_memory.models import PersonaMemory
+
 _STEPS: Final = (  # the bound in seconds, the unit, and the seconds of the unit
     (60, "s", 1),
     (3_600, "min", 60),
@@ -147,3 +149,12 @@ def _json_escape(char: str) -> str:
 def superseded(by: str | None) -> str:
     """The note before the text of a memory that another memory superseded; else empty."""
     return f"[superseded by {one_line(by)}] " if by else ""
+
+
+def memories_in(item: Any) -> tuple[PersonaMemory, ...]:
+    """The memories of an item that an introspection lists; none where the item is the name of a domain or a facet."""
+    if isinstance(item, str):
+        return ()
+    if isinstance(item, tuple):
+        return item
+    return (item.old, item.new) if hasattr(item, "old") else (item,)

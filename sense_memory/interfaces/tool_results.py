@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.interfaces.text import age, iso, quantity
+from sense_memory.interfaces.text import age, iso, memories_in, quantity
 from sense_memory.palace.lifecycle import current_relevance, current_state
 
 
@@ -149,11 +149,5 @@ def _cut(text: str) -> str:
 
 
 def _names(item: Any) -> list[str]:
-    """The paths of what an introspection lists: a memory, a pair, a suggested contradiction, or a name."""
-    if isinstance(item, str):
-        return [item]
-    if isinstance(item, tuple):
-        return [memory.path for memory in item]
-    if hasattr(item, "old"):
-        return [item.old.path, item.new.path]
-    return [item.path]
+    """The paths of what an introspection lists, or the name of a domain or a facet."""
+    return [item] if isinstance(item, str) else [memory.path for memory in memories_in(item)]

@@ -20,13 +20,14 @@ from starlette.routing import Route
 
 from sense_memory.__about__ import __version__
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
+from sense_memory.interfaces.text import memories_in
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
 from sense_memory.palace import current_relevance
 from sense_memory.relay import silent_traceback
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from starlette.requests import Request
 
@@ -460,7 +461,7 @@ def _report(report: IntrospectionReport) -> dict[str, Any]:
         items = getattr(report, name)
         reasons = report.reasons.get(name, ())
         shown = [
-            {"memories": [_told(memory) for memory in _members(item)], "reason": reason}
+            {"memories": [_told(memory) for memory in memories_in(item)], "reason": reason}
             for item, reason in zip(items[:_LISTED_COUNT], reasons, strict=False)
         ]
         if name in {"overloaded_facets", "suggested_compressions"}:
@@ -477,15 +478,6 @@ def _report(report: IntrospectionReport) -> dict[str, Any]:
         "digest": report.digest,
         "lists": lists,
     }
-
-
-def _members(item: Any) -> Sequence[PersonaMemory]:
-    """The memories that an item of a report is about."""
-    if isinstance(item, str):
-        return ()
-    if isinstance(item, tuple):
-        return item
-    return (item.old, item.new) if hasattr(item, "old") else (item,)
 
 
 def _in_mind(hit: MindHit) -> dict[str, Any]:

@@ -23,7 +23,16 @@ from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invo
 from sense_memory.interfaces.cli.output import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command
 from sense_memory.interfaces.cli.streams import OutputFailed
-from sense_memory.interfaces.text import age, as_json, iso, local_time, one_line, quantity, quoted
+from sense_memory.interfaces.text import (
+    age,
+    as_json,
+    iso,
+    local_time,
+    memories_in,
+    one_line,
+    quantity,
+    quoted,
+)
 
 
 if TYPE_CHECKING:
@@ -345,17 +354,11 @@ def _changes_data(changes: PalaceChanges, limit: int | None) -> dict[str, Any]:
 
 def _item_data(item: Any) -> Mapping[str, Any]:
     """The subject of a finding: one memory or two, or a domain or facet by its name."""
-    name, confidence = None, None
-    memories: tuple[PersonaMemory, ...] = ()
-    if isinstance(item, str):
-        name = item
-    elif isinstance(item, tuple):
-        memories = item
-    elif hasattr(item, "old"):
-        memories, confidence = (item.old, item.new), round(item.confidence, 3)
-    else:
-        memories = (item,)
-    return {"paths": [memory.path for memory in memories], "name": name, "confidence": confidence}
+    return {
+        "paths": [memory.path for memory in memories_in(item)],
+        "name": item if isinstance(item, str) else None,
+        "confidence": round(item.confidence, 3) if hasattr(item, "old") else None,
+    }
 
 
 _MAX_NAMED: Final = 10  # of one kind of step; all deletions are named
