@@ -1,8 +1,8 @@
-"""One connection to the embedded relay: moves bytes between a websocket, a `ServerSession` and the event store.
+"""One connection to the embedded relay: passes messages between a websocket, a `ServerSession` and the event store.
 
-Events that have already arrived are stored together in one transaction; their OKs follow the commit.
-Stored answers are sent in pieces, each of which waits until the client has read, so that a slow reader costs no
-memory. The relay cuts a connection on which unread live events pile up beyond its limits.
+Events that have arrived together are stored in one transaction, and their OKs are sent after the commit. The answer to a
+REQ is sent in chunks, and each chunk waits until the client has read the chunk before, so a slow client costs little
+memory. The connection is aborted if too many unread live events pile up.
 """
 
 from __future__ import annotations
@@ -33,20 +33,18 @@ if TYPE_CHECKING:
     from sense_memory.relay.server.session import RelayLimits
 
 
-# ── Responding ──────────────────────────────────────────────────────────────────────────
-# One client's comparisons with the embedded relay (NIP-77): which of some events does only one side hold?
-#
-# The relay reads its events for the filter once, some rows at a time, when a comparison is opened; later changes do
-# not affect the comparison. The arithmetic runs in threads, so that a large comparison hardly delays other connections.
+# ── Comparisons (NIP-77) ────────────────────────────────────────────────────────────────
+# When a comparison is opened, the relay reads the matching events once, some rows at a time; later changes do not affect
+# the comparison. Fingerprints are computed in threads, so a large comparison hardly delays other connections.
 
 INBOX_COUNT: Final = 8  # messages that wait for their answers; an honest client has one
 
-_UNKNOWN: Final = "closed: unknown subscription"
-_TOO_MANY: Final = "blocked: too many comparisons at once"
-_TOO_LARGE: Final = "blocked: too many events match"
-_TOO_FAST: Final = "blocked: too many messages at once"
-_INVALID: Final = "error: invalid negentropy message"
-_COMPARISON_TROUBLE: Final = "error: the relay's storage failed, try again later"
+_UNKNOWN_COMPARISON: Final = "closed: unknown subscription"
+_TOO_MANY_COMPARISONS: Final = "blocked: too many comparisons at once"
+_TOO_MANY_EVENTS: Final = "blocked: too many events match"
+_TOO_MANY_MESSAGES: Final = "blocked: too many messages at once"
+_INVALID_MESSAGE: Final = "error: invalid negentropy message"
+_COMPARISON_FAILED: Final = "error: the relay's storage failed, try again later"
 
 
 class _ServerComparison:
@@ -73,41 +71,41 @@ class ServerComparisons:
         self._open: dict[str, _ServerComparison] = {}
 
     def open(self, subscription: str, wanted: Filter, message: bytes, now: int) -> None:
-        """Begin a comparison; an open comparison of the same name ends.
+        """Begin a comparison; an open comparison with the same id ends.
 
         Args:
-            subscription: the comparison's name, separate from the names of REQs.
+            subscription: the id of the comparison, in another namespace than the ids of REQs.
             wanted: which events to compare.
             message: the client's first message.
             now: seconds since 1970.
         """
         self.close(subscription)
         if len(self._open) >= self._limits.max_comparisons:
-            self._refuse(subscription, _TOO_MANY)
+            self._refuse(subscription, _TOO_MANY_COMPARISONS)
             return
         comparison = self._open[subscription] = _ServerComparison()
         comparison.inbox.put_nowait(message)
         comparison.task = asyncio.create_task(self._answer(subscription, wanted, now, comparison))
 
     def continue_comparison(self, subscription: str, message: bytes) -> None:
-        """Take the client's next message in a comparison."""
+        """Queue the client's next message in a comparison."""
         comparison = self._open.get(subscription)
         if comparison is None:
-            self._refuse(subscription, _UNKNOWN)
+            self._refuse(subscription, _UNKNOWN_COMPARISON)
         elif comparison.inbox.full():
             self.close(subscription)
-            self._refuse(subscription, _TOO_FAST)
+            self._refuse(subscription, _TOO_MANY_MESSAGES)
         else:
             comparison.inbox.put_nowait(message)
 
     def close(self, subscription: str) -> None:
-        """End a comparison, if one of that name is open."""
+        """End a comparison, if it is open."""
         comparison = self._open.pop(subscription, None)
         if comparison is not None and comparison.task is not None:
             comparison.task.cancel()
 
     def end(self) -> list[asyncio.Task[None]]:
-        """End all comparisons; returns their tasks, which are being cancelled."""
+        """Cancel all comparisons; returns their tasks."""
         tasks = [comparison.task for comparison in self._open.values() if comparison.task is not None]
         for subscription in tuple(self._open):
             self.close(subscription)
@@ -116,13 +114,13 @@ class ServerComparisons:
     async def _answer(
         self, subscription: str, wanted: Filter, now: int, comparison: _ServerComparison
     ) -> None:
-        """Answer one message after the other, until a message is wrong."""
+        """Answer the client's messages until one is invalid or the comparison must be refused."""
         try:
             refusal = await self._converse(subscription, wanted, now, comparison.inbox)
         except MalformedFrame:
-            refusal = _INVALID
+            refusal = _INVALID_MESSAGE
         except sqlite3.Error:
-            refusal = _COMPARISON_TROUBLE
+            refusal = _COMPARISON_FAILED
         del self._open[subscription]
         self._refuse(subscription, refusal)
 
@@ -133,7 +131,7 @@ class ServerComparisons:
         while responder is not None:
             answer = await asyncio.to_thread(responder.reply, await inbox.get())
             self._send([neg_message(subscription, answer).encode()])
-        return _TOO_LARGE
+        return _TOO_MANY_EVENTS
 
     async def _responder(self, wanted: Filter, now: int) -> Responder | None:
         """The relay's side of a comparison, or None if too many events match."""
@@ -149,14 +147,16 @@ class ServerComparisons:
         self._send([frame("NEG-ERR", subscription, why).encode()])
 
 
-BATCH_COUNT: Final = 128  # messages handled in one turn of the event loop: about 10 ms of verification
-CHUNK_BYTES: Final = 262_144  # bytes of a stored answer that are sent before the client has to read
+# ── The connection ──────────────────────────────────────────────────────────────────────
 
-_TROUBLE: Final = "error: the relay's storage failed; nothing was stored, try again later"
+BATCH_COUNT: Final = 128  # messages handled in one turn of the event loop: about 10 ms of verification
+CHUNK_BYTES: Final = 262_144  # bytes of an answer that are sent before the client has to read
+
+_STORAGE_FAILED: Final = "error: the relay's storage failed; nothing was stored, try again later"
 
 
 class _StoredAnswer:
-    """A stored answer that is being sent; new events are held back until its EOSE is sent."""
+    """An answer to a REQ that is being sent; new events for the subscription are held back until its EOSE."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -173,7 +173,7 @@ class ClientHandler:
         event_store: where events are kept.
         limits: the relay's limits.
         clock: seconds since 1970.
-        announce: hands newly stored events to every connection.
+        announce: passes newly stored events to every connection.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class ClientHandler:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def deliver(self, events: Sequence[Event]) -> None:
-        """Send new events to the subscriptions that they match, or hold them back until an answer's EOSE."""
+        """Send new events to the subscriptions that they match; hold back events for an answer that is being sent."""
         ready: list[bytes] = []
         for event in events:
             for subscription in self._session.matching_subscriptions(event):
@@ -231,11 +231,11 @@ class ClientHandler:
             self.abort()
 
     def abort(self) -> None:
-        """End the connection at once, without a close frame that nobody would read."""
+        """End the connection at once, without a close frame."""
         self._connection.transport.abort()
 
     async def _read(self) -> None:
-        """Fill the inbox; while the inbox is full, the client's next bytes stay in the network."""
+        """Fill the inbox; while the inbox is full, nothing more is read from the network."""
         try:
             while True:
                 await self._inbox.put(await self._connection.recv(decode=False))
@@ -243,7 +243,7 @@ class ClientHandler:
             await self._inbox.put(None)
 
     async def _next_batch(self) -> list[bytes]:
-        """Wait for a message and take all other messages that have arrived; empty when the client has left."""
+        """Wait for a message; returns all messages that have arrived, or an empty list after the connection has ended."""
         batch = [await self._inbox.get()]
         while len(batch) < BATCH_COUNT and not self._inbox.empty():
             batch.append(self._inbox.get_nowait())
@@ -279,25 +279,27 @@ class ClientHandler:
         self._store(to_store, now)
 
     def _store(self, events: list[Event], now: float) -> None:
-        """Store events in one transaction, then send the OKs, then the events to subscribers."""
+        """Store events in one transaction, then send the OKs, then send the events to subscribers."""
         if not events:
             return
         try:
             receipts = self._event_store.add_events(events, int(now))
         except sqlite3.Error:
-            self._send([frame("OK", event.id, False, _TROUBLE).encode() for event in events])
+            self._send([frame("OK", event.id, False, _STORAGE_FAILED).encode() for event in events])
             return
         pairs = list(zip(events, receipts, strict=True))
-        self._send([frame("OK", event.id, kept.accepted, kept.text).encode() for event, kept in pairs])
-        self._announce([event for event, kept in pairs if kept.fresh])
+        self._send(
+            [frame("OK", event.id, receipt.accepted, receipt.text).encode() for event, receipt in pairs]
+        )
+        self._announce([event for event, receipt in pairs if receipt.is_new])
 
     def _answer(self, wanted: AnswerRequest, now: float) -> None:
-        """Fix the stored answer as of this moment, and start to send it."""
+        """Select the stored events that match now, and begin to send them."""
         self._drop_answer(wanted.subscription)
         try:
             rows = self._event_store.find_rows(wanted.filters, self._limits.max_limit, int(now))
         except sqlite3.Error:
-            self._send([frame("CLOSED", wanted.subscription, _TROUBLE).encode()])
+            self._send([frame("CLOSED", wanted.subscription, _STORAGE_FAILED).encode()])
             return
         answer = self._answers[wanted.subscription] = _StoredAnswer()
         answer.task = asyncio.create_task(self._stream(wanted.subscription, rows, answer))
@@ -309,7 +311,7 @@ class ClientHandler:
                 "COUNT", subscription, {"count": self._event_store.count_events(filters, int(now))}
             )
         except sqlite3.Error:
-            answer = frame("CLOSED", subscription, _TROUBLE)
+            answer = frame("CLOSED", subscription, _STORAGE_FAILED)
         self._send([answer.encode()])
 
     def _drop_answer(self, subscription: str) -> None:
@@ -336,7 +338,7 @@ class ClientHandler:
         self._send([*chunk, frame("EOSE", subscription).encode(), *answer.held])
 
     def _send(self, frames: Iterable[bytes]) -> None:
-        """Write messages with one call: `connection.send` costs a coroutine and a system call for each."""
+        """Write all messages with one system call; `connection.send` needs a coroutine and a system call for each."""
         protocol = self._connection.protocol
         if protocol.state is not State.OPEN:
             return
@@ -346,11 +348,11 @@ class ClientHandler:
             self._connection.transport.write(b"".join(parts))
 
     async def _drained(self) -> None:
-        """Wait until the client has read most of what was written."""
+        """Wait until the write buffer has room again."""
         try:
             await self._connection.drain()
         except OSError:
-            return  # the connection was lost; the reader ends it
+            return  # the connection was lost, and `_read` handles that
 
 
 def _opening(subscription: str) -> bytes:

@@ -1,7 +1,7 @@
-"""Where the embedded relay keeps its events: one SQLite file, or memory.
+"""The event store of the embedded relay: one SQLite file, or memory.
 
-The store applies the rules of NIP-01 (replacing), NIP-09 (deleting) and NIP-40 (expiring). It keeps verified events
-as canonical JSON bytes, and knows nothing of connections or subscriptions.
+The store applies the rules of NIP-01 (replacement), NIP-09 (deletion) and NIP-40 (expiration). It stores verified events
+as canonical JSON, and knows nothing of connections or subscriptions.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ if TYPE_CHECKING:
     from sense_memory.nostr.filters import Filter
 
 
-# ── Rules ───────────────────────────────────────────────────────────────────────────────
-# The rules of NIP-01, NIP-09 and NIP-40 for an event: its class, its address, its expiry, and what it deletes.
-#
-# Part of the embedded relay. Pure functions over verified events: no storage, no clock.
+# ── Rules of NIP-01, NIP-09, NIP-40 and NIP-70 ──────────────────────────────────────────
+# Pure functions over verified events.
 
 
 def is_ephemeral(kind: int) -> bool:
-    """Whether a kind is passed on and never stored (NIP-01)."""
+    """Whether events of a kind are sent to subscribers and never stored (NIP-01)."""
     return 20_000 <= kind < 30_000
 
 
@@ -49,7 +47,7 @@ def is_addressable(kind: int) -> bool:
 
 
 def address_of(event: RawEvent) -> str | None:
-    """The address, of which only one event is kept, written as an `a` tag; None for regular events."""
+    """The address in the form of an `a` tag; of each address only one event is kept. None for regular events."""
     if is_replaceable(event.kind):
         return f"{event.kind}:{event.pubkey}:"
     if is_addressable(event.kind):
@@ -71,16 +69,16 @@ def is_protected(event: RawEvent) -> bool:
 
 
 def deleted_ids(event: RawEvent) -> list[str]:
-    """The ids that a kind 5 names; the store checks that the author owns them (NIP-09)."""
+    """The event ids that a deletion request names; the store deletes only events of the same author (NIP-09)."""
     return (
         [value for value in event.tag_values("e") if is_hex64(value)] if event.kind == KIND_DELETION else []
     )
 
 
 def deleted_addresses(event: RawEvent) -> list[str]:
-    """The author's own addresses that a kind 5 names, without addresses of other authors (NIP-09).
+    """The addresses that a deletion request names, without addresses of other authors (NIP-09).
 
-    An address in another spelling than that of `address_of` belongs to no event, and deletes nothing.
+    An address that is not spelled as `address_of` spells it matches no event, and deletes nothing.
     """
     if event.kind != KIND_DELETION:
         return []
@@ -88,7 +86,7 @@ def deleted_addresses(event: RawEvent) -> list[str]:
 
 
 def indexed_tags(event: RawEvent) -> set[tuple[str, str]]:
-    """The tags that a filter can ask for: single-letter names with their first value (NIP-01)."""
+    """The tags that a filter can ask for: tags with a single-letter name, each with its first value (NIP-01)."""
     return {
         (tag[0], tag[1])
         for tag in event.tags
@@ -99,9 +97,9 @@ def indexed_tags(event: RawEvent) -> set[tuple[str, str]]:
 APPLICATION_ID: Final = 0x534D5259  # "SMRY": tells a relay's file from a ledger
 SCHEMA_VERSION: Final = 1
 
-_PART_COUNT: Final = 2_000  # rows read at a time for a comparison: some 3 ms
+_BATCH_COUNT: Final = 2_000  # rows read at a time for a comparison, in about 3 ms
 
-# AUTOINCREMENT: an answer that is being sent names rows, and the number of a deleted row must never name another event
+# AUTOINCREMENT never gives the number of a deleted row to another event: an answer that is being sent refers to rows.
 _SCHEMA: Final = """
     CREATE TABLE event (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -138,40 +136,40 @@ _SCHEMA: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of one event.
+    """The result of adding one event.
 
     Attributes:
         accepted: the boolean of the OK.
         text: the text of the OK.
-        fresh: whether the event goes to subscribers.
+        is_new: whether the event is sent to subscribers.
     """
 
     accepted: bool
     text: str = ""
-    fresh: bool = False
+    is_new: bool = False
 
 
-_STORED: Final = Receipt(accepted=True, fresh=True)
+_STORED: Final = Receipt(accepted=True, is_new=True)
 _DUPLICATE: Final = Receipt(accepted=True, text="duplicate: already have this event")
 _REPLACED: Final = Receipt(accepted=False, text="replaced: have newer event")
 _DELETED: Final = Receipt(accepted=False, text="deleted: user requested deletion")
 
 
 class EventStore:
-    """The relay's events. One process holds a file at a time.
+    """The relay's events. Only one process at a time can open a file.
 
     Args:
         path: the file, created with mode 0600 if missing; None keeps everything in memory.
 
     Raises:
-        RelayError: another running relay uses the file, the file is not a relay's, or it cannot be opened.
+        RelayError: the file cannot be opened, another running relay uses it, or another program wrote it.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         name = ":memory:" if path is None else str(path)
         try:
             if path is not None:
-                _prepare(path)
+                _create_file(path)
             self._sql = sqlite3.connect(name, timeout=0, isolation_level=None, check_same_thread=False)
             self._close = weakref.finalize(self, self._sql.close)
             self._open()
@@ -179,31 +177,31 @@ class EventStore:
             raise RelayError(name, f"the relay's data cannot be opened ({_reason(problem)})") from problem
 
     def add_events(self, events: Sequence[Event], now: int) -> list[Receipt]:
-        """Store events in one transaction, durable when this returns; one receipt each, in order.
+        """Store events in one transaction, which is durable when this returns; one receipt for each event, in order.
 
         Args:
-            events: verified, and within the relay's limits.
-            now: seconds since 1970; expired events are dropped first.
+            events: verified events within the relay's limits.
+            now: seconds since 1970; expired events are deleted first.
 
         Raises:
-            sqlite3.Error: nothing of the batch was stored.
+            sqlite3.Error: no event of the batch was stored.
         """
         with self._transaction():
             self._drop_expired(now)
             return [self._add(event) for event in events]
 
-    def find_rows(self, filters: Sequence[Filter], most: int, now: int) -> array[int]:
+    def find_rows(self, filters: Sequence[Filter], max_limit: int, now: int) -> array[int]:
         """The row numbers of the events that match some filters: newest first, within a second by id.
 
         Args:
-            filters: an event has to match one of them; each filter has its own limit.
-            most: the limit of a filter that names no limit, or a higher limit.
+            filters: an event must match one of these filters; each filter has its own limit.
+            max_limit: the limit of a filter without a limit, and the maximum limit of any filter.
             now: seconds since 1970; expired events are left out.
         """
         self._drop_expired(now)
         rows: set[tuple[int, str, int]] = set()
         for wanted in filters:
-            limit = most if wanted.limit is None else min(wanted.limit, most)
+            limit = max_limit if wanted.limit is None else min(wanted.limit, max_limit)
             if limit:
                 source, values = _matching(wanted)
                 query = f"SELECT -created_at, id, seq {source} ORDER BY created_at DESC, id LIMIT {limit}"
@@ -211,10 +209,10 @@ class EventStore:
         return array("q", [seq for _, _, seq in sorted(rows)])
 
     def count_events(self, filters: Sequence[Filter], now: int) -> int:
-        """How many stored events match some filters, whose limits are ignored (NIP-45).
+        """How many stored events match some filters (NIP-45).
 
         Args:
-            filters: an event has to match one of them.
+            filters: an event must match one of these filters; limits are ignored.
             now: seconds since 1970; expired events are not counted.
         """
         self._drop_expired(now)
@@ -225,9 +223,9 @@ class EventStore:
         return total
 
     def iter_pairs(self, wanted: Filter, now: int) -> Iterator[list[tuple[int, bytes]]]:
-        """Time and id of every stored event that matches a filter, in batches and in no order.
+        """Time and id of every stored event that matches a filter, in batches and in no particular order.
 
-        An event that is stored or dropped between two batches may be listed or not.
+        An event that is stored or deleted between two batches may be missing or present.
 
         Args:
             wanted: the filter; a limit selects the newest events.
@@ -237,24 +235,24 @@ class EventStore:
         source, values = _matching(wanted)
         newest = "" if wanted.limit is None else f"ORDER BY created_at DESC, id LIMIT {wanted.limit}"
         with closing(self._sql.execute(f"SELECT created_at, id {source} {newest}", values)) as rows:
-            while part := rows.fetchmany(_PART_COUNT):
+            while part := rows.fetchmany(_BATCH_COUNT):
                 yield [(time, bytes.fromhex(ident)) for time, ident in part]
 
     def body(self, seq: int, now: int) -> bytes | None:
-        """The JSON of the event in a row that `find_rows` named, or None if the event is gone."""
+        """The JSON of the event in a row that `find_rows` returned, or None if the event was deleted or has expired."""
         row = self._sql.execute(
             "SELECT body FROM event WHERE seq = ? AND (expires IS NULL OR expires > ?)", (seq, now)
         ).fetchone()
         return row[0] if row else None
 
     def close(self) -> None:
-        """Close the file; events that were kept in memory are lost."""
+        """Close the file; events in memory are lost."""
         self._close()
 
     def _open(self) -> None:
-        """Apply the settings, and the schema to a new file. The exclusive lock is kept until `close`."""
+        """Apply the settings, and create the schema in a new file. The exclusive lock is held until `close`."""
         self._sql.execute("PRAGMA locking_mode = EXCLUSIVE")
-        known = self._is_known()  # before anything is changed: the file may belong to another program
+        known = self._is_known()  # checked before any change, because the file may belong to another program
         for pragma in (
             "journal_mode = WAL",
             "synchronous = FULL",  # an OK must outlive a power cut
@@ -272,13 +270,17 @@ class EventStore:
                 self._sql.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _is_known(self) -> bool:
-        """Whether the file is a relay's; False for an empty file, an error for any other file."""
+        """Whether the file was written by this relay; False for an empty file.
+
+        Raises:
+            sqlite3.DatabaseError: another program, or another version of the relay, wrote the file.
+        """
         ours = (APPLICATION_ID, SCHEMA_VERSION)
         found = tuple(
             self._sql.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
         )
         if found != ours and (any(found) or self._sql.execute("SELECT 1 FROM sqlite_schema").fetchone()):
-            raise sqlite3.DatabaseError("not a data file of this version of the relay")
+            raise sqlite3.DatabaseError("the file was not written by this version of the relay")
         return found == ours
 
     @contextmanager
@@ -305,7 +307,7 @@ class EventStore:
         address = address_of(event)
         if self._was_deleted(event, address):
             return _DELETED
-        if address is not None and not self._make_room(event, address):
+        if address is not None and not self._drop_replaced(event, address):
             return _REPLACED
         self._insert(event, address)
         self._delete_for(event)
@@ -320,8 +322,8 @@ class EventStore:
         by_address = "SELECT 1 FROM deleted_address WHERE address = ? AND until >= ?"
         return self._sql.execute(by_address, (address, event.created_at)).fetchone() is not None
 
-    def _make_room(self, event: Event, address: str) -> bool:
-        """Drop the version that an event replaces; False if that version wins."""
+    def _drop_replaced(self, event: Event, address: str) -> bool:
+        """Delete the version that an event replaces; False if the stored version wins over the event."""
         row = self._sql.execute(
             "SELECT seq, created_at, id FROM event WHERE address = ?", (address,)
         ).fetchone()
@@ -341,7 +343,7 @@ class EventStore:
         self._sql.executemany("INSERT INTO tag (seq, name, value) VALUES (?, ?, ?)", rows)
 
     def _delete_for(self, event: Event) -> None:
-        """Delete the author's own events that a kind 5 names, and refuse them if they arrive later."""
+        """Delete the author's own events that a deletion request names, and refuse these events in future."""
         for ident in deleted_ids(event):
             self._sql.execute("INSERT OR IGNORE INTO deleted_id VALUES (?, ?)", (ident, event.pubkey))
             self._sql.execute(
@@ -360,18 +362,18 @@ class EventStore:
 
 
 def _matching(wanted: Filter) -> tuple[str, list[object]]:
-    """FROM and WHERE of the query for one filter, with `?` for every value; and the values."""
+    """FROM and WHERE of the query for one filter, with `?` for every value, and the values."""
     source, conditions, values = "event", ["1"], list[object]()
     for name, tagged_with in sorted(wanted.tags.items(), key=lambda item: item[0] != "d"):
-        tagged = f"SELECT seq FROM tag WHERE name = ? AND value IN ({_marks(tagged_with)})"  # noqa: S608
+        tagged = f"SELECT seq FROM tag WHERE name = ? AND value IN ({_placeholders(tagged_with)})"  # noqa: S608
         values += [name, *tagged_with]
-        if name == "d":  # few events share a d-tag, but SQLite would walk all of the author's events
+        if name == "d":  # few events share a d-tag, but SQLite would scan all events of the author
             source = f"(SELECT DISTINCT seq FROM ({tagged})) CROSS JOIN event USING (seq)"  # noqa: S608
         else:
             conditions.append(f"seq IN ({tagged})")
     for column, allowed in (("id", wanted.ids), ("pubkey", wanted.authors), ("kind", wanted.kinds)):
         if allowed is not None:
-            conditions.append(f"{column} IN ({_marks(allowed)})")
+            conditions.append(f"{column} IN ({_placeholders(allowed)})")
             values += allowed
     for comparison, bound in (("created_at >= ?", wanted.since), ("created_at <= ?", wanted.until)):
         if bound is not None:
@@ -380,11 +382,11 @@ def _matching(wanted: Filter) -> tuple[str, list[object]]:
     return f"FROM {source} WHERE {' AND '.join(conditions)}", values
 
 
-def _marks(values: Sequence[object]) -> str:
+def _placeholders(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))
 
 
-def _prepare(path: Path) -> None:
+def _create_file(path: Path) -> None:
     """Create the file, or change the mode of an existing file, so that only its owner can read it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

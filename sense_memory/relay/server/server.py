@@ -1,7 +1,13 @@
-"""The embedded relay: a small honest Nostr relay for this machine, inside this process.
+"""The embedded relay: a small Nostr relay for this machine, with NIPs 01, 09, 11, 40, 42, 45, 70 and 77, in this process.
 
-NIPs 01, 09, 11, 40, 42, 45, 70 and 77 over SQLite. The relay makes the first command work offline and fast, and
-keeps its data. It listens on 127.0.0.1 only; to serve other machines, run strfry (see `relays/`).
+What is guaranteed: an OK is sent only after the event is durable in the data file. Every stored event is well formed and
+has a valid signature. The relay listens on 127.0.0.1 only; to serve other machines, run strfry (see `relays/`).
+
+Why it is safe: everything that a client can make the relay store in memory is bounded by `RelayLimits`, and a client
+that does not read is disconnected. A request must name a loopback host, and web pages of other origins are refused.
+
+What it costs: storing blocks the event loop until the disk has written a batch. A client that does not read holds at most
+`max_backlog_bytes` of memory, and an open comparison about 230 bytes for each compared event.
 """
 
 from __future__ import annotations
@@ -48,26 +54,24 @@ if TYPE_CHECKING:
     from sense_memory.nostr.event import Event
 
 
-# ── The embedded relay's HTTP side ──────────────────────────────────────────────────────
-# Who may connect, and the information document (NIP-11).
-#
+# ── HTTP: who may connect, and the information document (NIP-11) ────────────────────────
 # Listening on loopback only does not keep web pages out: a page in a local browser can dial the relay, directly or
-# after rebinding the page's own name to 127.0.0.1. So every request has to name a loopback host exactly, and a request
-# with an `Origin` header has to come from a page of this machine. Programs that send no `Origin` pass.
+# after rebinding the page's own host name to 127.0.0.1. So every request must name a loopback host exactly, and a
+# request with an `Origin` header must come from a page of this machine. Programs that send no `Origin` may connect.
 
 _LOOPBACK = r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?"
 _host = re.compile(_LOOPBACK, re.ASCII | re.IGNORECASE).fullmatch
 _origin = re.compile(r"https?://" + _LOOPBACK, re.ASCII | re.IGNORECASE).fullmatch
 
 
-def answer(request: Request, limits: RelayLimits) -> Response | None:
-    """The answer to an HTTP request, or None if the WebSocket handshake may go on."""
+def http_answer(request: Request, limits: RelayLimits) -> Response | None:
+    """The answer to an HTTP request, or None if the WebSocket handshake may proceed."""
     headers = request.headers
     hosts, origins = headers.get_all("Host"), headers.get_all("Origin")
     if len(hosts) != 1 or not _host(hosts[0]):
-        return _response(HTTPStatus.FORBIDDEN, "This relay is dialled as 127.0.0.1 or localhost only.\n")
+        return _response(HTTPStatus.FORBIDDEN, "Connect to this relay as 127.0.0.1 or localhost.\n")
     if not all(map(_origin, origins)):
-        return _response(HTTPStatus.FORBIDDEN, "This relay is not open to web pages of other origins.\n")
+        return _response(HTTPStatus.FORBIDDEN, "Web pages of other origins may not connect to this relay.\n")
     if "websocket" in ",".join(headers.get_all("Upgrade")).lower():
         return None
     if "application/nostr+json" in ",".join(headers.get_all("Accept")).lower():
@@ -94,9 +98,9 @@ def _response(
 
 
 HOST: Final = "127.0.0.1"
-GOODBYE_SECONDS: Final = 2.0  # for connections to close before they are cut
+CLOSING_SECONDS: Final = 2.0  # for connections to close, before they are aborted
 
-# websockets logs frames at DEBUG and handshakes at INFO and ERROR, and the text of strangers must not enter the logs
+# websockets logs frames at DEBUG and handshakes at INFO and ERROR; text of clients must not enter our logs
 _silent = logging.getLogger(f"{__name__}.websockets")
 _silent.setLevel(logging.CRITICAL)
 
@@ -104,20 +108,21 @@ _silent.setLevel(logging.CRITICAL)
 class EmbeddedRelay:
     """A relay on the loopback interface: `async with EmbeddedRelay() as relay: … relay.url …`.
 
-    A relay may be left and entered again, with the same URL and the same data. Storing blocks the
-    event loop for as long as the disk needs to make a batch durable.
+    After `async with` ends, the same object can be entered again, with the same URL and the same data. Storing blocks
+    the event loop until the disk has made a batch durable.
 
     Args:
-        path: the data file (0600, created with its folder if missing); None or ":memory:" keeps the data
-            for as long as this object lives.
-        port: TCP port; 0 takes a free one.
+        path: the data file (mode 0600, created with its folder if missing); None or ":memory:" keeps the data
+            in memory for the lifetime of this object.
+        port: TCP port; 0 chooses a free port.
         require_auth: whether clients have to authenticate before anything else (NIP-42).
         clock: seconds since 1970.
-        max_message_bytes: largest message; a longer one closes the connection with code 1009.
-        max_limit: most stored events in the answer to one filter, and the default limit of a filter.
-        max_subscriptions: open subscriptions of one connection.
-        max_future_seconds: seconds that an event may be dated ahead of the relay's clock.
-        max_backlog_bytes: bytes that may wait for a client that does not read; with more, the connection is cut.
+        max_message_bytes: maximum size of a message; a longer message closes the connection with code 1009.
+        max_limit: maximum number of stored events in the answer to one filter, and the default limit of a filter.
+        max_subscriptions: maximum number of open subscriptions of one connection.
+        max_future_seconds: how many seconds an event may be dated ahead of the relay's clock.
+        max_backlog_bytes: maximum bytes that wait for a client that does not read; with more, the connection is
+            aborted.
 
     Raises:
         InvalidSetting: a limit or the port is out of range.
@@ -157,23 +162,23 @@ class EmbeddedRelay:
 
     @property
     def url(self) -> str:
-        """The URL to dial, such as `ws://127.0.0.1:7447`; known after the relay was entered, or if it was given a port.
+        """The URL to dial, such as `ws://127.0.0.1:7447`.
 
         Raises:
-            RelayError: the relay has no port yet.
+            RelayError: no port was given, and the relay was not entered yet.
         """
         if not self._port:
-            raise RelayError(f"ws://{HOST}", "has no port before it runs; use it inside `async with`")
+            raise RelayError(f"ws://{HOST}", "enter `async with` first; the relay has no port before it runs")
         return f"ws://{HOST}:{self._port}"
 
     async def serve_forever(self) -> None:
-        """Serve until this task is cancelled; call it inside `async with`."""
+        """Wait until this task is cancelled, while the relay serves; call this inside `async with`."""
         if self._server is not None:
             await self._server.wait_closed()
 
     async def __aenter__(self) -> Self:
         if self._server is not None:
-            raise RelayError(self.url, "is running already")
+            raise RelayError(self.url, "this relay is running already")
         if self._event_store is None:
             self._event_store = EventStore(self._path)
         try:
@@ -192,7 +197,7 @@ class EmbeddedRelay:
             return
         server.close()
         try:
-            async with asyncio.timeout(GOODBYE_SECONDS):
+            async with asyncio.timeout(CLOSING_SECONDS):
                 await server.wait_closed()
         except TimeoutError:
             for handler in self._handlers:
@@ -211,9 +216,9 @@ class EmbeddedRelay:
             HOST,
             self._port,
             compression=None,  # ciphertext does not shrink
-            process_request=lambda _, request: answer(request, self._limits),
+            process_request=lambda _, request: http_answer(request, self._limits),
             server_header=None,
-            close_timeout=GOODBYE_SECONDS,
+            close_timeout=CLOSING_SECONDS,
             max_size=self._limits.max_message_bytes,
             max_queue=BATCH_COUNT,
             logger=_silent,
@@ -244,5 +249,5 @@ class EmbeddedRelay:
 
 
 def _reason(problem: OSError) -> str:
-    """The system's own words for a failure; asyncio adds the address, which the caller names already."""
+    """The operating system's words for a failure, without the address that asyncio adds."""
     return os.strerror(problem.errno) if problem.errno else str(problem)

@@ -1,7 +1,7 @@
-"""One client's conversation with the embedded relay, and the relay's limits: frames and time in, actions out. No I/O.
+"""The protocol of one connection to the embedded relay, and the limits: messages and time in, actions out. No I/O.
 
 The session checks everything that can be checked without the event store: frames, limits, authentication (NIP-42)
-and signatures. A message that passes becomes an action; any other message becomes a refusal to send.
+and signatures. A message that passes becomes an action; any other message becomes a refusal, which is sent.
 """
 
 from __future__ import annotations
@@ -37,19 +37,17 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.filters import Filter
-    # MERGED
 
 
-# ── Limits ──────────────────────────────────────────────────────────────────────────────
-# The limits of the embedded relay, and the information document that states them (NIP-11).
+# ── Limits, and the information document that states them (NIP-11) ──────────────────────
 
 SUPPORTED_NIPS: Final = (1, 9, 11, 40, 42, 45, 70, 77)
 
 MAX_LIMIT_COUNT: Final = 5_000
 MAX_SUBSCRIPTIONS_COUNT: Final = 50
 MAX_FILTERS_COUNT: Final = 50
-MAX_FILTER_VALUES_COUNT: Final = 5_000  # SQLite takes 32,766 in one statement
-MAX_COMPARISONS_COUNT: Final = 4  # a client needs one; each costs about 230 bytes for every event compared
+MAX_FILTER_VALUES_COUNT: Final = 5_000  # SQLite allows 32,766 in one statement
+MAX_COMPARISONS_COUNT: Final = 4  # a client needs one; each costs about 230 bytes for every compared event
 MAX_COMPARED_COUNT: Final = 250_000
 MAX_AHEAD_SECONDS: Final = 900  # strfry's default
 MAX_BACKLOG_BYTES: Final = 8 * 1024 * 1024
@@ -57,22 +55,23 @@ MAX_BACKLOG_BYTES: Final = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RelayLimits:
-    """The relay's limits. Clients can read all of them.
+    """The limits of the relay.
 
     Attributes:
-        require_auth: whether a client has to authenticate first (NIP-42).
-        max_message_bytes: largest message; a longer one closes the connection with code 1009.
-        max_limit: most stored events in the answer to one filter, and the default limit of a filter.
-        max_subscriptions: open subscriptions of one connection.
-        max_filters: filters of one REQ.
-        max_filter_values: values in all lists of one filter together.
-        max_comparisons: open comparisons of one connection (NIP-77).
-        max_compared: events of one comparison.
-        max_future_seconds: seconds that an event may be dated ahead of the relay's clock.
-        max_backlog_bytes: bytes that may wait for a client that does not read; with more, the connection is cut.
+        require_auth: whether clients have to authenticate before anything else (NIP-42).
+        max_message_bytes: maximum size of a message; a longer message closes the connection with code 1009.
+        max_limit: maximum number of stored events in the answer to one filter, and the default limit of a filter.
+        max_subscriptions: maximum number of open subscriptions of one connection.
+        max_filters: maximum number of filters in one REQ or COUNT.
+        max_filter_values: maximum number of values in all lists of one filter together.
+        max_comparisons: maximum number of open comparisons of one connection (NIP-77).
+        max_compared: maximum number of events in one comparison.
+        max_future_seconds: how many seconds an event may be dated ahead of the relay's clock.
+        max_backlog_bytes: maximum bytes that wait for a client that does not read; with more, the connection is
+            aborted.
 
     Raises:
-        InvalidSetting: a limit is not positive, or messages would be larger than the frame parser reads.
+        InvalidSetting: a limit is not positive, or `max_message_bytes` is more than the frame parser reads.
     """
 
     require_auth: bool = False
@@ -127,9 +126,11 @@ def _version() -> str:
         return "unknown"
 
 
-AUTH_WINDOW_SECONDS: Final = 600  # NIP-42: an AUTH event is about ten minutes old at most
+# ── The session ─────────────────────────────────────────────────────────────────────────
 
-_SIGN_IN: Final = "auth-required: this relay serves authenticated clients only"
+AUTH_WINDOW_SECONDS: Final = 600  # NIP-42: the date of an AUTH event must be within about ten minutes
+
+_AUTH_REQUIRED: Final = "auth-required: this relay serves authenticated clients only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class StoreEvent:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
-    """Send the stored events that match these filters, then EOSE; from now on new matching events go out too."""
+    """Send the stored events that match these filters, then EOSE; from now on also send new events that match."""
 
     subscription: str
     filters: tuple[Filter, ...]
@@ -161,18 +162,18 @@ class EndRequest:
     subscription: str
 
 
-# Counting and comparing need the event store, so their frames are returned unchanged.
+# COUNT and comparisons need the event store, so their frames are returned unchanged.
 ServerAction: TypeAlias = (
     SendFrame | StoreEvent | AnswerRequest | EndRequest | Count | NegOpen | NegMessage | NegClose
 )
 
 
 class ServerSession:
-    """The state of one connection: who authenticated, and which subscriptions are open.
+    """The state of one connection: which keys have authenticated, and which subscriptions are open.
 
     Args:
         limits: the relay's limits.
-        urls: the names under which this relay can be dialled, without a final slash.
+        urls: the URLs under which clients can dial this relay, without a final slash.
         challenge: random text, new for every connection (NIP-42).
     """
 
@@ -182,14 +183,14 @@ class ServerSession:
         self._subscriptions: dict[str, tuple[Filter, ...]] = {}
 
     def greeting(self) -> str:
-        """The first frame of a connection: the challenge that an AUTH event has to carry."""
+        """The first frame of a connection: the challenge that an AUTH event must contain (NIP-42)."""
         return frame("AUTH", self._challenge)
 
     def handle_message(self, data: str | bytes, now: float) -> ServerAction:
-        """Decide on one message of the client.
+        """Decide how to answer one message of the client.
 
         Args:
-            data: the message as it came.
+            data: the message as it was received.
             now: seconds since 1970.
         """
         try:
@@ -207,16 +208,16 @@ class ServerSession:
             case Authenticate(event):
                 return self._authenticate(event, now)
             case Count(subscription, filters):
-                refusal = self._objection_to(filters)
+                refusal = self._filter_refusal(filters)
                 return found if refusal is None else SendFrame(frame("CLOSED", subscription, refusal))
             case NegOpen(subscription, wanted, _):
-                refusal = self._objection_to((wanted,))
+                refusal = self._filter_refusal((wanted,))
                 return found if refusal is None else SendFrame(frame("NEG-ERR", subscription, refusal))
             case NegMessage() | NegClose():
                 return found
 
     def matching_subscriptions(self, event: RawEvent) -> list[str]:
-        """The subscriptions to which an event has to be sent."""
+        """The ids of the subscriptions that an event matches."""
         return [
             subscription
             for subscription, filters in self._subscriptions.items()
@@ -224,7 +225,7 @@ class ServerSession:
         ]
 
     def _publish(self, event: RawEvent, now: float) -> ServerAction:
-        refusal = self._objection(event, now)
+        refusal = self._event_refusal(event, now)
         if refusal is None:
             try:
                 return StoreEvent(verify(event))
@@ -232,10 +233,10 @@ class ServerSession:
                 refusal = f"invalid: {problem}"
         return SendFrame(frame("OK", event.id, False, refusal))
 
-    def _objection(self, event: RawEvent, now: float) -> str | None:
-        """Why an event is refused before its signature is checked, or None; the cheap checks come first."""
-        if self._is_stranger():
-            return _SIGN_IN
+    def _event_refusal(self, event: RawEvent, now: float) -> str | None:
+        """Why an event is refused, as far as that shows without checking its signature; or None."""
+        if self._must_authenticate():
+            return _AUTH_REQUIRED
         if event.kind == KIND_AUTH:
             return "invalid: an AUTH event is not for publishing"
         if event.created_at > now + self._limits.max_future_seconds:
@@ -248,7 +249,7 @@ class ServerSession:
         return None
 
     def _request(self, subscription: str, filters: tuple[Filter, ...]) -> ServerAction:
-        refusal = self._objection_to(filters)
+        refusal = self._filter_refusal(filters)
         if refusal is None and subscription not in self._subscriptions and self._is_full():
             refusal = "error: too many subscriptions"
         if refusal is not None:
@@ -256,10 +257,10 @@ class ServerSession:
         self._subscriptions[subscription] = filters
         return AnswerRequest(subscription, filters)
 
-    def _objection_to(self, filters: tuple[Filter, ...]) -> str | None:
+    def _filter_refusal(self, filters: tuple[Filter, ...]) -> str | None:
         """Why the relay refuses some filters, or None."""
-        if self._is_stranger():
-            return _SIGN_IN
+        if self._must_authenticate():
+            return _AUTH_REQUIRED
         if len(filters) > self._limits.max_filters:
             return f"invalid: more than {self._limits.max_filters} filters"
         if any(_size(wanted) > self._limits.max_filter_values for wanted in filters):
@@ -288,7 +289,7 @@ class ServerSession:
             return str(problem)
         return None
 
-    def _is_stranger(self) -> bool:
+    def _must_authenticate(self) -> bool:
         return self._limits.require_auth and not self._authenticated
 
     def _is_full(self) -> bool:
@@ -302,7 +303,10 @@ def _size(wanted: Filter) -> int:
 
 
 def _refusal(data: str | bytes, text: str) -> str:
-    """The answer to a bad frame: the answer that the client waits for, if the frame shows which (NIP-01, 45, 77)."""
+    """The answer to a bad frame: an OK, CLOSED or NEG-ERR if the frame shows what it was, otherwise a NOTICE.
+
+    Source: NIP-01, NIP-45 and NIP-77.
+    """
     with suppress(orjson.JSONDecodeError):
         match orjson.loads(data):
             case ["EVENT" | "AUTH", {"id": str(ident)}] if is_hex64(ident):

@@ -155,7 +155,7 @@ async def test_another_programs_file_is_refused_and_left_as_it_is(tmp_path):
         other.execute("CREATE TABLE precious (memory TEXT)")
     other.close()
     before = path.read_bytes()
-    with pytest.raises(RelayError, match="not a data file"):
+    with pytest.raises(RelayError, match="not written by this version of the relay"):
         await EmbeddedRelay(path).__aenter__()
     assert path.read_bytes() == before
 
@@ -798,7 +798,7 @@ async def test_what_a_client_sent_before_it_vanished_is_stored(clock):
 
 
 async def test_a_client_that_never_reads_does_not_hold_up_the_end(clock, monkeypatch):
-    monkeypatch.setattr(embedded, "GOODBYE_SECONDS", 0.05)
+    monkeypatch.setattr(embedded, "CLOSING_SECONDS", 0.05)
     async with asyncio.timeout(5 * SECOND):
         relay = EmbeddedRelay(clock=clock)
         async with relay:
