@@ -115,9 +115,9 @@ class Api:
                 await self._store.mind.search("", 0)
 
     async def _session(self, request: Request) -> Response:
-        """Who the agent is; for the browser that has the cookie, or exchanges the token for it."""
+        """Who the agent is; for the browser of the session, or one that exchanges the token and becomes it."""
         cookie, given = "", request.headers.get(TOKEN_HEADER)
-        if not self._access.admits(request.cookies.get(self._access.cookie, "")):
+        if not self._access.admits(request):
             cookie = self._access.exchange(given) if given else ""
             if not cookie:
                 return _json(
@@ -130,6 +130,7 @@ class Api:
                 "agent": self._agent,
                 "version": __version__,
                 "now": self._clock(),
+                "page": self._access.page_token if cookie else None,
                 "edit": self._access.edit_token if self._access.may_edit else None,
                 "counts": dict(state.counts),
                 "relays": len(state.relays),

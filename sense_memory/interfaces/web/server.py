@@ -2,7 +2,8 @@
 
 Guaranteed: an answer goes only to a request that names this server exactly (`Host`, so that no other name can be bound
 to its address), that no page of another origin made (`Sec-Fetch-Site`, `Origin`), and, under `/api/`, that carries the
-cookie of the one browser which exchanged the token. The token is in the fragment of the address, which browsers do not
+cookie and the page token of the one browser which exchanged the token. Browsers send a cookie to every port of a machine;
+the page token they keep for this port alone (`localStorage`), and scripts cannot read the cookie. The token is in the fragment of the address, which browsers do not
 send; it works once. A page that ran hostile text could not load or send anything: the policy allows this origin alone.
 Why it is safe: `Guard` makes every check before any other code sees the request; `Host` and origin are checked in
 `interfaces.loopback`, as for every server of this machine. It costs some microseconds for each request. Programs of the
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 TOKEN_HEADER: Final = "x-sense-memory-token"  # of the one exchange  # noqa: S105 - the name of a header
+PAGE_HEADER: Final = "x-sense-memory-page"  # of every request to the API after it
 EDIT_HEADER: Final = "x-sense-memory-edit"  # of every POST
 MAX_URL_BYTES: Final = 4_096  # a path of a memory has 400 characters at most, a question some hundreds
 MAX_BODY_BYTES: Final = 16_384  # an action and two paths
@@ -71,13 +73,15 @@ class ServerSecrets:
     Attributes:
         port: where the server listens.
         may_edit: whether the page may change memories.
-        token: exchanged once for the cookie.
+        token: exchanged once for the cookie and the page token.
+        page_token: what a request to the API has to carry beside the cookie.
         edit_token: what a POST has to carry.
     """
 
     port: int
     may_edit: bool = False
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    page_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     edit_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     _session: str = field(default="", repr=False)
 
@@ -103,9 +107,10 @@ class ServerSecrets:
         self._session = secrets.token_urlsafe(32)
         return self._session
 
-    def admits(self, session: str) -> bool:
-        """Whether a cookie's value is that of the session."""
-        return bool(self._session) and _is_same(session, self._session)
+    def admits(self, request: Request) -> bool:
+        """Whether a request carries the cookie and the page token of the session."""
+        session, page = request.cookies.get(self.cookie, ""), request.headers.get(PAGE_HEADER, "")
+        return bool(self._session) and _is_same(session, self._session) and _is_same(page, self.page_token)
 
     def may_post(self, token: str) -> bool:
         """Whether a POST with this token may change memories."""
@@ -157,11 +162,11 @@ class Guard:
             return _refused(413, "the request has a body that is too large")
         if method == "POST" and not self._is_post_of_the_page(request):
             return _refused(403, "only the page itself may change memories")
-        if self._needs_cookie(request) and not access.admits(request.cookies.get(access.cookie, "")):
+        if self._needs_session(request) and not access.admits(request):
             return _refused(401, "open the address that `sense-memory web` printed")
         return None
 
-    def _needs_cookie(self, request: Request) -> bool:
+    def _needs_session(self, request: Request) -> bool:
         return request.url.path.startswith("/api/") and request.url.path != "/api/session"
 
     def _is_post_of_the_page(self, request: Request) -> bool:

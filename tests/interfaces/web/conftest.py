@@ -91,12 +91,13 @@ def written(home, work, **options):
 
 @pytest.fixture(scope="module")
 def signed_in():
-    """Exchange a token; the header with the cookie."""
+    """From the answer to an exchanged token, the headers that the page sends from then on."""
 
     def exchange(response: bytes) -> str:
         head = response.partition(b"\r\n\r\n")[0].decode()
         line = next(line for line in head.split("\r\n") if line.lower().startswith("set-cookie:"))
         ((name, morsel),) = SimpleCookie(line.partition(":")[2]).items()
-        return f"Cookie: {name}={morsel.value}"
+        page_token = json.loads(response.partition(b"\r\n\r\n")[2])["page"]
+        return f"Cookie: {name}={morsel.value}\r\nX-Sense-Memory-Page: {page_token}"
 
     return exchange

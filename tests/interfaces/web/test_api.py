@@ -9,7 +9,7 @@ import pytest
 
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.interfaces.web.api import Api
-from sense_memory.interfaces.web.server import EDIT_HEADER, ServerSecrets, application
+from sense_memory.interfaces.web.server import EDIT_HEADER, PAGE_HEADER, ServerSecrets, application
 
 
 QUOTED = "my text that an exception quotes"
@@ -32,6 +32,7 @@ class Client:
         path, _, query = path.partition("?")
         headers = [(b"host", b"127.0.0.1:7"), (b"cookie", f"sense-memory-7={self.cookie}".encode())]
         headers += [
+            (PAGE_HEADER.encode(), self.access.page_token.encode()),
             (EDIT_HEADER.encode(), self.access.edit_token.encode()),
             (b"content-type", b"application/json"),
         ]

@@ -185,6 +185,17 @@ def test_without_the_cookie_there_is_no_memory(page, path, header):
     assert SECRET.encode() not in answer
 
 
+@pytest.mark.parametrize("path", ["palace", "session"])
+def test_the_cookie_alone_opens_nothing(page, cookie, path):
+    """A browser sends it to every port of this machine, where a server of somebody else may listen."""
+    alone, _, header = cookie.partition("\r\n")
+    for headers in ((alone,), (header,), (alone, "X-Sense-Memory-Page: guess")):
+        answer = ask(page, f"GET /api/{path}", *headers)
+
+        assert 401 == status(answer)
+        assert SECRET.encode() not in answer
+
+
 def test_the_token_works_once(page, cookie):
     assert page.token not in cookie
     for header in (f"X-Sense-Memory-Token: {page.token}", "X-Sense-Memory-Token: guess"):

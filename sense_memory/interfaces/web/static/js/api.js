@@ -1,5 +1,7 @@
 // The server of this page, and no other.
 
+const PAGE = "sense-memory-page";
+
 export const session = { npub: "", agent: "", edit: null, now: 0, counts: {}, relays: 0, version: "" };
 
 export class Refused extends Error {
@@ -17,27 +19,32 @@ async function answer(response) {
   throw new Refused(response.status, body.error.type, body.error.message);
 }
 
+/** The header that shows which page asks: browsers keep this token for this port alone, other than the cookie. */
+const shown = () => ({ "x-sense-memory-page": localStorage.getItem(PAGE) ?? "" });
+
 /** Ask for something, with the parameters of the query that are not undefined. */
 export async function get(name, parameters = {}, options = {}) {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null);
   const query = given.length ? `?${new URLSearchParams(given)}` : "";
-  return answer(await fetch(`/api/${name}${query}`, options));
+  return answer(await fetch(`/api/${name}${query}`, { ...options, headers: { ...shown(), ...options.headers } }));
 }
 
 /** Change something; only where the server was started with `--edit`. */
 export async function act(action, ...names) {
-  const headers = { "content-type": "application/json", "x-sense-memory-edit": session.edit };
+  const headers = { ...shown(), "content-type": "application/json", "x-sense-memory-edit": session.edit };
   const done = await answer(await fetch("/api/act", { method: "POST", headers, body: JSON.stringify({ action, names }) }));
   forgetPalace();
   return done;
 }
 
-/** Exchange the token of the address for the cookie, or show the cookie; the address loses the token. */
+/** Exchange the token of the address for the cookie and the page token, or show these; the address loses the token. */
 export async function open() {
   const token = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
   if (token) history.replaceState(null, "", location.pathname + "#/");
   const headers = token ? { "x-sense-memory-token": token } : {};
-  Object.assign(session, await get("session", {}, { headers }));
+  const { page, ...told } = await get("session", {}, { headers });
+  if (page) localStorage.setItem(PAGE, page);
+  Object.assign(session, told);
 }
 
 // ── The palace, read in pieces ──────────────────────────────────────────────────────────
