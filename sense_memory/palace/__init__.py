@@ -1,7 +1,7 @@
-"""The palace: pure views over persona memories (sense-memory v2). No I/O, and no clock but a parameter.
+"""The palace: pure views over persona memories (sense-memory v2). No I/O; the time is a parameter.
 
-The views exported here are public; `MemoryStore` shows them over the memories of its ledger. Each view is imported when
-first used, because most views need numpy.
+The views exported here are public; `MemoryStore` applies them to the memories of its ledger. Each view is imported when
+it is first used, because most views need numpy.
 """
 
 from __future__ import annotations

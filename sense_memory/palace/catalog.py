@@ -1,9 +1,9 @@
-"""The memories of a palace in RAM: by path, by bare key, by domain and facet, the most relevant first. Pure.
+"""The memories of a palace in RAM: by path, by bare key, by domain and facet, most relevant first. Pure.
 
-The values that decay depends on are kept in columns, one place per memory; so a listing of thousands costs some vector
-operations, and a change costs microseconds. A memory may be added as a function that reads it. The function is called
-when more than the name of the memory is needed, because most programs use a few memories of a palace only, and a memory
-object takes time and two kilobytes.
+The values that decay depends on are kept in columns, with one place for each memory, so a listing of thousands costs some
+vector operations and a change costs microseconds. A memory may be added as a function that reads the memory. Most
+programs use few memories of a palace, and a memory object takes time and two kilobytes, so the function is called only
+when more than the name of the memory is needed.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
 
 
-# ── How a whole palace ages ─────────────────────────────────────────────────────────────
-# How a whole palace ages: `palace.lifecycle`, for all memories at once with numpy.
+# ── Decay ───────────────────────────────────────────────────────────────────────────────
+# The same as `palace.lifecycle`, for all memories at once with numpy.
 
-STATES: Final = (State.DISSOLVED, State.FORGOTTEN, State.FADING, State.ACTIVE)  # by the numbers of `states`
+STATES: Final = (State.DISSOLVED, State.FORGOTTEN, State.FADING, State.ACTIVE)  # indexed by `Columns.states`
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The values that decay depends on, one place per memory.
+    """The values that decay depends on, with one place for each memory.
 
     Attributes:
         last_accessed: seconds since 1970, float64 of shape (n,).
-        rates: halvings per second; four times as many where a memory is superseded.
-        factors: relevance at the last access times the factor of the links.
+        rates: halvings per second; four times as many for a superseded memory.
+        factors: the relevance at the last access, times the factors of connections and contradictions.
     """
 
     last_accessed: NDArray[np.float64]
@@ -73,14 +73,14 @@ class Columns:
 
 
 def row(memory: PersonaMemory) -> tuple[float, float, float]:
-    """One memory's values in `Columns`: last access, rate, factor."""
+    """The values of one memory in `Columns`: last access, rate, factor."""
     rate = (SUPERSEDED_FACTOR if memory.superseded_by else 1) / (memory.halflife_days * DAY_SECONDS)
     boost = 1.0 + CONNECTION_BOOST * len(memory.connections)
     return memory.last_accessed, rate, memory.relevance * boost * 0.5 ** len(memory.contradicts)
 
 
 def relevances_at(now: float, table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Current relevances at a time (seconds since 1970), of rows as `row` makes them: shape (3, n)."""
+    """Current relevances at a time (seconds since 1970); `table` has shape (3, n), with a column for each `row`."""
     last_accessed, rates, factors = table
     relevances: NDArray[np.float64] = np.exp2(-np.maximum(0.0, now - last_accessed) * rates) * factors
     return relevances
@@ -97,16 +97,16 @@ def states_at(relevances: NDArray[np.float64]) -> NDArray[np.int8]:
 
 
 _FIRST_PLACES = 1_024
-_AGES = 3  # rows of the table that decay depends on; those of `Tally` follow
+_AGES = 3  # rows of the table that decay depends on; the rows of `Tally` follow
 
 
 class Tally(NamedTuple):
     """Counts over all memories.
 
     Attributes:
-        connections: a connection counts twice if both ends name each other.
-        superseded: memories that another replaced.
-        conflicts: memories that lost a concurrent edit and were kept.
+        connections: links; a connection counts twice if both memories name each other.
+        superseded: memories that another memory has replaced.
+        conflicts: siblings that keep a value which lost to a concurrent edit.
     """
 
     connections: int
@@ -118,10 +118,10 @@ class _Selection:
     """Some memories in the order of their paths.
 
     Args:
-        items: paths and places.
+        items: pairs of path and place.
 
     Attributes:
-        places: of the memories.
+        places: the places of the memories.
     """
 
     def __init__(self, items: Iterable[tuple[str, int]]) -> None:
@@ -146,17 +146,25 @@ class Catalog:
     """The memories of a palace, changed one at a time."""
 
     def __init__(self) -> None:
-        self._memories: list[PersonaMemory | None] = []  # without void marks; None where not read
-        self._unread: dict[int, Callable[[], PersonaMemory]] = {}  # reads the others
-        self._shown: dict[int, PersonaMemory] = {}  # where the state differs from the written one
+        self._memories: list[PersonaMemory | None] = []  # without void marks; None if not read
+        self._unread: dict[
+            int, Callable[[], PersonaMemory]
+        ] = {}  # by place: reads a memory that is not read yet
+        self._shown: dict[
+            int, PersonaMemory
+        ] = {}  # by place: memories whose state differs from the written state
         self._places: dict[str, int] = {}  # by path
         self._free: list[int] = []
         self._table = np.zeros((_AGES + len(Tally._fields), _FIRST_PLACES))
         self._tree: dict[str, dict[str, dict[str, int]]] = {}  # by domain, facet and path
-        self._by_key: dict[str, dict[str, None]] | None = None  # paths; made for the first lookup by key
+        self._by_key: dict[str, dict[str, None]] | None = (
+            None  # paths by key; made for the first lookup by key
+        )
         self._selections: dict[tuple[str | None, str | None], _Selection] = {}
-        self._opposed: dict[str, PersonaMemory] = {}  # by path: the memories that carry marks, as written
-        self._opposed_by: dict[str, set[str]] = {}  # by the name in a mark: the paths of these memories
+        self._opposed: dict[str, PersonaMemory] = {}  # by path: the memories with marks, as written
+        self._opposed_by: dict[
+            str, set[str]
+        ] = {}  # by the name in a mark: the paths of the memories with the mark
 
     def __len__(self) -> int:
         return len(self._places)
@@ -169,7 +177,7 @@ class Catalog:
         return path in self._places
 
     def get(self, path: str) -> PersonaMemory | None:
-        """The memory at a path (`domain/facet/key`) as it was written, without marks that name no other memory."""
+        """The memory at a path (`domain/facet/key`) as it was written, without marks that name no existing memory."""
         place = self._places.get(path)
         return None if place is None else self._at(place)
 
@@ -189,12 +197,12 @@ class Catalog:
             self._by_key = {}
             for domain, facets in self._tree.items():
                 for facet, paths in facets.items():
-                    for path in paths:  # a name by another writer may contain a slash
+                    for path in paths:  # a name of another program may contain a slash
                         self._by_key.setdefault(path[len(f"{domain}/{facet}/") :], {})[path] = None
         return sorted(self._by_key.get(key, ()))
 
     def put(self, memory: PersonaMemory) -> None:
-        """Add a memory, or replace the one at its path."""
+        """Add a memory, or replace the memory at its path."""
         path = memory.path
         is_new = path not in self._places
         place = self._placed(path, memory.domain, memory.facet, memory.key)
@@ -207,13 +215,13 @@ class Catalog:
         """As `put`, for a memory that is read when it is first used.
 
         Args:
-            domain: its domain.
-            facet: its facet.
-            key: its key.
+            domain: the memory's domain.
+            facet: the memory's facet.
+            key: the memory's key.
             read: returns the memory with these names; called at most once, and must not fail.
 
         Returns:
-            Its path.
+            The path of the memory.
         """
         path = f"{domain}/{facet}/{key}"
         is_new = path not in self._places
@@ -223,7 +231,7 @@ class Catalog:
         return path
 
     def expect_many(self) -> None:
-        """Call before adding or removing many memories: listings are then sorted once, instead of after each change."""
+        """Prepare for adding or removing many memories: listings are then sorted once, and not after each change."""
         self._selections.clear()
 
     def drop(self, path: str) -> None:
@@ -252,17 +260,17 @@ class Catalog:
         self._recount(path)
 
     # ── Marks ───────────────────────────────────────────────────────────────────────────
-    # A mark counts while the memory that it names exists; see `supersession`.
+    # A mark counts only while the memory that it names exists; see `palace.lifecycle`.
 
     def opposed_by(self, path: str) -> list[str]:
-        """The paths of memories whose marks name a path, existing or not; memories not read yet are left out."""
+        """The paths of memories with a mark that names a path, existing or not; unread memories are left out."""
         if not self._opposed_by:
             return []
         names = {path, path.rpartition("/")[2]}
         return sorted({other for name in names for other in self._opposed_by.get(name, ())} - {path})
 
     def _counted(self, memory: PersonaMemory) -> PersonaMemory:
-        """A memory without the marks that name no other memory; it is counted anew when such a memory comes or goes."""
+        """A memory without the marks that name no other memory; `_recount` repeats this when the other one changes."""
         names = opponents(memory)
         if not names:
             return memory
@@ -273,14 +281,14 @@ class Catalog:
         return without(memory, lambda name: self._meant(name) in {None, path})
 
     def _meant(self, name: str) -> str | None:
-        """The path that a mark names: a path, or a bare key that only one memory has."""
+        """The path of the memory that a mark names by path, or by a bare key that only this memory has; or None."""
         if "/" in name:
             return name if name in self._places else None
         paths = self.named(name)
         return paths[0] if len(paths) == 1 else None
 
     def _recount(self, path: str) -> None:
-        """A memory came or went: the marks that name it count, or no longer count."""
+        """After a memory was added or removed: update the memories whose marks name it."""
         for other in self.opposed_by(path):
             place, written = self._places[other], self._opposed[other]
             memory = self._memories[place] = self._counted(written)
@@ -310,7 +318,7 @@ class Catalog:
         return [memory for path in paths if (memory := self.get(path)) is not None]
 
     def sizes(self) -> dict[str, dict[str, int]]:
-        """How many memories each facet holds, by domain and facet, sorted."""
+        """The number of memories by domain and facet, sorted."""
         return {
             domain: {facet: len(self._tree[domain][facet]) for facet in self.facets(domain)}
             for domain in self.domains()
@@ -324,13 +332,13 @@ class Catalog:
         *,
         include_forgotten: bool = False,
     ) -> list[PersonaMemory]:
-        """Memories with their state at a time (seconds since 1970), the most relevant first, then by path.
+        """Memories with their state at a time, most relevant first, then by path.
 
         Args:
-            now: the time.
-            domain: only of this domain.
-            facet: only of facets of this name.
-            include_forgotten: forgotten and dissolved ones too.
+            now: seconds since 1970.
+            domain: only memories of this domain; None for all.
+            facet: only memories of facets with this name; None for all.
+            include_forgotten: include forgotten and dissolved memories.
         """
         places = self._selected(domain, facet)
         self._read(places.tolist())
@@ -346,7 +354,7 @@ class Catalog:
         ]
 
     def counts_by_state(self, now: float) -> dict[State, int]:
-        """How many memories are in each state at a time, the liveliest first."""
+        """The number of memories in each state at a time, from active to dissolved."""
         places = np.fromiter(self._places.values(), np.intp, len(self._places))
         self._read(self._places.values())
         states = states_at(relevances_at(now, self._table[:_AGES, places]))
@@ -354,7 +362,7 @@ class Catalog:
         return dict(reversed(list(zip(STATES, counts, strict=True))))
 
     def tally(self) -> Tally:
-        """The counts over all memories."""
+        """Counts over all memories."""
         self._read(self._places.values())
         return Tally(*self._table[_AGES:].sum(axis=1).astype(np.int64).tolist())
 
@@ -367,7 +375,7 @@ class Catalog:
     # ── Inside ──────────────────────────────────────────────────────────────────────────
 
     def _at(self, place: int) -> PersonaMemory | None:
-        """The memory at a place, read if necessary; None where the place is empty."""
+        """The memory at a place, read if necessary; None if the place is empty."""
         if place in self._unread:
             self._read((place,))
         return self._memories[place]
@@ -377,7 +385,7 @@ class Catalog:
         unread = [place for place in places if place in self._unread] if self._unread else []
         if not unread:
             return
-        with collector_resting(len(unread)):
+        with collector_paused(len(unread)):
             memories = [self._unread[place]() for place in unread]
         memories = [self._counted(memory) for memory in memories]
         for place, memory in zip(unread, memories, strict=True):
@@ -401,23 +409,23 @@ class Catalog:
         wanted = (domain, facet)
         if wanted not in self._selections:
             domains = self._tree.values() if domain is None else [self._tree.get(domain, {})]
-            shelves = [
+            groups = [
                 paths
                 for facets in domains
                 for paths in (facets.values() if facet is None else [facets.get(facet, {})])
             ]
-            self._selections[wanted] = _Selection(item for shelf in shelves for item in shelf.items())
+            self._selections[wanted] = _Selection(item for paths in groups for item in paths.items())
         return self._selections[wanted].places
 
     def _selections_with(self, domain: str, facet: str) -> Iterator[_Selection]:
-        """The existing selections that contain a domain and a facet."""
+        """The existing selections that contain a facet of a domain."""
         if self._selections:
             for wanted in ((domain, facet), (domain, None), (None, facet), (None, None)):
                 if (selection := self._selections.get(wanted)) is not None:
                     yield selection
 
     def _placed(self, path: str, domain: str, facet: str, key: str) -> int:
-        """The place of a memory, new if necessary; the place is emptied."""
+        """The place for a memory, new if necessary, and emptied if not."""
         place = self._places.get(path)
         if place is None:
             place = self._free.pop() if self._free else self._new_place()
@@ -453,13 +461,13 @@ def _numbers(memory: PersonaMemory) -> tuple[float, ...]:
 
 
 @contextmanager
-def collector_resting(count: int) -> Iterator[None]:
-    """Suspend the garbage collector while `count` lasting objects are made, which it would visit again and again."""
-    rests = count >= APPLY_BATCH_COUNT and gc.isenabled()
-    if rests:
+def collector_paused(count: int) -> Iterator[None]:
+    """Pause the garbage collector while many lasting objects (`count`) are made, which it would visit repeatedly."""
+    is_paused = count >= APPLY_BATCH_COUNT and gc.isenabled()
+    if is_paused:
         gc.disable()
     try:
         yield
     finally:
-        if rests:
+        if is_paused:
             gc.enable()

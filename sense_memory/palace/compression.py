@@ -6,14 +6,18 @@
 
     (+37 active memories left out)
 
-Which memories. First what has the theme `pinned`. Then what a question needs, if there is one, else nothing. Then
-identity, the domain `self`, up to a quarter of the budget. Without a question every domain then gets its share: the next
-memory always comes from the domain that has cost least so far. Within a domain the most relevant come first, ties by
-path. A memory that does not fit is left out whole, because half a memory can say the opposite; shorter ones are still
-tried. The text is counted as a whole, and what its parts were counted too high is filled in further rounds.
+Guaranteed: the text never costs more than the budget, by the counter of the caller; every memory in it is whole, because
+half a memory can say the opposite; and the same memories give the same text. Safe, because the finished text is counted
+as a whole before it is returned. The cost is one pass over the active memories, and a few rounds over those that fit.
 
-Which are doubtful. Where two memories of the text seem to contradict each other, the older one says so, and so does an
-edit that lost against a concurrent one. They are marked rather than left out: what is suspected may be wrong.
+Selection. Memories with the theme `pinned` come first. Memories that a question needs come next, if there is a question.
+Then identity, the domain `self`, gets up to a quarter of the budget. Without a question, the other domains share the
+rest: the next memory always comes from the domain that has cost least so far. Within a domain the most relevant come
+first, ties by path. A memory that does not fit is left out, and shorter ones are still tried. The whole text costs less
+than the sum of its parts, so further rounds fill the rest of the budget.
+
+Doubt. If two memories of the text seem to contradict each other, the older one is marked as perhaps outdated. An edit
+that lost to a concurrent edit is marked too. Both stay in the text, because the suspicion may be wrong.
 
 Headers are in alphabetical order; lines under a header, and memories on a line, are in the order of selection.
 `palace.shorthand` shortens the values. Pure: no clock, no I/O.
@@ -50,20 +54,24 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
 
 
-DEFAULT_MAX_TOKENS: Final = 500  # the spec's target for the entire active memory
+DEFAULT_MAX_TOKENS: Final = 500  # the specification's target for all active memories
 MIN_MAX_TOKENS: Final = 32  # fewer tokens cannot hold a header, a line and a notice
-IDENTITY: Final = "self"  # the domain of what an agent is
-_IDENTITY_SHARE: Final = 4  # identity gets a quarter of the budget before the other domains get any
-_MAX_MISSES: Final = 8  # consecutive memories of a domain that did not fit; its rest is not tried
+IDENTITY: Final = "self"  # the domain of the agent's identity
+_IDENTITY_SHARE: Final = 4  # identity gets up to a quarter of the budget before the other domains get any
+_MAX_MISSES: Final = (
+    8  # after so many consecutive memories that do not fit, the rest of a domain is not tried
+)
 _MAX_ROUNDS: Final = 4
-_SLACK_SHARE: Final = 60  # this part of the budget is not worth another round
+_SLACK_SHARE: Final = 60  # one 60th of the budget is not worth another round
 _MAX_CHARS_PER_TOKEN: Final = 16  # a longer value cannot fit, however well it compresses
 _OLDER: Final = " (older; may be outdated)"
 _LOST: Final = " (an edit that lost; may be wrong)"
-_MAX_CHECKS: Final = 8  # texts that are looked over for contradictions; the mark of one may change what fits
-_LEAST_USED: Final = 0.92  # of the budget, where other memories fit into the rest
-_MAX_SPARE_COUNT: Final = 200  # memories that are tried for it
-_MAX_REPLACED_COUNT: Final = 6
+_MAX_CHECKS: Final = (
+    8  # searches for contradictions: each mark makes the text longer, and may change the selection
+)
+_MIN_USED_SHARE: Final = 0.92  # of the budget; below this, memories that fit into the rest are looked for
+_MAX_SPARE_COUNT: Final = 200  # memories that are tried for the rest of the budget
+_MAX_REPLACED_COUNT: Final = 6  # memories that may make room for longer ones
 _SOURCES: Final = (
     "user",
     "agent",
@@ -71,20 +79,20 @@ _SOURCES: Final = (
     "import",
     "document",
     "tool",
-)  # from the most to the least trusted kind
-_BREAK_TOKENS: Final = 1  # a line break or a separator, counted on its own
+)  # from the most trusted kind to the least trusted
+_BREAK_TOKENS: Final = 1  # the cost of a line break or a separator
 
 
 class Compressed(str):
-    """A palace, or one domain of it, in shorthand: headers, lines, and a notice of how many memories were left out.
+    """A palace, or one domain, as compressed text: headers, lines, and the number of memories that were left out.
 
-    Empty where no memory is active.
+    Empty if no memory is active.
 
     Attributes:
         tokens: the cost of the text, by the counter that was used.
-        included: paths of the memories in the text, in the order of selection.
-        sources: where these memories came from, each source once, the least trusted last; empty text where none was given.
-        has_answer: whether it was made for a question for which an active memory was found.
+        included: the paths of the memories in the text, in the order of selection.
+        sources: the sources of these memories, each once, the least trusted last; "" stands for a missing source.
+        has_answer: whether the text was made for a question, and an active memory was found for the question.
     """
 
     __slots__ = ("_left_out", "_ranked", "has_answer", "included", "sources", "tokens")
@@ -107,7 +115,7 @@ class Compressed(str):
         sources: Iterable[str] = (),
         has_answer: bool = False,
     ) -> Self:
-        """A text with what it holds, and all active memories, the most relevant first."""
+        """A compressed text; `ranked` are all active memories, most relevant first."""
         self = cls(text)
         self.has_answer, self.sources = has_answer, tuple(sorted(set(sources), key=_distrust))
         self.tokens, self.included, self._ranked, self._left_out = tokens, included, ranked, None
@@ -115,7 +123,7 @@ class Compressed(str):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Paths of the other active memories, the most relevant first; worked out when first asked for."""
+        """The paths of the other active memories, most relevant first; computed when first used."""
         if self._left_out is None:
             inside = set(self.included)
             self._left_out = tuple(memory.path for memory in self._ranked if memory.path not in inside)
@@ -123,7 +131,7 @@ class Compressed(str):
 
     @property
     def trust(self) -> str:
-        """The source that the text deserves no more trust than: the least trusted one in it; empty if none was given."""
+        """The least trusted source in the text, which bounds the trust in the whole text; "" if it is missing."""
         return self.sources[-1] if self.sources else ""
 
 
@@ -138,7 +146,7 @@ def compress(
     count: Callable[[str], int] = estimated_tokens,
     full: bool = True,
 ) -> Compressed:
-    """The active memories in the spec's compressed format (sense-memory v2, "Compression").
+    """The active memories in the specification's compressed format (sense-memory v2, "Compression").
 
     A superseded memory is left out while its successor is active.
 
@@ -146,10 +154,10 @@ def compress(
         memories: the memories of a palace; their order does not matter.
         now: seconds since 1970.
         domain: only memories of this domain; None for all.
-        needed: paths of memories that a question needs, the most needed first. If any of them is active, only these,
-            what is pinned and identity, up to a quarter of the budget, are in the text.
-        max_tokens: the most that the text may cost, 32 or more.
-        relevances: current relevance of each memory, in the order of `memories`; computed if None.
+        needed: the paths of memories that a question needs, most needed first. If any of them is active, the text holds
+            only these, pinned memories, and identity up to a quarter of the budget.
+        max_tokens: the budget of the text, 32 or more.
+        relevances: the current relevance of each memory, in the order of `memories`; computed if None.
         count: counts the tokens of a text; the default is an estimate that errs upward.
         full: whether to use shorthand; otherwise every memory is written word for word under its key (the basic tier).
 
@@ -158,7 +166,7 @@ def compress(
     """
     if max_tokens < MIN_MAX_TOKENS:
         raise InvalidInput(
-            f"max_tokens must be at least {MIN_MAX_TOKENS}, not {max_tokens}: a memory does not fit into fewer tokens"
+            f"max_tokens must be at least {MIN_MAX_TOKENS}, not {max_tokens}: fewer tokens cannot hold a memory"
         )
     if relevances is None:
         relevances = Columns.of(memories).relevances(now)
@@ -182,13 +190,13 @@ def compress(
 
 
 def _distrust(source: str) -> tuple[int, str]:
-    """A sort key: what the user said comes first, what a tool returned last."""
+    """A sort key for sources: the user's own words come first, the results of tools last."""
     kind = source.partition(":")[0]
     return (_SOURCES.index(kind) if kind in _SOURCES else len(_SOURCES), source)
 
 
 def _outdated(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> set[str]:
-    """The paths of those memories that a newer one of them seems to contradict; `claims` holds those of the last call."""
+    """The paths of memories that a newer one among them seems to contradict; `claims` is kept between calls."""
     written = {memory.path: memory.created_at for memory in memories}
     claims.keep(written)
     for memory in memories:
@@ -202,7 +210,7 @@ def _outdated(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> set[str]
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A text with its cost and the memories in it."""
+    """A text, its cost, and the memories in it."""
 
     text: str
     tokens: int
@@ -218,7 +226,7 @@ _NOTHING: Final = _Draft("", 0, [])
 
 
 def _fitted(queues: _Queues, pieces: _Pieces, active_count: int, max_tokens: int) -> _Draft:
-    """The fullest text within the budget."""
+    """The longest text of some rounds that fits the budget, with the rest of the budget filled."""
     room = max_tokens
     best = over = _NOTHING
     for _ in range(_MAX_ROUNDS):
@@ -233,7 +241,7 @@ def _fitted(queues: _Queues, pieces: _Pieces, active_count: int, max_tokens: int
         if len(chosen) == active_count or 0 <= max_tokens - draft.tokens <= max_tokens // _SLACK_SHARE:
             break
         room += max_tokens - draft.tokens
-    if over.chosen and not best.chosen:  # by this counter a text costs far more than its parts
+    if over.chosen and not best.chosen:  # by the caller's counter, a text costs far more than its parts
         drafts = [
             partial(_Draft.of, over.chosen[:length], active_count, pieces)
             for length in range(len(over.chosen))
@@ -244,12 +252,12 @@ def _fitted(queues: _Queues, pieces: _Pieces, active_count: int, max_tokens: int
 
 
 def _topped_up(draft: _Draft, queues: _Queues, pieces: _Pieces, active_count: int, max_tokens: int) -> _Draft:
-    """A text that uses less than `_LEAST_USED` of the budget, with memories that fit into the rest.
+    """A draft with more memories, if it uses less than `_MIN_USED_SHARE` of the budget.
 
-    Where none fits, the last ones chosen make room, up to `_MAX_REPLACED_COUNT`, but neither the first one of all nor
-    what is pinned or needed.
+    If no memory fits, up to `_MAX_REPLACED_COUNT` memories make room, those chosen last first; but never the first
+    memory of the text, and no pinned or needed one.
     """
-    enough = _LEAST_USED * max_tokens
+    enough = _MIN_USED_SHARE * max_tokens
     if draft.tokens >= enough or not draft.chosen or len(draft.chosen) == active_count:
         return draft
     fixed = {memory.path for memory in queues.first} | {draft.chosen[0].path}
@@ -270,14 +278,15 @@ def _topped_up(draft: _Draft, queues: _Queues, pieces: _Pieces, active_count: in
 def _filled(
     draft: _Draft, spare: list[PersonaMemory], active_count: int, max_tokens: int, pieces: _Pieces
 ) -> _Draft:
-    """A text with some of the spare memories: the first one that uses enough of the budget, else the longest that fits."""
-    while draft.tokens < _LEAST_USED * max_tokens:
+    """A draft with some spare memories: the first that uses enough of the budget, or else the longest that fits."""
+    enough = _MIN_USED_SHARE * max_tokens
+    while draft.tokens < enough:
         page = _Round.of(pieces, max_tokens - draft.tokens, draft.chosen)
         costs = [(page.cost(memory), memory) for memory in spare]
         fitting = [(cost, memory) for cost, memory in costs if 0 < cost <= page.room]
         if not fitting:
             break
-        filling = (item for item in fitting if draft.tokens + item[0] >= _LEAST_USED * max_tokens)
+        filling = (item for item in fitting if draft.tokens + item[0] >= enough)
         _, memory = next(filling, None) or max(fitting, key=itemgetter(0))
         spare = [other for other in spare if other is not memory]
         more = _Draft.of([*draft.chosen, pieces.of(memory)], active_count, pieces)
@@ -286,20 +295,20 @@ def _filled(
 
 
 def _counted(count: Callable[[str], int], text: str) -> int:
-    """The cost of a text by the counter of a caller; fractions are rounded up."""
+    """The cost of a text by the caller's counter; fractions are rounded up."""
     tokens: object = count(text)
     if not isinstance(tokens, int | float | np.integer) or not 0 <= tokens < math.inf:
         raise InvalidInput("count must return a number of tokens, 0 or more; nothing was changed")
     return math.ceil(tokens)
 
 
-# ── Which ───────────────────────────────────────────────────────────────────────────────
+# ── Selection ───────────────────────────────────────────────────────────────────────────
 
 
 def _active(
     memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], domain: str | None
 ) -> NDArray[np.intp]:
-    """The indices of the active memories, without those whose successor is active too."""
+    """The indices of the active memories, without memories whose successor is active too."""
     active = np.flatnonzero(relevances > ACTIVE_ABOVE)
     superseded = {memories[i].superseded_by for i in active.tolist()} - {None}
     if not superseded and domain is None:
@@ -316,19 +325,17 @@ def _active(
 def _by_relevance(
     memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], which: NDArray[np.intp]
 ) -> Iterator[PersonaMemory]:
-    """Some memories, the most relevant first, ties by path; sorted only as far as the caller reads."""
+    """Some memories, most relevant first, ties by path; ties are sorted only as far as the caller reads."""
     order = which[np.argsort(-relevances[which], kind="stable")]
     for _, equal in groupby(order.tolist(), key=relevances.__getitem__):
-        heap = [
-            f"{memories[index].path}\0{index}" for index in equal
-        ]  # bare strings: tuples wake the collector
+        heap = [f"{memories[index].path}\0{index}" for index in equal]  # the garbage collector skips strings
         heapq.heapify(heap)
         while heap:
             yield memories[int(heapq.heappop(heap).rpartition("\0")[2])]
 
 
 class _Queue:
-    """Memories in an order, read as far as they were asked for; every round begins at the first."""
+    """An iterable of memories that can be read again; the source is read only as far as needed."""
 
     def __init__(self, memories: Iterable[PersonaMemory]) -> None:
         self._source = iter(memories)
@@ -348,7 +355,7 @@ class _Queue:
 
 @dataclass(frozen=True, slots=True)
 class _Queues:
-    """The candidates: what comes first, then the domains by name. With a question, `self` is the only domain."""
+    """The candidates: pinned and needed memories first, then the domains by name; with a question, only `self`."""
 
     first: _Queue
     domains: dict[str, _Queue]
@@ -383,7 +390,7 @@ class _Queues:
         return cls(_Queue(first), {name: _Queue(ranked(domains[name])) for name in names}, bool(found))
 
     def spare(self, taken: set[str]) -> list[PersonaMemory]:
-        """Memories that are not taken: what comes first, then of each domain in turn; with a question, no domain."""
+        """Memories whose paths are not in `taken`: pinned and needed ones, then, without a question, each domain in turn."""
         turns = zip_longest(*(() if self.has_question else self.domains.values()))
         rest = chain(self.first, (memory for turn in turns for memory in turn if memory is not None))
         return list(islice((memory for memory in rest if memory.path not in taken), _MAX_SPARE_COUNT))
@@ -398,7 +405,7 @@ class _Chosen:
 
 
 class _Pieces:
-    """The pieces of memories and the costs of texts; each is worked out once, however many rounds there are."""
+    """The pieces of memories and the costs of texts, each computed once for all rounds."""
 
     def __init__(self, short: Callable[[PersonaMemory], Piece], count: Callable[[str], int]) -> None:
         self._short, self.count = short, count
@@ -407,7 +414,7 @@ class _Pieces:
         self._costs: dict[str, int] = {}
 
     def mark(self, paths: Iterable[str], mark: str) -> bool:
-        """From now on the pieces of these memories end with a mark; returns whether one had none before."""
+        """End the pieces of some memories with a mark from now on; returns whether any of them had no mark before."""
         unmarked = [path for path in paths if path not in self._marks]
         for path in unmarked:
             self._marks[path] = mark
@@ -432,7 +439,7 @@ class _Pieces:
 
 @dataclass(slots=True)
 class _Round:
-    """What was chosen in one round, and the room that is left."""
+    """The memories chosen in one round, and the tokens that are left."""
 
     pieces: _Pieces
     room: int
@@ -441,12 +448,12 @@ class _Round:
 
     @classmethod
     def of(cls, pieces: _Pieces, room: int, chosen: list[_Chosen]) -> Self:
-        """A round that goes on with what was chosen already."""
+        """A round that continues with memories that were already chosen."""
         begun: set[tuple[str, ...]] = {part for item in chosen for part in _parts_of(item)}
         return cls(pieces, room, chosen, begun)
 
     def cost(self, memory: PersonaMemory) -> int:
-        """What adding a memory costs; 0 if it is too long for the room that is left."""
+        """The cost of adding a memory; 0 if the memory is too long for the room that is left."""
         if len(memory.value) > _MAX_CHARS_PER_TOKEN * self.room:
             return 0
         item = self.pieces.of(memory)
@@ -458,7 +465,7 @@ class _Round:
         return cost
 
     def add(self, memory: PersonaMemory) -> int:
-        """Add a memory, if there is room for it; returns what it cost, 0 if there was no room."""
+        """Add a memory if it fits; returns its cost, or 0 if it does not fit."""
         cost = self.cost(memory)
         if not 0 < cost <= self.room:
             return 0
@@ -497,7 +504,7 @@ def _chosen(queues: _Queues, pieces: _Pieces, room: int, max_tokens: int) -> lis
 
 
 def _fill(page: _Round, source: Iterable[PersonaMemory], limit: int) -> int:
-    """Add memories in their order until they cost `limit` or too many found no room; returns what they cost."""
+    """Add memories in order, until they cost `limit` or too many in a row do not fit; returns their cost."""
     spent = misses = 0
     for memory in source:
         added = page.add(memory)
@@ -508,7 +515,7 @@ def _fill(page: _Round, source: Iterable[PersonaMemory], limit: int) -> int:
     return spent
 
 
-# ── How ─────────────────────────────────────────────────────────────────────────────────
+# ── Text ────────────────────────────────────────────────────────────────────────────────
 
 
 def _text(chosen: Sequence[_Chosen], left_out: int) -> str:

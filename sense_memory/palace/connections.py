@@ -1,9 +1,11 @@
-"""Connection discovery: pairs of memories that share two or more themes and are not connected.
+"""Connection discovery: pairs of memories that share two or more themes and are not connected. Pure.
 
-Memories with the same two themes form a group. Pairs come from the smallest groups first, because a rarely shared theme
-is the strongest evidence. The work is bounded for any palace: if a bound was reached, `Suggestions.bounded` says so,
-and the pairs are the best of those that were scored. If not all pairs are listed, pairs of
-memories that are in few of them come first. A caller with embeddings may add pairs that are near in meaning. Deterministic; nothing is changed.
+Guaranteed: the result is deterministic, every pair is a pair of active or fading memories whose relation is not decided
+yet, and a search that reached a bound says so in `Suggestions.bounded`. The work is bounded for a palace of any size.
+
+Memories with the same two themes form a group. Pairs are taken from the smallest groups first, because a rare theme is
+the strongest evidence, and the best of the scored pairs are listed. If not all fit, each memory first appears in two
+pairs at most. A caller with embeddings may add pairs that are near in meaning.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
 
 
-# ── Which memory a link means ───────────────────────────────────────────────────────────
-# A link is a path, or a bare key that only one memory has. A link to a missing memory, an ambiguous bare key and a
-# link of a memory to itself are ignored: the names that a user gives are checked when they are written.
+# ── Links ───────────────────────────────────────────────────────────────────────────────
+# A link is a path, or a bare key that only one memory has. A link to a missing memory, an ambiguous bare key, and a link
+# of a memory to itself are ignored here, because names are checked when they are written.
 
 
 class Edges(NamedTuple):
@@ -49,7 +51,7 @@ class Edges(NamedTuple):
 
     Attributes:
         owners: the places of the memories that have the links.
-        others: the places of the memories that the links lead to.
+        others: the places of the memories to which the links lead.
     """
 
     owners: NDArray[np.int64]
@@ -57,17 +59,17 @@ class Edges(NamedTuple):
 
 
 class Links:
-    """The links of some memories, as places in their sequence.
+    """The links of some memories; a memory is named by its place in the sequence.
 
     Args:
         memories: each path once.
-        paths: of the memories, where the caller has them already.
+        paths: the paths of the memories, if the caller already has them.
 
     Attributes:
-        paths: of the memories.
-        connected: the links of `connections`.
-        opposed: by place of a memory with `contradicts` or `superseded_by`, the places that these lead to.
-        dismissed: the same for `dismissed` and `conflict_of`.
+        paths: the paths of the memories.
+        connected: the links in `connections`.
+        opposed: the places that `contradicts` and `superseded_by` name, by the place of the memory with these fields.
+        dismissed: the places that `dismissed` and `conflict_of` name, likewise.
     """
 
     def __init__(self, memories: Sequence[PersonaMemory], paths: Sequence[str] | None = None) -> None:
@@ -85,12 +87,12 @@ class Links:
                 self.dismissed[place] = self._meant(place, (*memory.dismissed, memory.conflict_of))
 
     def place(self, link: str) -> int | None:
-        """The place of the memory that a link leads to; None where the link leads nowhere."""
+        """The place of the memory to which a link leads; None if it leads to no memory."""
         found = self._places.get(link, -1) if "/" in link else self._of_key(link)
         return None if found < 0 else found
 
     def settled(self) -> Edges:
-        """All links of any kind: pairs whose relation is decided."""
+        """All links of any kind. The relation of two linked memories is decided: nothing is suggested for them."""
         lists = [*self.opposed.items(), *self.dismissed.items()]
         owners = np.repeat([place for place, _ in lists], [len(meant) for _, meant in lists])
         others = [other for _, meant in lists for other in meant]
@@ -114,7 +116,7 @@ class Links:
         return Edges(owners[meant], others[meant])
 
     def _of_key(self, key: str) -> int:
-        """The place of the only memory with a bare key, or -1."""
+        """The place of the only memory with a bare key; -1 if no memory or several have it."""
         if self._of_keys is None:
             self._of_keys = {}
             for place, memory in enumerate(self._memories):
@@ -123,8 +125,8 @@ class Links:
 
 
 _SHOWN_COUNT: Final = 5  # themes that a reason names
-_PAIRS_PER_MEMORY_COUNT: Final = 2  # so that ten memories that say the same do not fill the list
-_POOL_FACTOR: Final = 10  # pairs to choose from, for each pair that is listed
+_PAIRS_PER_MEMORY_COUNT: Final = 2  # keeps ten similar memories from filling the list
+_POOL_FACTOR: Final = 10  # candidates for each pair that is listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +151,8 @@ class Suggestions:
     """The result of a search for connections.
 
     Attributes:
-        pairs: the best first.
-        bounded: why there may be more pairs, in words; empty where all pairs were scored and are listed.
+        pairs: best first.
+        bounded: why there may be more pairs, in words; empty if all pairs were scored and are listed.
     """
 
     pairs: tuple[Suggestion, ...] = ()
@@ -167,16 +169,16 @@ def suggest(
 ) -> Suggestions:
     """Pairs of active or fading memories that could be connected (sense-memory v2, "Connection Discovery").
 
-    Themes are compared without case and accents. A pair that is connected, dismissed, contradicting,
-    superseding, or a conflict and its head, in either direction, is not suggested.
+    Themes are compared without case and accents. Two memories are not suggested if either is linked to the other as a
+    connection, a contradiction, a successor, a dismissal, or the original of a conflict copy.
 
     Args:
         memories: each path once, in any order.
-        relevances: current relevance of each, in the same order (`palace.catalog`).
-        links: of the same memories, where the caller has them already.
-        near: pairs (path, path, similarity above 0 to 1) that are near in meaning: suggested whatever
+        relevances: the current relevance of each memory, in the same order (see `palace.catalog`).
+        links: the links of the same memories, if the caller already has them.
+        near: pairs (path, path, similarity above 0 and up to 1) that are near in meaning. They are suggested whatever
             themes they share. A similarity weighs at most as much as a theme that only these two memories have.
-        count: pairs at most.
+        count: the largest number of pairs.
     """
     links = links or Links(memories)
     candidates = _Candidates(memories, np.asarray(relevances, dtype=np.float64), links)
@@ -190,7 +192,7 @@ def suggest(
 
 
 def _spread(scored: Sequence[_ScoredPair], count: int) -> list[_ScoredPair]:
-    """The best of some ranked pairs; if not all fit, pairs of memories that are in few of them already come first."""
+    """The best of some ranked pairs. If not all fit, pairs of memories that are in few chosen pairs come first."""
     uses = Counter[int]()
     chosen: list[_ScoredPair] = []
     others: list[_ScoredPair] = []
@@ -204,7 +206,7 @@ def _spread(scored: Sequence[_ScoredPair], count: int) -> list[_ScoredPair]:
 
 
 def folded(text: str) -> str:
-    """A theme without case, accents and surrounding blanks."""
+    """A theme without case, accents and extra blanks."""
     if text.isascii():  # most themes are ASCII, and a large palace has many
         return " ".join(text.lower().split())
     parts = unicodedata.normalize("NFKD", text.casefold())
@@ -216,8 +218,8 @@ class _Themes:
     """The themes of some memories, as numbers.
 
     Attributes:
-        table: one row per memory, with the themes that other memories have too, the rarest first; padded with -1.
-        weights: of sharing each theme, higher for rarer themes.
+        table: a row for each memory, with the themes that other memories have too, rarest first; padded with -1.
+        weights: the weight of each shared theme, higher for rarer themes.
         cut: the number of memories with more themes than a row holds.
     """
 
@@ -227,7 +229,7 @@ class _Themes:
 
     @classmethod
     def of(cls, spelled: Sequence[Sequence[str]]) -> _Themes:
-        """The themes of each memory, from the themes as they were written."""
+        """The themes of each memory, from their written forms."""
         texts = {theme: folded(theme) for theme in set(chain.from_iterable(spelled))}
         numbers = {text: number for number, text in enumerate(sorted(set(texts.values())))}
         of_themes = {
@@ -250,12 +252,12 @@ class _Themes:
         return cls(table, np.log1p(len(spelled) / np.maximum(counts, 1)), int(cut))
 
     def bounded(self) -> list[str]:
-        """The themes that were left out, in words."""
+        """In words, how many memories have themes that were left out; empty if none."""
         few = f"of {self.cut:,} memories only the {THEMES_PAIRED_COUNT} rarest themes count"
         return [few] if self.cut else []
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Every pair of themes of every memory, as one number, and the number of the memory."""
+        """Every pair of themes of every memory: the pair as one number, and the number of the memory."""
         codes, members = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for other in range(1, THEMES_PAIRED_COUNT):
             rows = np.flatnonzero(self.table[:, other] >= 0)
@@ -270,7 +272,7 @@ class _Themes:
         return np.concatenate(codes), np.concatenate(members)
 
     def shared(self, firsts: NDArray[np.int64], seconds: NDArray[np.int64]) -> NDArray[np.float64]:
-        """For each pair of memories, the sum of the weights of the themes that both have."""
+        """The sum of the weights of the themes that both memories of a pair have, for each pair."""
         ours, theirs = self.table[firsts], self.table[seconds]
         found = np.zeros(len(firsts))
         for column in ours.T:
@@ -280,10 +282,10 @@ class _Themes:
 
 
 class _ScoredPair(NamedTuple):
-    """A pair that sorts by rank, the best first. `first` and `second` are numbers of candidates."""
+    """A pair that sorts by rank, best first. `first` and `second` are numbers of candidates."""
 
     minus_score: float
-    apart: bool  # in different domains
+    apart: bool  # whether the memories are in different domains; among equal scores, pairs of one domain come first
     path: str
     other_path: str
     first: int
@@ -291,7 +293,7 @@ class _ScoredPair(NamedTuple):
 
 
 class _Candidates:
-    """The memories that may be connected, the most relevant first. A pair is the number first * count + second."""
+    """The memories that may be connected, most relevant first. A pair is the number first * count + second."""
 
     def __init__(
         self, memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], links: Links
@@ -305,24 +307,24 @@ class _Candidates:
         self._links = links
         self._memories = memories
         self._count = max(1, len(chosen))
-        # Visited in the order of RAM and not of relevance, which takes a fraction of the time.
+        # Visited in the order of memory addresses, which takes a fraction of the time of the order of relevance.
         spelled = [memories[place].themes for place in np.sort(chosen).tolist()]
         themes = _Themes.of(spelled)
         self.themes = _Themes(themes.table[np.argsort(np.argsort(chosen))], themes.weights, themes.cut)
 
     def alike(self, bounded: list[str]) -> NDArray[np.int64]:
-        """Pairs that share two themes and are not settled, those of small groups first."""
+        """Pairs that share two themes and are not settled, pairs of small groups first."""
         pairs = _joined(self._groups(bounded), self._count, bounded)
         if len(pairs):
             pairs = pairs[~np.isin(pairs, self._settled)]
         if len(pairs) > SCORED_PAIRS_COUNT:
             bounded.append(
-                f"{SCORED_PAIRS_COUNT:,} of {len(pairs):,} pairs were scored, of rare themes first"
+                f"{SCORED_PAIRS_COUNT:,} of {len(pairs):,} pairs were scored, those with rare themes first"
             )
         return pairs[:SCORED_PAIRS_COUNT]
 
     def near(self, named: Iterable[tuple[str, str, float]]) -> dict[int, float]:
-        """The pairs near in meaning that may be connected, with their similarities."""
+        """The named pairs that may be connected, with their similarities."""
         found: dict[int, float] = {}
         for one, other, similarity in islice(named, SCORED_PAIRS_COUNT):
             first, second = sorted((self._number_of(one), self._number_of(other)))
@@ -333,7 +335,7 @@ class _Candidates:
         return {pair: similarity for pair, similarity in found.items() if pair not in settled}
 
     def scored(self, alike: NDArray[np.int64], similar: dict[int, float], count: int) -> list[_ScoredPair]:
-        """The best pairs, the best first."""
+        """The best pairs, best first."""
         pairs = np.unique(np.r_[alike, np.fromiter(similar, np.int64)])
         firsts, seconds = np.divmod(pairs, self._count)
         scores = self.themes.shared(firsts, seconds)
@@ -365,7 +367,7 @@ class _Candidates:
         return Suggestion(one, other, -scored.minus_score, "; ".join(reasons))
 
     def _groups(self, bounded: list[str]) -> Iterator[NDArray[np.int64]]:
-        """Groups of memories with the same two themes, as rows of one array for each size; small sizes first."""
+        """Groups of memories with the same two themes, one array for each size with a row for each group, smallest first."""
         codes, members = self.themes.pairs()
         order = np.lexsort((members, codes))
         codes, members = codes[order], members[order]
@@ -383,7 +385,7 @@ class _Candidates:
 
     @cached_property
     def _settled(self) -> NDArray[np.int64]:
-        """Pairs that are not to be suggested."""
+        """The pairs of memories that are linked, which are not suggested."""
         owners, others = (self._of_places[places] for places in self._links.settled())
         there = (owners >= 0) & (others >= 0)
         first, second = np.minimum(owners, others)[there], np.maximum(owners, others)[there]
@@ -406,12 +408,12 @@ class _Candidates:
 
 
 def _joined(groups: Iterable[NDArray[np.int64]], count: int, bounded: list[str]) -> NDArray[np.int64]:
-    """The pairs within groups, each once, in the order of the groups."""
+    """The pairs within groups, each pair once, in the order of the groups."""
     found, total = [np.empty(0, np.int64)], 0
     for group in groups:
         one, other = np.triu_indices(group.shape[1], 1)
         rows = max(0, THEME_PAIRS_COUNT - total) // len(one)
-        # The members of a group are in the order of their numbers, so the first is the smaller.
+        # The members of a group are sorted, so the first number of a pair is the smaller one.
         found.append((group[:rows, one] * count + group[:rows, other]).ravel())
         total += len(found[-1])
         if rows < len(group):
@@ -422,13 +424,13 @@ def _joined(groups: Iterable[NDArray[np.int64]], count: int, bounded: list[str])
     return pairs[np.sort(places)]
 
 
-# ── Nearness in meaning ─────────────────────────────────────────────────────────────────
-# Cosines differ from model to model, so nearness is measured against the average cosine of the palace itself. The work is
-# bounded: of a very large palace only the first memories are compared, each with its nearest others.
+# ── Similarity of meaning ───────────────────────────────────────────────────────────────
+# Cosines differ from model to model, so a similarity is measured relative to the average cosine of the palace: 0 at the
+# average, 1 for equal vectors. The work is bounded: only the first `MAX_ALIKE_COUNT` memories are compared.
 
-PER_MEMORY_COUNT: Final = 5  # neighbours of each memory
-# Of the way from the usual cosine to 1. On labelled pairs, with a table and with a small model, nearly all pairs this
-# near share a subject; of random pairs, one in a thousand is this near.
+PER_MEMORY_COUNT: Final = 5  # nearest neighbours of each memory
+# The least similarity of a pair. On labelled pairs, with a table and with a small model, nearly all pairs above it share a
+# subject; one random pair in a thousand is above it.
 NEAR: Final = 0.55
 _BLOCK_ROWS: Final = 512
 
@@ -438,11 +440,10 @@ def near_pairs(paths: Sequence[str], rows: NDArray[np.float32]) -> list[tuple[st
 
     Args:
         paths: the paths of the memories, each once; only the first `MAX_ALIKE_COUNT` are compared.
-        rows: a unit vector for each memory; a vector of zeros is near to nothing.
+        rows: a unit vector for each memory; a vector of zeros is near no other.
 
     Returns:
-        Path, path, and the share of the way from the usual cosine to 1, from `NEAR` up; see
-        `palace.connections.suggest`.
+        Triples of path, path, and similarity relative to the average cosine, from `NEAR` to 1; for `suggest`.
     """
     rows = np.ascontiguousarray(rows[:MAX_ALIKE_COUNT], np.float32)
     count = len(rows)
@@ -463,7 +464,7 @@ def near_pairs(paths: Sequence[str], rows: NDArray[np.float32]) -> list[tuple[st
 
 
 def _nearest(rows: NDArray[np.float32], start: int, bound: float) -> list[tuple[int, int, float]]:
-    """The nearest others of each row of one block, as far as they are near."""
+    """The nearest neighbours of each row of one block, with a cosine of at least `bound`."""
     cosines = rows[start : start + _BLOCK_ROWS] @ rows.T
     own = np.arange(len(cosines))
     cosines[own, start + own] = -1.0

@@ -1,8 +1,8 @@
-"""Proposals for persona memories from a conversation, by rules; nothing is written until a caller accepts a proposal.
+"""Proposals for persona memories from a conversation, by rules. Nothing is written until a caller accepts a proposal.
 
-A rule reads one sentence of one speaker: what speakers say of themselves ("I live in Graz"), of their family and pets, or
-ask to have remembered. It prefers silence to a doubtful proposal: questions, conditions, wishes, quotations and clauses
-whose object is only a pronoun are left out. The rules read English. Pure: no clock, no I/O.
+A rule reads one sentence of one speaker. It finds what speakers say about themselves ("I live in Graz"), about their
+family and pets, and what they ask to have remembered. Doubtful sentences give no proposal: questions, conditions, wishes,
+quotations, and clauses whose object is only a pronoun. The rules read English. Pure: no clock, no I/O.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from sense_memory.search.tokens import STOP_WORDS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-MAX_TEXT_CHARS: Final = 1_000_000  # of a conversation; what follows is not read
-USER: Final = "user"  # who speaks where no line names a speaker
+MAX_TEXT_CHARS: Final = 1_000_000  # of a conversation; the rest is not read
+USER: Final = "user"  # the speaker of a text that names no speaker
 _MAX_OBJECT_WORDS: Final = 14
 _MAX_SENTENCE_CHARS: Final = 400
 _MAX_KEY_WORDS: Final = 4
@@ -31,14 +31,14 @@ class Proposal:
     """A memory that a conversation suggests.
 
     Attributes:
-        domain: `people`, or `skills` for how the agent should work.
+        domain: `people`; or `skills`, for instructions to the agent.
         facet: facts, preferences, decisions or procedures.
-        key: the subject and what the speaker says of it, such as `nora-home`.
+        key: the speaker and the topic, such as `nora-home`.
         value: one sentence in the third person.
-        themes: what it is about.
-        reason: the rule that proposes it.
+        themes: the themes of the memory.
+        reason: the name of the rule that proposes the memory.
         start: where the sentence begins in the text, in characters.
-        end: where it ends.
+        end: where the sentence ends.
         source: `user`.
     """
 
@@ -53,13 +53,13 @@ class Proposal:
     source: str = "user"
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `persona_remember` that accept this proposal."""
+        """The arguments with which `persona_remember` accepts this proposal."""
         names = ("domain", "facet", "key", "value", "themes", "source")
         return {name: getattr(self, name) for name in names}
 
 
 class Extractor(Protocol):
-    """Proposes memories; a language model may stand behind it."""
+    """Proposes memories from a conversation, by rules or by a language model."""
 
     async def propose(self, text: str) -> Sequence[Proposal]:
         """The proposals from a conversation."""
@@ -67,7 +67,7 @@ class Extractor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What a clause says, and the memory that it becomes; `{who}`, `{x}` and `{name}` stand for its parts."""
+    """A pattern of a clause, and the memory to propose; `{who}`, `{x}` and `{name}` stand for parts of the clause."""
 
     reason: str
     find: re.Pattern[str]
@@ -358,19 +358,21 @@ _VAGUE: Final = re.compile(
     r"colou?rs?|feel|view)|so|too|one|some|things?|stuff|the (?:same|one)|(?:a|the) (?:bit|lot))\b)",
     re.IGNORECASE,
 )
-# What may stand before "I": otherwise the clause belongs to a noun ("a job I enjoy") or to somebody's words.
+# The text that may precede "I". Otherwise the clause belongs to a noun ("a job I enjoy") or to a quotation.
 _OPENING: Final = re.compile(
     r"(?:^|[,.;:!()\u2014-]|\b(?:and|but|since|because|'?cause|why|how much|so|know|say|think|that|also|well|yeah|yep|now|"
     r"recently|just|you|out|yesterday|weekend|week|night|month|year|ago|today|remember))\s*$",
     re.IGNORECASE,
 )
-_JOINED: Final = re.compile(r"(?:^|[,;]|\b(?:and|but))\s*$", re.IGNORECASE)  # before a second clause
+_JOINED: Final = re.compile(
+    r"(?:^|[,;]|\b(?:and|but))\s*$", re.IGNORECASE
+)  # the text that may precede a second clause
 _WHEN: Final = re.compile(
     r" (?:yesterday|today|tonight|for now|now|as well|recently|lately|again|too|last \w+|this (?:week|month|year|morning|weekend)|(?:a|an|one|two|"
     r"three|four|few|a few|some|\d+) (?:days?|weeks?|months?|years?) ago)$",
     re.IGNORECASE,
 )
-_CUT: Final = re.compile(r":|\.\d")  # a list follows, or a number goes on: the clause is not all of it
+_CUT: Final = re.compile(r":|\.\d")  # the clause is cut off: a list follows, or a number continues
 _ABROAD: Final = re.compile(
     r"\b(?:you|your|this|that|these|those|it|them|here|there|he|him|she)\b", re.IGNORECASE
 )
@@ -389,27 +391,27 @@ _FIRST_PERSON: Final = re.compile(r"(?<![\w'])(?:my|me|myself|I'm|I|mine|our|we|
 
 
 def proposals(text: str) -> list[Proposal]:
-    """The memories that a conversation suggests, in the order of the text; the last of those with one key.
+    """The memories that a conversation suggests, in the order of the text; of several with one key, the last.
 
     Args:
-        text: lines that begin with a speaker (`Nora: …`), or what the user said. What an agent said is not read.
+        text: lines that begin with a speaker (`Nora: …`), or the user's words alone. Lines of an agent are not read.
     """
-    said: list[tuple[str, list[Proposal]]] = []
+    by_sentence: list[tuple[str, list[Proposal]]] = []
     for who, start, sentence in _sentences(text[:MAX_TEXT_CHARS]):
-        if _JOKE.search(sentence):  # a joke is not a fact, and perhaps the sentence before it is not either
-            if said and said[-1][0] == who:
-                said.pop()
+        if _JOKE.search(sentence):  # the sentence before may be the joke, so its proposals are dropped too
+            if by_sentence and by_sentence[-1][0] == who:
+                by_sentence.pop()
             continue
-        said.append((who, list(_of_sentence(who, sentence.rstrip(), start))))
+        by_sentence.append((who, list(_of_sentence(who, sentence.rstrip(), start))))
     found: dict[tuple[str, str], Proposal] = {}
-    for proposal in (proposal for _, of_sentence in said for proposal in of_sentence):
+    for proposal in (proposal for _, of_sentence in by_sentence for proposal in of_sentence):
         found.pop((proposal.facet, proposal.key), None)
         found[proposal.facet, proposal.key] = proposal
     return list(found.values())
 
 
 def _sentences(text: str) -> Iterator[tuple[str, int, str]]:
-    """Each sentence with who says it and where it begins."""
+    """Each sentence with its speaker and its start, in characters."""
     turns = [turn for turn in _SPEAKER.finditer(text) if not _REPORTED.search(turn["who"])]
     places = [(USER, 0, turns[0].start() if turns else len(text))]
     ends = [turn.start() for turn in turns[1:]] + [len(text)]
@@ -423,11 +425,11 @@ def _sentences(text: str) -> Iterator[tuple[str, int, str]]:
                 yield who, found.start() + lead, found[0].strip()
 
 
-def _of_sentence(who: str, said: str, start: int) -> Iterator[Proposal]:
-    sentence = said.replace("\u2019", "'")
+def _of_sentence(who: str, text: str, start: int) -> Iterator[Proposal]:
+    sentence = text.replace("\u2019", "'")
     if sentence.endswith("?"):
         return
-    span = start, start + len(said)
+    span = start, start + len(text)
     person = "The user" if who.casefold() == USER else who
     subject = _slug(who)
     if who.casefold() == USER and (asked := _ASKED.match(sentence)) is not None:
@@ -458,7 +460,7 @@ def _of_sentence(who: str, said: str, start: int) -> Iterator[Proposal]:
 
 
 def _facts(sentence: str, person: str, subject: str) -> list[tuple[str, str, str, tuple[str, ...], str]]:
-    """Facet, key, value, themes and reason of what a sentence says, one for each clause, in its order."""
+    """Facet, key, value, themes and reason for each clause of a sentence that a rule knows, in order."""
     found = {}
     taken: list[range] = []
     for rule in _RULES:
@@ -489,14 +491,14 @@ def _facts(sentence: str, person: str, subject: str) -> list[tuple[str, str, str
 
 
 def _object(text: str) -> str:
-    """What is said, up to the end of its clause; empty where it is too long to be one thing."""
+    """The object of a clause, cut at the end of the clause; empty if it is too long to be one object."""
     end = _END.search(text)
     cut = _WHEN.sub("", (text[: end.start()] if end else text).strip(" '-"))
     return cut if len(cut.split()) <= _MAX_OBJECT_WORDS else ""
 
 
 def _topic(text: str) -> str:
-    """The first words that mean something, as part of a key."""
+    """The first words that are not stop words, as part of a key."""
     kept = [word for word in re.findall(r"[\w'-]+", text.lower()) if word not in STOP_WORDS["english"]]
     return _slug(" ".join(kept[:_MAX_KEY_WORDS]))
 

@@ -1,8 +1,9 @@
-"""Introspection: the contents of a palace, the memories that need attention, and the changes.
+"""Introspection: the contents of a palace, the memories that need attention, and the changes since the last time. Pure.
 
-Each list of the report is one function below, whose docstring defines the list. An introspection of 100,000 memories
-takes a fraction of a second. Searches for pairs are bounded, and the report says where a bound was reached. Nothing is
-changed: the agent decides what to do.
+Each list of the report has one function below, whose docstring defines the list. Guaranteed: nothing is changed, the
+agent decides; the report does not depend on the order of the memories; and where a search for pairs reached its bound,
+the report says so in `bounded`. An introspection of 100,000 memories takes a fraction of a second: each memory is
+visited once, and everything else works on columns of numbers.
 """
 
 from __future__ import annotations
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
 
 
 # ── The palace as columns ───────────────────────────────────────────────────────────────
-# Visiting a memory costs more than any computation on it, so each memory is visited once, in the order given;
-# everything else works on columns of numbers. Nothing is changed.
+# Visiting a memory costs more than any computation on its numbers, so each memory is visited once, in the given order.
 
 _TEXTS: Final = attrgetter("domain", "facet", "key", "value")
 
@@ -54,16 +54,16 @@ class PalaceTable:
     """The memories of a palace, and columns of their properties; a place is an index into all of these.
 
     Attributes:
-        memories: all of them, in the order given; sorting them would cost more than the introspection.
+        memories: all memories, in the given order; sorting them would cost more than the introspection.
         now: seconds since 1970.
-        by_path: their places in the order of their paths.
+        by_path: the places of the memories, in the order of their paths.
         columns: the values that decay depends on.
-        relevances: current relevance.
-        states: current state, as an index into `STATES`.
-        facets: every (domain, facet).
-        facet_of: the facet of each, as an index into `facets`.
-        sizes: characters of key and value.
-        links: the memories that links lead to; has the paths as well.
+        relevances: the current relevance of each memory.
+        states: the current state of each memory, as an index into `STATES`.
+        facets: every pair of domain and facet.
+        facet_of: the facet of each memory, as an index into `facets`.
+        sizes: the number of characters of key and value.
+        links: the links between memories, and the paths.
     """
 
     memories: tuple[PersonaMemory, ...]
@@ -79,7 +79,7 @@ class PalaceTable:
 
     @classmethod
     def of(cls, memories: tuple[PersonaMemory, ...], now: float, columns: Columns | None) -> PalaceTable:
-        """The table of some memories (each path once) at a time; `columns` are computed where None."""
+        """The table of some memories (each path once) at a time; `columns` are computed if None."""
         columns = Columns.of(memories) if columns is None else columns
         relevances = columns.relevances(now)
         facets: dict[tuple[str, str], int] = {}
@@ -107,7 +107,7 @@ class PalaceTable:
         return STATES[self.states[place]]
 
     def places(self, *states: State, facets: Iterable[str] | None = None) -> list[int]:
-        """The places of the memories in these states; if `facets` are given, only in facets of these names."""
+        """The places of the memories in some states; if `facets` are given, only in facets with these names."""
         wanted = np.isin(self.states, [STATES.index(state) for state in states])
         if facets is not None:
             names = frozenset(facets)
@@ -116,7 +116,7 @@ class PalaceTable:
         return found
 
     def ranked(self, found: Mapping[int, str]) -> list[tuple[PersonaMemory, str]]:
-        """List memories (places with reasons), the most relevant first, then by path."""
+        """The memories at some places with their reasons, most relevant first, then by path."""
         places = np.fromiter(found, np.int64, len(found))
         ranks = np.empty_like(self.by_path)
         ranks[self.by_path] = np.arange(len(ranks))
@@ -124,7 +124,7 @@ class PalaceTable:
         return [(self.memories[place], found[place]) for place in order.tolist()]
 
 
-BELIEFS: Final = "beliefs"  # facets of the specification with rules of their own
+BELIEFS: Final = "beliefs"  # these two facets of the specification have special rules
 DECISIONS: Final = "decisions"
 _Loads: TypeAlias = dict[tuple[str, str], tuple[int, int]]  # domain and facet → memories and characters
 _AGEING: Final = (BELIEFS, DECISIONS)
@@ -148,10 +148,10 @@ def introspect(
         memories: all memories, each path once.
         now: seconds since 1970.
         columns: the columns of the same memories in the same order; computed if None.
-        previous: the baseline of the last introspection, from `palace.introspection_log.from_log`.
-        suspected: contradictions found by `palace.contradictions.claim_index.pairs`; None if no search was made.
-        all_searched: whether that search compared everything.
-        near: pairs (path, path, similarity) near in meaning; see `palace.connections.suggest`.
+        previous: the baseline of the last introspection, from `palace.introspection_log.from_log`; None for the first.
+        suspected: the contradictions that `palace.contradictions.claim_index` found; None if there was no search.
+        all_searched: whether that search compared all memories.
+        near: pairs (path, path, similarity) that are near in meaning, see `palace.connections.suggest`.
     """
     palace = PalaceTable.of(tuple(memories), now, columns)
     bounded: dict[str, str] = {}
@@ -186,9 +186,9 @@ def introspect(
 
 
 def _contradictions(palace: PalaceTable) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
-    """Pairs where one memory names the other as contradicting or superseding it; the newest first.
+    """Pairs in which one memory names the other in `contradicts` or `superseded_by`, newest first.
 
-    The contradicted or superseded memory of a pair comes first; where both name each other, the older one.
+    The contradicted memory of a pair comes first; if both name each other, the older memory.
     """
     named: dict[tuple[int, int], str] = {}
     for place, others in palace.links.opposed.items():
@@ -206,7 +206,7 @@ def _contradictions(palace: PalaceTable) -> list[tuple[tuple[PersonaMemory, Pers
 
 
 def _conflicts(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
-    """Memories that lost a concurrent edit and were kept as siblings of the memory that won."""
+    """Siblings: copies that keep a value which lost to a concurrent edit."""
     return palace.ranked(
         {
             place: f"a concurrent edit of {memory.conflict_of} on another device won"
@@ -217,7 +217,7 @@ def _conflicts(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
 
 
 def _stale_beliefs(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
-    """Beliefs, fading or forgotten, with a confidence below 0.5: weakly held, and hardly used."""
+    """Fading or forgotten beliefs with a confidence below 0.5: uncertain, and hardly used."""
     return palace.ranked(
         {
             place: f"confidence {memory.confidence:.2g}, relevance {palace.relevances[place]:.2f}"
@@ -228,7 +228,7 @@ def _stale_beliefs(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
 
 
 def _forgotten(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
-    """Forgotten memories, those that dissolve first at the top."""
+    """Forgotten memories; those that dissolve soonest come first."""
     places = palace.places(State.FORGOTTEN)
     halvings = np.log2(palace.relevances[places] / FORGOTTEN_FROM)
     days = (halvings / palace.columns.rates[places] / DAY_SECONDS).tolist()
@@ -253,7 +253,7 @@ def _orphaned(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
 
 
 def _overloaded(loads: _Loads) -> list[tuple[str, str]]:
-    """Facets with more than 50 active memories, as `domain/facet`; the fullest first."""
+    """Facets with more than 50 active memories, as `domain/facet`, fullest first."""
     full = [(f"{domain}/{facet}", count) for (domain, facet), (count, _) in loads.items()]
     return [
         (name, f"{count:,} active memories, more than {OVERLOADED_FACET_COUNT}")
@@ -263,7 +263,7 @@ def _overloaded(loads: _Loads) -> list[tuple[str, str]]:
 
 
 def _compressions(loads: _Loads) -> list[tuple[str, str]]:
-    """Domains whose active memories exceed 500 tokens uncompressed, or with an overloaded facet."""
+    """Domains with more than 500 tokens of uncompressed active memories, or with an overloaded facet."""
     chars = Counter[str]()
     full = set()
     for (domain, _), (count, length) in loads.items():
@@ -275,7 +275,7 @@ def _compressions(loads: _Loads) -> list[tuple[str, str]]:
     for domain, count in sorted(tokens.items(), key=lambda item: (-item[1], item[0])):
         if count > CONTEXT_TOKENS_COUNT:
             found.append(
-                (domain, f"some {count:,} tokens of active memories; {CONTEXT_TOKENS_COUNT} is the aim")
+                (domain, f"about {count:,} tokens of active memories; the target is {CONTEXT_TOKENS_COUNT}")
             )
         elif domain in full:
             found.append((domain, "a facet has too many active memories"))
@@ -283,7 +283,7 @@ def _compressions(loads: _Loads) -> list[tuple[str, str]]:
 
 
 def _loads(palace: PalaceTable) -> _Loads:
-    """By facet, the number of active memories and of their characters."""
+    """The number of active memories and of their characters, by facet."""
     active = palace.places(State.ACTIVE)
     facet_of, count = palace.facet_of[active], len(palace.facets)
     counts = np.bincount(facet_of, minlength=count).tolist()
@@ -295,10 +295,10 @@ def _loads(palace: PalaceTable) -> _Loads:
 def _revisions(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
     """Memories that may need an update, each with all reasons that apply.
 
-    * a belief, active or fading, with a confidence below 0.5;
+    * an active or fading belief with a confidence below 0.5;
     * an active memory that is contradicted, but not superseded;
-    * an active belief that was not written or connected for three half-lives, and is kept active by recalls alone;
-    * an active decision that names its own end ("until 2026-05-01") in the past.
+    * an active belief that was not written or connected for three half-lives, so that only recalls keep it active;
+    * an active decision that names its end ("until 2026-05-01"), and the end has passed.
     """
     today = str(np.datetime64(int(palace.now), "s").astype("datetime64[D]"))
     ageing = palace.places(State.ACTIVE, State.FADING, facets=_AGEING)
@@ -328,14 +328,14 @@ def _reasons(palace: PalaceTable, place: int, today: str) -> list[str]:
     if is_active and memory.facet == DECISIONS and memory.value.count("-") > 1:  # most memories name no date
         ended = [date for date in _UNTIL.findall(memory.value) if date < today]
         if ended:
-            reasons.append(f"its date, {max(ended)}, has passed")
+            reasons.append(f"its end, {max(ended)}, has passed")
     return reasons
 
 
 def _connections(
     palace: PalaceTable, near: Iterable[tuple[str, str, float]], bounded: dict[str, str]
 ) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
-    """Pairs, active or fading, that share two or more themes and are not connected; the best first."""
+    """Pairs of active or fading memories that share two or more themes and are not connected, best first."""
     found = suggest(palace.memories, palace.relevances, links=palace.links, near=near)
     if found.bounded:
         bounded["suggested_connections"] = "; ".join(found.bounded)
@@ -345,7 +345,9 @@ def _connections(
 def _suspected(
     palace: PalaceTable, suspected: Iterable[Contradiction] | None, bounded: dict[str, str], *, is_whole: bool
 ) -> list[tuple[SuggestedContradiction, str]]:
-    """Suspected contradictions between memories that exist, are not dissolved, and are not marked or dismissed yet."""
+    """Suspected contradictions between existing memories that are not dissolved, and of which neither marks or dismisses
+    the other.
+    """
     if suspected is None:
         bounded["suggested_contradictions"] = "contradictions were not searched for"
         return []
@@ -385,8 +387,8 @@ def _suspected(
 
 
 # ── The digest ──────────────────────────────────────────────────────────────────────────
-# One line for each kind of finding, so that the number of lines is bounded. What is certain comes before what is
-# suspected, and that before what is merely possible; within a line the best come first, as in the lists.
+# One line for each kind of finding, so the number of lines is bounded. Certain findings come first, then suspicions, then
+# suggestions; within a line the best come first, as in the lists.
 
 _HOUR_SECONDS: Final = 3_600
 _NAMED_COUNT: Final = 2  # findings that a line names
@@ -420,8 +422,9 @@ def _headline(report: IntrospectionReport) -> str:
 
 def _moved(changes: PalaceChanges, now: float) -> str:
     moved = {name: len(getattr(changes, name)) for name in _MOVES}
-    told = ", ".join(f"{count:,} {name}" for name, count in moved.items() if count) or "nothing moved"
-    return f"Since the last look, {_ago(now - changes.since)}: {told}{'' if changes.exact else ', as far as known'}."
+    counts = ", ".join(f"{count:,} {name}" for name, count in moved.items() if count) or "no changes"
+    known = "" if changes.exact else ", as far as known"
+    return f"Since the last introspection, {_ago(now - changes.since)}: {counts}{known}."
 
 
 def _ago(seconds: float) -> str:
@@ -433,15 +436,15 @@ def _ago(seconds: float) -> str:
 
 
 def _decisions(report: IntrospectionReport) -> Iterator[tuple[str, str, str, list[str]]]:
-    """What asks for a decision: the verb, the noun (one, several), and the findings in words."""
+    """The findings that need a decision: a verb, a noun in singular and plural, and the findings in words."""
 
-    def told(name: str) -> Iterator[tuple[Any, str]]:
+    def reasoned(name: str) -> Iterator[tuple[Any, str]]:
         return zip(getattr(report, name), report.reasons.get(name, ()), strict=False)
 
     marked = None if report.changes is None else set(report.changes.contradicted)
     marks = [
         reason
-        for (one, other), reason in told("contradictions")
+        for (one, other), reason in reasoned("contradictions")
         if marked is None or (min(one.path, other.path), max(one.path, other.path)) in marked
     ]
     new = "" if marked is None else "new "
@@ -450,22 +453,23 @@ def _decisions(report: IntrospectionReport) -> Iterator[tuple[str, str, str, lis
         "Settle",
         "lost edit",
         "lost edits",
-        [f"{item.path}: {reason}" for item, reason in told("conflicts")],
+        [f"{item.path}: {reason}" for item, reason in reasoned("conflicts")],
     )
     suspected = [
         f"{item.old.path} against {item.new.key} ({item.confidence:.0%}; {reason})"
-        for item, reason in told("suggested_contradictions")
+        for item, reason in reasoned("suggested_contradictions")
     ]
     yield "Decide on", "suspected contradiction", "suspected contradictions", suspected
-    revisions = [f"{item.path} ({reason})" for item, reason in told("suggested_revisions")]
-    yield "Look again at", "memory", "memories", revisions
-    forgotten = [f"{item.path} ({reason})" for item, reason in told("forgotten_memories")]
-    yield "Recall what should stay of", "forgotten memory", "forgotten memories", forgotten
+    revisions = [f"{item.path} ({reason})" for item, reason in reasoned("suggested_revisions")]
+    yield "Review", "memory", "memories", revisions
+    forgotten = [f"{item.path} ({reason})" for item, reason in reasoned("forgotten_memories")]
+    yield "Recall or lose", "forgotten memory", "forgotten memories", forgotten
     connections = [
-        f"{one.path} and {other.path}, {reason}" for (one, other), reason in told("suggested_connections")
+        f"{one.path} and {other.path}, {reason}" for (one, other), reason in reasoned("suggested_connections")
     ]
     yield "Connect or decline", "pair", "pairs", connections
     full = [
-        f"{name} ({reason})" for name, reason in (*told("overloaded_facets"), *told("suggested_compressions"))
+        f"{name} ({reason})"
+        for name, reason in (*reasoned("overloaded_facets"), *reasoned("suggested_compressions"))
     ]
     yield "Compress or split", "place", "places", full

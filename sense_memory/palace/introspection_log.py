@@ -1,9 +1,10 @@
-"""The log that an introspection leaves for the next one, and the changes between two introspections.
+"""The log that an introspection leaves for the next one, and the changes between two introspections. Pure.
 
-A log holds keys and counts, never texts, and always fits one event: long lists are cut, and their counts are kept. The
-log lists which memories were in which state for as many states as fit, the smallest first; for a small palace that
-is every memory, and the changes are exact. The earlier state of other memories is computed from their state of today;
-changes that cannot be computed are counted, never guessed.
+Guaranteed: a log fits one event, and contains paths and counts, never texts; and changes are never guessed. Long lists
+are cut, and their counts are kept. A log lists the memories in each state, for as many states as fit, smallest first; in
+a small palace those are all memories, and the changes are exact. For other memories the earlier state is computed by
+decay, if they were not touched since. Changes that cannot be computed are counted, and `PalaceChanges.untold` says how
+many there are. The cost is one pass over the memories.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.catalog import Columns
 
 _HOUR_SECONDS: Final = 3_600
-# (length of a span, age of its end from which on only the newest log of the span is kept), in seconds
+# Of each span of time, only the newest log is kept once the end of the span has an age: (length, age), in seconds.
 _SPANS: Final = ((_HOUR_SECONDS, 0), (DAY_SECONDS, DAY_SECONDS), (7 * DAY_SECONDS, 30 * DAY_SECONDS))
 
 LISTS: Final = (
@@ -54,21 +55,21 @@ LISTS: Final = (
 _COUNTS: Final = ("total_memories", "active", "fading", "forgotten", "dissolved")
 _MOVES: Final = ("new", "gone", "faded", "forgotten", "dissolved", "revived", "contradicted")
 _LOWERED: Final = {State.FADING: "faded", State.FORGOTTEN: "forgotten", State.DISSOLVED: "dissolved"}
-_LEAST_BYTES: Final = 4  # of a key in a list
+_LEAST_BYTES: Final = 4  # the shortest key in a list, with quotation marks and comma
 _RANKS: Final = {state: rank for rank, state in enumerate(STATES)}
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The state of every memory at one introspection, as far as a log can hold it.
+    """The states of memories at one introspection, as many as a log can hold.
 
     Attributes:
         created_at: the time of the introspection, seconds since 1970.
-        counts: memories in each state.
-        listed: the state of memories by path; all memories in the `complete` states.
-        complete: states whose memories are all listed.
-        pairs: contradicting pairs, each in the order of paths; None where there were too many.
-        digest: a hash of the states of all memories; equal where no memory is new, gone or in another state.
+        counts: the number of memories in each state.
+        listed: the states of memories by path; holds every memory in one of the `complete` states.
+        complete: the states whose memories are all listed.
+        pairs: the contradicting pairs, each sorted by path; None if there were too many for the log.
+        digest: a hash of the states of all memories; it is equal if no memory is new, gone or in another state.
     """
 
     created_at: float
@@ -113,7 +114,7 @@ class Baseline:
 
 
 def from_log(log: Mapping[str, Any]) -> Baseline | None:
-    """The baseline in a log of `IntrospectionReport.to_log`; None where the values are not such a log."""
+    """The baseline in a log of `IntrospectionReport.to_log`; None if the values are not such a log."""
     try:
         kept = log["standing"]
         listed = {
@@ -132,21 +133,21 @@ def from_log(log: Mapping[str, Any]) -> Baseline | None:
             digest=str(kept["digest"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return None  # the log of another program or version: nothing to compare with
+        return None  # written by another program or version, and of no use for a comparison
 
 
 def outdated(seconds: Iterable[int], now: float) -> list[int]:
-    """The logs that may go: one an hour is kept for a day, one a day for a month, and one a week after that.
+    """The logs to delete: one an hour is kept for a day, one a day for a month, and one a week after that.
 
-    A span of time is thinned once it is over and old enough, and its newest log stays. Spans nest, so the order of
-    thinnings does not matter: the newest log of a span stays on every device, whichever other logs a device knows.
+    Only the newest log of a span of time is kept, once the span is over and old enough. Spans nest, so the order of
+    deletions does not matter: every device keeps the newest log of a span, whichever other logs it knows.
 
     Args:
-        seconds: when the logs were written, since 1970.
+        seconds: when the logs were written, seconds since 1970.
         now: seconds since 1970.
 
     Returns:
-        The oldest first; never the newest of all.
+        The times of the logs to delete, oldest first; never the newest log of all.
     """
     dated = sorted(set(seconds))
     found: set[int] = set()
@@ -187,7 +188,7 @@ def changes(
     if before.digest != after.digest:
         untold = _compare(before, after, memories, columns, moved)
     if before.pairs is None:
-        untold.append("which contradictions are new: there were too many to list")
+        untold.append("new contradictions are unknown: the last log had no room for all of them")
     else:
         moved["contradicted"] = list((after.pairs or frozenset()) - before.pairs)
     sorted_moves = {name: tuple(sorted(found)) for name, found in moved.items()}
@@ -205,7 +206,7 @@ def _compare(
     columns: Columns,
     moved: dict[str, list[Any]],
 ) -> list[str]:
-    """Add each memory to a list in `moved` by its change; returns in words which changes cannot be known."""
+    """Add each memory to a list in `moved` by its change; returns in words the changes that are not known."""
     unlisted = [state for state in STATES if state not in before.complete and before.counts.get(state, 0)]
     computed = columns.states(before.created_at).tolist() if unlisted else []
     unclear = 0
@@ -225,20 +226,21 @@ def _compare(
     if not unlisted:
         return []
     count = sum(before.counts[state] for state in unlisted)
-    how = "their earlier states were computed from the present ones, and new memories were recognised by their dates"
-    untold = [f"{count:,} memories were not listed: {how}"]
+    how = "their earlier states are computed from the current ones, and new memories are recognised by their dates"
+    untold = [f"memories that the last log does not list: {count:,}; {how}"]
     if unclear:
-        untold.append(
-            f"what became of {unclear:,} memories that were not listed and were used or changed since"
-        )
+        untold.append(f"memories that are not listed, and were recalled or changed since: {unclear:,}")
     gone = sum(before.counts.values()) + len(moved["new"]) - len(memories) - len(moved["gone"])
     if gone > 0:
-        untold.append(f"the names of {gone:,} memories that are gone")
+        untold.append(f"memories that are gone, and whose names are not known: {gone:,}")
     return untold
 
 
 def _computed(memory: PersonaMemory, state: State, unlisted: list[State], then: float) -> State | None:
-    """The earlier state of an unlisted memory, if known: computed by decay where the memory was not touched since."""
+    """The earlier state of an unlisted memory; None if it is not known.
+
+    It is known if only one state is not listed; or by decay, if the memory was not touched since.
+    """
     if len(unlisted) == 1:
         return unlisted[0]
     untouched = max(memory.last_accessed, memory.last_reinforced) <= then
@@ -251,7 +253,7 @@ def _digest(listed: Mapping[str, State]) -> str:
 
 
 def _named(item: Any) -> Any:
-    """An item of a report as a path or paths."""
+    """An item of a report, with a path for each memory."""
     match item:
         case PersonaMemory():
             return item.path
@@ -263,7 +265,7 @@ def _named(item: Any) -> Any:
 
 
 def _cut(items: Sequence[Any], limit: int) -> dict[str, Any]:
-    """The count of a list, and as many of its items as fit."""
+    """The length of a list, and as many of its items as fit `limit` bytes."""
     listed: list[Any] = []
     room = limit
     for item in items:
@@ -276,5 +278,5 @@ def _cut(items: Sequence[Any], limit: int) -> dict[str, Any]:
 
 
 def _size(value: Any) -> int:
-    """The length as JSON, in bytes."""
+    """The length of a value as JSON, in bytes."""
     return len(orjson.dumps(value))

@@ -1,8 +1,8 @@
-"""How a persona memory ages, and when a contradiction counts: the spec's rules, one memory at a time.
+"""How a persona memory ages, and when a contradiction counts: the rules of the specification, for one memory. Pure.
 
-For decay and states this is the readable reference; `palace.catalog` computes the same for a whole palace at once, and a property test
-compares the two. Where the prose and the code of the specification differ, its code is followed: connections multiply
-the score, and do not lengthen the half-life.
+This module is the readable reference for decay and states. `palace.catalog` computes the same for a whole palace at
+once, and a property test compares the two. Where the prose and the code of the specification differ, the code is
+followed: connections multiply the relevance, and do not lengthen the half-life.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def current_relevance(memory: PersonaMemory, now: float) -> float:
 
     Args:
         memory: a memory whose `relevance` was valid at `last_accessed`.
-        now: seconds since 1970; a time before `last_accessed`, by another clock, counts as `last_accessed`.
+        now: seconds since 1970. A time before `last_accessed`, which another clock wrote, counts as `last_accessed`.
 
     Returns:
         0 or more; connections may raise the relevance above 1.
@@ -61,12 +61,12 @@ def current_state(memory: PersonaMemory, now: float) -> State:
 
 
 def shown(memory: PersonaMemory, now: float) -> PersonaMemory:
-    """A memory with its current relevance at a time, the form that callers get."""
+    """A memory with its current relevance at a time, as callers get it."""
     return memory.changed(current_relevance=current_relevance(memory, now))
 
 
 def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
-    """A memory after `times` recalls by its exact key: relevance 1.0, and that many accesses more."""
+    """A memory after `times` recalls by its exact key: with relevance 1.0 and that many more accesses."""
     return memory.changed(
         relevance=1.0,
         last_accessed=max(now, memory.last_accessed),
@@ -77,19 +77,18 @@ def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
 
 
 # ── Marks of contradiction ──────────────────────────────────────────────────────────────
-# When a contradiction counts: the rules of `contradicts` and `superseded_by`. Pure.
+# The fields `contradicts` and `superseded_by` name memories that contradict a memory; each name in them is a mark.
+# Guaranteed: every mark can be removed for good. Three rules see to that:
 #
-# Both fields name memories that contradict this one. Three rules keep every such mark removable:
-#
-# * A dismissed name is never a mark. Dismissed names unite when versions are merged, so a mark that was taken away does
-#   not come back from a device that does not know of the dismissal.
-# * A mark counts while the memory that it names exists. A memory that was forgotten or pruned contradicts nothing; the
-#   catalog leaves such marks out, and the next write of the memory drops them.
-# * Only `superseded` adds a mark, and takes the name out of `dismissed`.
+# * A dismissed name is never a mark. A merge unites dismissed names, so a device that does not know of a dismissal
+#   cannot bring a removed mark back.
+# * A mark counts only while the memory that it names exists: a forgotten or pruned memory contradicts nothing. The
+#   catalog leaves marks of missing memories out, and the next write of the memory removes them.
+# * Only `superseded` adds a mark, and removes the name from `dismissed`.
 
 
 def opponents(memory: PersonaMemory) -> tuple[str, ...]:
-    """The names in the marks of a memory: paths, or the bare keys of another writer."""
+    """The names in the marks of a memory: paths, or bare keys that another program wrote."""
     if not memory.contradicts and memory.superseded_by is None:
         return ()
     named = (
@@ -99,19 +98,19 @@ def opponents(memory: PersonaMemory) -> tuple[str, ...]:
 
 
 def superseded(memory: PersonaMemory, by: str) -> PersonaMemory:
-    """A memory, marked as contradicted and replaced by the memory at a path."""
+    """A memory marked as contradicted and replaced by the memory at a path."""
     contradicts = tuple(dict.fromkeys((*memory.contradicts, by)))
     return undismissed(memory, by).changed(contradicts=contradicts, superseded_by=by)
 
 
 def reconciled(memory: PersonaMemory, names: Iterable[str]) -> PersonaMemory:
-    """A memory that is compatible with some others: their marks are gone, and their names are dismissed."""
+    """A memory that no longer carries marks of the named memories, and dismisses their names."""
     dismissed = tuple(dict.fromkeys((*memory.dismissed, *names)))
-    return standing(memory.changed(dismissed=dismissed))
+    return without_dismissed(memory.changed(dismissed=dismissed))
 
 
 def undismissed(memory: PersonaMemory, name: str) -> PersonaMemory:
-    """The memory without a name among those that it has dismissed."""
+    """A memory that no longer dismisses a name."""
     return memory.changed(dismissed=tuple(path for path in memory.dismissed if path != name))
 
 
@@ -121,7 +120,7 @@ def unopposed(memory: PersonaMemory) -> PersonaMemory:
 
 
 def without(memory: PersonaMemory, is_void: Callable[[str], bool]) -> PersonaMemory:
-    """A memory without the marks whose names are void."""
+    """A memory without the marks for whose names `is_void` is true."""
     void = {name for name in opponents(memory) if is_void(name)}
     if not void:
         return memory
@@ -131,10 +130,10 @@ def without(memory: PersonaMemory, is_void: Callable[[str], bool]) -> PersonaMem
     )
 
 
-def standing(memory: PersonaMemory) -> PersonaMemory:
-    """A memory without the marks that were dismissed."""
+def without_dismissed(memory: PersonaMemory) -> PersonaMemory:
+    """A memory without the marks that it dismisses."""
     if not memory.dismissed:
         return memory
-    # Another writer may name a memory by its bare key.
+    # Another program may name a memory by its bare key.
     dismissed = {name for path in memory.dismissed for name in (path, path.rpartition("/")[2])}
     return without(memory, dismissed.__contains__)

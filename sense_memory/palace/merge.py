@@ -1,12 +1,21 @@
-"""The merge of concurrent versions of one memory. Pure, and the same on every device.
+"""The merge of concurrent versions of one memory. Pure.
 
-A version knows another version if its version vector (`seen`) covers the vector of the other; then it replaces the
-other. The versions that no other version knows are merged: times and counts take the maximum, links and themes unite
-(a mark that one of them dismissed is gone, see `supersession`), and a value yields to a value that was written in
-knowledge of the first. Of concurrent values the later one wins (in NIP-01's order of the events that first held them),
-and the others are returned, to be kept as siblings. The vectors are joined, so the merged memory knows all versions. A
-version without a vector is last-write-wins: it replaces every version before it, and every version after it replaces
-it.
+Guaranteed: devices that hold the same versions make the same memory, in whatever order the versions arrived, and no
+concurrent value is dropped. Safe, because the result depends only on the set of versions: `merge` is commutative,
+associative and idempotent, and ties are broken by event ids. The cost is quadratic in the number of versions, which is
+small.
+
+A version knows another if its version vector (`seen`) covers the vector of the other; a version that another one knows
+is replaced. The remaining, concurrent versions are merged field by field:
+
+* Times and counts take the maximum; connections and themes unite.
+* Marks unite too, except marks that a version dismissed (see `palace.lifecycle`).
+* A value is replaced by a value that was written in knowledge of the first. Of the remaining values the latest wins, in
+  NIP-01's order of the events that first held them. The others are returned as losers, to be kept as siblings.
+* The version vectors unite, so the merged memory knows all versions.
+
+A version without a vector, of a program that writes none, is last-write-wins: it replaces every earlier version, and
+every later version replaces it.
 """
 
 from __future__ import annotations
@@ -16,8 +25,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.models import State
-from sense_memory.palace.lifecycle import standing
-from sense_memory.palace.version import PersonaVersion, Provenance, copy_key
+from sense_memory.palace.lifecycle import without_dismissed
+from sense_memory.palace.version import PersonaVersion, copy_key
 
 
 if TYPE_CHECKING:
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
 
 _LIVELINESS: Final = (State.DISSOLVED, State.FORGOTTEN, State.FADING, State.ACTIVE)
-_COMPARED: Final = (  # the merged memory is written only where one of these fields differs
+_COMPARED: Final = (  # the merged memory is written only if one of these fields differs
     "seen",
     "value",
     "relevance",
@@ -52,9 +61,9 @@ class Joined:
     """The merge of some versions.
 
     Attributes:
-        version: the merged version, with the event id of the newest.
-        losers: versions with values that lost against a concurrent one, the newest first.
-        settled: whether the newest version already equals the merged one, and knows all versions.
+        version: the merged version, with the event id of the newest version.
+        losers: versions whose values lost to a concurrent value, newest first.
+        settled: whether the newest version already equals the merged version, so that nothing has to be written.
     """
 
     version: PersonaVersion
@@ -63,43 +72,44 @@ class Joined:
 
 
 def merge(some: Iterable[PersonaVersion], others: Iterable[PersonaVersion]) -> tuple[PersonaVersion, ...]:
-    """The versions of both that no other one knows, the newest first. Commutative, associative, idempotent."""
+    """The concurrent versions of two sets: those that no other version replaces, newest first.
+
+    Commutative, associative and idempotent.
+    """
     ordered = sorted({version.id: version for version in chain(some, others)}.values(), key=_rank)
     return tuple(
         version
         for place, version in enumerate(ordered)
-        if not any(_counts_over(newer, version) for newer in ordered[:place])
+        if not any(_replaces(newer, version) for newer in ordered[:place])
     )
 
 
 def joined(versions: Iterable[PersonaVersion]) -> Joined:
-    """The merge of the versions of one memory, which depends on the set of versions and not on their order.
+    """The merge of the versions of one memory. The result depends on the set of versions, not on their order.
 
     Raises:
         ValueError: there are no versions.
     """
-    left = merge(versions, ())
-    if not left:
+    concurrent = merge(versions, ())
+    if not concurrent:
         raise ValueError("no versions to join")
-    speaking = [version for version in left if version.memory.seen] or list(left)
-    if len(speaking) == 1:
-        return Joined(speaking[0], settled=speaking[0] is left[0])
-    main, *losers = _values(speaking)
-    same = [version for version in speaking if version.memory.value == main.memory.value]
-    memory = _joined(main, same, speaking)
+    newest = concurrent[0]
+    # Versions without a vector count only where no version has one.
+    merged = [version for version in concurrent if version.memory.seen] or list(concurrent)
+    if len(merged) == 1:
+        return Joined(merged[0], settled=merged[0] is newest)
+    main, *losers = _by_value(merged)
+    same = [version for version in merged if version.memory.value == main.memory.value]
+    memory = _joined(main, same, merged)
     version = PersonaVersion(
-        memory.changed(event_id=left[0].id),
-        left[0].at,
-        main.provenance,
-        max(v.ts for v in speaking),
-        main.rest,
+        memory.changed(event_id=newest.id), newest.at, main.provenance, max(v.ts for v in merged), main.rest
     )
-    settled = all(getattr(left[0].memory, name) == getattr(memory, name) for name in _COMPARED)
+    settled = all(getattr(newest.memory, name) == getattr(memory, name) for name in _COMPARED)
     return Joined(version, tuple(losers), settled)
 
 
 def sibling(loser: PersonaVersion) -> PersonaMemory:
-    """The sibling that keeps a value which lost; the same memory at the same path on every device."""
+    """The sibling that keeps the value of a loser: the same memory at the same path on every device."""
     memory = loser.memory
     return memory.changed(
         key=copy_key(memory.key, loser.provenance.id),
@@ -111,21 +121,21 @@ def sibling(loser: PersonaVersion) -> PersonaMemory:
 
 
 def _rank(version: PersonaVersion) -> tuple[int, str]:
-    """NIP-01: the later second, then the lower id."""
+    """A sort key that puts the newest first (NIP-01: the later second, then the lower id)."""
     return -version.at, version.id
 
 
-def _counts_over(newer: PersonaVersion, older: PersonaVersion) -> bool:
-    """Whether the newer version knows the older one, or has no vector and so replaces every older one."""
+def _replaces(newer: PersonaVersion, older: PersonaVersion) -> bool:
+    """Whether the newer version knows the older version, or has no vector and so replaces every older version."""
     seen, known = newer.memory.seen, older.memory.seen
     if not seen:
         return True
     return bool(known) and all(seen.get(device, 0) >= count for device, count in known.items())
 
 
-def _values(speaking: Sequence[PersonaVersion]) -> list[PersonaVersion]:
-    """For each value that no later one replaced, the newest version with it; the value written last comes first."""
-    current = [version for version in speaking if not _is_outdated(version, speaking)] or speaking
+def _by_value(versions: Sequence[PersonaVersion]) -> list[PersonaVersion]:
+    """The newest version with each value that no other value replaced; the value that was written last comes first."""
+    current = [version for version in versions if not _is_outdated(version, versions)] or versions
     by_value: dict[str, list[PersonaVersion]] = {}
     for version in current:
         by_value.setdefault(version.memory.value, []).append(version)
@@ -137,24 +147,24 @@ def _provenance_rank(version: PersonaVersion) -> tuple[Any, ...]:
     return -version.provenance.at, version.provenance.id, *_rank(version)
 
 
-def _is_outdated(version: PersonaVersion, speaking: Iterable[PersonaVersion]) -> bool:
-    """Whether the value of a version was replaced by a value that was written in knowledge of that version."""
-    said = version.provenance
-    for other in speaking:
-        if other.provenance.id == said.id:
+def _is_outdated(version: PersonaVersion, versions: Iterable[PersonaVersion]) -> bool:
+    """Whether one of `versions` has another value, written in knowledge of this version's value."""
+    mine = version.provenance
+    for other in versions:
+        if other.provenance.id == mine.id:
             continue
-        if said.device and other.memory.seen.get(said.device, 0) >= said.count:
+        if mine.device and other.memory.seen.get(mine.device, 0) >= mine.count:
             return True
-        if not said.device and (-other.provenance.at, other.provenance.id) < (-said.at, said.id):
+        if not mine.device and (-other.provenance.at, other.provenance.id) < (-mine.at, mine.id):
             return True
     return False
 
 
 def _joined(
-    main: PersonaVersion, same: Sequence[PersonaVersion], speaking: Sequence[PersonaVersion]
+    main: PersonaVersion, same: Sequence[PersonaVersion], versions: Sequence[PersonaVersion]
 ) -> PersonaMemory:
-    """The memory of `main`, merged with the others; fields about the value come only from versions with that value."""
-    memories = [version.memory for version in speaking]
+    """The memory of `main`, merged with all versions. Marks come only from `same`, the versions with its value."""
+    memories = [version.memory for version in versions]
     about = [version.memory for version in same]
     accessed = max(memory.last_accessed for memory in memories)
     dissolved = [memory.dissolved_at for memory in memories]
@@ -178,11 +188,8 @@ def _joined(
         conflict_of=next((memory.conflict_of for memory in memories if memory.conflict_of), None),
         seen=dict(sorted(seen.items())),
     )
-    return standing(merged)
+    return without_dismissed(merged)
 
 
 def _united(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(lists)))
-
-
-__all__ = ["Joined", "PersonaVersion", "Provenance", "joined", "merge", "sibling"]

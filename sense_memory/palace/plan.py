@@ -1,8 +1,8 @@
 """Plans: the limits of a provider's tiers (sense-memory v2, "NostrKeep Tier Mapping").
 
-`self_hosted`, the default, has no limits. A plan limits what is added. Reading, changing and forgetting existing
-memories are always allowed, so that a smaller plan never locks a memory in. A plan is not enforced against the
-owner of the machine; it keeps an agent within what the operator of a relay agreed to.
+`self_hosted`, the default, has no limits. A plan limits only what is added: existing memories can always be read,
+changed and forgotten, also under a smaller plan. A plan is not enforced against the owner of the machine; it keeps an
+agent within the limits that a relay's operator has set.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Usage:
     """How much of a plan is used.
 
     Attributes:
-        memories: how many flat and persona memories there are.
-        facets: by domain, the facets that hold a persona memory.
+        memories: the number of flat and persona memories.
+        facets: the facets that hold a persona memory, by domain.
     """
 
     memories: int = 0
@@ -37,7 +37,7 @@ class Usage:
 
     @classmethod
     def of(cls, memories: Iterable[PersonaMemory], flat_count: int = 0) -> Usage:
-        """The usage of some persona memories and a number of flat ones."""
+        """The usage of some persona memories and a number of flat memories."""
         count, facets = flat_count, dict[str, set[str]]()
         for memory in memories:
             count += 1
@@ -70,10 +70,10 @@ class Plan:
     has_schedule: bool = True
 
     def check_adding(self, usage: Usage, count: int = 1) -> None:
-        """Check that `count` new memories may be added; overwriting a memory adds none.
+        """Check that `count` new memories may be added; replacing a memory adds none.
 
         Raises:
-            PlanLimitError: `max_memories`.
+            PlanLimitError: the plan allows fewer, by `max_memories`.
         """
         if self.max_memories is not None and usage.memories + count > self.max_memories:
             wanted = "" if count == 1 else f", and {count:,} more were to be written"
@@ -83,10 +83,10 @@ class Plan:
             )
 
     def check_place(self, usage: Usage, domain: str, facet: str) -> None:
-        """Check that a persona memory may be added to a facet; a facet that holds one already is always allowed.
+        """Check that a persona memory may be added to a facet; a facet that already holds memories is always allowed.
 
         Raises:
-            PlanLimitError: `max_domains` or `max_facets`.
+            PlanLimitError: the plan does not allow it, by `max_domains` or `max_facets`.
         """
         facets = usage.facets.get(domain)
         if facets is None and self.max_domains is not None and len(usage.facets) >= self.max_domains:
@@ -102,7 +102,7 @@ class Plan:
         """Check that a memory may have this half-life.
 
         Raises:
-            PlanLimitError: `halflife`.
+            PlanLimitError: the plan does not allow it, by `halflife`.
         """
         if not self.has_halflives and days != DEFAULT_HALFLIFE_DAYS:
             problem = f"has a fixed half-life of {DEFAULT_HALFLIFE_DAYS:.0f} days"
@@ -110,14 +110,14 @@ class Plan:
 
     @property
     def has_embeddings(self) -> bool:
-        """Whether embeddings may be stored and searched; without them, searches go by words."""
+        """Whether embeddings may be stored and searched; otherwise searches rank by words."""
         return self.search == "embeddings"
 
     def check_embeddings(self) -> None:
         """Check that embeddings may be stored and searched.
 
         Raises:
-            PlanLimitError: `search`.
+            PlanLimitError: the plan does not allow it, by `search`.
         """
         if not self.has_embeddings:
             problem = "searches by themes and words, not by embeddings"
@@ -127,7 +127,7 @@ class Plan:
         """Check that introspection may run on a schedule.
 
         Raises:
-            PlanLimitError: `introspection`.
+            PlanLimitError: the plan does not allow it, by `introspection`.
         """
         if not self.has_schedule:
             problem = "includes introspection by hand only"
@@ -141,7 +141,7 @@ PLANS: Final[Mapping[str, Plan]] = MappingProxyType({plan.name: plan for plan in
 
 
 def find_plan(name: str) -> Plan | None:
-    """The plan with a name, in any case, with `-` or `_`; None where there is none."""
+    """The plan with a name, in any case, with `-` or `_`; None if no plan has the name."""
     return PLANS.get(name.strip().lower().replace("-", "_"))
 
 
@@ -150,7 +150,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def checked_plan(given: Plan | str | None) -> Plan:
-    """A plan, given as itself or by its name; None gives the plan without limits.
+    """The plan that is given as an object or by its name; None means the plan without limits.
 
     Raises:
         InvalidSetting: no plan has this name.

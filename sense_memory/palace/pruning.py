@@ -1,9 +1,11 @@
-"""Pruning: the plan of what decay requires for a palace, and the report of what was done.
+"""Pruning: a plan of the changes that decay requires, and the report of what was done. Pure.
 
-A plan lists each memory whose stored state is outdated, that is newly dissolved, that came back, or that has been
-dissolved for 30 days and is due for deletion, with the reason. The plan changes nothing; the caller carries it out and
-makes the report from what was refused. A deletion needs a trustworthy mark (`dissolved_at`): not in the future, and
-not before the last access.
+A plan has a step, with a reason, for each memory whose stored state is outdated, or that has been dissolved for 30 days
+and is due for deletion. The plan changes nothing: the caller carries it out, and makes the report from the refusals.
+
+Guaranteed: no memory is deleted earlier than 30 days after it was marked as dissolved, by the clock of the caller. A mark
+(`dissolved_at`) counts only if it is neither in the future nor before the last access, so a recall, and a mark by a
+clock that is ahead, delay the deletion. The cost is one pass over the memories.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ _DAYS: Final = f"{DISSOLVED_DAYS:.0f} days"
 
 
 class PruneAction(StrEnum):
-    """The effect of a step of a plan on a memory."""
+    """What a step of a plan does to a memory."""
 
-    RESTATE = "restate"  # the stored state is updated, perhaps with `dissolved_at`
-    MARK = "mark"  # stored as dissolved, without a valid mark: `dissolved_at` becomes now
-    CLEAR = "clear"  # not dissolved: `dissolved_at` becomes None
-    DELETE = "delete"  # for good
+    RESTATE = "restate"  # update the stored state, and `dissolved_at` with it
+    MARK = "mark"  # set `dissolved_at` of a memory that is stored as dissolved without a valid mark
+    CLEAR = "clear"  # set `dissolved_at` to None, because the memory is not dissolved
+    DELETE = "delete"  # delete the memory for good
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,11 @@ class PruneStep:
     """The step of a plan for one memory.
 
     Attributes:
-        memory: the memory as it is.
+        memory: the memory before the step.
         action: what to do.
-        state: the new state; for a deletion, dissolved.
-        dissolved_at: the new value of that field.
-        reason: why.
+        state: the new state; dissolved for a deletion.
+        dissolved_at: the new value of the field, seconds since 1970; or None.
+        reason: why, for people.
     """
 
     memory: PersonaMemory
@@ -59,7 +61,7 @@ class PruneStep:
         return self.memory.path
 
     def applied(self) -> PersonaMemory:
-        """The memory to write; for a deletion, the memory unchanged."""
+        """The memory to write; unchanged for a deletion."""
         if self.action is PruneAction.DELETE:
             return self.memory
         return self.memory.changed(state=self.state, dissolved_at=self.dissolved_at)
@@ -67,12 +69,12 @@ class PruneStep:
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """What pruning would do, memory by memory in the order of their paths.
+    """The steps of a pruning, in the order of the memories' paths.
 
     Attributes:
-        created_at: the time that the plan is for, seconds since 1970.
-        steps: what to do; at most one step for each memory.
-        held: by path, why a dissolved memory is not deleted.
+        created_at: the time of the plan, seconds since 1970.
+        steps: at most one step for each memory.
+        held: why a dissolved memory is kept, by path.
     """
 
     created_at: float
@@ -81,7 +83,7 @@ class PrunePlan:
 
     @property
     def count(self) -> int:
-        """How many memories change their state or are deleted: what `persona_prune` returns."""
+        """The number of memories whose state changes or that are deleted, as `persona_prune` returns it."""
         return sum(step.action in {PruneAction.RESTATE, PruneAction.DELETE} for step in self.steps)
 
     @property
@@ -98,7 +100,7 @@ class PrunePlan:
 class PruneOutcome(StrEnum):
     """The outcome of a step."""
 
-    PLANNED = "planned"  # a dry run
+    PLANNED = "planned"  # in a dry run
     DONE = "done"
     REFUSED = "refused"
 
@@ -109,11 +111,11 @@ class PruneLine:
 
     Attributes:
         path: the path of the memory.
-        action: what was to be done.
+        action: the planned action.
         before: the stored state.
         after: the new state.
         outcome: whether the step was done.
-        reason: why the step was planned, or why it was refused.
+        reason: why the step was planned; if it was refused, why it was refused.
     """
 
     path: str
@@ -126,12 +128,12 @@ class PruneLine:
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """What pruning did, memory by memory in the order of their paths.
+    """The result of a pruning, in the order of the memories' paths.
 
     Attributes:
         created_at: the time of the plan, seconds since 1970.
         lines: the outcome of each step of the plan.
-        held: by path, why a dissolved memory was not deleted.
+        held: why a dissolved memory was kept, by path.
     """
 
     created_at: float
@@ -149,15 +151,15 @@ class PruneReport:
 
         Args:
             made: the plan.
-            refused: by path, why a step was not done.
+            refused: why a step was not done, by path.
         """
-        ends = {step.path: (PruneOutcome.DONE, step.reason) for step in made.steps}
-        ends |= {path: (PruneOutcome.REFUSED, why) for path, why in refused.items()}
-        return cls._of(made, ends)
+        outcomes = {step.path: (PruneOutcome.DONE, step.reason) for step in made.steps}
+        outcomes |= {path: (PruneOutcome.REFUSED, why) for path, why in refused.items()}
+        return cls._of(made, outcomes)
 
     @property
     def count(self) -> int:
-        """How many memories changed their state or were deleted."""
+        """The number of memories whose state changed or that were deleted."""
         return sum(
             line.outcome is PruneOutcome.DONE and line.action in {PruneAction.RESTATE, PruneAction.DELETE}
             for line in self.lines
@@ -170,54 +172,54 @@ class PruneReport:
 
     @property
     def totals(self) -> Mapping[str, int]:
-        """How many steps of each kind were planned, done or refused: `{"delete done": 3, …}`."""
+        """The number of steps by action and outcome: `{"delete done": 3, …}`."""
         return Counter(f"{line.action} {line.outcome}" for line in self.lines)
 
     @classmethod
-    def _of(cls, made: PrunePlan, ends: Mapping[str, tuple[PruneOutcome, str]]) -> PruneReport:
+    def _of(cls, made: PrunePlan, outcomes: Mapping[str, tuple[PruneOutcome, str]]) -> PruneReport:
         lines = tuple(
-            PruneLine(step.path, step.action, step.memory.state, step.state, *ends[step.path])
+            PruneLine(step.path, step.action, step.memory.state, step.state, *outcomes[step.path])
             for step in made.steps
         )
         return cls(made.created_at, lines, made.held)
 
 
 def plan(memories: Iterable[PersonaMemory], now: float, *, columns: Columns | None = None) -> PrunePlan:
-    """What pruning would do now (sense-memory v2, "State Transitions"). Changes nothing.
+    """The plan of a pruning at a time (sense-memory v2, "State Transitions"). Changes nothing.
 
     Args:
         memories: all memories, each path once, in any order.
         now: seconds since 1970.
         columns: the columns of the same memories in the same order; computed if None.
     """
-    everybody = tuple(memories)
-    numbers = (Columns.of(everybody) if columns is None else columns).states(now).tolist()
+    pruned = tuple(memories)
+    numbers = (Columns.of(pruned) if columns is None else columns).states(now).tolist()
     steps: list[PruneStep] = []
     held: dict[str, str] = {}
-    for memory, number in zip(everybody, numbers, strict=True):
+    for memory, number in zip(pruned, numbers, strict=True):
         state = STATES[number]
         if state is not State.DISSOLVED:
-            step = _alive(memory, state)
-        elif (why := _held(memory, now)) is not None:
+            step = _step_of_living(memory, state)
+        elif (why := _reason_to_keep(memory, now)) is not None:
             held[memory.path] = why
             step = _restated(memory, state, memory.dissolved_at)
         else:
-            step = _dissolved(memory, now)
+            step = _step_of_dissolved(memory, now)
         if step is not None:
             steps.append(step)
     return PrunePlan(now, tuple(sorted(steps, key=lambda step: step.path)), dict(sorted(held.items())))
 
 
-def _alive(memory: PersonaMemory, state: State) -> PruneStep | None:
-    """The step for a memory that is not dissolved, if its stored state or its mark is outdated."""
+def _step_of_living(memory: PersonaMemory, state: State) -> PruneStep | None:
+    """The step for a memory that is not dissolved; None if its stored state is right and it has no mark."""
     if memory.state is state and memory.dissolved_at is not None:
         reason = f"it is {state} again, and no longer counts as dissolved"
         return PruneStep(memory, PruneAction.CLEAR, state, None, reason)
     return _restated(memory, state, None)
 
 
-def _held(memory: PersonaMemory, now: float) -> str | None:
-    """Why a dissolved memory is neither marked nor deleted, or None."""
+def _reason_to_keep(memory: PersonaMemory, now: float) -> str | None:
+    """Why a dissolved memory is neither marked nor deleted; None if it is."""
     if memory.halflife_days >= MAX_HALFLIFE_DAYS:
         return "its half-life means never; only its links made it fade"
     if memory.dissolved_at is not None and memory.dissolved_at > now:
@@ -225,11 +227,11 @@ def _held(memory: PersonaMemory, now: float) -> str | None:
     return None
 
 
-def _dissolved(memory: PersonaMemory, now: float) -> PruneStep | None:
-    """The step for a dissolved memory: mark it, wait, or delete it."""
+def _step_of_dissolved(memory: PersonaMemory, now: float) -> PruneStep | None:
+    """The step for a dissolved memory: mark it, or delete it 30 days after its mark."""
     since = memory.dissolved_at
     if since is None or since < memory.last_accessed:
-        # A mark older than the last access is outdated: a writer that does not know the field kept it.
+        # A mark from before the last access is outdated: a program that does not know the field has kept it.
         reason = f"relevance fell below every bound; it is deleted {_DAYS} from now unless it is recalled"
         action = PruneAction.MARK if memory.state is State.DISSOLVED else PruneAction.RESTATE
         return PruneStep(memory, action, State.DISSOLVED, max(now, memory.last_accessed), reason)

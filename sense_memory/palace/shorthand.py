@@ -1,19 +1,18 @@
-"""One memory as a piece of the compressed format: the head of its line and the text after the colon.
+"""One memory as a piece of the compressed format: the head of a line, and the text after the colon. Pure.
 
-Meaning comes before size: a rule removes only words on which nothing depends, and an ambiguous sentence keeps its
-words. Nothing is ever moved, and no number, name, negation, modal verb, quantity, condition, date or quotation
-is removed.
+Guaranteed: the meaning stays. No word is moved, and no number, name, negation, modal verb, quantity, condition, date or
+quotation is removed. A value cannot forge a line or a header: line breaks become `; `, and `[domain:` becomes
+`(domain:`. Safe, because each rule applies only to a few forms in which nothing depends on the removed words; any other
+sentence keeps all its words. The rules know English words, which hardly occur in texts of other languages. The cost is
+some regular expressions for each memory.
 
-* The head. `lisa-teaches-workshops`: "Lisa teaches workshops" is filed under `lisa`, because the rest of the key is
-  said again in the text; head and text read together are the sentence. Otherwise the head is the whole key, and the
-  sentence keeps its subject.
-* `the` goes where nothing depends on it; `is a` goes after a subject that is the head. Every other word stays.
-* A choice between two things of one kind becomes `x>y`: `Use pnpm>npm`. In a facet `decisions`, "We chose" goes too,
-  and a reason at the end goes into parentheses.
-* Two or three plain words about a subject become one `hyphenated-word`, so that the list of a subject can be read.
-
-The rules know English words only; in texts of other languages these hardly occur. No value can begin a line or a header
-of its own: line breaks become `; `, and `[domain:` becomes `(domain:`.
+* Head. "Lisa teaches workshops" under the key `lisa-teaches-workshops` gets the head `lisa` and the text "teaches
+  workshops", because the text repeats the rest of the key. Otherwise the head is the whole key, and the sentence keeps
+  its subject.
+* `the` is removed where nothing depends on it, and `is a` after a subject that is the head. Every other word stays.
+* A choice between two things of one kind becomes `x>y`: `Use pnpm>npm`. In the facet `decisions`, "We chose" is removed
+  too, and a reason at the end is put in parentheses.
+* Two or three plain words about a subject become one `hyphenated-word`, so that a list about a subject can be read.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Piece:
     """A memory in shorthand.
 
     Attributes:
-        head: the beginning of the line.
+        head: the beginning of the line, before the colon.
         text: the text after the colon; never empty.
     """
 
@@ -46,20 +45,22 @@ _EMPTY: Final = "(empty)"
 _SPACES: Final = re.compile(r"[^\S\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _BREAKS: Final = re.compile(r" ?[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _DROPPED: Final = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
-_SIGNS: Final = ".,;:!?\u2026\u3001\u3002\uff01\uff1a\uff1b\uff1f"  # after these a line break becomes a space
+_SIGNS: Final = (
+    ".,;:!?\u2026\u3001\u3002\uff01\uff1a\uff1b\uff1f"  # after these, a line break becomes a space
+)
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
 _FORGED: Final = re.compile(r"[\[\uff3b]([\s\u200b-\u200f\u2060]*domain)", re.IGNORECASE)
 
 
 def cleaned(text: str) -> str:
-    """A text on one line, without anything that could be taken for a header or hide other text."""
+    """A text on one line, without characters that could imitate a header or hide other text."""
     text = _DROPPED.sub("", text)
     text = _BREAKS.sub(_joint, _SPACES.sub(" ", text.strip()))
     return _FORGED.sub(r"(\1", _SURROGATES.sub("\ufffd", " ".join(text.split())))
 
 
 def _joint(found: re.Match[str]) -> str:
-    """The replacement of a line break: a semicolon, unless a sign already ends the line before the break."""
+    """The replacement of a line break: a semicolon, or a space if a sign ends the line before."""
     before = found.string[: found.start()][-1:]
     return " " if before in _SIGNS else "; "
 
@@ -97,14 +98,14 @@ def shorthand(memory: PersonaMemory) -> Piece:
         literals.append(found[0])
         return f"\x1a{len(literals) - 1}\x1a"
 
-    said = _without_filler(_LITERAL.sub(hide, piece.text))
-    head, said, is_predicate = _filed(piece.head, said)
+    text = _without_filler(_LITERAL.sub(hide, piece.text))
+    head, text, is_predicate = _split_head(piece.head, text)
     decision = memory.facet == "decisions"
-    said = _with_choice(_with_reason(said) if decision else said, decision=decision)
-    said = _without_the(_IS_A.sub("", said) if is_predicate else said)
-    said = _without_last_dot(said)
-    said = _hyphenated(said) if head != piece.head or is_predicate else said
-    return Piece(head, _HIDDEN.sub(lambda found: literals[int(found[1])], said) or piece.text)
+    text = _with_choice(_with_reason(text) if decision else text, decision=decision)
+    text = _without_the(_IS_A.sub("", text) if is_predicate else text)
+    text = _without_last_dot(text)
+    text = _hyphenated(text) if head != piece.head or is_predicate else text
+    return Piece(head, _HIDDEN.sub(lambda found: literals[int(found[1])], text) or piece.text)
 
 
 # ── Words without content ───────────────────────────────────────────────────────────────
@@ -124,7 +125,7 @@ _NEVER_DOTLESS: Final = re.compile(
     r"\.\.$|(?<!\d )(?:^|[\s(.])[^\W\d_]\.$|\b(?:am|ab|bis|den|dem|der|vom|zum|und|oder) \d{1,2}\.$"
     r"|\b(?:etc|usw|bzw|ca|approx|Jr|Sr|Inc|Ltd|Co|Corp|Nr|St|Str)\.$"
 )
-# `the` before these words, or after those, is part of what is said: the only, in the case of, all the time.
+# `the` has a meaning before the first words, and after the second: the only, in the case of, all the time.
 _THE_STAYS_BEFORE: Final = frozenset(
     "one ones other others more less better worse only same latter former following first last next previous second "  # noqa: SIM905 - reads best as words
     "third fourth fifth best worst most least very whole rest end beginning time way case event question place course "
@@ -135,7 +136,7 @@ _THE_STAYS_BEFORE: Final = frozenset(
 _THE_STAYS_AFTER: Final = frozenset("all half twice double both what more less the".split())  # noqa: SIM905 - as above
 _THE: Final = re.compile(r"(?:^The|(?<![^ (])the) (?=[a-z0-9])")
 _AFTER_THE: Final = re.compile(r"([\w-]+)(['\u2019])?")
-# After a subject, `is a` says what the colon says; not where the noun would read as an adjective: a patient, a minor.
+# After a subject, the colon replaces `is a`, except where the noun would then read as an adjective: a patient, a minor.
 _IS_A: Final = re.compile(
     r"^(?:is|are) an? (?=[A-Za-z\x1a])(?!(?:few|little|lot|bit|couple|number|hundred|thousand|million|dozen|half|quarter"
     r"|third|second|patient|minor|native|original|relative|professional|adult|right|cold|must|plus|minus|liberal"
@@ -151,12 +152,12 @@ def _without_filler(text: str) -> str:
 
 
 def _without_the(text: str) -> str:
-    """Drop `the` before a lower-case word or a number, except where something depends on it."""
+    """A text without `the` before lower-case words and numbers, except where something depends on it."""
     return _THE.sub(_the, text)
 
 
 def _the(found: re.Match[str]) -> str:
-    """Nothing, or `the` where it stays."""
+    """The replacement of `the`: nothing, or `the` itself where something depends on it."""
     after = _AFTER_THE.match(found.string, found.end())
     before = found.string[max(0, found.start() - 20) : found.start()].strip().rpartition(" ")[2]
     stays = (
@@ -176,7 +177,7 @@ def _without_last_dot(text: str) -> str:
 # ── The head ────────────────────────────────────────────────────────────────────────────
 
 _WORD: Final = re.compile(r"[^\W_]+")
-# Words that neither name a thing nor say anything about one: they end a name, and no predicate begins with them.
+# Words that are neither nouns nor verbs: a name ends before such a word, and no predicate begins with one.
 _FUNCTION: Final = frozenset(
     "a about above after against all almost along also although am among an and another any around as at be because been "  # noqa: SIM905 - reads best as words
     "before behind being below beside besides between beyond both but by despite during each either else even every except few "
@@ -198,15 +199,15 @@ _VERB: Final = re.compile(
 )
 
 
-def _filed(key: str, value: str) -> tuple[str, str, bool]:
-    """The head of a value, the value without what the head says, and whether what is left is about the head."""
+def _split_head(key: str, value: str) -> tuple[str, str, bool]:
+    """The head for a value, the text without the words of the head, and whether the text is a predicate of the head."""
     keys = list(_WORD.finditer(key))
     names = [word[0].lower() for word in keys]
     label, colon, rest = value.partition(": ")
     if colon and rest and [word[0].lower() for word in _WORD.finditer(label)] == names:
         return key, rest, True
     count, end = _subject(names, value)
-    if count and _says(value[end:], names[count:]):
+    if count and _contains(value[end:], names[count:]):
         return key[: keys[count - 1].end()], value[end:].lstrip(" "), True
     begins = [word[0].lower() for word in _WORD.finditer(value[:200])]
     for start in range(1, len(names) - 1):
@@ -216,9 +217,9 @@ def _filed(key: str, value: str) -> tuple[str, str, bool]:
 
 
 def _subject(names: list[str], value: str) -> tuple[int, int]:
-    """How many words of the key are the subject that begins the value, and where the subject ends; 0 if none is.
+    """How many words of the key are the subject at the beginning of the value, and where it ends; (0, 0) for none.
 
-    The subject ends before a verb; without one there is no subject.
+    A subject is followed by a verb; without a verb there is no subject.
     """
     article = re.match(r"(?:The|the|An?) (?=[a-z])", value)
     place = article.end() if article else 0
@@ -242,23 +243,23 @@ def _subject(names: list[str], value: str) -> tuple[int, int]:
     return subject
 
 
-def _says(text: str, names: list[str]) -> bool:
-    """Whether a text contains all these words of a key: `coauthor` also as `co-author`."""
+def _contains(text: str, names: list[str]) -> bool:
+    """Whether a text contains all these words of a key; `coauthor` is also found in `co-author`."""
     found = [word[0] for word in _WORD.finditer(text.lower())]
     words, joined = set(found), "".join(found)
     return bool(found) and all(name in words or (len(name) > 4 and name in joined) for name in names)
 
 
-def _hyphenated(said: str) -> str:
-    """Join two or three plain words; a single word and longer texts stay."""
-    words = said.split(" ")
+def _hyphenated(text: str) -> str:
+    """Two or three plain words joined by hyphens; any other text unchanged."""
+    words = text.split(" ")
     is_plain = all(re.fullmatch(r"[a-z]+(?:-[a-z]+)*", word) for word in words[:-1]) and re.fullmatch(
         r"[a-z]+(?:-[a-z]+)*|[A-Z]{2,4}", words[-1]
     )
     if not (2 <= len(words) <= 3 and is_plain) or any(
         word in _FUNCTION or (word in _VERBS and (index or word != "no")) for index, word in enumerate(words)
     ):
-        return said
+        return text
     return "-".join(words).lower()
 
 
@@ -271,7 +272,7 @@ _CHOICE: Final = re.compile(
     r"(?P<other>[^\s,;:!?()>]+?(?: [^\s,;:!?()>]+?){0,2}?)"
     r"(?P<rest>\.?$|[,;:] .*| \(.*|\. .*| (?:because|for|in|on|at|as|from|until|unless|if|when|where|wherever|since|but|to|with|by) .*)$"
 )
-# Before these, `X over Y` names a way or a time, not a choice: a call over lunch, DNS over HTTPS.
+# Before these words, `over` names a way or a time, not a choice: a call over lunch, DNS over HTTPS.
 _WAYS: Final = frozenset(
     "zoom teams phone telephone email mail signal slack discord chat video lunch dinner breakfast tcp udp tls ssl ssh "  # noqa: SIM905 - as above
     "http https tor wifi ethernet vpn quic websocket websockets usb bluetooth lan radio land sea weekend weekends night "
@@ -298,9 +299,9 @@ _NOT_BEFORE_A_REASON: Final = re.compile(
 
 
 def _with_choice(text: str, *, decision: bool) -> str:
-    """`We chose Orpheus 3B over Kokoro` becomes `orpheus-3b>kokoro`, where both sides are surely of one kind.
+    """`We chose Orpheus 3B over Kokoro` becomes `orpheus-3b>kokoro`, if both sides are certainly of one kind.
 
-    The choice has to be what the text begins with. Both sides are names, or both are as many plain words.
+    They are if both are names, or both are the same number of plain words. The choice must begin the text.
     """
     found = _CHOICE.match(text)
     if found is None or not (found["verb"] or decision):
@@ -344,7 +345,7 @@ def _lowered(word: str) -> str:
 
 
 def _with_reason(text: str) -> str:
-    """`… because it is cheap.` becomes `… (it is cheap)`, if the reason ends the text and cannot be read otherwise."""
+    """`… because it is cheap.` becomes `… (it is cheap)`, if the reason ends the text and is unambiguous."""
     found = _REASON.search(text)
     if found is None or not found.start():
         return text

@@ -1,11 +1,11 @@
-"""How many tokens a text costs a language model: an estimate that needs no tokenizer and no download.
+"""An estimate of the tokens that a text costs a language model, without a tokenizer or a download. Pure.
 
-The estimate errs upward on purpose: a text that fits by the estimate fits by the real tokenizers too. It follows the
-larger count of cl100k and o200k, the tokenizers of OpenAI's models. Words of `token_words.txt`, 12,000 words that are
-one token in both, cost what they cost; every other word is estimated by its pairs of letters, every other script by its
-characters. For English sentences the estimate is 2 to 9 % too high, for German 5 to 12 %, for other languages, code,
-addresses and emoji up to 40 %. The estimate was never seen too low for the text of a palace; single lines of rare words
-can be. A caller with the tokenizer of a model passes its counter to `persona_compress` instead.
+The estimate errs upward on purpose, so that a text that fits by the estimate also fits by a real tokenizer. It follows
+the larger count of cl100k and o200k, the tokenizers of OpenAI's models. A word of `token_words.txt`, 12,000 words that
+are one token in both, counts as one token. Other words are estimated by their pairs of letters, and other scripts by
+their characters. The estimate is 2 to 9 % too high for English sentences, 5 to 12 % for German, and up to 40 % for other
+languages, code, addresses and emoji. It was never too low for the text of a whole palace; it can be too low for a single
+line of rare words. A caller with the tokenizer of a model passes a counter to `persona_compress` instead.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 
-# The cost that each pair of letters adds to a word, in tenths of a token (base 16): rows by the first letter, a to z,
-# columns by the second. A least-squares fit over the words of those texts; rare pairs cost more.
+# The cost that each pair of letters adds to a word, in tenths of a token (one hexadecimal digit): rows by the first
+# letter, a to z, columns by the second. A least-squares fit over the words of texts; rare pairs cost more.
 _PAIRS: Final = (
     "f2126409476122b39030407026"
     "2655077642519848401806a757"
@@ -53,9 +53,11 @@ _COSTS: Final = {
     for row in range(26)
     for column in range(26)
 }
-_FREE: Final = 63  # hundredths deducted from a word between spaces or signs: common words are one token
+_FREE: Final = (
+    63  # hundredths of a token, deducted from a word between spaces or signs: common words are one token
+)
 
-# Hundredths of a token for one character, by ranges: the first code point, then the cost from there on.
+# Hundredths of a token for one character, by range: the first code point, and the cost up to the next range.
 _SCRIPTS: Final = (
     (0x0080, 95), (0x0100, 155), (0x0250, 225), (0x0370, 110), (0x0400, 68), (0x0530, 225), (0x0590, 120),
     (0x0600, 92), (0x0700, 225), (0x0900, 130), (0x0980, 165), (0x0E00, 100), (0x0E80, 225), (0x1E00, 100),
@@ -72,8 +74,8 @@ _PIECES: Final = re.compile(
     r"|(?P<lead>(?<![!-/:-@\[-`{-~])[!-/:-@\[-`{-~](?=[A-Za-z]))|(?P<signs>[!-/:-@\[-`{-~]+)"
     r"|(?P<control>[\x00-\x08\x0e-\x1f\x7f])|(?P<other>[^\x00-\x7f])"
 )
-_RARE_PERCENT: Final = 103  # of what the pairs say: words that are in no list differ more
-_MARGIN: Final = 102  # percent
+_RARE_PERCENT: Final = 103  # of the cost by pairs: words that are in no list vary more
+_MARGIN: Final = 102  # percent of the sum
 
 
 def estimated_tokens(text: str) -> int:
@@ -91,30 +93,32 @@ def estimated_tokens(text: str) -> int:
         if kind == "word":
             around = text[max(0, match.start() - 1) : match.start()] + text[match.end() : match.end() + 1]
             hundredths += _word(piece, _GLUE.search(around) is not None)
-        elif kind == "number":  # three digits at a time; the space before digits is a token of its own
+        elif kind == "number":  # three digits are one token; the space before digits is one token
             space = piece[0] == " "
             hundredths += 100 * ((len(piece) - space + 2) // 3 + space)
-        elif kind == "lead":  # vocabularies hold `.com`, `(the`, `-first`
+        elif kind == "lead":  # vocabularies contain `.com`, `(the`, `-first`
             hundredths += 50 if piece in _LEADS else 100
         elif kind == "signs":
             count = len(piece)
             hundredths += 100 if count == 1 else 120 if count < 4 else 90 * len(set(piece)) + 10 * count
         else:
-            hundredths += _character(piece) if kind == "other" else 100  # an ending, `'s`, is one token
+            hundredths += _character(piece) if kind == "other" else 100  # an ending such as `'s` is one token
     return -(-hundredths * _MARGIN // 10_000)
 
 
 @lru_cache(maxsize=16_384)
 def _word(word: str, glued: bool) -> int:
-    """Hundredths of a token for ASCII letters; letters `glued` to digits or accents are not a dictionary word."""
+    """Hundredths of a token for ASCII letters; letters `glued` to digits or accented letters are not a known word."""
     lower = word.lower()
     if not glued and lower in _one_token_words() and word in {lower, lower.capitalize()}:
         return 100
     pairs = sum(_COSTS[a + b] for a, b in pairwise(lower))
     cost = 100 + (pairs if glued else max(0, pairs - _FREE))
-    if len(word) > 4 and lower[-1] in "aiou":  # hardly an English word: vocabularies hold fewer other words
+    if (
+        len(word) > 4 and lower[-1] in "aiou"
+    ):  # rarely an English word; vocabularies contain fewer other words
         cost += 30
-    if word[0].isupper() and not glued and cost > 130:  # vocabularies hold names
+    if word[0].isupper() and not glued and cost > 130:  # vocabularies contain names
         cost -= 25
     if len(word) > 2 and word.isupper():
         cost = max(cost, 45 * len(word))
@@ -125,7 +129,7 @@ def _word(word: str, glued: bool) -> int:
 
 @cache
 def _one_token_words() -> frozenset[str]:
-    """Words in lower case that are one token after a space; words that `_word` prices as one token are left out."""
+    """Words in lower case that are one token after a space, except words for which `_word` computes one token anyway."""
     return frozenset(Path(__file__).with_name("token_words.txt").read_text(encoding="ascii").split())
 
 

@@ -1,8 +1,8 @@
-"""One version of a persona memory: the fields of its record as a memory, and back. Pure.
+"""One version of a persona memory: a record's fields as a memory, and back. Pure.
 
-The fields are those of the specification and of the published package 0.3.1, and some of our own: `ts`, `seen`, `said`,
-`dissolved_at`, `dismissed`, `conflict_of`. A value of another writer with a wrong type or range is changed to the
-nearest valid value, or left out; unknown fields are kept.
+The fields are those of the specification and of the published package 0.3.1, and fields of this program: `ts`, `seen`,
+`said`, `dissolved_at`, `dismissed`, `conflict_of`. If another program wrote a value of the wrong type or out of range,
+the value is replaced by the nearest valid value, or left out. Unknown fields are kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from sense_memory.limits import MAX_HALFLIFE_DAYS, MAX_SAFE_INTEGER, MIN_HALFLIFE_DAYS
 from sense_memory.models import PersonaMemory
-from sense_memory.palace.lifecycle import standing
+from sense_memory.palace.lifecycle import without_dismissed
 
 
 if TYPE_CHECKING:
@@ -28,18 +28,18 @@ _RANGES: Final = {
     "halflife_days": (MIN_HALFLIFE_DAYS, MAX_HALFLIFE_DAYS),
     "access_count": (0, MAX_SAFE_INTEGER),
 }
-_GIVEN: Final[dict[frozenset[str], set[str]]] = {}  # one entry for each set of fields that writers use
-_IS_SPARED: Final = ("dissolved_at", "dismissed", "conflict_of")  # left out of the JSON where empty
+_GIVEN: Final[dict[frozenset[str], set[str]]] = {}  # one entry for each set of fields that programs write
+_OMITTED_IF_EMPTY: Final = ("dissolved_at", "dismissed", "conflict_of")
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The event that first held a value; edits of other fields keep the provenance.
+    """The event that first held a value; an edit of other fields keeps the provenance.
 
     Attributes:
-        at: created_at of the event, seconds since 1970.
-        id: the event id, 64 hex digits.
-        device: the device that wrote the value; empty where the writer keeps no version vector.
+        at: the event's created_at, seconds since 1970.
+        id: the event's id, 64 hex digits.
+        device: the device that wrote the value; empty if its program writes no version vector.
         count: the count of that device in the version vector.
     """
 
@@ -56,9 +56,9 @@ class PersonaVersion:
     Attributes:
         memory: the memory as written.
         at: the event's created_at, seconds since 1970.
-        provenance: the event that the value comes from; the field `said`.
-        ts: when the version was written, by the clock of the writer.
-        rest: unknown fields of newer writers, to be kept.
+        provenance: where the value comes from; the field `said`.
+        ts: when the version was written, by the writer's clock, seconds since 1970.
+        rest: fields of a newer sense-memory, which an edit keeps.
     """
 
     memory: PersonaMemory
@@ -74,14 +74,14 @@ class PersonaVersion:
 
 
 def memory_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> PersonaMemory:
-    """The memory in the fields of a record; marks that were dismissed are left out.
+    """The memory in the fields of a record, without dismissed marks.
 
     Args:
-        fields: domain, facet, key and value are texts (the envelope checks that); other values may be anything.
-        event_id: the event id, 64 hex digits.
-        created_at: created_at of the event, used where the fields hold no time.
+        fields: domain, facet, key and value are texts, which the envelope checks; the others may have any value.
+        event_id: the event's id, 64 hex digits.
+        created_at: the event's created_at, used if the fields contain no time.
     """
-    return standing(_validated(fields, event_id, created_at))
+    return without_dismissed(_validated(fields, event_id, created_at))
 
 
 def _validated(fields: Mapping[str, Any], event_id: str, created_at: int) -> PersonaMemory:
@@ -89,13 +89,15 @@ def _validated(fields: Mapping[str, Any], event_id: str, created_at: int) -> Per
         return _lean(PersonaMemory.model_validate({"created_at": created_at, **fields, "event_id": event_id}))
     except ValidationError as error:
         names = {str(problem["loc"][0]) for problem in error.errors(include_url=False, include_input=False)}
-    mended = {name: _mended(name, value) if name in names else value for name, value in fields.items()}
-    usable = {name: value for name, value in mended.items() if value is not None}
+    repaired = {
+        name: _nearest_valid(name, value) if name in names else value for name, value in fields.items()
+    }
+    usable = {name: value for name, value in repaired.items() if value is not None}
     return _lean(PersonaMemory.model_validate({"created_at": created_at, **usable, "event_id": event_id}))
 
 
 def version_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> PersonaVersion:
-    """As `memory_of`, with what an edit or a merge needs in addition."""
+    """As `memory_of`, with the provenance, the time and the unknown fields that an edit or a merge needs."""
     memory = memory_of(fields, event_id, created_at)
     ts = fields.get("ts")
     return PersonaVersion(
@@ -110,13 +112,13 @@ def version_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> Per
 def fields_of(
     memory: PersonaMemory, said: Provenance | str, ts: float, rest: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The fields of a record, as JSON has them.
+    """The fields of a record, as JSON values.
 
     Args:
         memory: the memory to write.
-        said: the event that the value comes from, or the device that writes the value with this event.
-        ts: now, seconds since 1970.
-        rest: unknown fields of newer writers.
+        said: the provenance of the value; or the name of a device, if the device writes the value with this event.
+        ts: when the version is written, seconds since 1970.
+        rest: fields of a newer sense-memory, to be kept.
     """
     fields: dict[str, Any] = {
         **rest,
@@ -141,16 +143,16 @@ def fields_of(
         "seen": dict(memory.seen),
         "said": said if isinstance(said, str) else [said.device, said.count, said.at, said.id],
     }
-    for name in _IS_SPARED:
+    for name in _OMITTED_IF_EMPTY:
         if value := getattr(memory, name):
             fields[name] = list(value) if isinstance(value, tuple) else value
     return fields
 
 
 def _lean(memory: PersonaMemory) -> PersonaMemory:
-    """Share the set of given field names between memories, because each set takes two kilobytes.
+    """Make memories share their sets of given field names, each of which takes two kilobytes.
 
-    Pydantic copies the set before a change, so sharing is safe.
+    Sharing is safe, because pydantic copies the set before a change.
     """
     given = memory.model_fields_set
     object.__setattr__(memory, "__pydantic_fields_set__", _GIVEN.setdefault(frozenset(given), given))
@@ -158,13 +160,13 @@ def _lean(memory: PersonaMemory) -> PersonaMemory:
 
 
 def provenance_in(claim: Any, seen: Mapping[str, int], event_id: str, created_at: int) -> Provenance:
-    """The provenance of a value; without a valid claim, this event itself.
+    """The provenance of a value; the event itself, if the field `said` is not valid.
 
     Args:
         claim: the field `said`, of any type.
         seen: the version vector of the same record.
-        event_id: the event id, 64 hex digits.
-        created_at: created_at of the event, seconds since 1970.
+        event_id: the event's id, 64 hex digits.
+        created_at: the event's created_at, seconds since 1970.
     """
     match claim:
         case str() if claim in seen:
@@ -186,12 +188,12 @@ def counts_in(seen: Any) -> dict[str, int]:
 
 
 def copy_key(key: str, said: str) -> str:
-    """The key of the sibling that keeps a text which lost, from the key of the memory and the event of the text."""
+    """The key of a sibling: the memory's key, and the first digits of the event that first held the sibling's value."""
     return f"{key}~conflict-{said[:8]}"
 
 
-def _mended(name: str, value: Any) -> Any:
-    """The nearest valid value for a value of the wrong type or out of range; None where there is none."""
+def _nearest_valid(name: str, value: Any) -> Any:
+    """The valid value of a field that is nearest to an invalid value; None if there is none."""
     if name in _LISTS and isinstance(value, list):
         return [item for item in value if isinstance(item, str)]
     if name in _RANGES and isinstance(value, int | float):

@@ -282,7 +282,7 @@ def test_scoring_is_bounded_and_says_of_how_many(monkeypatch):
     rare = [memory("r1", "ink", "print"), memory("r2", "ink", "print")]
     found = suggested(*[memory(f"c{number}", "art", "sea") for number in range(3)], *rare)
     assert pairs_of(found) == [("r1", "r2")]
-    assert found.bounded == ("1 of 4 pairs were scored, of rare themes first",)
+    assert found.bounded == ("1 of 4 pairs were scored, those with rare themes first",)
 
 
 def test_of_a_memory_with_hundreds_of_themes_the_rarest_count():

@@ -243,7 +243,7 @@ def test_a_search_for_contradictions_that_was_cut_or_not_made_is_pointed_out():
         (memory("a/facts/x", last_reinforced=NOW - 900 * DAY), None),
         (
             memory("a/decisions/x", value="Use Kokoro until 2026-03-30, then look again"),
-            "its date, 2026-03-30, has passed",
+            "its end, 2026-03-30, has passed",
         ),
         (memory("a/decisions/x", value="Use Kokoro until 2026-03-31"), None),
         (memory("a/decisions/x", value="Use Kokoro until 2026-04-01"), None),
@@ -270,7 +270,9 @@ def test_domains_that_fill_a_prompt_could_be_compressed():
     faded = memory("c/facts/x", State.FADING, value="v" * 9_000)
     report = introspect([fits, over, faded], NOW)
     assert report.suggested_compressions == ("b",)
-    assert report.reasons["suggested_compressions"] == ("some 501 tokens of active memories; 500 is the aim",)
+    assert report.reasons["suggested_compressions"] == (
+        "about 501 tokens of active memories; the target is 500",
+    )
 
 
 def test_a_domain_with_an_overloaded_facet_could_be_compressed_however_short_its_memories_are():
@@ -442,7 +444,9 @@ def test_where_a_log_could_not_list_everybody_what_is_told_is_true_and_the_rest_
     for name in ("new", "faded", "forgotten", "dissolved"):
         assert set(truth[name]) - touched <= set(getattr(changes, name)), name
     hidden = len(truth["gone"]) - len(changes.gone)
-    assert (f"the names of {hidden:,} memories that are gone" in changes.untold) == (hidden > 0)
+    assert (f"memories that are gone, and whose names are not known: {hidden:,}" in changes.untold) == (
+        hidden > 0
+    )
 
 
 def test_a_state_that_was_not_listed_is_known_where_it_is_the_only_one():
@@ -476,7 +480,7 @@ def test_a_memory_that_was_touched_since_is_not_said_to_have_moved():
     touched = memory("a/facts/x", last_accessed=NOW, last_reinforced=NOW + DAY)
     changes = introspect([touched], NOW + 61 * DAY, previous=unlisted_but_fading()).changes
     assert changes.faded == changes.revived == ()
-    assert "what became of 1 memories that were not listed and were used or changed since" in changes.untold
+    assert "memories that are not listed, and were recalled or changed since: 1" in changes.untold
 
 
 def test_a_state_that_can_not_have_been_is_not_computed():
@@ -484,7 +488,7 @@ def test_a_state_that_can_not_have_been_is_not_computed():
     relinked = memory("a/facts/x", State.FADING, superseded_by=None)
     changes = introspect([relinked], NOW + 60 * DAY, previous=unlisted_but_fading()).changes
     assert changes.forgotten == ()
-    assert any("1 memories that were not listed" in untold for untold in changes.untold)
+    assert any("recalled or changed since: 1" in untold for untold in changes.untold)
 
 
 def test_too_many_contradictions_to_list_are_pointed_out(monkeypatch):
@@ -492,7 +496,7 @@ def test_too_many_contradictions_to_list_are_pointed_out(monkeypatch):
     monkeypatch.setattr(logs, "LOG_PAIRS_BYTES", 5)
     changes = introspect(palace, NOW, previous=through_a_log(introspect(palace, NOW))).changes
     assert changes.contradicted == ()
-    assert changes.untold == ("which contradictions are new: there were too many to list",)
+    assert changes.untold == ("new contradictions are unknown: the last log had no room for all of them",)
 
 
 def test_without_a_log_to_compare_with_there_are_no_changes():
@@ -679,12 +683,12 @@ def test_a_digest_tells_what_changed_then_what_to_decide_and_last_what_is_alone(
     report = introspect(palace, NOW, previous=through_a_log(before), suspected=found)
     assert [line.split(":")[0] for line in report.digest] == [
         "57 memories",
-        "Since the last look, 24 hours ago",
+        "Since the last introspection, 24 hours ago",
         "Check 1 new mark",
         "Settle 1 lost edit",
         "Decide on 1 suspected contradiction",
-        "Look again at 1 memory",
-        "Recall what should stay of 1 forgotten memory",
+        "Review 1 memory",
+        "Recall or lose 1 forgotten memory",
         "Connect or decline 1 pair",
         "Compress or split 2 places",
         "Not connected with anything",

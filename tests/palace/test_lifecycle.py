@@ -16,10 +16,10 @@ from sense_memory.palace.lifecycle import (
     opponents,
     reconciled,
     revived,
-    standing,
     state_at,
     superseded,
     without,
+    without_dismissed,
 )
 
 
@@ -145,7 +145,7 @@ def test_the_repr_of_a_memory_shows_where_it_lies_and_not_what_it_says():
     ],
 )
 def test_what_is_dismissed_is_no_mark(fields, left):
-    assert opponents(standing(memory(**fields))) == left
+    assert opponents(without_dismissed(memory(**fields))) == left
 
 
 def test_the_last_word_counts():

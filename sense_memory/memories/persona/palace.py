@@ -21,7 +21,7 @@ from sense_memory.ledger.feed import START
 from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.persona.edit import Edit, SlotState, record_of, sum_of, trimmed
 from sense_memory.nostr import address
-from sense_memory.palace.catalog import Catalog, collector_resting
+from sense_memory.palace.catalog import Catalog, collector_paused
 from sense_memory.palace.lifecycle import revived, without
 from sense_memory.palace.merge import joined, merge, sibling
 from sense_memory.palace.version import fields_of, memory_of, version_of
@@ -128,7 +128,7 @@ class Palace:
         gone = set(self._paths) if changed is None else changed & self._paths.keys()
         if len(heads) + len(gone) >= APPLY_BATCH_COUNT:
             self.catalog.expect_many()
-        with collector_resting(len(heads)):
+        with collector_paused(len(heads)):
             await self._open(heads, forked if changed is None else forked & changed, gone)
         for slot in gone:
             self._hide(slot)

@@ -271,7 +271,7 @@ def test_an_option_that_can_not_be_used_is_named_as_it_was_typed(agent, options,
 
 def test_too_few_tokens_are_told_by_the_option(agent):
     assert agent("palace", "compress", "--max-tokens", "3", code=2).stderr.startswith(
-        "error: --budget (--max-tokens) must be at least 32, not 3: a memory does not fit into fewer tokens\n"
+        "error: --budget (--max-tokens) must be at least 32, not 3: fewer tokens cannot hold a memory\n"
     )
 
 
@@ -650,7 +650,7 @@ def test_an_introspection_gives_reasons_and_commands_that_work(palace):
     palace(*command.split())
     again = palace("palace", "introspect").stdout
     assert "Could be connected" not in again
-    assert "Since the last look, less than an hour ago: nothing moved.\n" in again
+    assert "Since the last introspection, less than an hour ago: no changes.\n" in again
 
 
 def test_an_introspection_tells_what_has_changed(palace):
@@ -659,7 +659,9 @@ def test_an_introspection_tells_what_has_changed(palace):
 
     shown = palace("palace", "introspect").stdout
     assert re.search(
-        r"^Since the last look, less than an hour ago: 1 new, .*1 contradicted\.$", shown, re.MULTILINE
+        r"^Since the last introspection, less than an hour ago: 1 new, .*1 contradicted\.$",
+        shown,
+        re.MULTILINE,
     )
     assert "Check 1 new mark: people/facts/lisa-home is superseded by people/facts/lisa-moved\n" in shown
     assert "  new 1: people/facts/lisa-moved\n" in shown
