@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.config.model_choice import ModelChoice
@@ -22,7 +23,6 @@ from sense_memory.mind.model import Reflect, RerankPassages
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.reflection import ReflectionTracker, reflect
 from sense_memory.mind.scenes import Scenes
-from sense_memory.mind.search import MindSearch, Place
 from sense_memory.mind.share import Shares
 from sense_memory.mind.tools import mind_tools
 from sense_memory.mind.topics import Topics
@@ -30,12 +30,12 @@ from sense_memory.palace import estimated_tokens
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sense_memory.memories.open_store import OpenStore
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.model import LanguageModel
-    from sense_memory.mind.search import MindHit
+    from sense_memory.mind.search import MindHit, MindSearch
     from sense_memory.mind.tools import MindTool
 
 _RERANKED: Final = 4  # passages that the model orders, for each one wanted
@@ -55,7 +55,6 @@ class Mind:
         log: everything that happened.
         blocks: core memory, always in the prompt.
         archive: passages kept for long.
-        search: finds messages, entries and passages; see `MindSearch.search`.
         topics: what thoughts gather under.
         identity: distilled from the topics; and the objectives.
         shares: facets of the palace that others read, or share with this agent; see `MemoryStore.share`.
@@ -67,8 +66,6 @@ class Mind:
         self.records = MindRecords(store)
         self.log, self.blocks = Log(self.records, self._appended), Blocks(self.records)
         self.archive = Archive(self.records)
-        self._search = MindSearch(store, self.log, self.archive)
-        self.search = self._search.search
         self.topics = Topics(self.records, self.archive, self._open_model)
         self.identity = IdentityKernel(self.records, self.topics)
         self.scenes = Scenes(self.records, self.log)
@@ -76,6 +73,27 @@ class Mind:
         self._flusher: asyncio.Task[None] | None = None
         self._unflushed = 0
         self._last_append = 0.0
+
+    @cached_property
+    def _search(self) -> MindSearch:
+        from sense_memory.mind.search import MindSearch  # slow to import, with numpy
+
+        return MindSearch(self.store, self.log, self.archive)
+
+    async def search(
+        self,
+        query: str,
+        limit: int = 5,
+        *,
+        within: Iterable[str] = ("conversation", "archive", "log"),
+        conversation: str | None = None,
+        tags: Collection[str] = (),
+        topic: str | None = None,
+    ) -> list[MindHit]:
+        """The messages, passages and entries of the log that answer a query best; as `MindSearch.search`."""
+        return await self._search.search(
+            query, limit, within=within, conversation=conversation, tags=tags, topic=topic
+        )
 
     @property
     def model(self) -> LanguageModel:
@@ -168,7 +186,7 @@ class Mind:
             ModelError: with `rerank`, the model gave no usable answer.
         """
         count = _RERANKED * n_results if rerank else n_results
-        hits = await self.search(query, count, within=(Place.ARCHIVE,), topic=topic, tags=tags)
+        hits = await self.search(query, count, within=("archive",), topic=topic, tags=tags)
         if rerank and len(hits) > 1:
             task = RerankPassages(query=query, passages=tuple(hit.text for hit in hits))
             ranked = (await self.model.answer(task)).ranked_indices
@@ -255,7 +273,8 @@ class Mind:
             try:
                 await self.scenes.close(options.close_timeout if options.background else 0.0)
             finally:
-                await self._search.close()
+                if "_search" in vars(self):
+                    await self._search.close()
 
     def _appended(self, size: int) -> None:
         self._unflushed += size

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput, SenseMemoryError
 from sense_memory.mind.context import label, printed
-from sense_memory.mind.search import Place
 
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ class _FourTierCalls:
         return _done(await self._blocks.memory_insert(block, content, line))
 
     async def conversation_search(self, query: str, limit: int = 5) -> str:
-        within, count = (Place.CONVERSATION,), _count(limit)
+        within, count = ("conversation",), _count(limit)
         return _listed(
             await self._search.search(query, count, within=within, conversation=self._conversation)
         )
@@ -154,7 +153,7 @@ class _FourTierCalls:
 
     async def archival_search(self, query: str, top_k: int = 5, tags: str = "") -> str:
         wanted = [tag.strip() for tag in tags.split(",") if tag.strip()]
-        return _listed(await self._search.search(query, _count(top_k), within=(Place.ARCHIVE,), tags=wanted))
+        return _listed(await self._search.search(query, _count(top_k), within=("archive",), tags=wanted))
 
 
 def mind_tools(

@@ -234,6 +234,8 @@ import sys
 from sense_memory import LocalSigner, SyncMemoryStore
 with SyncMemoryStore(LocalSigner.generate(), ledger=":memory:") as store:
     store.mind.log.append("note", {"text": "hello"}, actor="me")
+    assert store.mind.blocks.compile()
+    print([name for name in sys.modules if name == "numpy" or "search.index" in name])
     assert store.mind.search("hello")
     print([name for name in sys.modules if "contradictions" in name or "rule_model" in name])
     assert store.mind.model
@@ -241,7 +243,7 @@ with SyncMemoryStore(LocalSigner.generate(), ledger=":memory:") as store:
 """
 
 
-def test_a_mind_that_asks_no_model_loads_no_rules():
+def test_a_mind_that_searches_nothing_and_asks_no_model_loads_neither_an_index_nor_rules():
     command = [sys.executable, "-c", USE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30 * SECOND, check=True)
-    assert done.stdout.split("\n") == ["[]", "['sense_memory.mind.rule_model']", ""]
+    assert done.stdout.split("\n") == ["[]", "[]", "['sense_memory.mind.rule_model']", ""]
