@@ -239,8 +239,8 @@ class Scene:
         for _, log in list(self._opened.values()):
             await log.flush()
 
-    async def close(self, seconds: float = 0.0) -> None:
-        """Flush, wait up to `seconds` for relays, and close the scene's ledgers, whatever fails on the way."""
+    async def close(self, seconds: float | None = None) -> None:
+        """Flush, wait up to `seconds` for relays (None: not at all), and close the scene's ledgers, whatever fails."""
         async with AsyncExitStack() as stack:
             for store, log in self._opened.values():
                 stack.push_async_callback(_closed, store, log, seconds)
@@ -511,9 +511,8 @@ class Scenes:
                     await scene.sync()
 
         outcomes = await asyncio.gather(*(synced() for _ in range(_SYNCED_AT_ONCE)), return_exceptions=True)
-        for error in outcomes:
-            if error is not None:
-                raise error
+        for error in filter(None, outcomes):
+            raise error
 
     async def leave(self, scene_id: str) -> None:
         """Forget a scene and its keys, here and on relays; what was written to the scene stays there.
@@ -540,11 +539,12 @@ class Scenes:
         return await self.open(state.id)
 
 
-async def _closed(store: OpenStore, log: Log, seconds: float) -> None:
+async def _closed(store: OpenStore, log: Log, seconds: float | None) -> None:
     """Flush a log, wait for relays, and close its ledger, whether or not that could be done."""
     try:
         await log.flush()
-        await store.drain(seconds)
+        if seconds is not None:  # says what is still queued, which whoever has just synced knows
+            await store.drain(seconds)
     finally:
         await store.close()
 
