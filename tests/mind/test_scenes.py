@@ -496,3 +496,12 @@ async def test_a_sync_of_many_scenes_has_few_files_open_at_once_and_none_afterwa
         assert max(counts) - before <= 20  # the scenes that are closed have 44 files
         assert open_files() == before
         assert await texts(held) == ["it rains"]  # a scene that the caller holds stays open
+
+        syncing = asyncio.create_task(store.sync())
+        await asyncio.sleep(0)
+        states = await store.mind.scenes.all()
+        opened = [await store.mind.scenes.open(state.id) for state in states[2:5]]
+        await syncing
+        for scene in opened:  # and so does one that is opened while it is synced
+            await scene.append("world.observed", {"text": "it snows"})
+            assert await texts(scene) == ["it snows"]
