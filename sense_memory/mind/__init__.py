@@ -1,8 +1,8 @@
 """The mind: log, conversations, blocks, archive, topics and identity of an agent, on the same ledger as its memories.
 
-`MemoryStore.mind` holds the parts of an agent. What is exported here is public too: the pure views over log entries
-(windows, salience, reflections, beliefs, prompts), models, and what calls give. Each is imported when first used. The draft
-pipeline is `sense_memory.mind.draft.draft`.
+`MemoryStore.mind` holds the parts of an agent's mind. The names exported here are public too: the pure views over log
+entries (windows, salience, reflections, beliefs, prompts), models, and the results of calls. Each is imported when it is
+first used. The draft pipeline is `sense_memory.mind.draft.draft`.
 """
 
 from __future__ import annotations

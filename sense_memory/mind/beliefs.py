@@ -1,12 +1,13 @@
-"""The belief graph: what agents concluded, from what, and how the conclusions stand to each other. Pure.
+"""The belief graph: the conclusions of agents, their evidence, and how they support or contradict each other. Pure.
 
-A belief is a reflection of the log (`agent.reflected`). It rests on its evidence, is supported by beliefs that say the
-same, and contradicted by beliefs that cannot be true with it; what contradicts is decided by the rules of the palace.
+A belief is a reflection in the log (`agent.reflected`). Its evidence are the entries that it names. Beliefs that say the
+same support it; beliefs that contradict it by the rules of the palace cannot be true together with it.
 
     confidence = (1 + evidence + supporting beliefs) / (2 + evidence + supporting + 2 * contradicting beliefs)
 
-which is one half for a bare claim, rises with what speaks for it, and falls below one half where more speaks against it.
-Built anew from the entries each time: some 0.3 s for 500 beliefs, which is as many as are compared.
+The confidence is one half for a claim without evidence, rises with evidence and support, and falls below one half if
+contradictions outweigh them. The graph is built from the entries each time, and compares at most 500 beliefs, which
+takes some 0.3 s.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ if TYPE_CHECKING:
 
     from sense_memory.mind.log import LogEntry
 
-SUPPORT_BOUND: Final = 0.5  # Jaccard similarity from which two beliefs say the same
-NEWEST_COUNT: Final = 500  # beliefs that are compared with each other, the newest
+SUPPORT_BOUND: Final = 0.5  # two beliefs with this Jaccard similarity or more say the same
+NEWEST_COUNT: Final = 500  # the newest beliefs, which are compared with each other
 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """One belief, with its place in the graph.
+    """One belief, with its links in the graph.
 
     Attributes:
-        id: of the reflection.
-        holder: who believes it.
+        id: the id of the reflection.
+        holder: the agent that holds the belief.
         text: the belief.
-        at: when it was concluded, seconds since 1970.
-        evidence: ids of the entries that it is based on, as far as the log holds them.
-        missing: how many named entries the log does not hold.
-        supports: ids of beliefs that say the same.
-        contradicts: ids of beliefs that cannot be true with it.
+        at: when the belief was concluded, seconds since 1970.
+        evidence: the ids of the named entries that the log holds.
+        missing: the number of named entries that the log does not hold.
+        supports: the ids of beliefs that say the same.
+        contradicts: the ids of beliefs that contradict this one.
         confidence: 0 to 1, see above.
     """
 
@@ -56,7 +57,7 @@ class Belief:
 
     @property
     def confidence(self) -> float:
-        """0 to 1: how far evidence and other beliefs bear the belief out."""
+        """The confidence by evidence and other beliefs, 0 to 1."""
         backing = len(self.evidence) + len(self.supports)
         return (1 + backing) / (2 + backing + 2 * len(self.contradicts))
 
@@ -81,10 +82,10 @@ class BeliefGraph:
         return self._beliefs.get(belief_id)
 
     def beliefs(self, *, holder: str | None = None, at_least: float = 0.0) -> list[Belief]:
-        """Beliefs, the most certain first, of equals the newest.
+        """Beliefs, most certain first, equally certain ones newest first.
 
         Args:
-            holder: of one agent only.
+            holder: only beliefs of this agent.
             at_least: the lowest confidence.
         """
         found = [
@@ -95,18 +96,18 @@ class BeliefGraph:
         return sorted(found, key=lambda belief: (-belief.confidence, -belief.at, belief.id))
 
     def about(self, text: str, *, limit: int = 5) -> list[Belief]:
-        """The beliefs that share most words with a text, at least one; of equals the most certain."""
+        """The beliefs most similar to a text, with at least one shared word; equal ones most certain first."""
         wanted = words(text)
         scored = [(jaccard(words(belief.text), wanted), belief) for belief in self.beliefs()]
         return [belief for score, belief in sorted(scored, key=lambda item: -item[0]) if score > 0][:limit]
 
     def evidence(self, belief_id: str) -> list[LogEntry]:
-        """The entries that a belief is based on, as far as the log holds them."""
+        """The entries that are the evidence of a belief, as far as the log holds them."""
         belief = self.belief(belief_id)
         return [] if belief is None else [self._entries[ident] for ident in belief.evidence]
 
     def tensions(self) -> list[tuple[Belief, Belief]]:
-        """The pairs of beliefs that contradict each other, the older first in each; the most certain pairs first."""
+        """The pairs of beliefs that contradict each other, each with the older first; most certain pairs first."""
         pairs = [
             (belief, self._beliefs[other])
             for belief in self._beliefs.values()
@@ -150,7 +151,7 @@ def _belief(
 
 
 def as_memory(key: str, text: str, at: float) -> PersonaMemory:
-    """A statement as the palace's rules of contradictions read it: a belief of the agent's own, written at a time."""
+    """A statement as a persona memory, for the palace's rules of contradictions: a belief, written at a time."""
     return PersonaMemory(
         domain="self",
         facet="beliefs",

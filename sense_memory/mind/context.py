@@ -2,8 +2,9 @@
 
     IDENTITY · CURRENT SCENE · YOUR MEMORY · VISITOR · EXTRA · OUTPUT FORMAT
 
-Identity, scene and output format are never shortened. The last visitors' words come next, then memory (the oldest entries
-go first), then the extra part. Text of the log is data: each entry is one line, labelled with its turn, actor and kind.
+Identity, scene and output format are never shortened. The rest of the budget goes to the last visitors' words, then to
+memory, which loses its oldest entries first, then to the extra part. Text of the log is data: each entry is one line,
+labelled with its turn, actor and kind.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 VISITOR_KIND: Final = "user.injected"
 VISITOR_COUNT: Final = 3
 MAX_LINE_CHARS: Final = 600  # of one entry in a prompt
-# What XML 1.0 does not allow, and what controls a terminal; not tabs and line breaks.
+# Characters that XML 1.0 forbids or that control a terminal, except tabs and line breaks.
 _controls = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 _BRACKETS: Final = str.maketrans("[]", "()")
-_BREAK_TOKENS: Final = 2  # a layer's heading and the breaks around it, beside its words
+_BREAK_TOKENS: Final = 2  # the line breaks around a layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Context:
 
     Attributes:
         text: the layers.
-        tokens: as counted.
+        tokens: the cost of the text, by `count_tokens`.
         entries: the entries in YOUR MEMORY and VISITOR, in the order of time.
-        left_out: how many chosen entries did not fit.
+        left_out: the number of chosen entries that did not fit.
     """
 
     text: str = field(repr=False)
@@ -52,7 +53,7 @@ class ContextBuilder:
     """Builds prompts.
 
     Attributes:
-        budget: most tokens of a prompt.
+        budget: the largest number of tokens of a prompt.
         count_tokens: counts the tokens of a text; by default an estimate that errs upward.
     """
 
@@ -75,9 +76,9 @@ class ContextBuilder:
             entries: the log, oldest first.
             identity: who the agent is.
             memory: chooses the entries of YOUR MEMORY, such as `EpisodicMemory("baker").visible`.
-            scene: what is going on now.
-            extra: what the scenario adds.
-            output_format: how to answer.
+            scene: the current scene, in words.
+            extra: an extra part, left out if it does not fit.
+            output_format: how the model should answer.
 
         Raises:
             InvalidInput: identity, scene and output format alone exceed the budget.
@@ -92,19 +93,19 @@ class ContextBuilder:
         visitors = [entry for entry in entries if entry.kind == VISITOR_KIND][-VISITOR_COUNT:]
         seen = {entry.id for entry in visitors}
         chosen = [entry for entry in memory(entries) if entry.id not in seen]
-        heard, left = self._newest("VISITOR", visitors, left)
+        words, left = self._newest("VISITOR", visitors, left)
         kept, left = self._newest("YOUR MEMORY", chosen, left)
         has_extra = self._cost("EXTRA", extra) <= left
         layers = {
             "IDENTITY": identity,
             "CURRENT SCENE": scene,
             "YOUR MEMORY": "\n".join(map(line, kept)),
-            "VISITOR": "\n".join(map(line, heard)),
+            "VISITOR": "\n".join(map(line, words)),
             "EXTRA": extra if has_extra else "",
             "OUTPUT FORMAT": output_format,
         }
         text = "\n\n".join(f"{name}\n{part}" for name, part in layers.items() if part)
-        shown = tuple(sorted((*kept, *heard), key=lambda entry: (entry.at, entry.id)))
+        shown = tuple(sorted((*kept, *words), key=lambda entry: (entry.at, entry.id)))
         return Context(text, self.count_tokens(text), shown, len(chosen) + len(visitors) - len(shown))
 
     def _newest(self, name: str, entries: Sequence[LogEntry], left: int) -> tuple[list[LogEntry], int]:
@@ -124,7 +125,7 @@ class ContextBuilder:
 
 
 def printed(text: str) -> str:
-    r"""A text for a prompt: U+FFFD stands for each control character but tabs and line breaks.
+    r"""A text for a prompt: U+FFFD replaces each control character, except tabs and line breaks.
 
     >>> printed("a\x1b[2Jb")
     'a\ufffd[2Jb'
@@ -141,5 +142,5 @@ def line(entry: LogEntry) -> str:
 
 
 def label(text: str) -> str:
-    """What stands before a text of the log in a prompt, on one line; nothing in it can end the label or begin another."""
+    """The label before an entry's text in a prompt, on one line; its text cannot end the label or begin another."""
     return f"[{printed(' '.join(text.split())).translate(_BRACKETS)}]"

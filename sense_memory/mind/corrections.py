@@ -1,9 +1,9 @@
-"""Which of two statements corrects the other: "Correction: the dentist is on Thursday, not on Monday." Pure.
+"""Whether a statement corrects an earlier one: "Correction: the dentist is on Thursday, not on Monday." Pure.
 
-A later statement corrects an earlier one if the palace's rules find that it contradicts the earlier one, or if it says
-itself that something changed ("no longer", "instead of", "was moved to", …) and is about the same. A question corrects
-nothing. What is corrected is still found: it only ranks behind its correction, so a wrong guess costs places and hides
-nothing. Cost: some 0.3 ms for each text that is read for the first time.
+A later statement corrects an earlier one about the same subject if it contradicts the earlier one by the rules of the
+palace, or says that something has changed ("no longer", "instead of", "was moved to", …). A question corrects nothing. A
+search ranks a corrected statement behind its correction and hides nothing, so a wrong guess costs only ranks. The cost is
+some 0.3 ms for each text that is read for the first time.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from sense_memory.mind.beliefs import as_memory
 from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
 
-MAX_CHARS: Final = 200  # of a text that is compared; a longer one says too much to be corrected as a whole
-_SHARE: Final = 0.5  # of the words of the shorter statement, which a correction shares
+MAX_CHARS: Final = 200  # longer texts are not compared: they say too much to be corrected as a whole
+_SHARE: Final = 0.5  # the share of the shorter statement's words that both statements must have
 _says_so = re.compile(
     r"\b(?:correction|corrected|i meant|i mean|was wrong|were wrong|mistaken|no longer|not \w+(?: \w+){0,5} any ?more|instead"
     r"|rather than|(?:was|is|been|has|have|had|were) (?:now )?(?:moved|changed|rescheduled|postponed|extended|replaced|switched)"
@@ -36,7 +36,7 @@ switch now day these actually sorry wait update not
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """What matters of a text: the stems of its words, its first words, and whether it says that something changed."""
+    """A text for the comparison: the stems of its words, its first words, and whether it says that something changed."""
 
     terms: frozenset[str]
     opening: tuple[str, ...]
@@ -65,7 +65,7 @@ def corrects(new: str, old: str) -> bool:
 
 @lru_cache(4_096)
 def _statement(text: str) -> _Statement | None:
-    """None for a question, and for a text that says too much."""
+    """A text for the comparison; None for a question, and for a text of more than `MAX_CHARS`."""
     if len(text) > MAX_CHARS or text.rstrip().endswith("?"):
         return None
     found, stem, stops = words(text), stemmer("english"), STOP_WORDS["english"]

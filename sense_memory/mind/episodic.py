@@ -1,7 +1,7 @@
-"""Episodic memory: the recent window of what an agent may see (agent-ledger memory, layer 1). Pure.
+"""Episodic memory: the recent window of the entries that an agent may see (agent-ledger memory, layer 1). Pure.
 
-An agent sees its own entries, whatever their kind, and everybody's entries of the globally visible kinds. Every view
-starts from this filter, so nothing else can show an agent what it must not see.
+An agent sees its own entries of any kind, and everybody's entries of the globally visible kinds. Every view starts from
+this filter, so no view shows an agent an entry that it must not see.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GLOBAL_KINDS: Final = frozenset(
 
 
 def is_visible(entry: LogEntry, agent_name: str) -> bool:
-    """Whether an agent may see an entry: its own, or one of a globally visible kind."""
+    """Whether an agent may see an entry: its own entry, or an entry of a globally visible kind."""
     return entry.actor == agent_name or entry.kind in GLOBAL_KINDS
 
 
@@ -33,7 +33,7 @@ class EpisodicMemory:
 
     Attributes:
         agent_name: the agent, as entries name it in `actor`.
-        max_recent: how many entries the window holds, at least 1.
+        max_recent: the largest number of entries in the window, at least 1.
 
     Raises:
         InvalidInput: `max_recent` is less than 1.
@@ -47,5 +47,5 @@ class EpisodicMemory:
             raise InvalidInput("max_recent must be a whole number of at least 1")
 
     def visible(self, entries: Iterable[LogEntry]) -> list[LogEntry]:
-        """The window: at most `max_recent` visible entries, the newest, in the order in which they were given."""
+        """The window: the newest visible entries, at most `max_recent`, in the given order."""
         return [entry for entry in entries if is_visible(entry, self.agent_name)][-self.max_recent :]

@@ -1,4 +1,4 @@
-"""`Mind`: the parts of an agent's mind, as attributes; and when the log is flushed."""
+"""`Mind`: the parts of an agent's mind as attributes, and the flusher of the log."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from sense_memory.mind.search import MindHit, MindSearch
     from sense_memory.mind.tools import MindTool
 
-_RERANKED: Final = 4  # passages that the model orders, for each one wanted
+_RERANKED: Final = 4  # passages that the model ranks, for each result
 CONTEXT_WINDOW_TOKENS: Final = 256_000  # the four-tier memory's default
 _log = logging.getLogger("sense_memory.mind")
 
 
 class Mind:
-    """The mind of an agent. Get it as `store.mind`; its parts are made when they are first used.
+    """The mind of an agent. Get it as `store.mind`.
 
     Args:
         store: the open store. With `background`, the log is flushed a moment after an append.
@@ -53,11 +53,11 @@ class Mind:
         store: the open store.
         records: the records of all parts.
         log: everything that happened.
-        blocks: core memory, always in the prompt.
-        archive: passages kept for long.
-        topics: what thoughts gather under.
-        identity: distilled from the topics; and the objectives.
-        shares: facets of the palace that others read, or share with this agent; see `MemoryStore.share`.
+        blocks: core memory, which is always in the prompt.
+        archive: passages of long-term memory.
+        topics: the topics of thoughts, each with a summary.
+        identity: the identity, distilled from the topics, and the objectives.
+        shares: facets of palaces that this agent shares with others, and others with this agent.
         scenes: logs that are shared with other agents.
     """
 
@@ -97,11 +97,11 @@ class Mind:
 
     @property
     def model(self) -> LanguageModel:
-        """The language model of all parts: the one that is configured, else `RuleModel`; may be set.
+        """The language model of all parts: the configured model, or else `RuleModel`. May be set.
 
         Raises:
-            InvalidSetting: the configured one cannot be used.
-            MissingExtra: its library is not installed.
+            InvalidSetting: the configured model cannot be used.
+            MissingExtra: the model's library is not installed.
         """
         return self.topics.model
 
@@ -129,11 +129,11 @@ class Mind:
         window: int = CONTEXT_WINDOW_TOKENS,
         count_tokens: Callable[[str], int] = estimated_tokens,
     ) -> Conversation:
-        """A conversation, which exists once a message was added.
+        """A conversation, which exists from its first message on.
 
         Args:
-            conversation_id: names it; 1 to 256 characters, without `/`.
-            window: tokens of the model's context window.
+            conversation_id: the conversation's id, 1 to 256 characters without `/`.
+            window: the size of the model's context window in tokens.
             count_tokens: counts the tokens of a text; by default an estimate that errs upward.
 
         Raises:
@@ -142,7 +142,7 @@ class Mind:
         return Conversation(self.log, self.records, conversation_id, count_tokens=count_tokens, window=window)
 
     async def conversations(self) -> dict[str, int]:
-        """The ids of all conversations with the number of their messages, the newest conversation first."""
+        """The ids of all conversations with the numbers of their messages, newest conversation first."""
         counts: dict[str, int] = {}
         for entry in reversed(await self.log.entries()):
             if entry.conversation is not None and entry.kind.startswith("message."):
@@ -155,7 +155,7 @@ class Mind:
         return {entry.conversation: entry.text for entry in entries if entry.conversation and entry.text}
 
     def manager(self, conversation_id: str, *, window: int = CONTEXT_WINDOW_TOKENS) -> MemoryManager:
-        """The four-tier memory of one conversation, under its own names."""
+        """The four-tier memory of one conversation, with that memory's own names."""
         conversation = self.conversation(conversation_id, window=window)
         parts = self.blocks, self.archive, self._search, conversation
         return MemoryManager(*parts, model=self.model, clock=self.store.options.clock)
@@ -177,13 +177,13 @@ class Mind:
 
         Args:
             query: a question or some words.
-            n_results: how many at most.
-            topic: only of this topic.
-            tags: only with one of these tags.
-            rerank: have the model order four times as many passages; their scores stay those of the search.
+            n_results: the largest number of passages.
+            topic: only passages of this topic.
+            tags: only passages with one of these tags.
+            rerank: have the model rank four times as many passages; their scores remain those of the search.
 
         Raises:
-            ModelError: with `rerank`, the model gave no usable answer.
+            ModelError: with `rerank`, the model gave no valid answer.
         """
         count = _RERANKED * n_results if rerank else n_results
         hits = await self.search(query, count, within=("archive",), topic=topic, tags=tags)
@@ -202,27 +202,28 @@ class Mind:
         turn: int | None = None,
         conversation: str | None = None,
     ) -> LogEntry | None:
-        """Have the model conclude a belief from what an agent saw since its last reflection, if that is due.
+        """Have the model conclude a belief from the entries since an agent's last reflection, if one is due.
 
         Args:
             agent_name: the agent, as entries name it in `actor`.
-            threshold: how many visible entries make a reflection due.
-            scene: what is going on now.
+            threshold: the number of visible entries that make a reflection due.
+            scene: the current scene, in words.
             turn: the current turn, for the new entry.
             conversation: the conversation's id, for the new entry.
 
-        Returns the entry of the reflection, or None where none is due.
+        Returns:
+            The entry of the reflection; None if no reflection is due.
 
         Raises:
             InvalidInput: `threshold` is less than 1.
-            ModelError: the model gave no usable answer; nothing was appended.
+            ModelError: the model gave no valid answer; nothing was appended.
         """
         tracker = ReflectionTracker(agent_name, threshold)
         seen = [entry for entry in tracker.pending(await self.log.entries()) if entry.text.strip()]
         if len(seen) < threshold:
             return None
-        told = tuple(f"{entry.actor}: {' '.join(entry.text.split())[:MAX_LINE_CHARS]}" for entry in seen)
-        found = await self.model.answer(Reflect(agent=agent_name, experiences=told, scene=scene))
+        lines = tuple(f"{entry.actor}: {' '.join(entry.text.split())[:MAX_LINE_CHARS]}" for entry in seen)
+        found = await self.model.answer(Reflect(agent=agent_name, experiences=lines, scene=scene))
         evidence = [seen[place] for place in found.based_on]
         return await reflect(
             self.log,
@@ -243,19 +244,19 @@ class Mind:
         turn: int | None = None,
         conversation: str | None = None,
     ) -> LogEntry:
-        """Append a belief that the agent itself concluded; see `reflection.reflect`."""
+        """Append a belief that the agent concluded itself; see `reflection.reflect`."""
         return await reflect(self.log, agent_name, belief, evidence, turn=turn, conversation=conversation)
 
-    # The functions of draft.py are methods too, so that they can be called without an event loop (`SyncMemoryStore.mind`).
+    # The functions of draft.py are also methods, so that `SyncMemoryStore.mind` has them without an event loop.
     draft, store_thought, backfill = pipeline.draft, pipeline.store_thought, pipeline.backfill
 
     async def flush(self) -> int:
-        """Sign the entries of the log that are in no page yet; returns how many pages. Errors as `Log.flush`."""
+        """Write the entries of the log that are in no page yet to pages; returns how many. Raises as `Log.flush`."""
         self._unflushed = 0
         return await self.log.flush()
 
     async def close(self) -> None:
-        """Flush the log and stop. Entries that cannot be flushed stay durable, and are flushed next time."""
+        """Flush the log and stop. Entries that cannot be flushed stay durable, and the next flush takes them."""
         flusher, self._flusher = self._flusher, None
         if flusher is not None:
             flusher.cancel()
@@ -265,7 +266,7 @@ class Mind:
             await self.flush()
         except SenseMemoryError as error:
             _log.warning(
-                "the log is durable here, but its newest entries are in no page yet (%s)",
+                "the newest entries of the log are durable here, but not yet in a page that relays get (%s)",
                 type(error).__name__,
             )
         finally:
@@ -285,7 +286,7 @@ class Mind:
             self._flusher = asyncio.create_task(self._flush_soon())
 
     async def _flush_soon(self) -> None:
-        """Flush once the log is quiet, a page is full, or the first entry has waited long enough."""
+        """Flush once the log is quiet, a page is full, or the first entry has waited for `LOG_WAIT_SECONDS`."""
         now = asyncio.get_running_loop().time
         latest = now() + LOG_WAIT_SECONDS
         while self._unflushed < LOG_PAGE_BYTES:

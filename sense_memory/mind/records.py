@@ -1,13 +1,13 @@
 """The records of the mind.
 
-A record lies at a path such as `mind/block/persona`, one event each, as a flat memory does: the newest version counts,
-earlier versions stay in the local history. Parts read and write records only through this class; only the log has rows
-besides.
+A record is one event at a path such as `mind/block/persona`. As for a flat memory, the newest version counts, and earlier
+versions stay in the local history. All parts read and write records through `MindRecords`; the log also has rows.
 
-`change` reads a record, edits it and writes it back. Guaranteed: no edit overwrites a version that it was not made from,
-whether another task or another process on this ledger wrote that version. It is safe because the ledger compares the
-record's head in the transaction that writes (`ledger.edits`); if it moved, the edit is made again, from what is there. Of
-two devices the later version counts, as for flat memories; the other one stays in the history, and `sync` names it.
+`change` reads records, edits them and writes them back. Guaranteed: an edit never replaces a version that it did not read,
+written by whichever task or process on this ledger. Safe, because the ledger compares the record's head in the
+transaction that writes (`ledger.edits`); if the head has moved, the edit is repeated from the new head. Of versions that
+two devices wrote, the later one counts, as for flat memories; the other stays in the history, and `sync` names its path.
+The cost is one read and one write for each attempt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Basis, Stored
     from sense_memory.memories.open_store import OpenStore
 
-# Somebody's words: `sync` names an edit of them that lost to another device, which did not know it.
+# Records with words of the user or the agent: `sync` names the edits of these that lost to another device.
 _WORDS: Final = (f"{address.MIND}block/", f"{address.MIND}objective/")
 
 
@@ -40,10 +40,10 @@ class MindRecord:
 
     Attributes:
         path: such as `mind/block/persona`.
-        fields: what the record holds, without its path.
-        event_id: the event's id, hex.
-        created_at: the second of the event, since 1970.
-        is_forgotten: whether this version says that the record was forgotten; `fields` is empty then.
+        fields: the fields of the record, without its path.
+        event_id: the event's id, 64 hex digits.
+        created_at: the event's created_at, seconds since 1970.
+        is_forgotten: whether this version is a tombstone; `fields` is then empty.
     """
 
     path: str
@@ -57,20 +57,20 @@ class MindRecord:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
 
-    # A field that another version of this program wrote with another type counts as absent.
+    # A field of an unexpected type, which another version of this program may write, counts as missing.
 
     def text(self, name: str, default: str = "") -> str:
-        """A field that is text."""
+        """A text field."""
         value = self.fields.get(name)
         return value if isinstance(value, str) else default
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A field that is a list of texts, without anything else in it."""
+        """A field with a list of texts; items of other types are left out."""
         value = self.fields.get(name)
         return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
     def whole(self, name: str, default: int = 0) -> int:
-        """A field that is a whole number."""
+        """A field with a whole number."""
         value = self.fields.get(name)
         return value if type(value) is int else default
 
@@ -80,7 +80,7 @@ class MindRecord:
 
     @property
     def written_at(self) -> float:
-        """When the record was written, seconds since 1970: the field `ts`, else the event's date."""
+        """When the record was written, seconds since 1970: the field `ts`, or else the event's date."""
         value = self.fields.get("ts")
         if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
             return float(self.created_at)
@@ -98,10 +98,10 @@ class MindRecords:
         self.store = store
 
     async def read(self, path: str) -> MindRecord | None:
-        """The record at a path, or None. Asks relays first if the ledger has none and no relay was ever asked.
+        """The record at a path; None if there is none. Relays are asked as by `Replication.ask`.
 
         Raises:
-            NotSynced: there is no record here, and no relay answered completely yet.
+            NotSynced: the ledger has no record, and no relay has answered completely yet.
         """
         found = await self._head(path)
         if found is None and await self.store.replication.ask("this record of the mind is"):
@@ -109,7 +109,7 @@ class MindRecords:
         return found
 
     async def under(self, prefix: str, *, asks: bool = True) -> list[MindRecord]:
-        """Every record directly under a prefix such as `mind/block/`, by path; relays are asked as in `read`."""
+        """Every record directly under a prefix such as `mind/block/`, by path; with `asks`, relays are asked as in `read`."""
         found = await self._under(prefix)
         if not found and asks and await self.store.replication.ask("records of the mind are"):
             found = await self._under(prefix)
@@ -121,14 +121,14 @@ class MindRecords:
         """Write records by path, all or none; returns their event ids in order.
 
         Args:
-            records: the fields of each.
-            bases: by slot, what an edit starts from.
+            records: the fields of each record, by path.
+            bases: the ledger's state that an edit starts from, by slot.
 
         Raises:
-            TooLargeError, InvalidInput: a record fits no event, or is not valid Unicode; nothing was written.
-            ClockSkewError: this clock is far behind a record's newest version; nothing was written.
+            TooLargeError, InvalidInput: a record does not fit an event, or is not valid Unicode; nothing was written.
+            ClockSkewError: the clock is far behind a record's newest version; nothing was written.
             LedgerError: the ledger could not be written; nothing was written.
-            HeadMoved: a record has changed since an edit's basis was read; nothing was written.
+            HeadMoved: a record has changed since its basis was read; nothing was written.
         """
         made = [envelope.mind(path, fields) for path, fields in records.items()]
         async with self.store.writing() as store:
@@ -139,13 +139,13 @@ class MindRecords:
         paths: Iterable[str],
         edit: Callable[[Mapping[str, MindRecord]], Awaitable[Mapping[str, Mapping[str, Any]]]],
     ) -> None:
-        """Read records, edit them and write them back, all or none; again if one of them changed meanwhile.
+        """Read records, edit them and write them back, all or none; repeat this if one of them changed meanwhile.
 
         Args:
-            paths: of the records that are read.
-            edit: gets those that there are, by path, and gives the fields to write, by path; may be called again.
+            paths: the records to read.
+            edit: gets the existing records by path, and returns the fields to write by path; may be called several times.
 
-        Raises: as `write`, and what `edit` raises; nothing was written then.
+        Raises: as `write`, and as `edit`; nothing was written.
         """
         slots = {path: address.d_tag(path) for path in paths}
         edits = self.store.ledger.edits
@@ -167,14 +167,14 @@ class MindRecords:
                 return
 
     async def forget(self, paths: Iterable[str]) -> None:
-        """Forget records, here and on relays (NIP-09); unknown paths are not an error."""
+        """Forget records here and on relays (NIP-09); an unknown path is not an error."""
         if wanted := list(paths):
             async with self.store.writing() as store:
                 await store.writer.forget_all(wanted, insists=True)
                 store.ledger.checkpoint()
 
     async def versions(self, path: str) -> list[MindRecord]:
-        """Every version of a record that this ledger keeps, newest first; versions of a newer program are left out."""
+        """Every version of a record in this ledger, newest first; versions of a newer sense-memory are left out."""
         self.store.check()
         reader = self.store.reader
         found = []

@@ -1,8 +1,9 @@
-"""Reflection: when an agent should condense what it has seen into a belief (agent-ledger memory, layer 3).
+"""Reflection: when an agent should condense the entries that it has seen into a belief (agent-ledger memory, layer 3).
 
-A reflection is an entry of the kind `agent.reflected` with the payload `{"belief": …, "based_on": [entry ids]}`. Its
-kind is globally visible, so every agent reads the belief, and `Digest` shows how it replaces what it was based on: after
-K reflections a context holds K beliefs and the recent window, instead of every entry. Nothing is stored beside the log.
+A reflection is an entry of the kind `agent.reflected` with the payload `{"belief": …, "based_on": [entry ids]}`. Its kind
+is globally visible, so every agent reads the belief. In a `Digest` a belief replaces the entries that it is based on:
+after K reflections a context holds K beliefs and the recent window, instead of every entry. Nothing is stored outside the
+log.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ REFLECTED: Final = "agent.reflected"
 
 @dataclass(frozen=True, slots=True)
 class ReflectionTracker:
-    """Says when a reflection is due. Pure: everything follows from the entries.
+    """Tells from the entries when a reflection is due. Pure.
 
     Attributes:
         agent_name: the agent, as entries name it in `actor`.
-        threshold: how many visible entries since the agent's last reflection make the next one due.
+        threshold: the number of visible entries since the agent's last reflection that make the next one due.
 
     Raises:
         InvalidInput: `threshold` is less than 1.
@@ -46,9 +47,9 @@ class ReflectionTracker:
         return len(self.pending(entries)) >= self.threshold
 
     def pending(self, entries: Iterable[LogEntry]) -> list[LogEntry]:
-        """The visible entries since the agent's last reflection: what the next one is based on.
+        """The visible entries since the agent's last reflection, on which the next one is based.
 
-        Reflections, the agent's own and those of others, are no experience of their own and are left out.
+        Reflections, of this agent and of others, are not experiences and are left out.
         """
         found: list[LogEntry] = []
         for entry in entries:
@@ -62,11 +63,11 @@ class ReflectionTracker:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What an agent has to read: beliefs instead of what they were based on, then the recent window.
+    """The entries that an agent has to read: beliefs instead of the entries behind them, and the recent window.
 
     Attributes:
         beliefs: the agent's reflections, oldest first.
-        recent: the newest visible entries that no belief of the agent covers.
+        recent: the newest visible entries on which no belief of the agent is based.
     """
 
     beliefs: tuple[LogEntry, ...]
@@ -86,7 +87,7 @@ def digest(entries: Iterable[LogEntry], agent_name: str, window: int = 8) -> Dig
 
 
 def based_on(reflection: LogEntry) -> tuple[str, ...]:
-    """The ids of the entries that a reflection names as its evidence; what is no text is left out."""
+    """The ids of the entries that a reflection names as its evidence; items that are not texts are left out."""
     named = reflection.payload.get("based_on")
     return tuple(ident for ident in named if isinstance(ident, str)) if isinstance(named, list) else ()
 
@@ -105,12 +106,12 @@ async def reflect(
 
     Args:
         log: the log.
-        agent_name: who reflects.
-        belief: what the agent concludes, in words.
-        evidence: the entries, or their ids, that the belief is based on.
+        agent_name: the agent that reflects.
+        belief: the conclusion, in words.
+        evidence: the entries on which the belief is based, or their ids.
         turn: the current turn.
         conversation: the conversation's id.
-        is_by_rule: whether rules concluded the belief, and nobody else; the payload says so then.
+        is_by_rule: whether rules, and no model or agent, concluded the belief; if so, the payload says so.
 
     Raises:
         InvalidInput: the belief is empty; nothing was appended.

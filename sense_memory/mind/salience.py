@@ -1,11 +1,11 @@
-"""Salience: which of the entries that an agent may see matter now (agent-ledger memory, layer 2). Pure.
+"""Salience: the visible entries that matter to an agent now (agent-ledger memory, layer 2). Pure.
 
     salience(e) = 0.30 * relevance(e, scene) + 0.40 * recency(e, turn) + 0.30 * importance(e.kind)
 
-Relevance is the Jaccard similarity between the words of the entry and of the current scene, or, where a `MemoryIndex` is
-attached, its ranking. Recency is exp(-0.1 * turns passed), which halves in about seven turns. Importance goes by kind.
-The entries with the highest salience are returned in the order of time, so that a prompt reads naturally. Without an
-index the result depends on nothing but the arguments, to the last bit.
+Relevance is the Jaccard similarity between the words of the entry and of the current scene; with a `MemoryIndex`, it
+follows the ranking of the index. Recency is exp(-0.1 * turns passed), which halves in about seven turns. Importance
+depends on the kind. The entries with the highest salience are returned in the order of time, so that a prompt reads
+naturally. Without an index, the result depends only on the arguments, to the last bit.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ IMPORTANCE: Final[Mapping[str, float]] = {
     "agent.thought": 0.40,
     "run.started": 0.30,
 }
-USUAL_IMPORTANCE: Final = 0.50  # of kinds that the table does not name: that of what somebody said
+USUAL_IMPORTANCE: Final = 0.50  # of kinds that are not in the table; the importance of `agent.spoke`
 DECAY_PER_TURN: Final = 0.1
-_MAX_HITS: Final = 1_000_000  # the most hits an index is asked for, if those of others come first
-_CACHED_COUNT: Final = 32_768  # texts whose words are kept
+_MAX_HITS: Final = 1_000_000  # the most hits to ask an index for, when invisible entries fill the answer
+_CACHED_COUNT: Final = 32_768  # texts whose words are cached
 _words = re.compile(r"\w+").findall
 
 
@@ -50,9 +50,9 @@ class SalienceWeights:
     """The weights of the three terms.
 
     Attributes:
-        relevance: of the likeness to the scene.
-        recency: of the turns passed.
-        importance: of the kind.
+        relevance: the weight of the similarity to the scene.
+        recency: the weight of the turns passed.
+        importance: the weight of the kind.
     """
 
     relevance: float = 0.30
@@ -83,11 +83,11 @@ class SalienceMemory:
 
     Attributes:
         agent_name: the agent, as entries name it in `actor`.
-        top_k: how many entries are returned at most.
-        weights: of the three terms.
-        decay: of recency, for each turn.
-        importance: by kind, 0 to 1; other kinds count `USUAL_IMPORTANCE`.
-        index: ranks by meaning; None for Jaccard.
+        top_k: the largest number of entries to return.
+        weights: the weights of the three terms.
+        decay: the decay of recency for each turn.
+        importance: the importance of each kind, 0 to 1; other kinds have `USUAL_IMPORTANCE`.
+        index: ranks entries by meaning; None for Jaccard similarity.
 
     Raises:
         InvalidInput: `top_k` is less than 1.
@@ -107,11 +107,11 @@ class SalienceMemory:
     def visible(
         self, entries: Iterable[LogEntry], scene: str = "", turn: int | None = None
     ) -> list[LogEntry]:
-        """The most salient entries that the agent may see, in the order in which they were given.
+        """The most salient visible entries, in the given order.
 
         Args:
             entries: the log, oldest first.
-            scene: what is going on now, in words.
+            scene: the current scene, in words.
             turn: the current turn; by default the newest turn of the entries.
         """
         return [found.entry for found in self.scored(entries, scene, turn)]
@@ -132,8 +132,8 @@ class SalienceMemory:
             by_relevance * relevant + by_recency * recent + by_importance * important
             for relevant, recent, important in zip(relevance, recency, importance, strict=True)
         ]
-        # Of equals, the newer entry: as an agent's window would have it.
-        # From the newest, because the highest sums are there as a rule, and few of the others have to be kept then.
+        # Of equal sums, the newer entry wins. The newest come first, because they usually have the highest sums, so
+        # that `nlargest` keeps few of the others.
         places = range(len(sums) - 1, -1, -1)
         best = sorted(place for _, place in nlargest(self.top_k, zip(reversed(sums), places, strict=True)))
         return [
@@ -144,7 +144,7 @@ class SalienceMemory:
     def _relevances(self, seen: Sequence[LogEntry], scene: str) -> list[float]:
         if self.index is None or not scene:
             if _kept_words.cache_info().currsize > _CACHED_COUNT:
-                _kept_words.cache_clear()  # simpler than an LRU, which costs as much as all the rest
+                _kept_words.cache_clear()  # cheaper than an LRU cache, which costs as much as the rest
             wanted = words(scene)
             return [jaccard(_kept_words(entry.text), wanted) for entry in seen]
         ranked = _ranked(self.index, seen, scene)
@@ -153,7 +153,7 @@ class SalienceMemory:
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text, lower case, each once."""
+    """The words of a text in lower case."""
     return frozenset(_words(text.lower()))
 
 
@@ -161,7 +161,7 @@ _kept_words = cache(words)
 
 
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    """How alike two sets of words are, 0 to 1: shared words by all words. 0 if both are empty.
+    """The Jaccard similarity of two sets of words, 0 to 1: shared words divided by all words; 0 if both are empty.
 
     >>> jaccard(frozenset({"a", "b"}), frozenset({"b", "c"}))
     0.3333333333333333
@@ -171,11 +171,11 @@ def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 def _ranked(index: MemoryIndex, seen: Sequence[LogEntry], scene: str) -> list[str]:
-    """The ids of visible entries, as an index ranks them.
+    """The ids of visible entries, in the order of an index.
 
-    First indexed, then asked; and of a hit only the id counts, if it is that of a visible entry. So whatever else an
-    index holds (entries of other agents, removed ones, forged ones) never reaches a view, and takes no rank from it:
-    while other hits fill the answer, more are asked for.
+    The visible entries are indexed first. Of a hit only the id is used, and only if it is the id of a visible entry. So
+    entries of other agents, removed entries and forged entries in an index never reach a view, and never push a visible
+    entry out: while such hits fill the answer, more hits are asked for.
     """
     index.index(tuple(seen))
     visible, count = {entry.id for entry in seen}, len(seen)
@@ -188,7 +188,7 @@ def _ranked(index: MemoryIndex, seen: Sequence[LogEntry], scene: str) -> list[st
 
 
 def _turns(entries: Sequence[LogEntry]) -> list[int]:
-    """The turn of each entry; an entry without a turn has that of the entry before it."""
+    """The turn of each entry; an entry without a turn has the turn of the entry before it."""
     found: list[int] = []
     for entry in entries:
         found.append(entry.turn if entry.turn is not None else found[-1] if found else 0)

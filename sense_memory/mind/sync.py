@@ -1,8 +1,9 @@
-"""Bring a store in step with its relays, its mind included: the order of the steps.
+"""Sync a store that has a mind: the order of the steps.
 
-The log is flushed before relays are asked, so that its newest entries are sent too. A pull may show that the log has
-to be flushed again, because this ledger was set back or another process wrote the same page; then relays are asked once
-more. Scenes and shares come last: they read what the pull brought. The mind is made only where there is something of it.
+The log is flushed before the relays are asked, so that its newest entries are sent too. After a pull, the log may have to
+be flushed again, because this ledger was set back or another process wrote the same page; then the relays are asked once
+more. Scenes and shares come last, because they read what the pull brought. A `Mind` is made only if the ledger holds
+records of one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 async def sync(
     store: OpenStore, mind: Callable[[], Mind], *, full: bool = False, retry_refused: bool = False
 ) -> SyncReport:
-    """As `MemoryStore.sync`; `mind` gives the mind of the store."""
+    """As `MemoryStore.sync`; `mind` returns the mind of the store."""
     await _flush_log(store, mind)
     report = await store.replication.sync(full=full, retry_refused=retry_refused)
     store.check()
@@ -40,13 +41,13 @@ async def sync(
 
 
 async def flush(store: OpenStore, mind: Callable[[], Mind]) -> SyncReport:
-    """As `MemoryStore.flush`; `mind` gives the mind of the store."""
+    """As `MemoryStore.flush`; `mind` returns the mind of the store."""
     await _flush_log(store, mind)
     return await store.replication.flush()
 
 
 async def _flush_log(store: OpenStore, mind: Callable[[], Mind]) -> bool:
-    """Flush the log where a page is behind, also after another process was killed; whether anything was written."""
+    """Flush the log if it has rows or crowded pages, such as after a kill; returns whether anything was written."""
     if not store.ledger.log_rows and not store.ledger.heads.crowded_beneath(address.LOG_PAGES):
         return False
     return await mind().flush() > 0
