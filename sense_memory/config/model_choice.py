@@ -11,8 +11,8 @@ from sense_memory.search.embedders.choice import Choice
 
 KEY_VARIABLE: Final = "SENSE_MEMORY_MODEL_KEY"
 _ADVICE: Final = (
-    "write none, ollama:MODEL or openai:MODEL@https://HOST/v1; http:// is allowed for this machine only, and a key belongs "
-    f"in {KEY_VARIABLE}"
+    "write none, ollama:MODEL or openai:MODEL@https://HOST/v1; http:// is allowed for this machine only, and a key "
+    f"belongs in {KEY_VARIABLE}"
 )
 
 

@@ -1,8 +1,8 @@
 """Settings: every option, and where its value came from.
 
-The order is argument, environment, `.env`, config files, default. The `.env` is that of the home folder, or a file that
-is named explicitly; never that of the current directory. `Settings` holds no secret: `find_secret` searches for the key.
-The environment is never changed, and no message repeats a value that could be a key.
+The order is argument, environment, `.env`, config files, default. The `.env` is that of the home folder, or a file
+that is named explicitly; never that of the current directory. `Settings` holds no secret: `find_secret` searches for
+the key. The environment is never changed, and no message repeats a value that could be a key.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The ledger: signed ciphertext events, their heads and marks, and which relay was given which event.
+"""The ledger: signed ciphertext events, their heads and marks, and which event was sent to which relay.
 
-The ledger holds no plaintext and reads no clock: times are parameters. The rest of the program holds a `Ledger`,
-which hands out its parts (`outbox`, `heads`, `feed`, …).
+The ledger holds no plaintext and reads no clock: times are parameters. The rest of the program uses a `Ledger` and its
+parts (`outbox`, `heads`, `feed`, …).
 """
 
 from __future__ import annotations

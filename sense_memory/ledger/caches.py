@@ -1,6 +1,6 @@
-"""What the ledger keeps sealed beside the events: the snapshot, vectors, and log entries without a page.
+"""What the ledger keeps encrypted beside the events: the snapshot, vectors, and log entries without a page.
 
-The snapshot and the vectors are caches and can be made again; the rows of the log cannot.
+The snapshot and the vectors are caches, which can be made again; the rows of the log cannot.
 """
 
 from __future__ import annotations
@@ -27,18 +27,17 @@ if TYPE_CHECKING:
 
 
 # ── The snapshot ────────────────────────────────────────────────────────────────────────
-# The snapshot's file beside the ledger, and the sealed key to it that the ledger keeps.
+# The snapshot's file beside the ledger, and the sealed key to this file, which the ledger keeps.
 #
-# The ledger does not know what the file holds, only that forgetting has to reach the file. Every transaction that
-# removes a memory also removes the key, so a forgotten memory cannot be read from any copy of the file; the file itself
-# is deleted right after. A file without its key is worthless. Nothing is lost with the file, because the events are in
-# the ledger.
+# The ledger cannot read the file, but forgetting must reach it. Every transaction that removes a memory also removes
+# the key, so a forgotten memory cannot be read from any copy of the file. The file itself is deleted right after.
+# Nothing is lost with the file, because the events are in the ledger.
 
 
-_KEY: Final = "snapshot_key"  # opens the file
-_NEXT: Final = "snapshot_next"  # opens the file that is being written
+_KEY: Final = "snapshot_key"  # of the file
+_NEXT: Final = "snapshot_next"  # of the file that is being written
 _ERA: Final = "snapshot_era"  # a random word that stays until something is forgotten
-# Seqs are given in order and never twice, so the difference counts the removed events.
+# A seq is never used twice, so the highest seq minus the number of events is the number of removed events.
 _REMOVED: Final = (
     "SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'events') - (SELECT count(*) FROM events)"
 )
@@ -53,7 +52,7 @@ _FORGET: Final = (
 
 
 class SnapshotFile:
-    """One file that is always replaced whole, and its sealed key. A ledger in memory has no snapshot.
+    """The file, which is always replaced whole, and its sealed key. A ledger in memory has no snapshot.
 
     Args:
         db: the open ledger file.
@@ -86,9 +85,9 @@ class SnapshotFile:
         return self._sealed(_ERA) or ""
 
     def begin_era(self) -> str:
-        """The era; begins a new era if there is none. This may write, so call it only for data that will be kept.
+        """The era; begins a new era if there is none. This may write, so call it only for data that will be saved.
 
-        Empty if another process writes, or the disk is full; use `removed` then.
+        Empty if another process is writing, or the disk is full; then use `removed` instead.
         """
         if self._path is not None and not self.era():
             with suppress(LedgerError), self._db.transaction():
@@ -96,22 +95,22 @@ class SnapshotFile:
         return self.era()
 
     def removed(self) -> int:
-        """The number of events that were removed: while the number stays equal, nothing was forgotten.
+        """The number of events that were removed: while it stays the same, nothing was forgotten.
 
-        The count reads an index of all events, and includes events that nobody forgot, such as replaced embeddings.
+        Counting reads an index of all events. The number also grows for other reasons, such as replaced embeddings.
         """
         (count,) = self._db.row(_REMOVED) or (0,)
         return int(count or 0)
 
     def heads(self) -> Iterator[Head]:
-        """The heads that a snapshot may hold: every live head, by slot, read in batches."""
+        """The heads that a snapshot may contain: every live head, ordered by slot, read in batches."""
         last = ""
         while found := self._heads.live_after(last, _HEADS_COUNT):
             yield from found
             last = found[-1].slot
 
     def slots(self) -> int:
-        """The number of slots ever seen, an upper bound of the number of heads."""
+        """The number of slots ever seen: an upper bound for the number of heads."""
         (count,) = self._db.row("SELECT count(*) FROM slots") or (0,)
         return int(count)
 
@@ -133,8 +132,8 @@ class SnapshotFile:
     def begin(self, sealed: str) -> BinaryIO:
         """A new file to write under a new key, mode 0600.
 
-        Hold the publisher's lock from here to `finish`, and read the ledger only after this call: `finish` notices
-        what is forgotten from now on.
+        Hold the publisher's lock from this call to `finish`. Read the ledger only after this call, because `finish`
+        notices what is forgotten from now on.
 
         Raises:
             OSError, LedgerError: the file or the key cannot be written.
@@ -158,7 +157,7 @@ class SnapshotFile:
             return False
         file.flush()
         os.fsync(file.fileno())
-        with self._db.transaction():  # nothing is forgotten between this check and the renaming
+        with self._db.transaction():  # so that nothing is forgotten between the check and the renaming
             if self._sealed(_NEXT) != sealed:
                 return False
             self._db.execute("DELETE FROM meta WHERE name = ?", _NEXT)
@@ -180,10 +179,10 @@ class SnapshotFile:
         self.sweep()
 
     def sweep(self) -> None:
-        """Remove the files whose key is gone; called after every transaction that may have forgotten something."""
+        """Remove files whose key is gone; called after every transaction that may have forgotten something."""
         for path, name in ((self._path, _KEY), (self._part, _NEXT)):
             if path is not None and path.exists() and self._sealed(name) is None:
-                with suppress(OSError):  # what cannot be removed cannot be read any more either
+                with suppress(OSError):  # a file that stays cannot be read without its key
                     path.unlink(missing_ok=True)
 
     def _sweep_part(self) -> None:
@@ -204,7 +203,7 @@ class SnapshotFile:
 
 
 class SealedKey:
-    """One sealed key that the ledger keeps, to rows that the ledger cannot read.
+    """A sealed key for rows that the ledger stores and cannot read.
 
     Args:
         db: the open ledger file.
@@ -221,27 +220,27 @@ class SealedKey:
         return None if found is None else str(found[0])
 
     def save_key(self, sealed: str) -> str:
-        """Keep a sealed key, unless another process was faster; returns the kept key."""
+        """Save a sealed key, unless another process has saved one; returns the saved key."""
         with self._db.transaction():
             self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", self._key_name, sealed)
         return self.key or sealed
 
 
 # ── Vectors ─────────────────────────────────────────────────────────────────────────────
-# The sealed vectors of memories, one row a slot; the ledger cannot read them.
+# The sealed vectors of memories, one row for each slot; the ledger cannot read them.
 #
-# Vectors cost far more to make than to keep, so they are kept where forgetting reaches each row separately: a trigger
-# removes the vectors at a slot with any event of a memory there, in the same transaction. An *embedding* is an
+# Vectors cost far more to compute than to store. They are stored in rows, so that forgetting reaches each row
+# separately: a trigger removes the vectors at a slot together with any event of a memory there. An *embedding* is an
 # event that carries the same vectors to the owner's other devices; the row names its embedding.
 
 
 _VECTORS_KEY: Final = "vectors_key"
 _MANY: Final = 1_000  # for this many slots or more, the whole table is read
-_KEEP: Final = (  # not where the memory was forgotten while its vectors were made
+_SAVE: Final = (  # only if the memory was not forgotten while its vectors were computed
     "INSERT OR REPLACE INTO vectors (slot, model, body) SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM slots s "
     f"JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role = {int(Role.MEMORY)})"
 )
-_UNTOLD: Final = (
+_WITHOUT_EMBEDDING: Final = (
     "SELECT slot FROM vectors WHERE model = ? AND NOT EXISTS (SELECT 1 FROM slots s WHERE s.head = told)"
 )
 _READABLE: Final = f"{PREFIX}{EMBEDDING}"  # slots of embeddings, except hashed slots
@@ -276,7 +275,7 @@ class Vectors(SealedKey):
         db.execute(_FORGET_VECTORS)
 
     def of(self, model: str, slots: Collection[str]) -> list[tuple[str, bytes]]:
-        """Slot and sealed vectors of one model, at some slots."""
+        """The slots and sealed vectors of one model, for some slots."""
         if len(slots) < _MANY:
             query = "SELECT slot, body, model FROM vectors WHERE slot IN "
             return [(slot, body) for slot, body, made in self._db.rows_in(query, slots) if made == model]
@@ -284,14 +283,14 @@ class Vectors(SealedKey):
         return [(slot, body) for slot, body in rows if slot in slots]
 
     def save(self, model: str, rows: Iterable[tuple[str, bytes]]) -> None:
-        """Keep sealed vectors by slot, in place of older vectors; slots without a memory are skipped.
+        """Save sealed vectors by slot, in place of older vectors; slots without a memory are skipped.
 
         Raises:
             LedgerError: the vectors cannot be written; the older vectors stay.
         """
         with self._db.transaction():
             for slot, body in rows:
-                self._db.execute(_KEEP, slot, model, body, slot)
+                self._db.execute(_SAVE, slot, model, body, slot)
 
     def clear(self) -> None:
         """Remove all vectors, and their key."""
@@ -302,18 +301,19 @@ class Vectors(SealedKey):
     # ── Embeddings: the events that carry them ──────────────────────────────────────────
 
     def without_embedding(self, model: str) -> set[str]:
-        """The slots with vectors of a model for which no embedding is noted."""
-        return {slot for (slot,) in self._db.rows(_UNTOLD, model)}
+        """The slots that have vectors of a model and no recorded embedding."""
+        return {slot for (slot,) in self._db.rows(_WITHOUT_EMBEDDING, model)}
 
-    def note_embeddings(self, told: Mapping[str, int]) -> None:
-        """Note by slot the embedding (its seq) that carries the same vectors.
+    def record_embeddings(self, embeddings: Mapping[str, int]) -> None:
+        """Record, by slot, the seq of the embedding that carries the same vectors.
 
         Raises:
-            LedgerError: the note cannot be written.
+            LedgerError: the embeddings cannot be recorded.
         """
         with self._db.transaction():
             self._db.execute_many(
-                "UPDATE vectors SET told = ? WHERE slot = ?", [(seq, slot) for slot, seq in told.items()]
+                "UPDATE vectors SET told = ? WHERE slot = ?",
+                [(seq, slot) for slot, seq in embeddings.items()],
             )
 
     def orphans(self) -> list[str]:
@@ -325,16 +325,16 @@ class Vectors(SealedKey):
 
 
 # ── Rows of the log ─────────────────────────────────────────────────────────────────────
-# The sealed entries of the log that are in no page yet, one row each; the ledger cannot read them.
+# The sealed log entries that are in no page yet, one row each; the ledger cannot read them.
 #
-# A page is signed when it is full or after a pause, but an entry is durable at once: as a row here. A row is removed only
-# after a page with its entry is durable, so a kill between the two leaves the entry twice, and a reader counts it once.
+# A page is signed when it is full, or after a pause; an entry is durable at once, as a row. The row is removed only
+# after a page with the entry is durable. A kill between the two leaves the entry in both, and readers count it once.
 
 _LOG_KEY: Final = "log_key"
 
 
 class LogRows(SealedKey):
-    """The rows of a ledger; true if there are any.
+    """The log rows of a ledger; true if there are any.
 
     Args:
         db: the open ledger file.
@@ -344,7 +344,7 @@ class LogRows(SealedKey):
         super().__init__(db, _LOG_KEY)
 
     def add(self, bodies: Iterable[bytes]) -> None:
-        """Keep sealed entries, in their order."""
+        """Append sealed entries, in order."""
         with self._db.transaction():
             self._db.execute_many("INSERT INTO log_rows (body) VALUES (?)", [(body,) for body in bodies])
 
@@ -352,10 +352,10 @@ class LogRows(SealedKey):
         return self._db.row("SELECT 1 FROM log_rows LIMIT 1") is not None
 
     def after(self, row: int) -> list[tuple[int, bytes]]:
-        """The number and the sealed entry of every row after a row, in their order; 0 for all."""
+        """The number and the sealed entry of every row after row `row` (0 for all), in order."""
         return self._db.rows("SELECT row, body FROM log_rows WHERE row > ? ORDER BY row", row)
 
     def remove(self, rows: Iterable[int]) -> None:
-        """Remove rows whose entries are in pages now."""
+        """Remove rows whose entries are now in pages."""
         with self._db.transaction():
             self._db.execute_many("DELETE FROM log_rows WHERE row = ?", [(row,) for row in rows])

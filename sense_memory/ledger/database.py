@@ -1,14 +1,17 @@
 """The SQLite file under the ledger: opening, schema and migrations, transactions, permissions, the lock.
 
-Several processes share the file. Writes are short `BEGIN IMMEDIATE` transactions. Automatic checkpoints are off: only
-the holder of the lock file runs a checkpoint, and never while anybody writes. SQLite up to 3.51.2 can damage a file
-if a checkpoint runs while a writer restarts the WAL, and a `TRUNCATE` checkpoint does run beside a writer
-(sqlite.org/wal.html, "the WAL-reset bug"). So writers share a second lock, which a checkpoint takes for itself. The
-lock costs two system calls a write; most users of Python cannot update SQLite instead.
+Guaranteed: a transaction is durable or undone, several processes may share the file, and no other task or process sees
+half of a change.
 
-The event loop never waits here for another process: `write` tries to begin, and sleeps as a task between tries.
-A transaction never waits, so no other task sees half of a change, and cancelling a waiting task leaves nothing
-behind. A call that cannot await blocks for `patience` at most.
+Why it is safe: writes are short `BEGIN IMMEDIATE` transactions, which never wait or await once they have begun.
+Automatic checkpoints are off: only the holder of the publisher's lock runs a checkpoint, and never while a process
+writes. SQLite up to 3.51.2 can damage a file if a checkpoint runs while a writer restarts the WAL, and a `TRUNCATE`
+checkpoint may run beside a writer (sqlite.org/wal.html, "the WAL-reset bug"). So writers share a second lock, which a
+checkpoint takes exclusively.
+
+Cost: the second lock takes two system calls for each write; most users of Python cannot update SQLite instead. `write`
+never blocks the event loop while another process writes: it sleeps between attempts, and may be cancelled there. A call
+that cannot await blocks for at most `patience` seconds.
 """
 
 from __future__ import annotations
@@ -56,20 +59,20 @@ if TYPE_CHECKING:
 
 
 # ── Pages ───────────────────────────────────────────────────────────────────────────────
-# Larger pages for a ledger file that was made with small ones.
+# Rebuilding a ledger file with larger pages.
 #
 # A page of SQLite's default 4 KB holds one event of a memory of 1 KB, and is half empty. The file is rebuilt in
-# place: a copy with larger pages is made beside the file, checked, and copied over the file in one transaction of
-# SQLite, which a crash rolls back. So at every moment the file is the old one or the new one, under the same name
-# and on the same inode. SQLite's exclusive lock keeps every other process out meanwhile: the rebuild does not begin
-# while another process has the file open, and a process that opens the file during the rebuild waits. 100 MB take
-# half a second, and twice their size of free space.
+# place: a copy with larger pages is made beside the file, checked, and copied over the file in one SQLite
+# transaction, which a crash rolls back. So the file is always either the old or the new one, under the same name and
+# on the same inode. SQLite's exclusive lock keeps other processes out: the rebuild does not begin while another
+# process has the file open, and a process that opens the file during the rebuild waits. 100 MB take half a second,
+# and 200 MB of free space.
 
 _SPARE: Final = 3  # times the file's size that must be free: the copy, SQLite's journal, and a reserve
 
 
 def is_worth_enlarging(path: Path, page_bytes: int) -> bool:
-    """Whether a file has small pages, is short enough to be rebuilt while others wait, and has enough free space."""
+    """Whether a file has small pages, is small enough to be rebuilt while others wait, and leaves enough free space."""
     if page_bytes >= PAGE_BYTES:
         return False
     try:
@@ -100,7 +103,7 @@ def enlarge(path: Path) -> None:
 
 
 MEMORY: Final = ":memory:"
-_LOCKS: Final = ("lock", "writers")  # the last part of the names of the lock files
+_LOCKS: Final = ("lock", "writers")  # suffixes of the lock files
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -111,12 +114,12 @@ class Database:
     Args:
         path: the file, or ":memory:".
         owner: the public key whose ledger this is, 64 hex digits.
-        patience: most seconds that a call blocks while another process writes; may be changed.
+        patience: how many seconds a call blocks at most while another process writes; may be changed.
 
     Raises:
         LedgerBusy: another process writes for longer than `patience`.
         WrongKeyError: the file belongs to another key.
-        LedgerCorrupt: the file is not a ledger, was truncated to nothing, or is damaged.
+        LedgerCorrupt: the file is not a ledger, is empty, or is damaged.
         LedgerTooNew: a newer version of sense-memory wrote the file.
         UnsafeFile: the folder is a symbolic link, or others may write to the folder.
         LedgerError: the file cannot be opened or created.
@@ -134,7 +137,7 @@ class Database:
             if self.path is not None:
                 _prepare_file(self.path, owner)
             self._connection = _connected(self.path or path)
-            self._place = _place(self.path)
+            self._inode = _inode(self.path)
         except (OSError, sqlite3.Error) as error:
             raise _translated(error, self.path) from error
         try:
@@ -153,24 +156,24 @@ class Database:
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Every row of a query."""
-        return self._tried(lambda: self._connection.execute(sql, _bound(sql, values)).fetchall())
+        return self._retried(lambda: self._connection.execute(sql, _bound(sql, values)).fetchall())
 
     def row(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
         """The first row of a query, or None."""
-        found: tuple[Any, ...] | None = self._tried(
+        found: tuple[Any, ...] | None = self._retried(
             lambda: self._connection.execute(sql, _bound(sql, values)).fetchone()
         )
         return found
 
     def rows_in(self, sql: str, values: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-        """Every row of a query that ends in `IN `, for any number of values."""
+        """Every row of a query that ends with `IN `, for any number of values."""
         rest = iter(values)
         while part := tuple(itertools.islice(rest, MAX_VARIABLES_COUNT)):
             yield from self.rows(f"{sql}({', '.join('?' * len(part))})", *part)
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
         """One statement; a statement that writes belongs inside `transaction()`."""
-        return self._tried(lambda: self._connection.execute(sql, _bound(sql, values)))
+        return self._retried(lambda: self._connection.execute(sql, _bound(sql, values)))
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """One statement for each row of values, inside `transaction()`; costs a third of as many `execute` calls."""
@@ -180,7 +183,7 @@ class Database:
             raise _translated(error, self.path) from error
 
     async def write(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
-        """Make a change in one transaction: whole or, if it raises, not at all. Other tasks go on while this one waits.
+        """Make a change in one transaction: whole or, if it raises, not at all. Other tasks run while this task waits.
 
         Args:
             change: a function that uses this ledger; all transactions in the function become parts of this one.
@@ -197,15 +200,15 @@ class Database:
                 raise LedgerBusy(self.path)
             await asyncio.sleep(pause)
             pause = min(2 * pause, BUSY_PAUSE_SECONDS)
-        with self._begun():
+        with self._committed():
             return change(*values, **options)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A write transaction: committed at the end, rolled back on any error. Never held over an await.
+        """A write transaction: committed at the end, rolled back on any error. Never await inside it.
 
-        A transaction inside another is a part of the outer transaction. An error undoes the inner part alone, if the
-        outer code catches the error.
+        A transaction inside another is a part of the outer transaction. If the outer code catches an error of the
+        inner part, only the inner part is undone.
         """
         if self._connection.in_transaction:
             with self._part():
@@ -213,12 +216,12 @@ class Database:
             return
         if not self._begin():
             self._wait_to_begin()
-        with self._begun():
+        with self._committed():
             yield
 
     @contextmanager
     def impatient(self) -> Iterator[None]:
-        """Inside this block no call waits for another process that writes: LedgerBusy is raised at once."""
+        """Inside this block, a call raises LedgerBusy at once instead of waiting for another process that writes."""
         patience, self.patience = self.patience, 0.0
         try:
             yield
@@ -228,20 +231,20 @@ class Database:
     def _begin(self) -> bool:
         """Begin to write, if no other process writes or runs a checkpoint."""
         try:
-            if not self._writers.take(shared=True):
+            if not self._writers.acquire(shared=True):
                 return False
             self._connection.execute("BEGIN IMMEDIATE")
         except (OSError, sqlite3.Error) as error:
-            self._writers.give_back()
+            self._writers.release()
             if isinstance(error, sqlite3.Error) and _is_busy(error):
                 return False
             raise _translated(error, self.path) from error
-        if self._place != _place(self.path):
+        if self._inode != _inode(self.path):
             self._connection.execute("ROLLBACK")
-            self._writers.give_back()
+            self._writers.release()
             raise LedgerError(
-                f"{self.path} was deleted or replaced while it was open; this change was not written. "
-                "Close the store and open it again, or put the file back."
+                f"close the store and open it again, or put the file back: {self.path} was deleted or replaced while it "
+                "was open; this change was not written"
             )
         return True
 
@@ -265,8 +268,8 @@ class Database:
         self.execute("RELEASE part")
 
     @contextmanager
-    def _begun(self) -> Iterator[None]:
-        """Commit the begun transaction at the end; roll back on any error."""
+    def _committed(self) -> Iterator[None]:
+        """Commit the begun transaction at the end of the block; roll it back on any error."""
         try:
             yield
             self.execute("COMMIT")
@@ -275,11 +278,11 @@ class Database:
                 self.execute("ROLLBACK")
             raise
         finally:
-            self._writers.give_back()
+            self._writers.release()
         if self._wal_bytes() > MAX_WAL_BYTES:
             self.checkpoint()
 
-    def _tried(self, attempt: Callable[[], _T]) -> _T:
+    def _retried(self, attempt: Callable[[], _T]) -> _T:
         """Run a statement; wait while another connection recovers or closes the file, which is rare and short."""
         deadline = 0.0
         while True:
@@ -298,7 +301,7 @@ class Database:
         return self._connection.in_transaction
 
     def version(self) -> tuple[int, int]:
-        """While the version stays equal, neither this connection nor another has changed anything."""
+        """A version of the file: while it stays the same, neither this connection nor another has changed anything."""
         (others,) = self.row("PRAGMA data_version") or (0,)
         return int(others), self._connection.total_changes
 
@@ -308,10 +311,10 @@ class Database:
         return [] if found == ["ok"] else found
 
     def try_lock(self) -> bool:
-        """Take the publisher's lock without waiting; re-entrant in this process. False if another process has it."""
+        """Acquire the publisher's lock without waiting, re-entrantly; False if another process holds the lock."""
         if not self._lock_depth:
             try:
-                if not self._publisher.take():
+                if not self._publisher.acquire():
                     return False
             except OSError:
                 return False
@@ -319,22 +322,25 @@ class Database:
         return True
 
     def unlock(self) -> None:
-        """Give the publisher's lock back, once per successful `try_lock`."""
+        """Release the publisher's lock, once for each successful `try_lock`."""
         self._lock_depth -= 1
         if self._lock_depth == 0:
-            self._publisher.give_back()
+            self._publisher.release()
 
     def checkpoint(self) -> bool:
-        """Fold the WAL into the file and truncate the WAL, if nobody else holds the lock or writes; returns success."""
-        if self.path is None or self._tried(lambda: self.in_transaction) or not self.try_lock():
+        """Fold the WAL into the file and truncate it, if no other process publishes or writes; returns success."""
+        if self.path is None or self._retried(lambda: self.in_transaction) or not self.try_lock():
             return False
         try:
-            alone = self._writers.take()
+            alone = self._writers.acquire()
             return alone and bool(self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] == 0)
-        except (LedgerError, OSError):  # a reader was busy, or the disk is full: the WAL is as safe as before
+        except (
+            LedgerError,
+            OSError,
+        ):  # a reader is busy, or the disk is full: the WAL stays, and nothing is lost
             return False
         finally:
-            self._writers.give_back()
+            self._writers.release()
             self.unlock()
 
     def backups(self) -> list[Path]:
@@ -352,7 +358,7 @@ class Database:
             return 0
 
     def _set_up(self, owner: str) -> None:
-        """Check the file before the first write: a file that is not ours stays as it is."""
+        """Check the file, which a foreign file survives unchanged; then configure SQLite and migrate the schema."""
         if self.path is None:
             fill(self._connection, MIGRATIONS, owner)
         self._check_file()
@@ -377,7 +383,7 @@ class Database:
             self._check_owner(owner)
 
     def _enlarge_pages(self) -> None:
-        """Give a file of an earlier version the page size of a new file, if the rebuild is possible now."""
+        """Rebuild a file of an earlier version with the page size of a new file, if that is possible now."""
         (page_bytes,) = self.row("PRAGMA page_size") or (PAGE_BYTES,)
         if self.path is None or not is_worth_enlarging(self.path, page_bytes) or not self.try_lock():
             return
@@ -392,12 +398,14 @@ class Database:
         """Refuse a file of another program, or of a newer version of sense-memory."""
         (application,) = self.row("PRAGMA application_id") or (0,)
         if self.path is not None and application != APPLICATION_ID:
-            raise LedgerCorrupt(f"{self.path} is a SQLite file of another program; it was not touched.")
+            raise LedgerCorrupt(
+                f"use another ledger file: {self.path} is a SQLite file of another program; it was not touched"
+            )
         version = self._version()
         if version > VERSION:
             raise LedgerTooNew(
-                f"{self.path} was written by a newer sense-memory (schema {version}, this one knows "
-                f"{VERSION}); it was not touched. Upgrade sense-memory."
+                f"upgrade sense-memory: a newer version wrote {self.path} (schema {version}, this version knows "
+                f"{VERSION}); the file was not touched"
             )
 
     def _version(self) -> int:
@@ -405,7 +413,7 @@ class Database:
         return int(version)
 
     def _migrate(self, owner: str) -> None:
-        """Bring the schema up to date, unless another process has done so while we waited."""
+        """Bring the schema up to date, unless another process did so while this process waited."""
         version = self._version()
         if 0 < version < VERSION and self.path is not None:
             self._back_up(self.path, version)
@@ -415,7 +423,7 @@ class Database:
             self.execute("INSERT OR IGNORE INTO meta VALUES ('owner', ?)", owner)
 
     def _back_up(self, path: Path, version: int) -> None:
-        """Copy the whole file, mode 0600; the copy replaces an older copy of the same version."""
+        """Copy the whole file, with mode 0600; the copy replaces an older copy of the same version."""
         try:
             with unfinished(path) as temporary:
                 with closing(sqlite3.connect(temporary)) as copy:
@@ -427,7 +435,10 @@ class Database:
     def _check_owner(self, owner: str) -> None:
         (found,) = self.row("SELECT value FROM meta WHERE name = 'owner'") or ("",)
         if not is_hex64(found):
-            raise LedgerCorrupt(f"{self.path} does not say whose ledger it is; it was left as it is.")
+            raise LedgerCorrupt(
+                f"move {self.path} aside and sync to restore from relays: the file does not say whose ledger it is; it was "
+                "left as it is"
+            )
         if found != owner:
             raise WrongKeyError(npub(found), npub(owner))
 
@@ -438,44 +449,44 @@ def _connected(path: str | Path) -> sqlite3.Connection:
 
 
 def open_damaged(path: Path) -> sqlite3.Connection:
-    """Open a file for reading only, whatever the file contains."""
+    """Open a file read-only, without checking what it contains."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
 
 def _prepare_file(path: Path, owner: str) -> None:
-    """Make a safe folder and a ledger file; refuse an unsafe folder or an empty file, with the remedy."""
+    """Create the folder and the ledger file if they are missing; refuse an unsafe folder or an empty file."""
     private_place(path)
     sweep(path)
     if not path.exists():
         _create_file(path, owner)
     elif path.stat().st_size == 0:
         raise LedgerCorrupt(
-            f"{path} is empty. A ledger is never empty, so something truncated it; it was not touched. "
-            "Move it aside and sync to restore from relays, or run `sense-memory doctor --rescue`."
+            f"run `sense-memory doctor --rescue`, or move {path} aside and sync to restore from relays: the file is empty, "
+            "and a ledger never is, so something has truncated it; it was not touched"
         )
 
 
 def _create_file(path: Path, owner: str) -> None:
-    """Make an empty ledger, mode 0600, which appears under its name only when it is complete."""
+    """Create an empty ledger, mode 0600, which gets its name only when it is complete."""
     with unfinished(path) as temporary:
         with closing(_connected(temporary)) as fresh:
-            fresh.execute(f"PRAGMA page_size={PAGE_BYTES}")  # first: the size is fixed with the first page
+            fresh.execute(f"PRAGMA page_size={PAGE_BYTES}")  # before the first page, which fixes the size
             fresh.execute("PRAGMA synchronous=OFF")
             fresh.execute("PRAGMA journal_mode=OFF")
             fill(fresh, MIGRATIONS, owner)
-            fresh.execute("PRAGMA synchronous=FULL")  # the next write reaches the disk, and all before it
+            fresh.execute("PRAGMA synchronous=FULL")  # the next write flushes itself and all writes before it
             fresh.execute("PRAGMA journal_mode=WAL")
-        with suppress(FileExistsError):  # another process made a ledger first: use that file
+        with suppress(FileExistsError):  # another process created a ledger first: use its file
             os.link(temporary, path)
 
 
 def _bound(sql: str, values: Sequence[Any]) -> Sequence[Any] | dict[str, Any]:
-    """Values for a statement; for `?1`, by name: Python 3.12.0 to 3.12.3 take numbered placeholders for named."""
+    """Values for a statement; by name for `?1`, because Python 3.12.0 to 3.12.3 take numbers for names."""
     return {str(number): value for number, value in enumerate(values, 1)} if "?1" in sql else values
 
 
-def _place(path: Path | None) -> tuple[int, int] | None:
-    """Which file is at a path; None for a ledger in memory, or if the file is gone."""
+def _inode(path: Path | None) -> tuple[int, int] | None:
+    """Device and inode of the file at a path; None for a ledger in memory, or if the file is gone."""
     try:
         status = None if path is None else os.stat(path)  # noqa: PTH116 - on each write
     except OSError:
@@ -488,7 +499,7 @@ def _is_busy(error: Exception) -> bool:
 
 
 def _translated(error: sqlite3.Error | OSError | UnicodeDecodeError, path: Path | None) -> SenseMemoryError:
-    """An error of SQLite or of the operating system as ours."""
+    """The error of this package for an error of SQLite or the operating system."""
     where = path or "the ledger in memory"
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
         return StoreClosed()
@@ -502,19 +513,19 @@ def _translated(error: sqlite3.Error | OSError | UnicodeDecodeError, path: Path 
     match code:
         case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
             return StorageFullError(
-                f"{where} could not be written (disk full or failing); the change was rolled back and "
-                "nothing was sent. Free some space and try again."
+                f"free some space and try again: {where} could not be written (disk full or failing); the change was "
+                "rolled back, and nothing was sent"
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return LedgerCorrupt(
-                f"{where} is damaged; it was left as it is. Move it aside and sync to restore from relays, "
-                "or run `sense-memory doctor --rescue`, which also saves what can still be read."
+                "run `sense-memory doctor --rescue`, which saves what can still be read, or move the ledger aside and "
+                f"sync to restore from relays: {where} is damaged; it was left as it is"
             )
         case sqlite3.SQLITE_BUSY:
             return LedgerBusy(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return LedgerError(
-                f"{where} cannot be opened for writing ({error}); this change was not written. It has to be a file "
-                "of yours, in a folder of yours."
+                f"make sure that you own the file and its folder: {where} cannot be opened for writing ({error}); this "
+                "change was not written"
             )
-    return LedgerError(f"{where} could not be used ({error}); this change was not written.")
+    return LedgerError(f"{where} could not be used ({error}); this change was not written")

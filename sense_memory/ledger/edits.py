@@ -1,23 +1,23 @@
-"""What edits of memories start from: heads, forks that the heads may not know, and accesses not yet in a version.
+"""Edits of memories: the state that an edit starts from, the accesses not yet in a version, and drafts.
 
 An edit reads a memory, changes something and writes the memory back.
 
-Guaranteed: no edit overwrites a version that the edit was not made from, whether of this process, another process or
-another device; and no access that the ledger noted is counted twice or lost.
+Guaranteed: an edit overwrites only the version that it started from, whether another version comes from this process,
+another process or another device. A recorded access is neither lost nor counted twice.
 
 Why it is safe: `basis` reads the head and the forks of a slot, and `check_bases` compares them in the transaction that
-writes; if anything has changed in between, `HeadMoved` is raised and nothing is written. What a version knows is inside
+writes. If anything has changed in between, `HeadMoved` is raised and nothing is written. What a version knows is inside
 the ciphertext. So the ledger lists as a *fork* every version that another device's version replaces, and every version
 that arrives late, until an edit that knows the fork is written.
 
-Cost: five queries by index to read a basis, two of them again to check the basis; a row for each fork, and for each
-memory that was read since its last edit.
+Cost: five queries by index to read a basis, and two to check it; a row for each fork, and for each memory that was read
+since its last edit.
 """
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sense_memory.ledger.removals import (
@@ -47,13 +47,13 @@ _COVERED_TO = (
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What an edit of a slot starts from.
+    """The state of a slot that an edit starts from.
 
     Attributes:
         head: the head's seq, or None if the slot has no head.
         forks: seqs of the versions that the head may not know.
-        accessed_at: the last access that is in no version yet, seconds since 1970, or 0.
-        accesses: the number of accesses that are in no version yet.
+        accessed_at: the last access that no version contains yet, seconds since 1970, or 0.
+        accesses: the number of accesses that no version contains yet.
         removal: what was forgotten or pruned at the slot.
         covered_to: the second of the last tombstone or deletion, or -1; no earlier version can be the head.
     """
@@ -79,7 +79,7 @@ class Edits:
 
     @property
     def device(self) -> str:
-        """The name of this ledger among its owner's devices: 8 hex digits. The first use draws and stores the name."""
+        """The name of this device: 8 random hex digits, generated and stored at the first use."""
         self._device = self._device or device_of(self._db)
         if not self._device:
             with self._db.transaction():
@@ -90,7 +90,7 @@ class Edits:
     # ── Editing ─────────────────────────────────────────────────────────────────────────
 
     def basis(self, slot: str) -> Basis:
-        """What an edit of a slot starts from now."""
+        """The current state of a slot, for an edit."""
         (covered_to,) = self._db.row(_COVERED_TO, slot, slot) or (None,)
         return Basis(
             *self._versions(slot),
@@ -100,22 +100,22 @@ class Edits:
         )
 
     def access(self, slot: str) -> tuple[float, int]:
-        """When a slot was last accessed, and how often, as far as no version says so yet; zeros if it was not."""
+        """The last time and the number of a slot's accesses that no version contains yet; zeros if there are none."""
         last_at, count = self._db.row("SELECT last_at, count FROM access WHERE slot = ?", slot) or (0.0, 0)
         return last_at, count
 
     def _versions(self, slot: str) -> tuple[int | None, tuple[int, ...]]:
-        """The head of a slot, and the versions that it may not know."""
+        """The seq of a slot's head, and the seqs of the versions that the head may not know."""
         head = self._db.row("SELECT head FROM slots WHERE slot = ?", slot)
         listed = self._db.rows("SELECT event FROM forks WHERE slot = ? ORDER BY event", slot)
         return (head[0] if head else None), tuple(seq for (seq,) in listed)
 
     def removal(self, slot: str) -> Removal:
-        """What was forgotten or pruned at a slot, as far as it is known here."""
+        """What was forgotten or pruned at a slot, as far as this ledger knows."""
         return read_removal(self._db, slot)
 
     def forgets(self, slot: str, origin: Origin) -> bool:
-        """Whether the text of a version is forgotten, at the slot or at the slot that the version copies."""
+        """Whether the text of a version was forgotten, at its slot or at the slot of which it is a conflict copy."""
         return self.removal(slot).forgets(origin) or self.is_forgotten_copy(origin)
 
     def is_forgotten_copy(self, origin: Origin) -> bool:
@@ -127,7 +127,7 @@ class Edits:
         return self._db.row(_COVERED_TO, slot, slot) not in {None, (None,)}
 
     def check_bases(self, items: Iterable[Filed], bases: Mapping[str, Basis] | None) -> dict[str, Basis]:
-        """The bases of some edits, checked; call it in the transaction that writes the edits.
+        """Check the bases of some edits, and return them; call this in the transaction that writes the edits.
 
         Raises:
             HeadMoved: a slot has changed since its basis was read.
@@ -139,7 +139,7 @@ class Edits:
         return based
 
     def complete_edit(self, slot: str, based: Mapping[str, Basis]) -> None:
-        """Remove the forks and accesses that a written edit knows; call it in the edit's transaction."""
+        """Remove the forks and accesses that a written edit includes; call this in the edit's transaction."""
         basis = based.get(slot, Basis())
         if basis.forks:
             self._db.execute("DELETE FROM forks WHERE slot = ?", slot)
@@ -172,7 +172,7 @@ class Edits:
         ]
 
     def remove_forks(self, slot: str, seqs: Iterable[int]) -> None:
-        """Remove forks that the head of a slot knows after all."""
+        """Remove forks that the head of a slot turns out to know."""
         with self._db.transaction():
             self._db.execute_many(
                 "DELETE FROM forks WHERE slot = ? AND event = ?", [(slot, seq) for seq in seqs]
@@ -181,10 +181,10 @@ class Edits:
     # ── Accesses ────────────────────────────────────────────────────────────────────────
 
     def record_accesses(self, accesses: Sequence[tuple[str, float, int]]) -> None:
-        """Record that memories were read. The accesses stay local until the next edit of each memory.
+        """Record accesses of memories, which stay local until the next edit of each memory.
 
         Args:
-            accesses: slot, the last time (seconds since 1970), and how often.
+            accesses: for each memory its slot, the last time (seconds since 1970), and the number.
         """
         with self._db.transaction():
             self._db.execute_many(
@@ -194,17 +194,89 @@ class Edits:
             )
 
     def accesses(self) -> dict[str, tuple[float, int]]:
-        """By slot, the last time and the number of the accesses that are in no version yet."""
+        """By slot, the last time and the number of the accesses that no version contains yet."""
         rows = self._db.rows("SELECT slot, last_at, count FROM access")
         return {slot: (last_at, count) for slot, last_at, count in rows}
 
     # ── Edits that lost ─────────────────────────────────────────────────────────────────
 
     def overruled(self) -> list[str]:
-        """The slots at which an edit of this device lost, and the user does not know yet."""
+        """The slots at which an edit of this device lost, and the user has not been told yet."""
         return [slot for (slot,) in self._db.rows("SELECT slot FROM overruled ORDER BY slot")]
 
     def clear_overruled(self, slots: Iterable[str]) -> None:
-        """Clear the slots that the user has been shown."""
+        """Clear slots that have been shown to the user."""
         with self._db.transaction():
             self._db.execute_many("DELETE FROM overruled WHERE slot = ?", [(slot,) for slot in slots])
+
+
+# ── Drafts ──────────────────────────────────────────────────────────────────────────────
+# Texts that did not become versions, kept as ciphertext until the user decides.
+#
+# A text becomes a draft if the clock did not allow a stamp, if another device forgot a text that it had not seen, or if
+# the text lost and is too large for a conflict copy. A draft is not an event: it has no second and no signature, and no
+# relay ever sees a draft.
+
+
+@dataclass(frozen=True, slots=True)
+class SealedDraft:
+    """One draft.
+
+    Attributes:
+        number: the draft's number, never given twice.
+        slot: the address that the text was written for.
+        content: ciphertext (NIP-44).
+        created_at: when the draft was written, seconds since 1970.
+        reason: why the text is a draft; empty if the reason is the clock.
+    """
+
+    number: int
+    slot: str
+    content: str = field(repr=False)
+    created_at: float
+    reason: str = ""
+
+
+class Drafts:
+    """The drafts of a ledger.
+
+    Args:
+        db: the open ledger file.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def add(self, items: Iterable[tuple[str, str]], now: float) -> tuple[int, ...]:
+        """Save drafts, given as slot and ciphertext; returns their numbers."""
+        numbers = []
+        with self._db.transaction():
+            for slot, content in items:
+                cursor = self._db.execute(
+                    "INSERT INTO drafts (slot, content, created_at) VALUES (?, ?, ?)", slot, content, now
+                )
+                numbers.append(int(cursor.lastrowid or 0))
+        return tuple(numbers)
+
+    def all(self) -> list[SealedDraft]:
+        """Every draft, in the order in which they were written."""
+        rows = self._db.rows("SELECT draft, slot, content, created_at, reason FROM drafts ORDER BY draft")
+        return [SealedDraft(*row) for row in rows]
+
+    def get(self, number: int) -> SealedDraft | None:
+        """One draft, or None."""
+        found = self._db.row(
+            "SELECT draft, slot, content, created_at, reason FROM drafts WHERE draft = ?", number
+        )
+        return SealedDraft(*found) if found else None
+
+    def discard(self, number: int) -> bool:
+        """Remove a draft; returns whether the draft existed."""
+        with self._db.transaction():
+            return self._db.execute("DELETE FROM drafts WHERE draft = ?", number).rowcount > 0
+
+    def remove_at(self, slots: Iterable[str]) -> None:
+        """Remove the drafts for some addresses, which are being forgotten."""
+        if found := [slot for (slot,) in self._db.rows_in("SELECT slot FROM drafts WHERE slot IN ", slots)]:
+            with self._db.transaction():
+                self._db.execute_many("DELETE FROM drafts WHERE slot = ?", [(slot,) for slot in found])

@@ -1,10 +1,13 @@
-"""The change feed: what changed in a ledger since a cursor, whoever made the change.
+"""The change feed: what changed in a ledger since a cursor, whichever process made the change.
 
-Each follower of a ledger (the palace, the index of flat memories and the journal, watchers) holds a `Cursor` and
-asks the one `ChangeFeed`. The feed finds every event, whether filed by a relay's session, an import or another process,
-because every event gets the next number (`seq`) and nothing is removed without an event that removes it. The feed
-decrypts nothing, and a look that finds nothing costs two pragmas: SQLite's `data_version` shows changes of other
-connections, `total_changes` our own.
+Guaranteed: a follower of a ledger (the palace, the index of flat memories and the journal, a watcher) misses no change,
+whether a relay, an import or another process brought it.
+
+Why it is safe: each follower holds a `Cursor` and asks the one `ChangeFeed`. Every event gets the next number (`seq`),
+and nothing is removed without an event that removes it. The feed decrypts nothing.
+
+Cost: a check that finds nothing takes one pragma and one counter: SQLite's `data_version` shows changes of other
+connections, `total_changes` those of this connection.
 """
 
 from __future__ import annotations
@@ -36,8 +39,8 @@ class Cursor(NamedTuple):
     """How far a follower has read a ledger.
 
     Attributes:
-        seq: the number of the last event that was read, or -1. The number is the same in every process.
-        version: the version of the file at that time, valid in this process only, or (-1, -1).
+        seq: the seq of the last event that was read, or -1. It is the same in every process.
+        version: the version of the file at that time (`Database.version`), valid in this process only, or (-1, -1).
     """
 
     seq: int = -1
@@ -54,7 +57,7 @@ class Changes:
     Attributes:
         cursor: where to continue.
         slots: the slots, each with the seq of the tombstone or deletion that removed something there, or 0.
-        ids: ids of events that another Nostr client deleted by id alone; their slots are no longer known.
+        ids: ids of events that another Nostr client deleted by id; their slots are no longer known.
         is_everything: whether every slot may have changed, not only `slots` and `ids`.
     """
 
@@ -79,18 +82,18 @@ class ChangeFeed:
         return self._db.version() != cursor.version
 
     def cursor(self) -> Cursor:
-        """Where the feed is now."""
+        """The current end of the feed."""
         version = self._db.version()  # first, so that a change between the two queries is found again
         (seq,) = self._db.row("SELECT max(seq) FROM events") or (0,)
         return Cursor(int(seq or 0), version)
 
     def since(self, cursor: Cursor, limit: int = -1) -> Changes:
-        """What the events after a cursor may have changed, or the first `limit` of them; -1 for all."""
+        """What the next `limit` events after a cursor may have changed; -1 for all events."""
         now = self.cursor()
         if not 0 <= cursor.seq <= now.seq:
             return Changes(now, {}, is_everything=True)
         slots: dict[str, int] = {}
-        buried: set[str] = set()  # slots of tombstones, which take precedence over deletions
+        tombstones: set[str] = set()  # their slots: a tombstone takes precedence over a deletion
         ids: set[bytes] = set()
         rows = self._db.rows(_NEW, cursor.seq, limit)
         for seq, slot, role, body in rows:
@@ -98,11 +101,11 @@ class ChangeFeed:
                 slots.setdefault(slot, 0)
             elif role == Role.TOMBSTONE:
                 slots[slot] = seq
-                buried.add(slot)
+                tombstones.add(slot)
             else:
                 request = Event.restored(body)
                 targets = [target for target, _ in deletion_targets(request)]
-                slots.update((target, seq) for target in targets if target not in buried)
+                slots.update((target, seq) for target in targets if target not in tombstones)
                 if _names_ids_alone(request, targets):
                     ids.update(bytes.fromhex(target[1:]) for target in targets)
         last = rows[-1][0] if rows else 0
@@ -111,7 +114,7 @@ class ChangeFeed:
 
 
 def _names_ids_alone(request: Event, targets: Iterable[str]) -> bool:
-    """Whether a deletion names versions of memories by id alone."""
+    """Whether a deletion names versions of memories by id only."""
     is_journal = request.tag_values("k") == [str(KIND_DIRECT_MESSAGE)]
     return not is_journal and all(target.startswith("#") for target in targets)
 
@@ -126,7 +129,7 @@ class HeadChange:
     Attributes:
         slot: the slot.
         by: the event that made the change: the new head, or the tombstone or deletion.
-        gone: id (hex) of the live head that is forgotten now; None if there is a new head.
+        gone: id (hex) of the head that was forgotten; None if there is a new head.
     """
 
     slot: str
@@ -135,21 +138,21 @@ class HeadChange:
 
 
 class HeadChanges:
-    """The changes of live heads by other processes and devices; the changes of this process are left out.
+    """The changes of live heads that other processes and devices made.
 
     The ids of all live heads are held in memory from `start` to `stop`, to name the heads that are gone.
 
     Args:
         db: the open ledger file.
-        feed: its change feed.
-        heads: its heads.
+        feed: the change feed of the ledger.
+        heads: the heads of the ledger.
     """
 
     def __init__(self, db: Database, feed: ChangeFeed, heads: Heads) -> None:
         self._db, self._feed, self._heads = db, feed, heads
         self._live: dict[str, bytes] | None = None  # id of the live head by slot
         self._cursor = START
-        # Seqs with their ids, because another process may get the seq of a write that failed.
+        # By id, because another process may reuse the seq of a write that failed.
         self._own: dict[bytes, int] = {}
 
     def start(self) -> None:
@@ -172,9 +175,9 @@ class HeadChanges:
         return [slot for slot in self._live or () if slot.startswith(prefix)]
 
     def next_batch(self) -> list[HeadChange] | None:
-        """What the next events changed, in the order of their arrival; None if there are no more events.
+        """The changes made by the next events, in order of arrival; None if there are no more events.
 
-        Of several versions of a slot only the current head is reported.
+        If several versions of a slot arrived, only the current head is reported.
         """
         if self._live is None:
             return None
@@ -195,7 +198,7 @@ class HeadChanges:
         return slots
 
     def _compared(self, live: dict[str, bytes], slots: Mapping[str, int]) -> list[HeadChange]:
-        """The changes at some slots, compared with `live`, which is brought up to date."""
+        """The changes of some slots against `live`, which is updated."""
         heads = {head.slot: head for head in self._heads.live_at(slots)}
         causes = {seq: None for slot, seq in slots.items() if seq and slot in live and slot not in heads}
         removers = {row[0]: stored(row) for row in self._db.rows_in(_EVENTS, causes)}

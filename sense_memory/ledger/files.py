@@ -1,8 +1,8 @@
-"""The folder of a ledger file, to which nobody else may write, and the unfinished files beside the ledger.
+"""File locks, the checks of a ledger's folder, and the unfinished files beside a ledger.
 
-An unsafe folder or file is refused with the remedy, and left as it is. A process that is killed while it makes a
-ledger, or a copy of a ledger, leaves an unfinished file behind; the next process that opens the ledger removes the
-unfinished file. A lock on the file shows whether its maker is alive: the system releases the lock with the process.
+An unsafe folder or file is refused with the remedy, and left as it is. A process that is killed while it writes a new
+ledger or a copy leaves an unfinished file behind, which the next process that opens the ledger removes. The file is
+locked while its process lives, because the system releases the lock when the process ends.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 
 # ── File lock ───────────────────────────────────────────────────────────────────────────
-# A lock between processes, on a file of its own; the system releases the lock when its holder ends, however that ends.
+# A lock between processes, on a file of its own. The system releases the lock when its process ends, however it ends.
 
 
 class FileLock:
-    """One holder of a lock. Nothing here waits.
+    """One holder of a lock between processes. No call waits.
 
     Args:
-        path: the lock file, created when the lock is first taken; None if no other process can want the lock.
+        path: the lock file, created when the lock is first acquired; None for a ledger that no other process can open.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._file: int | None = None
 
-    def take(self, *, shared: bool = False) -> bool:
-        """Take the lock, exclusively or `shared` with other holders; returns whether the lock was free.
+    def acquire(self, *, shared: bool = False) -> bool:
+        """Acquire the lock, exclusively or `shared` with other holders; returns whether that was possible.
 
         Raises:
             OSError: the lock file could not be opened or created.
@@ -57,7 +57,7 @@ class FileLock:
             return False
         return True
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release the lock."""
         if self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -82,11 +82,13 @@ def private_place(path: Path) -> None:
     """
     folder = path.parent
     if folder.is_symlink():
-        raise UnsafeFile(f"{folder} is a symbolic link; name the real folder of the ledger instead.")
+        raise UnsafeFile(
+            f"name the real folder of the ledger: {folder} is a symbolic link; nothing was opened"
+        )
     folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     _refuse_open_folder(folder)
     if path.is_symlink():
-        raise UnsafeFile(f"{path} is a symbolic link; name the real ledger file instead.")
+        raise UnsafeFile(f"name the real ledger file: {path} is a symbolic link; nothing was opened")
 
 
 # ── Unfinished files ────────────────────────────────────────────────────────────────────
@@ -109,7 +111,7 @@ def unfinished(path: Path) -> Iterator[Path]:
 def sweep(path: Path) -> None:
     """Remove the unfinished files that dead processes left beside a ledger.
 
-    A second name of the ledger itself is removed without being opened: closing that file would drop the locks that
+    A hard link to the ledger itself is removed without being opened, because closing it would release the locks that
     SQLite holds on the ledger in this process.
     """
     is_ours = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(_SUFFIX)}").fullmatch
@@ -120,28 +122,28 @@ def sweep(path: Path) -> None:
             if path.exists() and other.samefile(path):
                 other.unlink(missing_ok=True)
             else:
-                remove_forsaken(other)
+                remove_if_abandoned(other)
 
 
 def _begin(path: Path) -> tuple[int, Path]:
     while True:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent)
-        with suppress(OSError):  # a file system without locks: nobody can sweep there either
+        with suppress(OSError):  # on a file system without locks, other processes cannot sweep either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return descriptor, Path(name)
         os.close(descriptor)  # another process swept the file before it was locked
 
 
-def remove_forsaken(other: Path) -> None:
-    """Remove an unfinished file, unless its maker is alive and holds the lock.
+def remove_if_abandoned(other: Path) -> None:
+    """Remove an unfinished file, unless a live process holds its lock.
 
     Raises:
         OSError: the file cannot be opened or removed.
     """
     descriptor = os.open(other, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        with suppress(OSError):  # its maker is alive
+        with suppress(OSError):  # a live process is writing the file
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for side in (*_SIDES, ""):
                 Path(f"{other}{side}").unlink(missing_ok=True)
@@ -156,23 +158,25 @@ def _refuse_open_folder(folder: Path) -> None:
     """Refuse a folder to which others may write: they could replace the ledger, or remove it."""
     status = folder.stat()
     mode = stat.S_IMODE(status.st_mode)
-    if not mode & 0o022 or mode & stat.S_ISVTX:  # sticky, as /tmp: nobody replaces another's file
+    if (
+        not mode & 0o022 or mode & stat.S_ISVTX
+    ):  # a sticky folder such as /tmp: nobody can replace another user's file
         return
     if not mode & 0o002 and status.st_uid == os.geteuid() and _is_private(status.st_gid):
         return
     raise UnsafeFile(
-        f"{folder} has mode {mode:04o}: others may write to it, and could put another file in the ledger's place; "
-        f"nothing was opened. Run: chmod go-w {shlex.quote(str(folder))}"
+        f"run `chmod go-w {shlex.quote(str(folder))}`: others may write to {folder} (mode {mode:04o}), and could replace "
+        "the ledger; nothing was opened"
     )
 
 
 def _is_private(group: int) -> bool:
-    """Whether a group belongs to this user alone: many systems give each user such a group, and umask 002."""
+    """Whether a group belongs to this user alone. Many systems give each user a group of their own, and umask 002."""
     try:
         user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:
         return False
-    # Some user directories do not list all their users, so the group must also have the user's name.
+    # Some user directories do not list all users, so the group must also have the name of the user.
     if user.pw_gid != group or found.gr_name != user.pw_name or set(found.gr_mem) - {user.pw_name}:
         return False
     return all(other.pw_uid == user.pw_uid for other in pwd.getpwall() if other.pw_gid == group)

@@ -1,8 +1,8 @@
 """Heads: the version that counts at each slot, and every query about them.
 
-A slot has at most one head. A *live* head is a memory. A head is *covered* if a deletion of its slot is dated later;
-relays would refuse a covered head, and nobody is shown it. Queries that change something stand beside what they change,
-and queries about one relay in `outbox` and `inventory`; all other queries are here, and return plain rows.
+A slot has at most one head. A *live* head is a memory. A head is *covered* if a deletion of its slot is dated later:
+relays would refuse a covered head, and it is not shown. This module has all queries of heads, except those that
+change something and those about one relay (`outbox`, `inventory`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger.database import Database
 
-LOGS: Final = address.PREFIX + address.INTROSPECTION  # slots of the logs of introspection
+LOGS: Final = address.PREFIX + address.INTROSPECTION  # prefix of the slots of introspection logs
 _READABLE_EMBEDDINGS: Final = f"{address.PREFIX}{address.EMBEDDING}"
 _MIND: Final = f"{address.PREFIX}{address.MIND}"
-_HASHED: Final = f"{address.PREFIX}~"  # slots that do not spell their path out
+_HASHED: Final = f"{address.PREFIX}~"  # prefix of slots that contain a hash instead of the path
 
 _ROLES: Final = {int(role): role for role in Role}
 _JOIN: Final = "FROM slots s JOIN events e ON e.seq = s.head"
@@ -34,12 +34,12 @@ _UNCOVERED: Final = (
     f"WHERE e.role = {int(Role.MEMORY)} AND (d.until IS NULL OR d.until < s.mark_at) AND "
 )
 _BENEATH: Final = "s.slot >= ? AND s.slot < ?"
-_UNDER: Final = f"{_BENEATH} AND instr(substr(s.slot, ?), '/') = 0"  # directly; see `_under`
+_UNDER: Final = f"{_BENEATH} AND instr(substr(s.slot, ?), '/') = 0"  # directly under a prefix; see `_under`
 _EMBEDDINGS: Final = f"SELECT s.slot, s.head {_JOIN} WHERE e.role = {int(Role.EMBEDDING)} AND s.slot "
 
 
 class Stored(NamedTuple):
-    """An event as the ledger holds it. (A tuple, because ten thousand are made at a start.)
+    """An event as the ledger holds it. A tuple, because a start creates ten thousand of them.
 
     Attributes:
         seq: the event's number in the order of arrival, from 1.
@@ -165,7 +165,7 @@ class Heads:
         ]
 
     def embeddings(self, slots: Collection[str] | None = None) -> dict[str, int]:
-        """Slot and seq of the embeddings at some slots (of embeddings, not of memories), or of all embeddings."""
+        """Slot and seq of the embeddings at some slots (their own, not those of the memories), or of all embeddings."""
         if slots is not None:
             return dict(self._db.rows_in(f"{_EMBEDDINGS} IN ", slots))
         prefixes = _READABLE_EMBEDDINGS, _HASHED
@@ -175,14 +175,14 @@ class Heads:
     # ── Of a whole kind ─────────────────────────────────────────────────────────────────
 
     def uncovered_flat_and_journal(self) -> list[Head]:
-        """The live, uncovered heads of flat memories and journal entries; hashed addresses may add other memories."""
+        """The live, uncovered heads of flat memories and journal entries, and everything at hashed addresses."""
         rows = self._db.rows(f"{_UNCOVERED}{_BENEATH}", "#", "$")
         rows += self._db.rows(f"{_UNCOVERED}{_BENEATH}", *beneath(address.JOURNAL_PREFIX))
         rows += self._db.rows(f"{_UNCOVERED}{_UNDER}", *_under(address.PREFIX))
         return [Head(*row) for row in rows]
 
     def flat_count(self) -> int:
-        """The number of flat memories, without the few at hashed addresses."""
+        """The number of flat memories, without those at hashed addresses, which are few."""
         query = f"SELECT count(*) {_LIVE} AND {_UNDER}"
         (count,) = self._db.row(query, address.PREFIX, _HASHED, len(address.PREFIX) + 1) or (0,)
         return int(count)
@@ -197,7 +197,7 @@ class Heads:
         return [Head(*row) for row in self._db.rows(query, slot, limit)]
 
     def live_counts(self) -> tuple[int, int, int, int]:
-        """The number of live heads; of these, of journal entries, logs of introspection, and records of the mind."""
+        """The number of live heads, and of these the journal entries, introspection logs, and records of the mind."""
         found = self._db.row(
             "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0), "
             "coalesce(sum(substr(e.slot, 1, ?) = ?), 0), "
@@ -218,7 +218,7 @@ class Heads:
     def dated_since(self, second: int) -> list[tuple[int, int, bytes]]:
         """Seq, created_at and id of every head that is dated at a second or later, in the order of date and id.
 
-        An index in this order holds all three values, so the bodies, fifty times as large, are not read.
+        An index in this order has all three values, so the bodies, which are fifty times as large, are not read.
         """
         return self._db.rows(
             "SELECT e.seq, e.created_at, e.id FROM events e JOIN slots s ON s.head = e.seq "
@@ -241,13 +241,13 @@ class Heads:
 
 
 def stored(row: tuple[Any, ...]) -> Stored:
-    """The event in a row of seq, id, slot, role and body."""
+    """The event in a row with the columns seq, id, slot, role and body."""
     seq, ident, slot, role, body = row
     return Stored(seq, ident, slot, _ROLES[role], body)
 
 
 def beneath(prefix: str) -> tuple[str, str]:
-    """The values for `_BENEATH`: the range of the slots that begin with a prefix."""
+    """The values for `_BENEATH`: the range of slots that begin with a prefix."""
     return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 

@@ -1,8 +1,16 @@
 """What each relay should hold, as times and ids: the ledger's side of a comparison of whole sets (NIP-77).
 
 An inventory has every head, deletions included, except the heads that a relay need not hold: tombstones whose
-deletion the relay accepted, and events that the relay refused. Events that a relay holds and that are useless here
-(other programs' events of the same key, older versions) are remembered as *aside*, so that they are fetched only once.
+deletion the relay accepted, and events that the relay refused. Events that are useless here but stay at the relay
+(other programs' events of the same key, older versions) are recorded as *aside*, so that they are fetched only once.
+
+Guaranteed: after a complete comparison, every head that the relay lacks is queued, and every compared head that it
+holds is confirmed.
+
+Why it is safe: the inventory's version is recorded with the comparison, so heads that were written meanwhile are
+neither queued nor confirmed. A comparison changes only outbox rows and the list of events aside; it removes no event.
+
+Cost: one pass over an index of dates and ids, without reading events; a row for each event aside.
 """
 
 from __future__ import annotations
@@ -25,7 +33,7 @@ if TYPE_CHECKING:
 
 Pair: TypeAlias = tuple[int, bytes]  # created_at in seconds, and an id of 32 bytes
 
-# Heads that a relay need not hold. CROSS: SQLite takes the tables in this order, from the few deletions on.
+# Heads that a relay need not hold. CROSS: SQLite joins the tables in this order, beginning with the few deletions.
 _DROPS = f"EXISTS (SELECT 1 FROM remarks WHERE relay = ?1 AND remark = '{Remark.DROPS_DELETIONS.value}')"
 _EXEMPT = (
     "SELECT o.event FROM outbox o WHERE o.relay = ?1 AND o.state IN ('refused', 'parked') UNION "
@@ -36,15 +44,15 @@ _EXEMPT = (
     "CROSS JOIN events x ON x.id = d.by_event CROSS JOIN outbox o ON o.relay = ?1 AND o.event = x.seq "
     f"WHERE o.state IN {HELD} AND NOT {_DROPS}"
 )
-# As in the outbox: an accepted event is queued again a given time after it was last sent. An event that the relay has
-# accepted since the comparison began stays accepted.
+# As in the outbox, an accepted event is queued again a given time after it was last sent. An event that the relay
+# accepted after the comparison began stays accepted.
 _SEND = (
     "INSERT INTO outbox (relay, event, state, due_at) VALUES (?1, ?2, 'queued', ?3) ON CONFLICT DO UPDATE SET "
     "state = 'queued', reason = iif(state = 'superseded', '', ?5), tries = 0, first_try_at = NULL, "
     "due_at = max(excluded.due_at, due_at + ?4) "
     "WHERE state IN ('acked', 'confirmed', 'superseded') AND due_at <= ?6"
 )
-_OTHERS = "SELECT value FROM json_each(?3)"  # seqs that are lacking or were not compared
+_OTHERS = "SELECT value FROM json_each(?3)"  # seqs that the relay lacks or that were not compared
 _CONFIRM = (
     "UPDATE outbox SET state = 'confirmed', reason = '', seen_at = ?4 WHERE relay = ?1 AND event <= ?2 "
     f"AND state IN ('queued', 'acked', 'superseded') AND event NOT IN ({_OTHERS}) "
@@ -57,7 +65,7 @@ _FILL = (
     f"WHERE relay = ?1 AND head NOT IN ({_OTHERS})"
 )
 _ACCEPTED = f"SELECT event FROM outbox WHERE relay = ? AND {WAS_ACCEPTED}"
-# The last condition, because it alone reads events: by then few heads are left.
+# The last condition, because only this one reads events, and few heads are left by then.
 _IS_MEMORY = f"EXISTS (SELECT 1 FROM events e WHERE e.seq = s.head AND e.role = {int(Role.MEMORY)})"
 _HELD = (
     "SELECT o.state, count(*) FROM outbox o JOIN slots s ON s.head = o.event WHERE o.relay = ? "
@@ -71,12 +79,12 @@ _THERE_AFTER_ALL = (
 
 @dataclass(frozen=True, slots=True)
 class InventoryVersion:
-    """Everything that an inventory depends on: equal versions mean equal inventories, for whichever relay.
+    """Everything that an inventory depends on: equal versions mean equal inventories, for any relay.
 
     Attributes:
-        newest: the last seq that was given to an event; no head changes without a new seq.
+        newest: the seq of the last event; no head changes without a new event.
         exempt: seqs of heads that the relay need not hold.
-        aside: what the relay holds aside.
+        aside: events that the relay holds and that are useless here.
     """
 
     newest: int
@@ -95,17 +103,17 @@ class Inventory:
         self._db, self._heads = db, Heads(db)
 
     def version(self, url: str) -> InventoryVersion:
-        """The version of a relay's inventory now; much cheaper than the inventory."""
+        """The current version of a relay's inventory; much cheaper than the inventory."""
         newest = self._db.row("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
         relay = self._relay(url)
         aside = self._db.rows("SELECT created_at, id FROM aside WHERE relay = ?", relay)
         return InventoryVersion(newest[0] if newest else 0, self._exempt(relay), frozenset(aside))
 
     def pairs(self, version: InventoryVersion, since: int = 0) -> list[Pair]:
-        """What a relay should hold, in order, and what the relay holds aside; a pair may occur twice.
+        """What a relay should hold, in order, then what it holds aside; a pair may occur twice.
 
         Args:
-            version: the current version, with no await in between.
+            version: the current version; do not await between the two calls.
             since: only events dated then or later, seconds since 1970.
         """
         exempt = version.exempt
@@ -113,16 +121,16 @@ class Inventory:
         return heads + [pair for pair in version.aside if pair[0] >= since]
 
     def known_pairs(self, ids: Iterable[bytes]) -> list[Pair]:
-        """The pairs of those ids whose events the ledger holds."""
+        """The pairs of the events that the ledger holds, among some ids."""
         query = "SELECT created_at, id FROM events WHERE id = ?"
         return [(found[0], found[1]) for ident in ids if (found := self._db.row(query, ident))]
 
     def lacking_count(self, version: InventoryVersion, ids: Iterable[bytes]) -> int:
-        """The number of ids whose events a relay should hold."""
+        """The number of events that a relay should hold, among some ids."""
         return len(self._heads.seqs_of_ids(ids) - version.exempt)
 
     def counts_by_kind(self, version: InventoryVersion) -> dict[int, tuple[int, int]]:
-        """By kind: the number of events that a relay should hold, and of further events that it may hold."""
+        """By kind, the number of events that a relay should hold, and the number that it need not hold but may."""
         found: dict[int, tuple[int, int]] = {}
         for kind, seq in self._heads.kinds():
             should, may = found.get(kind, (0, 0))
@@ -130,7 +138,7 @@ class Inventory:
         return found
 
     def held_counts(self, url: str) -> tuple[int, int]:
-        """How many current memories and journal entries a relay has shown, and how many more the relay has accepted."""
+        """How many current memories and journal entries a relay has shown, and how many more it has accepted."""
         found = dict(self._db.rows(_HELD, self._relay(url), *beneath(LOGS)))
         return found.get("confirmed", 0), found.get("acked", 0)
 
@@ -146,18 +154,18 @@ class Inventory:
         since: int | None = None,
         every: float = HEAL_SECONDS,
     ) -> int:
-        """Record the result of a complete comparison: queue what the relay lacks, and nothing else.
+        """Record the result of a complete comparison: queue what the relay lacks, and confirm what it holds.
 
         Args:
-            url: the relay; an unknown one changes nothing.
+            url: the relay; an unknown relay changes nothing.
             version: the version of the compared inventory.
             lacks: ids in the inventory that the relay does not hold.
-            holds: events that the relay holds and the inventory does not, filed by now.
+            holds: events that the relay holds and the inventory lacks; they have been fetched and filed.
             now: seconds since 1970.
-            begun: when the comparison began; events that the relay accepted later may have missed the comparison.
-            since: only events dated then or later were compared; None if everything was.
-            every: seconds after which a lost event, once accepted, is sent again; always an hour if the relay holds an
-                older version instead.
+            begun: when the comparison began; it may have missed events that the relay accepted later.
+            since: only events dated then or later were compared; None if all events were.
+            every: seconds after its last sending at which a lost event is sent again; always an hour if the relay
+                holds an older version instead.
 
         Returns:
             The number of events that the relay had accepted and no longer holds.
@@ -188,7 +196,7 @@ class Inventory:
     def _waits(
         self, lacking: Iterable[int], holds: Sequence[Pair], every: float
     ) -> dict[int, tuple[float, str]]:
-        """By seq of each lacking head: the seconds to wait after it was last sent, and why it is sent again."""
+        """By seq of each missing head, the seconds to wait since it was last sent, and the reason to send it again."""
         found = [self._db.row("SELECT slot FROM events WHERE id = ?", ident) for _, ident in holds]
         behind = {row[0] for row in found if row is not None}
         slots = {seq: self._db.row("SELECT slot FROM events WHERE seq = ?", seq) for seq in lacking}
@@ -202,7 +210,7 @@ class Inventory:
     def _confirm(
         self, relay: int, version: InventoryVersion, lacking: Collection[int], now: float, since: int | None
     ) -> None:
-        """Confirm the compared heads that are not lacking, whatever the relay answered when they were sent."""
+        """Confirm the compared heads that the relay holds, whatever it answered when they were sent."""
         others = json.dumps([*lacking, *version.exempt])
         if since is not None:
             self._db.execute(_CONFIRM + _DATED, relay, version.newest, others, now, since)
@@ -214,7 +222,7 @@ class Inventory:
         )
 
     def _is_aside(self, ident: bytes, exempt: Collection[int], lacks: Collection[bytes]) -> bool:
-        """Whether an event outside the inventory is useless here, and the relay will go on holding it."""
+        """Whether an event outside the inventory is useless here and will stay at the relay."""
         found = self._db.row(
             "SELECT e.seq, s.head, h.id FROM events e LEFT JOIN slots s ON s.slot = e.slot "
             "LEFT JOIN events h ON h.seq = s.head WHERE e.id = ?",
@@ -223,7 +231,7 @@ class Inventory:
         if found is None:
             return True
         seq, head, head_id = found
-        return seq in exempt if seq == head else head_id not in lacks  # the head will replace it there
+        return seq in exempt if seq == head else head_id not in lacks  # the head will replace the event there
 
     def _relay(self, url: str) -> int:
         found = self._db.row("SELECT relay FROM relays WHERE url = ?", url)

@@ -1,4 +1,4 @@
-"""`Ledger`: the one object that the rest of the program holds. It files and reads events, and decrypts nothing."""
+"""`Ledger`: the one object that the rest of the program uses. It files and reads events, and decrypts nothing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from sense_memory.errors import LedgerBusy, LedgerError, StorageFullError
 from sense_memory.ledger import rescue, stamps, versions
 from sense_memory.ledger.caches import LogRows, SnapshotFile, Vectors
 from sense_memory.ledger.database import Database
-from sense_memory.ledger.drafts import Drafts
-from sense_memory.ledger.edits import Edits
+from sense_memory.ledger.edits import Drafts, Edits
 from sense_memory.ledger.feed import ChangeFeed, HeadChanges
 from sense_memory.ledger.heads import Heads, Stored, stored
 from sense_memory.ledger.inventory import Inventory
@@ -58,17 +57,19 @@ class Ledger:
     Args:
         path: the file, or ":memory:".
         owner: the public key, 64 hex digits.
-        patience: most seconds that a call blocks while another process writes; `write` never blocks.
+        patience: how many seconds a call blocks at most while another process writes; `write` never blocks.
 
     Attributes:
-        outbox: which relay was given which event.
+        outbox: which event was sent to which relay.
         inventory: what each relay should hold.
-        relays: what else is remembered of each relay.
+        relays: everything else that is recorded of each relay.
         drafts: texts that could not become versions.
         snapshot: the snapshot's file beside the ledger, which is removed when anything is forgotten.
         heads: the versions that count, slot by slot.
-        feed, head_changes: what changed since a cursor; which heads other devices and processes changed.
-        edits, vectors: what edits start from; the sealed vectors of memories.
+        feed: what changed since a cursor.
+        head_changes: which heads other devices and processes changed.
+        edits: the state that edits start from.
+        vectors: the sealed vectors of memories.
         log_rows: sealed entries of the log that are in no page yet.
     """
 
@@ -86,11 +87,13 @@ class Ledger:
         self.head_changes = HeadChanges(self._db, self.feed, self.heads)
         self.vectors, self.log_rows = Vectors(self._db), LogRows(self._db)
         self._erasure = Erasure(self._db)
-        self._full: set[int] = set()  # a write after a burst looks at every second of it
+        self._full: set[int] = (
+            set()
+        )  # full seconds, because a write after a burst examines every second of the burst
 
     @classmethod
     async def opened(cls, path: str | Path, owner: str) -> Ledger:
-        """As the constructor, for use in an event loop, which goes on while another process writes."""
+        """As the constructor, but the event loop keeps running while another process writes."""
         now = asyncio.get_running_loop().time
         deadline = now() + BUSY_SECONDS
         while True:
@@ -121,7 +124,7 @@ class Ledger:
             return change(*values, **options)
 
     async def write_if_due(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
-        """As `write`, for a change that first checks whether there is anything to do, and may be made twice."""
+        """As `write`, for a change that may be repeated, and often finds nothing to do."""
         with suppress(LedgerBusy):
             return self.write_now(change, *values, **options)
         return await self.write(change, *values, **options)
@@ -129,14 +132,14 @@ class Ledger:
     async def write(self, change: Callable[_P, _T], *values: _P.args, **options: _P.kwargs) -> _T:
         """Make a change, such as `append_versions` or a method of the outbox, as one transaction; see `Database.write`.
 
-        The event loop goes on while another process writes. Raises LedgerBusy if the other process takes too long.
+        The event loop keeps running while another process writes. Raises LedgerBusy if that takes too long.
         """
         done = await self._db.write(change, *values, **options)
-        self._settled()
+        self._clean_files()
         return done
 
     def stamps(self, now: float) -> Stamps:
-        """The version clock as of now; `append_versions` checks every stamp taken from the clock again."""
+        """The version clock at a time; `append_versions` checks every stamp again."""
         return Stamps(int(now), self._used)
 
     def mark(self, slot: str) -> int | None:
@@ -157,7 +160,7 @@ class Ledger:
         return stamps.open_slots(self._db, roles, bases)
 
     def open_tombstones(self, slots: Iterable[str], now: float) -> dict[str, int]:
-        """By slot, the second of a tombstone that another tombstone may replace; see `stamps`."""
+        """By slot, the second of a tombstone that a new tombstone may replace; see `stamps`."""
         slots = tuple(slots)
 
         def has_room(second: int) -> bool:
@@ -176,18 +179,28 @@ class Ledger:
         lost_texts: Mapping[str, str] | None = None,
         discarded: Collection[str] = (),
     ) -> bool:
-        """File our own events and queue them for relays, in one transaction: all or none.
+        """File events of this process and queue them for relays, in one transaction: all or none.
 
-        The texts that lose against these events and fit no conflict copy become drafts in the same transaction
-        (`lost_texts`, see `save_lost_texts`); the drafts at some slots are discarded (`discarded`).
+        Args:
+            items: the events.
+            relays: the relays to queue the events for.
+            now: seconds since 1970.
+            bases: by slot, the bases of the edits among the events.
+            origins: as for `file_events`.
+            lost_texts: stored versions that become drafts in the same transaction, see `save_lost_texts`.
+            discarded: slots whose drafts are discarded in the same transaction.
 
-        Returns False, and stores nothing, if another process has taken the second of an event meanwhile: the
-        caller stamps the events again. Raises HeadMoved if an edit does not start from the current head (`bases` has
-        the basis by slot), or if the events remove a version that nobody has read (`origins`, see `file_events`).
+        Returns:
+            Whether the events were filed. False if another process has used the second of an event meanwhile; nothing
+            was stored, and the caller stamps the events again.
+
+        Raises:
+            HeadMoved: an edit does not start from the current head, or the events remove a version that nobody has
+                read; nothing was stored.
         """
         try:
             with self._change():
-                seqs = self._file(items, now, bases, origins)
+                seqs = self._file_own(items, now, bases, origins)
                 self._draft_lost_texts(lost_texts or {}, now)
                 self.outbox.queue_events(seqs, relays, now)
                 self.drafts.remove_at(discarded)
@@ -197,16 +210,16 @@ class Ledger:
         self.head_changes.leave_out(zip(ids, seqs, strict=True))
         return True
 
-    def _file(
+    def _file_own(
         self,
         items: Sequence[Filed],
         now: float,
         bases: Mapping[str, Basis] | None,
         origins: Mapping[bytes, Origin] | None,
     ) -> list[int]:
-        """File our own events in the caller's transaction; returns their seqs."""
+        """File events of this process in the caller's transaction; returns their seqs."""
         seqs: list[int] = []
-        used: dict[int, int] = {}  # during the transaction no other process adds to a second
+        used: dict[int, int] = {}  # events by second: no other process adds any during the transaction
         based = self.edits.check_bases(items, bases)
         marks = self.marks(item.slot for item in items)
         for item in items:
@@ -215,23 +228,23 @@ class Ledger:
             if is_again:
                 if self.open_tombstones([item.slot], second).get(item.slot) != second:
                     raise _SecondTaken
-                stamps.take_back(self._db, item.slot, second)
+                stamps.undo_tombstone(self._db, item.slot, second)
                 marks.pop(item.slot)
             replaces = second == marks.get(item.slot)
             if replaces:
                 self._check_open(item, based)
             elif not is_again and (second < marks.get(item.slot, -1) or self._is_full(item, used)):
                 raise _SecondTaken
-            now = max(now, second)  # a deletion by ids may be dated ahead of a clock that is far behind
+            now = max(now, second)  # a deletion by id may be dated ahead of a clock that is far behind
             context = FilingContext(now, origins, knows=item.slot in based, is_ours=True, replaces=replaces)
             fate, seq = versions.apply(self._db, item, context)
             self.edits.complete_edit(item.slot, based)
             if fate is not FilingResult.NEW or seq is None:
-                raise LedgerError("an event of ours did not become the head; nothing was written")
+                raise LedgerError("a new event did not become the head; nothing was written")
             marks[item.slot] = second
             if not (replaces or is_again):
                 used[second] = used.get(second, 0) + 1
-            stamps.note_unsent(self._db, [seq])
+            stamps.record_unsent(self._db, [seq])
             seqs.append(seq)
         return seqs
 
@@ -242,13 +255,13 @@ class Ledger:
         now: float,
         origins: Mapping[bytes, Origin] | None = None,
     ) -> list[FilingResult]:
-        """File events in one transaction, and record that the relay which served them holds them.
+        """File events in one transaction, and record that their relay holds them.
 
         Args:
             items: the events.
             relay: the relay that served them; None for events from a file.
             now: seconds since 1970.
-            origins: by id, the origins of the versions that may be removed or replaced; see `affected_memories`.
+            origins: the origins of the versions that may be removed or replaced, by id; see `affected_memories`.
 
         Raises:
             HeadMoved: a slot has changed since `affected_memories` was called; nothing was filed.
@@ -276,10 +289,10 @@ class Ledger:
         return fates
 
     def save_lost_texts(self, lost_texts: Mapping[str, str], now: float) -> None:
-        """Keep the texts of stored versions that lost and are too large for a conflict copy as drafts, each once.
+        """Save the texts of versions that lost, and are too large for a conflict copy, as drafts, each text once.
 
         Args:
-            lost_texts: by the version's event id, the id of the event that had the text first; 64 hex digits each.
+            lost_texts: by the event id of the version, the id of the event that had the text first; 64 hex digits each.
             now: seconds since 1970.
         """
         with self._change():
@@ -301,7 +314,7 @@ class Ledger:
         items: Sequence[Filed] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
     ) -> int:
-        """Apply quarantined events that are due, by default all; returns how many. Raises as `file_events`."""
+        """File quarantined events that are due, by default all; returns how many. Raises as `file_events`."""
         items = self.quarantined_due(now) if items is None else items
         if not items:
             return 0
@@ -325,14 +338,14 @@ class Ledger:
 
     @contextmanager
     def _change(self) -> Iterator[None]:
-        """A transaction; after it, what was forgotten is removed from the files beside the ledger too."""
+        """A transaction, after which forgotten data is removed from the files beside the ledger too."""
         with self._db.transaction():
             yield
         if not self._db.in_transaction:
-            self._settled()
+            self._clean_files()
 
-    def _settled(self) -> None:
-        """Clean the files after a durable change. A failure does not fail the change, and is retried later."""
+    def _clean_files(self) -> None:
+        """Remove forgotten data from the files beside the ledger. A failure is ignored, and retried later."""
         with suppress(LedgerError):
             self.snapshot.sweep()
             self._erasure.finish()
@@ -344,7 +357,7 @@ class Ledger:
         return self.heads.at(slot)
 
     def read(self, seqs: Sequence[int]) -> Iterator[Stored]:
-        """Stored events by seq, in that order, read in batches; events that are gone are left out."""
+        """Stored events, ordered by seq and read in batches; events that are gone are left out."""
         ordered = sorted(seqs)
         for start in range(0, len(ordered), _READ_COUNT):
             batch = ordered[start : start + _READ_COUNT]
@@ -355,9 +368,9 @@ class Ledger:
             yield from map(stored, found)
 
     def journal(self, limit: int) -> list[Stored]:
-        """The newest direct messages to oneself: at least the last `limit` by the time inside, and some more.
+        """The newest direct messages to oneself: at least the last `limit` by the time in the record, and some more.
 
-        A burst dates events back by up to an hour, so the result reaches an hour further back than `limit` events.
+        A burst backdates events by up to an hour, so the result reaches an hour further back than `limit` events.
         """
         page = "FROM events WHERE kind = 4 AND quarantined = 0 "
         oldest = self._db.row(
@@ -382,22 +395,22 @@ class Ledger:
         ]
 
     def drop_versions(self, seqs: Sequence[int], *, forgets: bool = False) -> None:
-        """Remove stored versions that are not heads, because what they say is in their head.
+        """Remove stored versions whose content is in the head; heads are never removed.
 
         Args:
-            seqs: of the versions.
-            forgets: whether they say something that was removed; if so, snapshot and vectors are removed with them.
+            seqs: the seqs of the versions.
+            forgets: whether the versions contain something forgotten; if so, the snapshot and the vectors go too.
         """
         not_head = "seq = ?1 AND NOT EXISTS (SELECT 1 FROM slots WHERE head = ?1)"
         numbers = [(seq,) for seq in seqs]
         with self._change():
-            # The snapshot and the vectors follow the removal of memories, not the removal of history.
+            # Triggers remove the snapshot and the vectors with a memory (MEMORY), not with history (REPLACED).
             role = Role.MEMORY if forgets else Role.REPLACED
             self._db.execute_many(f"UPDATE events SET role = {int(role)} WHERE {not_head}", numbers)
             self._db.execute_many(f"DELETE FROM events WHERE {not_head}", numbers)
 
     def ids_after(self, slot: str, second: int, limit: int) -> list[str]:
-        """The ids (hex) of a slot's newest versions dated after a second, without versions replaced in theirs."""
+        """The ids (hex) of a slot's newest versions dated after a second, without tombstones and replaced versions."""
         rows = self._db.rows(
             f"SELECT id FROM events WHERE slot = ? AND created_at > ? AND NOT {_IS_REPLACED} AND role <> ? "
             "ORDER BY created_at DESC, id LIMIT ?",
@@ -428,7 +441,7 @@ class Ledger:
         return {ident.hex() for (ident,) in found}
 
     def filed_before(self, events: Sequence[Event]) -> dict[str, Filed]:
-        """By id, the events among some verified events that were filed here before, as they were filed."""
+        """By id, those of some verified events that this ledger has filed before, with slot and role as filed."""
         ids = (bytes.fromhex(event.id) for event in events)
         known = {row[0].hex(): row for row in self._db.rows_in(_BY_ID, ids)}
         return {
@@ -442,7 +455,7 @@ class Ledger:
         return [slot for (slot,) in self._db.rows("SELECT slot FROM slots WHERE substr(slot, 1, 1) <> '#'")]
 
     def is_deleted(self, slot: str) -> bool:
-        """Whether the newest event at a slot is a deletion of ours."""
+        """Whether the newest event at a slot is a deletion."""
         return bool(
             self._db.row(
                 "SELECT 1 FROM deletions d LEFT JOIN slots s ON s.slot = d.target WHERE d.target = ? "
@@ -452,7 +465,7 @@ class Ledger:
         )
 
     def counts_by_kind(self) -> dict[str, int]:
-        """Counts of what the ledger holds: heads, entries, events, older, tombstones, deletions, quarantined; drafts."""
+        """Counts of what the ledger holds, such as heads, entries, events and drafts; see `rescue.counts_by_kind`."""
         return rescue.counts_by_kind(self._db)
 
     def bodies(self) -> Iterator[bytes]:
@@ -460,14 +473,14 @@ class Ledger:
         return self._bodies("1")
 
     def handed_out(self) -> Iterator[bytes]:
-        """As `bodies`, for what leaves this machine: without versions that were replaced in their own second.
+        """As `bodies`, for an export: without versions replaced in their own second, and without later events.
 
-        When the first body is read, all events count as handed out, so no version is replaced in its own second any
-        more. Events filed later are left out.
+        When the first body is read, all events count as handed out, so that no version is replaced in its own second
+        from then on.
         """
-        # On a full disk this write fails, but then no event can be replaced either.
+        # On a full disk this write fails, but no event can be replaced then either.
         with suppress(StorageFullError), self._db.transaction():
-            stamps.note_all_sent(self._db)
+            stamps.record_all_sent(self._db)
         yield from self._bodies(f"NOT {_IS_REPLACED}", self.feed.cursor().seq)
 
     def _bodies(self, condition: str, until: int = MAX_SAFE_INTEGER) -> Iterator[bytes]:
@@ -480,14 +493,14 @@ class Ledger:
             yield from (body for _, body in rows)
 
     def integrity(self) -> list[str]:
-        """What is wrong with the file: SQLite's findings, and events that lie under another id, time or place."""
+        """The faults of the file: SQLite's findings, and rows whose id, time or slot differs from their event's."""
         return rescue.problems(self._db)
 
     # ── Several processes ───────────────────────────────────────────────────────────────
 
     @asynccontextmanager
     async def publishing(self, wait: float = LOCK_SECONDS) -> AsyncIterator[bool]:
-        """Hold the publisher's lock; yields False when another process kept it for `wait` seconds."""
+        """Hold the publisher's lock; yields False if another process holds it for `wait` seconds."""
         deadline = asyncio.get_running_loop().time() + wait
         while not (held := self._db.try_lock()):
             if asyncio.get_running_loop().time() >= deadline:
@@ -506,7 +519,7 @@ class Ledger:
             self._erasure.finish()
 
     def _used(self, second: int) -> int:
-        """How many events for relays a second holds; a second that was full once is not counted again."""
+        """How many events for relays a second holds; a second that was full is not counted again."""
         if second in self._full:
             return MAX_EVENTS_PER_SECOND_COUNT
         (count,) = self._db.row(_USED, second) or (0,)
@@ -515,14 +528,14 @@ class Ledger:
         return int(count)
 
     def _is_full(self, item: Filed, used: dict[int, int]) -> bool:
-        """Whether other processes filled a second between the stamp and this transaction."""
+        """Whether a second is full by now, because other processes wrote after the stamp."""
         second = item.event.created_at
         if second not in used:
             used[second] = self._used(second)
         return item.role is not Role.DELETION and used[second] >= MAX_EVENTS_PER_SECOND_COUNT
 
     def _check_open(self, item: Filed, based: Collection[str]) -> None:
-        """Check that an event may still replace the version whose second it shares; another process may forbid this."""
+        """Raise _SecondTaken if another process wrote, so that an event may not replace the version in its second."""
         if not self.open_slots({item.slot: item.role}, based):
             raise _SecondTaken
 
@@ -534,4 +547,4 @@ class Ledger:
 
 
 class _SecondTaken(Exception):
-    """Another process wrote between a stamp and the transaction: nothing was written."""
+    """Another process wrote between a stamp and the transaction. Nothing was written."""

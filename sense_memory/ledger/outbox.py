@@ -1,20 +1,20 @@
-"""The outbox: which relay was given which event.
+"""The outbox: which event was sent to which relay, and what the relay answered.
 
-There is a row for each relay and event. A row is `queued` until an OK with the event's id, then `acked`; `confirmed`
-once the relay has served the event back; `refused` or `parked` with a reason; `superseded` once the relay has shown a
-newer version. A mere claim to have a newer version leaves the row `queued`; a row that was accepted is `queued` again
-once the relay has lost the event.
+There is one row for each relay and event. A row is `queued` until the relay sends an OK, then `acked`, and
+`confirmed` once the relay has served the event back. It is `refused` or `parked` with a reason, and `superseded` once
+the relay has shown a newer version; a mere claim to have a newer version leaves the row `queued`. If the relay loses
+an accepted event, the row is `queued` again.
 
-Guaranteed: every event that is written reaches every relay, or its row says why not; a kill at any moment loses no
-row; and a relay that loses an accepted event gets the event again. Nothing is dropped: an event that was tried in vain
-for a week is parked, visibly.
+Guaranteed: every event reaches every relay, or its row says why not. A kill at any moment loses no row. A relay that
+loses an accepted event gets the event again. No event is dropped: after a week of retries its row is parked, which
+`status` shows.
 
 Why it is safe: a row is committed with its event, before anything is sent. The bytes of an event never change, so
 sending an event twice is harmless, and a row changes only after the relay has answered. If sending one event may remove
-another at the relay (an old deletion request), the other is queued again before the request leaves.
+another at the relay (an old deletion request), the other is queued again before the request is sent.
 
-Cost: one row for each relay and event, and an index of the queued rows alone, so that a push among a hundred thousand
-accepted events reads only the queued rows. Times are seconds since 1970 and come from the caller.
+Cost: one row for each relay and event, and an index of the queued rows only, so that a push reads only queued rows,
+even among a hundred thousand accepted events. Times are seconds since 1970, from the caller.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
 
 
-# Accepted before a given time, even if the relay is known to have lost the event since.
+# Accepted before a given time, even if the relay has lost the event since.
 WAS_ACCEPTED: Final = f"(state IN {HELD} AND due_at <= ? OR state = 'queued' AND reason IN ('{LedgerReason.LOST}', '{LedgerReason.BEHIND}'))"
 
 
@@ -67,7 +67,7 @@ class Outbox:
 
     Args:
         db: the open ledger file.
-        seed: seed of the jitter; None takes randomness from the system.
+        seed: seed of the jitter; None for the system's randomness.
     """
 
     def __init__(self, db: Database, seed: int | None = None) -> None:
@@ -79,18 +79,18 @@ class Outbox:
     def queue_events(self, seqs: Iterable[int], urls: Sequence[str], now: float) -> None:
         """Queue events for relays, inside the caller's transaction; existing rows stay.
 
-        A memory that is not a head need not be sent. Tombstones and deletions are always sent.
+        Memories that are not heads are left out. Tombstones and deletions are always queued.
         """
         marks = ", ".join("?" * len(urls))
         self._db.execute_many(
             f"INSERT OR IGNORE INTO outbox (relay, event, state, due_at) SELECT relay, seq, 'queued', {_DUE} "
-            f"FROM events, relays WHERE seq = ? AND ({_MUST_GO} OR EXISTS (SELECT 1 FROM slots WHERE head = seq)) "
+            f"FROM events, relays WHERE seq = ? AND ({_ALWAYS_SENT} OR EXISTS (SELECT 1 FROM slots WHERE head = seq)) "
             f"AND url IN ({marks})",
             [(now, now, seq, *urls) for seq in seqs],
         )
 
     def queue_missing(self, url: str, now: float) -> int:
-        """Queue the heads and deletions that were filed since the last call and have no row for this relay."""
+        """Queue the heads (also deletions) that were filed since the last call and have no row; returns how many."""
         found = self._db.row("SELECT relay, filled_to FROM relays WHERE url = ?", url)
         newest = self._db.row("SELECT max(seq) FROM events")
         if found is None or newest is None or newest[0] is None or newest[0] <= found[1]:
@@ -110,19 +110,22 @@ class Outbox:
         return cursor.rowcount
 
     def requeue_heads(self, url: str, slots: Iterable[str], now: float) -> int:
-        """Queue the heads of slots at which a relay served an older version, each head at most once an hour."""
+        """Queue the heads of slots at which a relay served an older version, each head at most once an hour.
+
+        If a deletion is newer than the head, its request is queued too. Returns how many events were queued.
+        """
         with self._db.transaction():
             found = (seq for slot in slots for (seq,) in self._db.rows(_CURRENT_OF_SLOT, slot, slot))
             return sum(self._requeue(url, seq, now) for seq in found)
 
     def lost_events(self, url: str, begun: float, since: int = 0) -> list[int]:
-        """Seqs of events that a relay accepted and did not serve in a complete pull.
+        """Seqs of events that a relay accepted, but did not serve in a complete pull.
 
         A tombstone whose deletion the relay accepted is left out, because the relay need not hold the tombstone.
 
         Args:
             url: the relay.
-            begun: when the pull began; events that were accepted later may have missed the pull.
+            begun: when the pull began; it may have missed events that the relay accepted later.
             since: the pull asked only for events dated then or later, in seconds since 1970.
         """
         rows = self._db.rows(
@@ -137,9 +140,10 @@ class Outbox:
         return [seq for (seq,) in rows]
 
     def requeue_lost(self, url: str, seqs: Sequence[int], begun: float, now: float, *, every: float) -> None:
-        """Queue events again that the pull begun at `begun` showed to be lost, `every` seconds after they were sent.
+        """Queue lost events again, to be sent `every` seconds after they were last sent.
 
-        If the relay served an older version instead, the event waits an hour, because such a relay will lose it again.
+        An event waits an hour if the pull that began at `begun` served an older version instead, because such a relay
+        will lose the event again.
         """
         with self._db.transaction():
             behind = {seq for seq in seqs if self._db.row(_OLDER_SEEN, seq, url, begun)}
@@ -153,12 +157,15 @@ class Outbox:
     # ── Deletions ───────────────────────────────────────────────────────────────────────
 
     def drop_outdated(self, url: str) -> None:
-        """Take queued events that would delete too much off the queue; their tombstones and newer versions stay queued.
+        """Remove events from the queue that would delete too much at a relay; everything else stays queued.
 
-        Three kinds are left out. A deletion request that the relay has lost, if its address has a newer living version;
-        a request that the relay never accepted is sent, because other devices have to learn what was forgotten. Every
-        request by address, at a relay that keeps no requests: the request would remove the tombstone, and other devices
-        would never learn what was forgotten. A tombstone, if the relay holds a newer version by now.
+        Three kinds of events are removed:
+
+        * a deletion request that the relay has lost, if its address has a newer living version. (A request that the
+          relay never accepted is sent, because other devices must learn what was forgotten.)
+        * every request by address, at a relay that keeps no requests: the request would remove the tombstone there, and
+          other devices would never learn what was forgotten.
+        * a tombstone, if the relay holds a newer version by now.
         """
         relay, drops = self._relay(url), self._drops_deletions(url)
         left_out = [
@@ -174,9 +181,9 @@ class Outbox:
                 self._db.execute_many(_LEAVE_OUT, [(relay, seq) for seq in left_out])
 
     def outlived_slots(self, url: str, now: float) -> list[str]:
-        """The addresses named by deletion requests that are due for a relay, if they have newer living versions.
+        """The addresses that have newer living versions than the deletion requests due for a relay.
 
-        None while sending pauses.
+        Empty while sending pauses.
         """
         if self._relays.paused_until(url) > now:
             return []
@@ -185,9 +192,9 @@ class Outbox:
         return [slot for body in bodies for slot in self._outlived(body)]
 
     def hold_back_heads(self, url: str, slots: Iterable[str], now: float) -> None:
-        """Queue the heads of slots for later: the relay is about to get a deletion request that may remove them.
+        """Queue the heads of slots for later, because a deletion request that is about to be sent may remove them.
 
-        Call this before the request leaves, and `release_heads` afterwards. If the process ends in between, no head
+        Call this before sending the request, and `release_heads` afterwards. If the process ends in between, no head
         that the request removed counts as accepted.
         """
         with self._db.transaction():
@@ -195,7 +202,7 @@ class Outbox:
                 self._db.execute(_HOLD_BACK, now + AFTER_DELETION_SECONDS, now, slot, url)
 
     def release_heads(self, url: str, now: float) -> bool:
-        """Make the heads due that `hold_back_heads` queued, here or in a process that ended; whether there were any."""
+        """Make heads due that this process or an earlier one held back; returns whether there were any."""
         relay = self._relay(url)
         if self._db.row(_HELD_BACK, relay, now, LedgerReason.AFTER_DELETION) is None:
             return False
@@ -209,12 +216,12 @@ class Outbox:
         return is_lost and bool(self._outlived(body))
 
     def _outlived(self, body: bytes) -> list[str]:
-        """The addresses that a deletion request names and that have newer living versions: some relays ignore dates."""
+        """The addresses in a deletion request that have newer living versions, which some relays would delete too."""
         targets = deletion_targets(Event.restored(body))
         return [slot for slot, until in targets if self._heads.is_live_after(slot, until)]
 
     def unproven_deletions(self, url: str) -> list[str]:
-        """Ids of deletion requests that a relay accepted, if it has shown no request; none if its habit is known."""
+        """Ids of deletion requests that a relay accepted, while it is unknown whether the relay keeps requests."""
         if self._drops_deletions(url) or self._db.row(_KEPT_DELETION, url):
             return []
         return [ident.hex() for (ident,) in self._db.rows(_UNPROVEN, url)]
@@ -224,9 +231,9 @@ class Outbox:
         return self._db.row(_KEPT_DELETION, url) is not None
 
     def requeue_tombstones(self, url: str, now: float) -> int:
-        """Queue the tombstones that deletion requests removed at a relay that keeps no requests; returns how many."""
+        """Queue the tombstones of deleted addresses, for a relay that keeps no requests; returns how many."""
         with self._db.transaction():
-            return self._db.execute(_BURY_AGAIN, now, self._relay(url)).rowcount
+            return self._db.execute(_REQUEUE_TOMBSTONES, now, self._relay(url)).rowcount
 
     def _drops_deletions(self, url: str) -> bool:
         query = "SELECT 1 FROM remarks JOIN relays USING (relay) WHERE url = ? AND remark = ?"
@@ -239,17 +246,17 @@ class Outbox:
     # ── Losses ──────────────────────────────────────────────────────────────────────────
 
     def make_due(self, url: str, now: float) -> None:
-        """At the user's request, make due what waits for its next try.
+        """At the user's request, make events due that wait for another attempt.
 
-        What a rate limit or `LedgerReason.BEHIND` holds back goes on waiting.
+        Events that wait because of a rate limit or `LedgerReason.BEHIND` keep waiting.
         """
         with self._db.transaction():
-            self._db.execute(_HASTEN, now, url, RelayOutcome.RATE_LIMITED.value, LedgerReason.BEHIND)
+            self._db.execute(_MAKE_DUE, now, url, RelayOutcome.RATE_LIMITED.value, LedgerReason.BEHIND)
 
     def has_accepted_deletion(self, url: str, slots: Iterable[str]) -> bool:
-        """Whether any of these slots is deleted, and the relay has accepted the deletion.
+        """Whether a relay has accepted the deletion of any of these slots.
 
-        The relay has to accept the deletion request, or the tombstone if the relay keeps no requests.
+        That is the deletion request; at a relay that keeps no requests, the tombstone.
         """
         query = _TOMBSTONES_THERE if self._drops_deletions(url) else _DELETED_THERE
         return any(self._db.row(query, slot, url) for slot in slots)
@@ -274,12 +281,17 @@ class Outbox:
     # ── Sending ─────────────────────────────────────────────────────────────────────────
 
     def due(self, url: str, now: float, limit: int, *, after: OutboxEntry | None = None) -> list[OutboxEntry]:
-        """The next events to send to a relay, those that are due for longest first, from those after an entry on.
+        """The next events to send to a relay, those due for longest first.
 
-        That is the order in which they were written, except that an event which the relay did not take goes last: a
-        relay that limits one event for ever keeps no other event waiting.
-        No events while sending pauses, see `_pace`. The returned events count as handed out from now on, whether they
-        are sent or not; see `stamps`.
+        Events are sent in the order in which they were written. An event that the relay did not accept goes last, so
+        that it never delays the others. While sending pauses (`_pace`), there are no events. The returned events count
+        as handed out, whether they are sent or not; see `stamps`.
+
+        Args:
+            url: the relay.
+            now: seconds since 1970.
+            limit: how many events at most.
+            after: return only events that come after this one; None to begin with the first.
         """
         if self._relays.paused_until(url) > now:
             return []
@@ -292,7 +304,7 @@ class Outbox:
         return [OutboxEntry(seq, ident.hex(), slot, body, due) for seq, ident, slot, body, due, _ in rows]
 
     def still_due(self, url: str, seqs: Iterable[int], now: float) -> list[OutboxEntry]:
-        """The events, among some events sent before, that wait for a relay and are due."""
+        """Those of some events that are queued and due again for a relay. No events while sending pauses."""
         query = (
             "SELECT e.seq, e.id, e.slot, e.body, o.due_at FROM outbox o JOIN events e ON e.seq = o.event "
             "WHERE o.relay = ? AND o.event = ? AND o.state = 'queued' AND o.due_at <= ?"
@@ -304,7 +316,7 @@ class Outbox:
         return [OutboxEntry(seq, ident.hex(), slot, body, due) for seq, ident, slot, body, due in rows]
 
     def as_large_as(self, url: str, size: int) -> list[int]:
-        """Seqs of the events that wait for a relay and have at least `size` bytes."""
+        """Seqs of the queued events for a relay that have at least `size` bytes."""
         query = (
             "SELECT o.event FROM outbox o JOIN events e ON e.seq = o.event "
             "WHERE o.relay = ? AND o.state = 'queued' AND length(e.body) >= ?"
@@ -324,9 +336,9 @@ class Outbox:
                     self._record(url, seq, verdict, now)
 
     def _pace(self, url: str, outcomes: set[RelayOutcome], now: float) -> None:
-        """Pause all sending to a relay that limits its rate, for twice as long with each limit in a row.
+        """Pause all sending to a relay that limits its rate; each further limit in a row doubles the pause.
 
-        Events that were in flight when the limit came are still judged during the pause, and change nothing.
+        Verdicts on events that were in flight when the pause began do not change it.
         """
         if self._relays.paused_until(url) > now:
             return
@@ -338,7 +350,7 @@ class Outbox:
             self._relays.remove_remark(url, Remark.RATE_LIMITED)
 
     def record_served(self, url: str, seqs: Iterable[int], now: float) -> None:
-        """Record, inside the caller's transaction, that a relay served these events, which proves more than an OK."""
+        """Record, inside the caller's transaction, that a relay served these events: stronger proof than an OK."""
         self._db.execute_many(
             "INSERT INTO outbox (relay, event, state, due_at, seen_at) "
             "SELECT relay, seq, 'confirmed', 0, ? FROM events, relays WHERE seq = ? AND url = ? "
@@ -360,7 +372,7 @@ class Outbox:
         return {reason_sentence(code): count for code, count in self._reasons(url).items()}
 
     def has_lost(self, url: str) -> bool:
-        """Whether some event waits for a relay because the relay has lost it."""
+        """Whether an event is queued because this relay has lost it."""
         return LedgerReason.LOST in self._reasons(url)
 
     def _reasons(self, url: str) -> dict[str, int]:
@@ -403,11 +415,10 @@ class Outbox:
         )
         if row is None:
             return
-        counts = (
-            verdict.outcome is not RelayOutcome.RATE_LIMITED
-        )  # NIP-01: the relay's state, no fault of the event
+        # A rate limit is no failure of the event, so it does not count as an attempt.
+        counts = verdict.outcome is not RelayOutcome.RATE_LIMITED
         relay, tries, first = row[0], row[1] + counts, row[2] or (now if counts else None)
-        verdict = self._judged(url, relay, seq, Role(row[3]), verdict)
+        verdict = self._interpreted(url, relay, seq, Role(row[3]), verdict)
         state, due = self._next(verdict.outcome, tries, first or now, now)
         self._db.execute(
             "UPDATE outbox SET state = ?, reason = ?, tries = ?, first_try_at = ?, due_at = ? "
@@ -421,20 +432,20 @@ class Outbox:
             seq,
         )
 
-    def _judged(self, url: str, relay: int, seq: int, role: Role, verdict: RelayVerdict) -> RelayVerdict:
-        """The meaning of a relay's verdict, given what is known of the relay and the event."""
+    def _interpreted(self, url: str, relay: int, seq: int, role: Role, verdict: RelayVerdict) -> RelayVerdict:
+        """A verdict, interpreted by what is known of the relay and the event."""
         outcome = verdict.outcome
         if outcome is RelayOutcome.DELETED and role not in {Role.TOMBSTONE, Role.DELETION}:
-            # The relay says that the author deleted this memory: an alarm, because we did not.
+            # The relay says that the author deleted this memory, which this ledger did not do: the status shows it.
             why = (
                 LedgerReason.OLD_DELETION
                 if self._db.row(_FORGOTTEN_ONCE, seq)
                 else LedgerReason.NOT_OUR_DELETION
             )
             return RelayVerdict(RelayOutcome.REFUSED, why)
-        if role is Role.TOMBSTONE and outcome in _NO and self._db.row(_SETTLED, relay, seq):
-            # A relay without the prefix `deleted` uses another prefix. At a relay that keeps no deletions the tombstone
-            # is tried again: nothing else there says that the memory was forgotten.
+        if role is Role.TOMBSTONE and outcome in _NEGATIVE_OUTCOMES and self._db.row(_SETTLED, relay, seq):
+            # Some relays do not use the prefix `deleted`. At a relay that keeps no requests, the tombstone is tried
+            # again: nothing else there says that the memory was forgotten.
             drops = self._drops_deletions(url)
             return RelayVerdict(RelayOutcome.RETRY, LedgerReason.NO_TOMBSTONE) if drops else _ACCEPTS
         if outcome is RelayOutcome.DELETED:
@@ -442,7 +453,7 @@ class Outbox:
         if outcome is RelayOutcome.SUPERSEDED and not self._db.row(_OVERTAKEN, relay, seq):
             return RelayVerdict(
                 RelayOutcome.RETRY, verdict.reason
-            )  # only a claim: the relay has shown no newer version
+            )  # a mere claim: no newer version was shown
         return verdict
 
     def _next(self, outcome: RelayOutcome, tries: int, first: float, now: float) -> tuple[str, float]:
@@ -460,16 +471,16 @@ class Outbox:
         return "queued", now + self._wait(RETRY_FIRST_SECONDS, tries)
 
     def _wait(self, first: float, times: int) -> float:
-        """Seconds to wait after `times` failures in a row: `first`, doubled with each failure, and jittered."""
+        """Seconds to wait after `times` failures in a row: `first`, doubled with each further failure, with jitter."""
         wait: float = min(first * 2 ** min(times - 1, 20), RETRY_MAX_SECONDS)
         return wait * self._random.uniform(1 - JITTER, 1 + JITTER)
 
 
 _ACCEPTS: Final = RelayVerdict(RelayOutcome.ACCEPTED)
-_NO: Final = frozenset({RelayOutcome.DELETED, RelayOutcome.RETRY, RelayOutcome.REFUSED})
-# An event dated ahead waits for its second, but at most `AHEAD_SECONDS`; see `stamps`.
+_NEGATIVE_OUTCOMES: Final = frozenset({RelayOutcome.DELETED, RelayOutcome.RETRY, RelayOutcome.REFUSED})
+# An event dated ahead waits until its second, but at most `AHEAD_SECONDS`; see `stamps`.
 _DUE = f"max(?, min(created_at, ? + {AHEAD_SECONDS}))"
-_MUST_GO = f"role IN ({int(Role.TOMBSTONE)}, {int(Role.DELETION)})"  # even if it is not a head
+_ALWAYS_SENT = f"role IN ({int(Role.TOMBSTONE)}, {int(Role.DELETION)})"  # even if it is not a head
 _NEXT = (
     "SELECT e.seq, e.id, e.slot, e.body, o.due_at, u.event IS NOT NULL FROM outbox o JOIN relays r USING (relay) "
     "JOIN events e ON e.seq = o.event LEFT JOIN unsent u ON u.event = o.event "
@@ -492,7 +503,7 @@ _LOST_AGAIN = (
     "UPDATE outbox SET state = 'queued', reason = ?1, tries = 0, first_try_at = NULL, due_at = max(?2, due_at + ?3) "
     f"WHERE event = ?4 AND relay = (SELECT relay FROM relays WHERE url = ?5) AND state IN {HELD}"
 )
-_HASTEN = (
+_MAKE_DUE = (
     "UPDATE outbox SET due_at = ?1 WHERE state = 'queued' AND due_at > ?1 AND reason NOT IN ('', ?3, ?4) "
     "AND relay = (SELECT relay FROM relays WHERE url = ?2)"
 )
@@ -516,7 +527,7 @@ _TOMBSTONES_THERE = (
     f"JOIN relays r USING (relay) WHERE s.slot = ? AND url = ? AND state IN {HELD}"
 )
 _FORGOTTEN_ONCE = "SELECT 1 FROM deletions d JOIN events e ON e.slot = d.target WHERE e.seq = ?"
-# Else SQLite scans every row of a relay for the few that wait.
+# INDEXED BY, because SQLite would otherwise scan every row of a relay for the few that are queued.
 _WAITING = "outbox o INDEXED BY outbox_waiting"
 _QUEUED_DELETIONS = (
     f"SELECT e.seq, o.reason, e.body FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.{_DELETION} "
@@ -545,7 +556,7 @@ _UNPROVEN = (
     "SELECT e.id FROM events e CROSS JOIN outbox o ON o.event = e.seq JOIN relays r USING (relay) "
     f"WHERE e.{_DELETION} AND o.state = 'acked' AND r.url = ? ORDER BY e.seq DESC LIMIT 20"
 )
-_BURY_AGAIN = (
+_REQUEUE_TOMBSTONES = (
     "INSERT INTO outbox (relay, event, state, due_at) SELECT ?2, s.head, 'queued', ?1 FROM deletions d "
     f"CROSS JOIN slots s ON s.slot = d.target CROSS JOIN events e ON e.seq = s.head AND e.{_TOMBSTONE} WHERE ?2 > 0 "
     "ON CONFLICT DO UPDATE SET state = 'queued', reason = '', due_at = excluded.due_at, tries = 0, "

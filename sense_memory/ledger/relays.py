@@ -1,7 +1,7 @@
-"""What the ledger remembers of each relay, apart from the outbox: how far it was pulled, and how it behaves.
+"""What the ledger records of each relay, apart from the outbox: the progress of pulls, and remarks on its behaviour.
 
-Remarks are our own codes for what a relay did (see `Remark`); the text of a relay is never kept. Times
-are seconds since 1970 and come from the caller.
+Remarks are codes for what a relay did (see `Remark`); the text of a relay is never stored. Times are seconds since
+1970, from the caller.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 # ── Codes of reasons and remarks ────────────────────────────────────────────────────────
-# Why an event waits or was refused at a relay, and what a relay did: codes in the file, sentences for people.
+# Why an event is queued or refused at a relay, and what a relay did: codes in the file, sentences for people.
 #
-# The ledger stores a code, so that a sentence may be worded anew and translated, and queries never compare prose. A text
-# without a code, such as why a connection failed, is stored and shown as it is.
+# The ledger stores codes, so that sentences may be reworded or translated, and queries compare no prose. A text
+# without a code, such as the reason why a connection failed, is stored and shown as it is.
 
 
 class LedgerReason(StrEnum):
-    """Reasons that the ledger itself finds; those of a relay's answer are in `nostr.verdict.REASONS`."""
+    """Reasons that the ledger finds; the reasons of a relay's answer are in `nostr.verdict.REASONS`."""
 
     NOT_OUR_DELETION = "not-our-deletion"
     OLD_DELETION = "old-deletion"
@@ -64,33 +64,33 @@ class Remark(StrEnum):
 
 _REASONS: Final = {
     **REASONS,
-    LedgerReason.NOT_OUR_DELETION: "deleted there, though never forgotten here",
-    LedgerReason.OLD_DELETION: "an older deletion counts there for what was written anew; `refresh` may help",
+    LedgerReason.NOT_OUR_DELETION: "deleted at the relay, though never forgotten here",
+    LedgerReason.OLD_DELETION: "try `refresh`: the relay applies an older deletion to this newer version",
     LedgerReason.NO_TOMBSTONE: "keeps neither the deletion request nor the tombstone",
-    LedgerReason.LOST: "accepted before, and not there any more",
-    LedgerReason.BEHIND: "accepted before, and an older version is served instead",
-    LedgerReason.AFTER_DELETION: "waits until the relay has an older deletion request that may remove it",
+    LedgerReason.LOST: "accepted earlier, but no longer at the relay",
+    LedgerReason.BEHIND: "accepted earlier, but the relay now serves an older version",
+    LedgerReason.AFTER_DELETION: "waits until the relay has an older deletion request, which may remove this event",
 }
 _CODES: Final = {sentence: str(code) for code, sentence in _REASONS.items()}
 _REMARKS: Final = {
-    Remark.LATE: "sends events after saying that there are no more",
-    Remark.FORGETFUL: "forgets what it accepted",
+    Remark.LATE: "sends events after it says that there are no more",
+    Remark.FORGETFUL: "loses events that it accepted",
     Remark.DROPS_DELETIONS: (
-        "keeps no deletion requests: tombstones stay in their place, and a journal entry that was forgotten may "
+        "keeps no deletion requests: tombstones take their place, and a forgotten journal entry may "
         "come back from another device"
     ),
-    Remark.LOST: "did not have what it had accepted, when it was last asked",
+    Remark.LOST: "had lost accepted events when it was last asked",
     Remark.INCOMPLETE: (
-        "has not shown everything for hours: conflict copies and recalls do not wait for it any more, and a text "
-        "that only it knows to be forgotten may be copied"
+        "has not shown everything for hours: conflict copies and recalls no longer wait for this relay, so a text "
+        "whose deletion only this relay knows may be copied"
     ),
-    Remark.UNDELETED: "deletion not honoured: it accepted the request and still serves the memory",
-    Remark.RATE_LIMITED: "limits how often it takes events: sending to it pauses, for an hour at most",
+    Remark.UNDELETED: "does not honour a deletion: it accepted the request, but still serves the memory",
+    Remark.RATE_LIMITED: "limits its rate: sending pauses, for an hour at most",
 }
 
 
 def reason_code(sentence: str) -> str:
-    """What to store for the reason of a verdict: its code, or the text itself if it has none."""
+    """The code to store for the reason of a verdict, or the text itself if it has no code."""
     return _CODES.get(sentence, sentence)
 
 
@@ -100,20 +100,20 @@ def reason_sentence(stored: str) -> str:
 
 
 def remark_sentence(stored: str) -> str:
-    """The sentence of a stored remark; an unknown one, of a newer program, is returned as it is."""
+    """The sentence of a stored remark; an unknown remark, of a newer version, is returned as it is."""
     return {str(code): sentence for code, sentence in _REMARKS.items()}.get(stored, stored)
 
 
 @dataclass(frozen=True, slots=True)
 class RelayState:
-    """What is remembered of a relay.
+    """What is recorded of a relay.
 
     Attributes:
         url: as configured.
-        cursor: where the next pull begins (`since`), or None before the first complete one.
+        cursor: where the next pull begins (`since`), or None before the first complete pull.
         completed_at: when a pull was last complete, or None.
-        swept_at: when a pull without cursor was last complete, or None.
-        healed_at: when the events that the relay had lost were last sent again without a user's request, or None.
+        swept_at: when a pull without a cursor was last complete, or None.
+        healed_at: when lost events were last sent again without a user's request, or None.
     """
 
     url: str
@@ -123,14 +123,14 @@ class RelayState:
     healed_at: float | None
 
     def may_heal(self, now: float) -> bool:
-        """Whether lost events are sent again at once; a relay that keeps losing events gets them once an hour."""
+        """Whether lost events may be sent again at once: at most once an hour."""
         return self.healed_at is None or now - self.healed_at >= HEAL_SECONDS
 
 
 def last_pull(path: Path) -> float | None:
-    """When any relay last showed a ledger everything; None for never, or where the file cannot be read.
+    """When any relay last showed everything; None for never, or if the file cannot be read.
 
-    The file is only read: it is not migrated, and needs no key.
+    The file is only read: this migrates nothing, and needs no key.
     """
     with suppress(sqlite3.Error), closing(open_damaged(path)) as connection:
         (found,) = connection.execute("SELECT max(completed_at) FROM relays").fetchone()
@@ -140,11 +140,11 @@ def last_pull(path: Path) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class PullProgress:
-    """A pull over several connections, because the relay hung up in the middle.
+    """The progress of an unfinished pull, which continues on the next connection.
 
     Attributes:
         begun_at: when the pull began.
-        since: where the walks end, or None for a sweep of everything.
+        since: the second at which the walks end, or None for a sweep of everything.
         newest: the latest created_at received so far, or 0.
         walks: by kind, the oldest second reached so far (None before the first event), the events of the largest
             page, and the id of an event of that second (empty if none is known). Finished walks are absent.
@@ -175,7 +175,7 @@ class RelayRecords:
                     self._db.execute("INSERT OR IGNORE INTO relays (url) VALUES (?)", url)
 
     def remove(self, url: str) -> int:
-        """Cancel everything queued for a relay and forget its cursor; returns the rows cancelled."""
+        """Remove a relay with its outbox rows and its cursor; returns how many queued events were cancelled."""
         with self._db.transaction():
             found = self._db.row(
                 "SELECT count(*) FROM outbox JOIN relays USING (relay) WHERE url = ? AND state = 'queued'",
@@ -185,12 +185,12 @@ class RelayRecords:
         return int(found[0]) if found else 0
 
     def state(self, url: str) -> RelayState:
-        """What is remembered of a relay; blank for an unknown relay."""
+        """What is recorded of a relay; blank for an unknown relay."""
         query = "SELECT cursor, completed_at, swept_at, healed_at FROM relays WHERE url = ?"
         return RelayState(url, *(self._db.row(query, url) or (None,) * 4))
 
     def record_pull(self, url: str, cursor: int | None, now: float, *, swept: bool) -> None:
-        """Record a complete pull, never an incomplete one: move the cursor, and forget any unfinished pull."""
+        """Record a complete pull: move the cursor, and drop the progress of an unfinished pull."""
         with self._db.transaction():
             self._db.execute(
                 "UPDATE relays SET cursor = ?, completed_at = ?, swept_at = iif(?, ?, swept_at) WHERE url = ?",
@@ -204,11 +204,11 @@ class RelayRecords:
                 "DELETE FROM unfinished WHERE relay = (SELECT relay FROM relays WHERE url = ?)", url
             )
 
-    def set_clock_back(self, url: str, now: float) -> bool:
-        """Correct the times of this relay that a clock running ahead has noted; returns whether there were any.
+    def correct_future_times(self, url: str, now: float) -> bool:
+        """Correct times of a relay that were recorded while this clock ran ahead; returns whether there were any.
 
-        Uncorrected, they would stop everything below the cursor, every sweep, healing and retry until the noted time.
-        The next pull is a sweep, and everything that waits is due.
+        Uncorrected, these times would stop pulls below the cursor, sweeps, healing and retries until the recorded time.
+        After a correction, the next pull is a sweep, and every queued event is due.
         """
         state, ahead = self.state(url), now + MAX_FUTURE_SECONDS
         times = (
@@ -241,7 +241,7 @@ class RelayRecords:
         return True
 
     def record_healing(self, url: str, now: float) -> None:
-        """Record that lost events are sent to a relay again now, see `RelayState.may_heal`."""
+        """Record that lost events are being sent again to a relay; see `RelayState.may_heal`."""
         with self._db.transaction():
             self._db.execute("UPDATE relays SET healed_at = ? WHERE url = ?", now, url)
 
@@ -255,14 +255,14 @@ class RelayRecords:
         )
         if found is None:
             return None
-        walks = {  # no id in a position of an earlier version
+        walks = {  # earlier versions stored no id
             int(kind): (second, largest, edge[0] if edge else "")
             for kind, (second, largest, *edge) in json.loads(found[3]).items()
         }
         return PullProgress(found[0], found[1], found[2], walks)
 
     def save_unfinished_pull(self, url: str, pull: PullProgress | None) -> None:
-        """Remember where a pull was cut off; None after a pull that ended, complete or not."""
+        """Save the progress of an interrupted pull; None removes it, after a pull that ended."""
         if pull is None and self.unfinished_pull(url) is None:
             return
         with self._db.transaction():
@@ -282,7 +282,7 @@ class RelayRecords:
     # ── Remarks ─────────────────────────────────────────────────────────────────────────
 
     def add_remark(self, url: str, remark: Remark, now: float) -> None:
-        """Remember that a relay did this; a remark is counted at most once an hour."""
+        """Record a remark on a relay; the remark is counted at most once an hour."""
         with self._db.transaction():
             self._db.execute(
                 "INSERT INTO remarks SELECT relay, ?1, ?2, ?2, 1 FROM relays WHERE url = ?3 "
@@ -295,7 +295,7 @@ class RelayRecords:
             )
 
     def remove_remark(self, url: str, remark: Remark, before: float | None = None) -> None:
-        """Forget a remark, with `before` only a remark last made before then: the relay behaves better by now."""
+        """Remove a remark, because the relay behaves better; with `before`, only if it was last made before then."""
         if remark in self._of(url):
             with self._db.transaction():
                 self._db.execute(
@@ -307,15 +307,15 @@ class RelayRecords:
                 )
 
     def has_remark(self, url: str, remark: Remark) -> bool:
-        """Whether a relay did this."""
+        """Whether a relay has a remark."""
         return remark in self._of(url)
 
     def never_shows_all(self, url: str) -> bool:
-        """Whether not to wait for this relay: it did not show everything that it holds in `INCOMPLETE_COUNT` hours."""
+        """Whether to stop waiting for a relay, because it has not shown everything for `INCOMPLETE_COUNT` hours."""
         return self._of(url).get(Remark.INCOMPLETE, 0) >= INCOMPLETE_COUNT
 
     def remarks(self, url: str) -> tuple[str, ...]:
-        """The remarks for a relay's status. Losing events once or twice may be an accident, see `LOST_COUNT`."""
+        """The remarks to show for a relay, as sentences; losing events is `FORGETFUL` only after `LOST_COUNT` times."""
         return tuple(
             remark_sentence(Remark.LOST if remark == Remark.FORGETFUL and count < LOST_COUNT else remark)
             for remark, count in self._of(url).items()
@@ -323,14 +323,14 @@ class RelayRecords:
         )
 
     # ── Rate limits ─────────────────────────────────────────────────────────────────────
-    # The remark counts the limits in a row; `counted_at` is the time at which sending resumes.
+    # The remark `rate-limited` counts consecutive limits; its `counted_at` is the time at which sending resumes.
 
     def rate_limits(self, url: str) -> int:
-        """The number of consecutive offers that a relay ended with a rate limit."""
+        """The number of consecutive rate limits of a relay."""
         return self._of(url).get(Remark.RATE_LIMITED, 0)
 
     def pause(self, url: str, until: float, count: int, now: float) -> None:
-        """Send a relay nothing until a time, because it limited `count` offers in a row."""
+        """Pause sending to a relay until a time, after `count` rate limits in a row."""
         with self._db.transaction():
             self._db.execute(
                 "INSERT OR REPLACE INTO remarks SELECT relay, ?, ?, ?, ? FROM relays WHERE url = ?",

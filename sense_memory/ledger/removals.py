@@ -2,21 +2,22 @@
 
 A removal is inside the ciphertext of a tombstone or a deletion:
 
-* *Forgetting* removes by date: every text written up to the second of forgetting. The forgetter also names the
-  texts that it had; these texts are removed whatever their date, and so are their copies at other addresses. A text
-  that the forgetter did not have is removed too, but the device that wrote the text keeps a draft.
-* *Pruning* removes by knowledge: only the versions that the pruner knew, whatever their dates. An edit, link or
-  access that the pruner did not know lives, and the memory with it.
+* *Forgetting* removes by date: every text written up to the second of forgetting. The forgetting device also names the
+  texts that it had. These are removed whatever their date, and so are their copies at other addresses. A text that the
+  forgetting device did not have is removed too, but the device that wrote the text keeps a draft of it.
+* *Pruning* removes by knowledge: only the versions that the pruning device knew, whatever their dates. An edit, a link
+  or an access that it did not know keeps the memory alive.
 
-Guaranteed: all devices remove the same versions, in whatever order events arrive, and no file beside the ledger keeps
-a removed version readable. A draft of a text that was forgotten unseen exists if and only if the text is gone.
+Guaranteed: all devices remove the same versions, whatever the order in which events arrive, and no file beside the
+ledger keeps a removed version readable. A text that was forgotten unseen becomes a draft exactly when it is removed.
 
-Why it is safe: each device decides from the removal alone, and the removals of a slot join (maximum and union), so the
-order cannot matter. Purging runs inside the transaction that files the tombstone or the deletion. A trigger notes every
-deleted row in the same transaction, so a crash before the files are cleaned leaves the debt behind, not the text.
+Why it is safe: each device decides from the removal alone, and the removals of a slot are joined (maximum and union),
+so the order does not matter. Purging runs inside the transaction that files the tombstone or the deletion. In the
+same transaction, a trigger records that deleted rows must be erased from the files, so a crash in between only delays
+that.
 
-Cost: one row for each slot, some bytes for each forgetting (the last 1,000 texts are named), and a look at each version
-of the slot, which the caller has opened before.
+Cost: one row for each slot, some bytes for each forgetting (the last 1,000 texts are named), and one comparison for
+each version of the slot, which the caller has opened before.
 
 This module sees no text, only numbers, ids and devices.
 """
@@ -46,14 +47,14 @@ _NEVER: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a version comes from: the part of its inside that removals and lost edits depend on.
+    """Where the text of a version comes from: the encrypted facts that removals and lost edits depend on.
 
     Attributes:
         at: the version's created_at, seconds since 1970.
         said: id of the event that had the text first, 64 hex digits; the version's own id if the text is new.
         said_at: that event's created_at.
-        device: the device that wrote the text; empty if the writer kept no version vector.
-        count: that device's count of edits, including this text.
+        device: the device that wrote the text; empty if the writer keeps no version vector.
+        count: the number of that device's edits, including this text.
         seen: the version vector: what the version knew, by device.
         copy_of: for a conflict copy, the slot of the original memory; else empty.
         text: a fingerprint of the text, valid within this process.
@@ -72,7 +73,7 @@ class Origin:
 
     @classmethod
     def plain(cls, event_id: str, created_at: int) -> Origin:
-        """The origin of a version that has no information about its origin, or that cannot be read here."""
+        """The origin of a version that does not state its origin, or that cannot be read here."""
         return cls(created_at, event_id, created_at)
 
     def knows(self, other: Origin) -> bool:
@@ -82,16 +83,16 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is removed at one slot.
+    """What is removed at a slot.
 
     Attributes:
         until: texts written up to this second are forgotten; -1 for none.
         texts: ids (their first 16 digits) of events whose texts are forgotten whatever their date, newest last.
-        seen: versions within this vector are pruned.
-        upto: versions without a vector up to this second are pruned; -1 for none.
-        kept: texts that the forgetter had, and that it saw elsewhere too, as copies that it did not forget.
-        is_automatic: whether no user asked for the removal: time, or a decision made elsewhere, caused it.
-        is_blind: whether it is unknown what the forgetter had, because an older program or another client wrote this.
+        seen: versions within this version vector are pruned.
+        upto: versions without a version vector are pruned up to this second; -1 for none.
+        kept: ids of texts that the forgetting device had, and did not name because a conflict copy of them lives.
+        is_automatic: whether no user asked for this removal: time, or a decision on another device, caused it.
+        is_blind: whether the known texts are not stated, because an older version or another client removed them.
         copies: the slots that may hold copies of the texts.
     """
 
@@ -106,7 +107,7 @@ class Removal:
 
     @classmethod
     def blind(cls, until: int) -> Removal:
-        """The removal of a deletion without further information: everything up to its second is forgotten."""
+        """The removal of a deletion that states nothing else: everything up to its second is forgotten."""
         return cls(until, is_blind=True)
 
     def names(self, event_id: str) -> bool:
@@ -118,7 +119,7 @@ class Removal:
         return origin.said_at <= self.until or self.names(origin.said)
 
     def prunes(self, origin: Origin) -> bool:
-        """Whether a pruner knew a version."""
+        """Whether a version is pruned, because the pruning device knew it."""
         if not origin.seen:
             return origin.at <= self.upto
         return all(self.seen.get(device, 0) >= count for device, count in origin.seen.items())
@@ -128,11 +129,11 @@ class Removal:
         return self.forgets(origin) or self.prunes(origin)
 
     def knew(self, origin: Origin) -> bool:
-        """Whether the forgetter had a version's text; a blind removal is supposed to have known every text."""
+        """Whether the forgetting device had a version's text; a blind removal is assumed to have known every text."""
         return self.is_blind or self.names(origin.said) or origin.said[:ID_CHARS] in self.kept
 
     def joined(self, other: Removal) -> Removal:
-        """This removal and another as one. The last 1,000 texts are kept."""
+        """This removal and another, joined. The last 1,000 texts are kept."""
         seen = dict(self.seen)
         for device, count in other.seen.items():
             seen[device] = max(count, seen.get(device, 0))
@@ -144,7 +145,7 @@ NOTHING: Final = Removal()
 
 
 def read_removal(db: Database, slot: str) -> Removal:
-    """Everything that is removed at a slot, joined; `NOTHING` if nothing is."""
+    """Everything that is removed at a slot, joined; `NOTHING` by default."""
     found = db.row("SELECT until, upto, texts, seen FROM removals WHERE slot = ?", slot)
     if found is None:
         return NOTHING
@@ -153,7 +154,7 @@ def read_removal(db: Database, slot: str) -> Removal:
 
 
 def join_removal(db: Database, slot: str, removal: Removal) -> None:
-    """Join a removal with the stored removal of its slot, inside a transaction."""
+    """Join a removal with the stored removal of a slot; call this inside a transaction."""
     now = read_removal(db, slot).joined(removal)
     db.execute(
         "INSERT OR REPLACE INTO removals (slot, until, upto, texts, seen) VALUES (?, ?, ?, ?, ?)",
@@ -166,27 +167,27 @@ def join_removal(db: Database, slot: str, removal: Removal) -> None:
 
 
 # ── Forks ───────────────────────────────────────────────────────────────────────────────
-# Versions that a slot's head may not know, and heads that may not have known a removal. Written inside a transaction.
+# Versions that a slot's head may not know, and heads that may not know a removal. Call these inside a transaction.
 #
-# What a version knows is inside the ciphertext, so the ledger lists the versions that have to be opened: a version that
+# What a version knows is inside the ciphertext, so the ledger lists the versions that must be opened: a version that
 # another device's version replaced, a version that arrived late, and a head that was written although its memory had
-# been forgotten. The reader who opens a version takes it off the list. Flat memories do not merge, so only their
+# been forgotten. Whoever opens a version removes it from the list. Flat memories are not merged, so only their
 # forgotten heads are listed.
 
 
 def add_fork(db: Database, slot: str, seq: int | None) -> None:
-    """List a version as a fork, unless the slot's versions do not merge."""
+    """List a version as a fork, if versions at the slot may have to be merged."""
     if seq is not None and address.may_be_persona(slot):
         db.execute("INSERT OR IGNORE INTO forks (slot, event) VALUES (?, ?)", slot, seq)
 
 
 def add_forgotten_fork(db: Database, slot: str, seq: int) -> None:
-    """List a head whose text is forgotten: a device that did not know of the forgetting signed the text anew."""
+    """List a head whose text is forgotten: a device that did not know this signed the text again."""
     db.execute("INSERT OR IGNORE INTO forks (slot, event) VALUES (?, ?)", slot, seq)
 
 
 def add_head_fork(db: Database, slot: str) -> None:
-    """List the head of a slot, because something was forgotten: the head may only seem to be newer."""
+    """List the head of a slot where something was forgotten: the head may contain the forgotten text."""
     if address.may_be_persona(slot):
         db.execute(
             "INSERT OR IGNORE INTO forks (slot, event) SELECT s.slot, s.head FROM slots s "
@@ -196,11 +197,11 @@ def add_head_fork(db: Database, slot: str) -> None:
 
 
 # ── Erasing for good ────────────────────────────────────────────────────────────────────
-# What is deleted from the ledger must not stay readable in the files beside it.
+# Data that is deleted from the ledger must not stay readable in the files beside it.
 #
-# SQLite overwrites deleted rows, but older copies of their pages stay in the write-ahead log, and the whole rows in the
-# backup of a migration. Every transaction that deletes rows also notes in the ledger that erasure is owed. This process
-# or another erases the copies as soon as possible.
+# SQLite overwrites deleted rows, but older copies stay in the write-ahead log and in the backup of a migration. Every
+# transaction that deletes rows also records that erasure is owed. This process or another erases the copies as soon as
+# possible.
 
 _OWED: Final = "erasure_owed"
 
@@ -212,7 +213,7 @@ _NOTE: Final = (
 
 
 class Erasure:
-    """The erasure that one open ledger owes.
+    """The pending erasure of a ledger.
 
     Args:
         db: the open ledger file.
@@ -225,21 +226,21 @@ class Erasure:
                 db.execute(_NOTE.format(table=table))
 
     def finish(self) -> None:
-        """Erase what is owed; while another process publishes or reads, the erasure stays owed."""
+        """Erase deleted data from the other files; while another process publishes or reads, the erasure stays owed."""
         if self._db.row("SELECT 1 FROM meta WHERE name = ?", _OWED) is None or not self._db.checkpoint():
             return
         for backup in self._db.backups():
-            with suppress(OSError):  # we may not write to the folder: the backup stays
+            with suppress(OSError):  # the folder may be read-only: the backup stays
                 backup.unlink(missing_ok=True)
         with self._db.transaction():
             self._db.execute("DELETE FROM meta WHERE name = ?", _OWED)
 
 
 # ── Purging ─────────────────────────────────────────────────────────────────────────────
-# What a removal does to the stored versions of a slot: some are deleted, the others are listed as forks.
+# A removal deletes some of the stored versions of a slot, and lists the others as forks.
 #
-# The choice depends on the inside of each version, which the caller has opened before (`FilingContext`). Functions here
-# run inside the transaction that files the tombstone or the deletion.
+# The decision depends on the inside of each version, which the caller has opened before (`FilingContext`). Call these
+# functions inside the transaction that files the tombstone or the deletion.
 
 
 _HELD: Final = (
@@ -254,23 +255,23 @@ _ELECTED: Final = (
     f"AND e.role <> {int(Role.REPLACED)} AND (e.role = {int(Role.TOMBSTONE)} OR d.until IS NULL OR e.created_at > d.until) "
     "ORDER BY e.created_at DESC, e.id LIMIT 1"
 )
-TOO_LARGE: Final = "another device's text counts, and this one is too large for a conflict copy"
-FORGOTTEN_ELSEWHERE: Final = "forgotten elsewhere before this edit was seen"
+TOO_LARGE: Final = "another device's text won, and this text is too large for a conflict copy"
+FORGOTTEN_ELSEWHERE: Final = "another device forgot the memory before it saw this edit"
 
 
 class HeadMoved(Exception):
-    """A slot changed between reading and writing: nothing was written; read again."""
+    """A slot changed between reading and writing. Nothing was written; read the slot again."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilingContext:
-    """The time of filing, and what a caller who can open the stored versions has read in them.
+    """The time of filing, and what the caller has read inside the stored versions.
 
     Attributes:
         now: seconds since 1970.
         origins: by event id (32 bytes), the origin of every version that may be removed or replaced; None if nobody has
-            opened them, and every version counts as plain.
-        knows: whether the event to file knows every version at its slot.
+            opened the versions, so that each counts as plain.
+        knows: whether the event to file is based on every version at its slot.
         is_ours: whether this process has just written the event.
         replaces: whether the event replaces the head, whose second it shares (see `stamps`).
     """
@@ -294,25 +295,25 @@ class FilingContext:
         return self.origins[ident]
 
 
-def note_overruled(db: Database, slot: str) -> None:
-    """Note, for the user, that an edit of this device lost against a version that did not know the edit."""
+def record_overruled(db: Database, slot: str) -> None:
+    """Record, for the user, that an edit of this device lost against a version that did not know the edit."""
     db.execute("INSERT OR IGNORE INTO overruled (slot) VALUES (?)", slot)
 
 
 def is_held_by_relay(db: Database, event_id: str) -> bool:
-    """Whether a relay holds, or held, an event, by its id in hex."""
+    """Whether a relay has accepted or served an event, by its id (hex)."""
     return db.row(_HELD, bytes.fromhex(event_id)) is not None
 
 
 def device_of(db: Database) -> str:
-    """The name of this ledger among its owner's devices; empty before a name is drawn."""
+    """The name of this device; empty before it is generated."""
     (device,) = db.row(_DEVICE) or ("",)
     return str(device)
 
 
 @dataclass(frozen=True, slots=True)
 class _StoredMemory:
-    """A stored version at a slot where something is removed."""
+    """A stored version of a slot where something is removed."""
 
     seq: int
     id: bytes
@@ -323,13 +324,13 @@ class _StoredMemory:
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """What covers older versions, so that none of them is the head: a tombstone, or a deletion's second."""
+    """A tombstone or a deletion, which covers older versions: a covered version cannot be the head."""
 
     until: int
     id: str = ""
 
     def covers(self, version: _StoredMemory) -> bool:
-        """Whether a version is covered and cannot be the head."""
+        """Whether a version is covered."""
         if not self.id or version.is_history:
             return version.at <= self.until
         return wins_over(self.until, self.id, version.at, version.id.hex())
@@ -360,7 +361,9 @@ def remove_versions(db: Database, slot: str, cover: Cover, removal: Removal, con
     ]
     forgotten = [item for item in gone if removal.forgets(item.origin)]
     _draft_unseen(db, removal, stored, forgotten, context.now)
-    db.execute("UPDATE slots SET head = NULL WHERE slot = ?", slot)  # first, because it is a foreign key
+    db.execute(
+        "UPDATE slots SET head = NULL WHERE slot = ?", slot
+    )  # first, because the head is a foreign key
     db.execute_many("DELETE FROM events WHERE seq = ?", [(item.seq,) for item in gone])
     db.execute(
         f"DELETE {_OF_SLOT} AND role = {int(Role.EMBEDDING)} AND created_at <= ?",
@@ -374,7 +377,7 @@ def remove_versions(db: Database, slot: str, cover: Cover, removal: Removal, con
         add_fork(db, slot, item.seq)
         if known.forgets(item.origin):
             add_forgotten_fork(db, slot, item.seq)
-        if cover.covers(item):  # relays would refuse it; whoever opens the fork writes it anew
+        if cover.covers(item):  # relays would refuse it; whoever opens the fork writes a new version
             db.execute(
                 "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", item.seq
             )
@@ -387,7 +390,7 @@ def remove_versions(db: Database, slot: str, cover: Cover, removal: Removal, con
 def _accessed(
     db: Database, slot: str, stored: Iterable[_StoredMemory], removal: Removal
 ) -> _StoredMemory | None:
-    """The newest version, if an automatic pruning elsewhere did not know that the memory was recalled here; or None."""
+    """The newest version, if it survives an automatic removal because the memory was recalled here; else None."""
     newest = next((item for item in stored if not item.is_history), None)
     if newest is None or not removal.is_automatic or removal.forgets(newest.origin):
         return None
@@ -397,7 +400,7 @@ def _accessed(
 def _draft_unseen(
     db: Database, removal: Removal, stored: Iterable[_StoredMemory], gone: Iterable[_StoredMemory], now: float
 ) -> None:
-    """Keep the last text of this device as a draft, if a device that did not have the text forgot it."""
+    """Save the last text of this device as a draft, if it was forgotten by a device that did not have it."""
     device = device_of(db)
     unseen = [item for item in gone if item.origin.device == device != "" and not item.is_history]
     newest = max(unseen, key=lambda item: (item.origin.said_at, item.at), default=None)
@@ -405,31 +408,29 @@ def _draft_unseen(
         return
     others = [item.origin for item in stored if item.origin.said != newest.origin.said]
     if any(other.knows(newest.origin) for other in others):
-        return  # a later edit has replaced it
-    written_at = min(newest.origin.said_at, now)  # a stamp may be ahead of the clock
+        return  # a later edit has replaced the text
+    written_at = min(newest.origin.said_at, now)  # because a stamp may be ahead of the clock
     save_draft(db, newest.id, newest.origin.said, FORGOTTEN_ELSEWHERE, written_at)
 
 
 def _is_never_seen(db: Database, removal: Removal, version: _StoredMemory) -> bool:
-    """Whether a blind removal cannot have known a version, because no relay had the version's text."""
+    """Whether a blind removal cannot have known a version, because its text never reached a relay."""
     return removal.is_blind and not is_held_by_relay(db, version.origin.said)
 
 
 def _drop_drafts(db: Database, removal: Removal) -> None:
-    """Remove drafts of texts that a device which had them forgot, even if another device forgot them unseen before."""
+    """Remove drafts of texts that a removal names, even if another device forgot the texts unseen before."""
     found = list(db.rows_in(_DRAFTED, removal.texts))
     db.execute_many("DELETE FROM drafts WHERE draft = ?", found)
 
 
 def save_draft(db: Database, ident: bytes, said: str, reason: str, written_at: float) -> None:
-    """Keep the text of a stored version as a draft, unless the draft exists, and note that the user has to be shown it.
-
-    The draft holds the ciphertext of the version.
+    """Save the ciphertext of a stored version as a draft, unless the draft exists, and record that the edit lost.
 
     Args:
         db: the open ledger file.
         ident: the version's event id.
-        said: id of the event that said the text first, 64 hex digits.
+        said: id of the event that had the text first, 64 hex digits.
         reason: why the text becomes a draft.
         written_at: when the text was written, seconds since 1970.
     """
@@ -447,11 +448,11 @@ def save_draft(db: Database, ident: bytes, said: str, reason: str, written_at: f
         reason,
         said,
     )
-    note_overruled(db, slot)
+    record_overruled(db, slot)
 
 
 def elect_head(db: Database, slot: str, until: int) -> None:
-    """Elect the head of a slot among the remaining versions, and raise the slot's mark to at least `until`."""
+    """Elect the head of a slot from the remaining versions, and raise the slot's mark to at least `until`."""
     left = db.row(_ELECTED, slot)
     db.execute(
         "INSERT INTO slots (slot, mark_at, head) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "

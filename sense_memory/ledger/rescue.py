@@ -1,7 +1,11 @@
 """Counting and checking a ledger, and rescuing a damaged ledger.
 
-A damaged ledger is moved aside, never deleted, and read row by row. No row is believed: the caller verifies every event
-before filing it. Rows that cannot be read are counted; relays restore the rest.
+Guaranteed: a damaged ledger is moved aside, never deleted, and every row that SQLite can still read is found.
+
+Why it is safe: the file is opened read-only, and no row is trusted: the caller verifies every event before filing it.
+Rows that cannot be read are counted, and relays restore them.
+
+Cost: one query for each row, because a damaged page then costs only its own rows.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
 
 _MAGIC: Final = b"SQLite format 3\x00"
-# SQLite finds these files by the name of the ledger file.
+# The suffixes of the files that SQLite finds by the name of the ledger file.
 _COMPANIONS: Final = ("", "-journal", "-wal", "-shm")
 
 
@@ -37,9 +41,9 @@ _COMPANIONS: Final = ("", "-journal", "-wal", "-shm")
 def counts_by_kind(db: Database) -> dict[str, int]:
     """Counts of what the ledger holds.
 
-    `heads` are memories and journal entries, and `entries` the journal entries among them; `logs` are the logs of
-    introspection, `mind` the records of the mind, `embeddings` the vectors of memories. Every event is a head, a log, a
-    record of the mind, an embedding, an `older` version, a tombstone, a deletion, or quarantined. `drafts` are not events, but texts that are in no memory.
+    `heads` are memories and journal entries, `entries` the journal entries among them, `logs` the introspection logs,
+    `mind` the records of the mind, and `embeddings` the vectors of memories. Every event is a head, a log, a record of
+    the mind, an embedding, an `older` version, a tombstone, a deletion, or quarantined. `drafts` are not events.
     """
     roles = Role.TOMBSTONE, Role.DELETION, Role.EMBEDDING
     sums = ", ".join(f"sum(role = {int(role)} AND NOT quarantined)" for role in roles)
@@ -76,7 +80,7 @@ def problems(db: Database) -> list[str]:
 
 
 def _is_in_place(ident: bytes, slot: str, kind: int, created_at: int, body: bytes) -> bool:
-    """Whether a row's columns agree with its event; the event itself is not verified here."""
+    """Whether the columns of a row agree with its event, which is not verified here."""
     try:
         event = Event.restored(body)
     except InvalidEvent:
@@ -90,12 +94,12 @@ def _is_in_place(ident: bytes, slot: str, kind: int, created_at: int, body: byte
 
 @dataclass(frozen=True, slots=True)
 class Salvage:
-    """What could be read of a damaged ledger.
+    """The rows of a damaged ledger that could be read.
 
     Attributes:
         bodies: events as they were stored, in order of arrival; not verified.
         drafts: slot and ciphertext of each draft.
-        unreadable: the number of rows that could not be read; a lower bound if they could not even be counted.
+        unreadable: the number of rows that could not be read; a lower bound if the rows could not be counted.
     """
 
     bodies: tuple[bytes, ...] = field(default=(), repr=False)
@@ -105,13 +109,13 @@ class Salvage:
 
 @dataclass(frozen=True, slots=True)
 class RescueReport:
-    """What became of a damaged ledger.
+    """The result of a rescue.
 
     Attributes:
         aside: where the damaged file is now.
         counts: how the readable events were filed in the new ledger: new, stale, deleted, …
-        drafts: how many drafts were kept.
-        unreadable: events and drafts that could not be read, or did not verify.
+        drafts: the number of rescued drafts.
+        unreadable: the number of events and drafts that could not be read or verified.
     """
 
     aside: Path
@@ -121,7 +125,7 @@ class RescueReport:
 
 
 def move_aside(path: Path) -> Path:
-    """Give a ledger file and its companions another name beside the old one; returns the new name.
+    """Rename a ledger file and its companions, in the same folder; returns the new name.
 
     Raises:
         InvalidInput: there is no such file, or the file is the database of another program.
@@ -147,12 +151,12 @@ def move_aside(path: Path) -> Path:
 
 
 def salvage(aside: Path) -> Salvage:
-    """Read every row that can be read. The file is opened for reading only."""
+    """Read every row that can be read. The file is opened read-only."""
     try:
         with closing(open_damaged(aside)) as connection:
             events, bad_events = _rows(connection, "events", "seq", "body")
             drafts, bad_drafts = _rows(connection, "drafts", "draft", "slot, content")
-    except sqlite3.Error:  # not even the list of its tables can be read
+    except sqlite3.Error:  # not even the list of tables can be read
         return Salvage(unreadable=1)
     bodies = tuple(body for (body,) in events if isinstance(body, bytes))
     return Salvage(bodies, tuple(drafts), bad_events + bad_drafts)
@@ -161,7 +165,7 @@ def salvage(aside: Path) -> Salvage:
 def _rows(
     connection: sqlite3.Connection, table: str, key: str, columns: str
 ) -> tuple[list[tuple[Any, ...]], int]:
-    """The rows, each read by key, so that a damaged page costs its own rows only; and how many were unreadable."""
+    """The rows of a table, each read by its key; and the number of unreadable rows."""
     found: list[tuple[Any, ...]] = []
     unreadable = 0
     for number in range(1, _last(connection, table, key) + 1):
@@ -175,7 +179,7 @@ def _rows(
 
 
 def _last(connection: sqlite3.Connection, table: str, key: str) -> int:
-    """The largest key that a table may hold; 0 if the table is missing or no query can tell."""
+    """The largest key that a table may have; 0 if the table is missing, or if neither query works."""
     for query in (
         f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'",
         f"SELECT max({key}) FROM {table}",

@@ -1,8 +1,13 @@
-"""The tables of the ledger file, as the steps that lead to them, and the roles of their events.
+"""The tables of the ledger file, as a list of migrations, and the roles of events.
 
-A released step is never changed. A new ledger is a copy of an empty ledger, which the steps made once in this process:
-the dozens of statements cost as much as everything else about opening together. The copy holds the same tables, byte
-for byte; only the owner differs.
+Guaranteed: every released ledger can be opened, and a migration is applied whole or not at all. A newer file is refused
+(`LedgerTooNew`), because an older program could not keep its rules.
+
+Why it is safe: a released migration is never changed. All missing migrations run in one transaction with the version of
+the file, after a copy of the whole file was made (`Database._back_up`).
+
+Cost: a migration copies the file once. A new ledger runs no migration: it is a copy of an empty ledger that was made
+once in this process, because the dozens of statements take as long as everything else about opening a ledger.
 """
 
 from __future__ import annotations
@@ -19,23 +24,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 APPLICATION_ID: Final = 0x53454E53  # "SENS"
-_TURN: Final = threading.Lock()  # stores may be opened in several threads
+_TEMPLATE_LOCK: Final = threading.Lock()  # because stores may be opened in several threads
 
 
-HELD: Final = ("acked", "confirmed")  # outbox states of what a relay holds, by its OK or because it served it
+HELD: Final = ("acked", "confirmed")  # outbox states of events that a relay holds: it said OK, or served them
 
 
 class Role(IntEnum):
-    """What an event is to the ledger; only the envelope can read the role, from inside the ciphertext."""
+    """The role of an event in the ledger, which the envelope reads from inside the ciphertext."""
 
     MEMORY = 0
     TOMBSTONE = 1
     DELETION = 2
-    EMBEDDING = 3  # vectors of a memory: nobody's memory, and without history
-    REPLACED = 4  # a memory rewritten in its own second, before it was handed out: history only
+    EMBEDDING = 3  # vectors of a memory; only the newest is kept
+    REPLACED = 4  # a memory that was rewritten in its own second, before it was handed out: history only
 
 
-# Each entry migrates from the version of its index; the file's version is the number applied.
+# Each entry migrates from the version of its index. A file's version is the number of entries applied.
 MIGRATIONS: Final = (
     """
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -114,8 +119,8 @@ MIGRATIONS: Final = (
       PRIMARY KEY (relay, remark)
     ) STRICT, WITHOUT ROWID;
     """,
-    # `aside` is what a relay holds that is of no use here: a step that teaches the program to read more empties
-    # it. The index by second holds the ids too, so that a comparison reads nothing else.
+    # `aside`: events that a relay holds and that are useless here. A migration after which more events can be read must
+    # empty this table. The index by second includes the ids, so that a comparison reads nothing else.
     """
     DROP INDEX events_by_second;
     CREATE INDEX events_by_second ON events (created_at, id);
@@ -126,7 +131,7 @@ MIGRATIONS: Final = (
       PRIMARY KEY (relay, id)
     ) STRICT, WITHOUT ROWID;
     """,
-    # Versions of memories that merge which their slot's head may not know: see `edits`.
+    # Versions that the head of their slot may not know, of memories that are merged: see `edits`.
     """
     CREATE TABLE forks (
       slot TEXT NOT NULL,
@@ -135,7 +140,7 @@ MIGRATIONS: Final = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX forks_of_event ON forks (event);
     """,
-    # Sealed, see `vectors`.
+    # Sealed vectors, see `caches.Vectors`.
     """
     CREATE TABLE vectors (
       slot TEXT PRIMARY KEY,
@@ -143,17 +148,18 @@ MIGRATIONS: Final = (
       body BLOB NOT NULL
     ) STRICT, WITHOUT ROWID;
     """,
-    # Of each, the event that says the same, if there is one.
+    # `told`: the seq of the embedding with the same vectors, if there is one.
     """
     ALTER TABLE vectors ADD COLUMN told INTEGER;
     """,
-    # Events of ours that were not handed out yet: see `stamps`. The index counts events that take no place in a second.
+    # Events of this ledger that were not handed out yet: see `stamps`. The index counts the events that do not count
+    # towards the limit of a second.
     """
     CREATE TABLE unsent (event INTEGER PRIMARY KEY REFERENCES events (seq) ON DELETE CASCADE) STRICT;
     CREATE INDEX events_replaced ON events (created_at) WHERE role = 4;
     """,
-    # When a relay was last sent again, unasked, what it had accepted and lost. What relays only claimed to have a
-    # newer version of is offered to them again.
+    # `healed_at`: when lost events were last sent to a relay again without a user's request. Events are queued again
+    # where a relay only claimed to have a newer version.
     """
     ALTER TABLE relays ADD COLUMN healed_at REAL;
     UPDATE outbox SET state = 'queued', tries = 0, first_try_at = NULL
@@ -162,8 +168,8 @@ MIGRATIONS: Final = (
     """
     CREATE INDEX events_that_delete ON events (seq) WHERE role = 2;
     """,
-    # What is removed at a slot, see `removals`; of deletions so far only the date is known. Edits that lost, until
-    # they are reported. The reason of a draft is empty where the clock did not allow a stamp.
+    # What is removed at a slot, see `removals`; for earlier deletions, only the date is known. `overruled`: slots where
+    # an edit lost, until that is reported. The reason of a draft is empty if the reason is the clock.
     """
     CREATE TABLE removals (
       slot TEXT PRIMARY KEY,
@@ -179,8 +185,8 @@ MIGRATIONS: Final = (
     CREATE TABLE overruled (slot TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
     ALTER TABLE drafts ADD COLUMN reason TEXT NOT NULL DEFAULT '';
     """,
-    # The event that first had a draft's text, in hex; empty if there was none. A device that had the event may
-    # forget the text later.
+    # `said`: the id (hex) of the event that had a draft's text first; empty if there was none. A device that had the
+    # event may forget the text later.
     """
     ALTER TABLE drafts ADD COLUMN said TEXT NOT NULL DEFAULT '';
     """,
@@ -188,7 +194,7 @@ MIGRATIONS: Final = (
     """
     CREATE TABLE log_rows (row INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL) STRICT;
     """,
-    # Remarks and reasons were sentences, and are codes now, see `relays`.
+    # Remarks and reasons were sentences before, and are codes now; see `relays`.
     """
     UPDATE remarks SET remark = CASE
       WHEN remark = 'sends events after saying that there are no more' THEN 'late'
@@ -222,7 +228,7 @@ VERSION: Final = len(MIGRATIONS)
 
 
 def statements(steps: Sequence[str], version: int) -> Iterator[str]:
-    """The statements that migrate a file from a version to the end of `steps`, to be run in one transaction."""
+    """The statements that migrate a file from a version to the end of `steps`; run them in one transaction."""
     for step in steps[version:]:
         yield from step.split(";")
     yield f"PRAGMA application_id={APPLICATION_ID}"
@@ -230,18 +236,20 @@ def statements(steps: Sequence[str], version: int) -> Iterator[str]:
 
 
 def fill(empty: sqlite3.Connection, steps: Sequence[str], owner: str) -> None:
-    """Turn an empty database into a ledger, keeping its page size. Not safe under a crash: no process may know it yet.
+    """Turn an empty database into a ledger, keeping its page size.
+
+    This is not safe under a crash, so call it only for a file that no other process knows yet.
 
     Args:
-        empty: the database, to which nothing was written.
-        steps: the schema, see `MIGRATIONS`.
+        empty: a database to which nothing was written.
+        steps: the migrations, see `MIGRATIONS`.
         owner: the public key of the ledger's owner, 64 hex digits.
 
     Raises:
         sqlite3.Error: the database cannot be written.
     """
     (page_bytes,) = empty.execute("PRAGMA page_size").fetchone()
-    with _TURN:
+    with _TEMPLATE_LOCK:
         _template(tuple(steps), page_bytes).backup(empty)
     empty.execute("INSERT INTO meta VALUES ('owner', ?)", (owner,))
 
@@ -249,7 +257,7 @@ def fill(empty: sqlite3.Connection, steps: Sequence[str], owner: str) -> None:
 @cache
 def _template(steps: tuple[str, ...], page_bytes: int) -> sqlite3.Connection:
     made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    atexit.register(made.close)  # Python 3.13 warns of one that is left open
+    atexit.register(made.close)  # because Python 3.13 warns of open connections
     made.execute(f"PRAGMA page_size={page_bytes}")
     made.execute("BEGIN")
     for statement in statements(steps, 0):

@@ -1,15 +1,17 @@
 """The version clock: the second of a new event (docs/wire-format.md), and the events that were not handed out yet.
 
-Every write takes the latest second, at most an hour back, that is after the address's mark, not after now, and holds
-fewer than 200 of our events. If there is none, it takes the mark itself, provided that the version there was not handed
-out and may be replaced (see below); otherwise the first such second ahead. So a burst of thousands never puts more into
-one second than a relay's page holds, two edits that were handed out never share a second, and rewriting an address
-never runs further ahead.
+A new event gets the latest second that is after the address's mark, not after now, at most an hour back, and holds
+fewer than 200 events of this ledger. If there is no such second, the event gets the mark itself, if the version there
+was not handed out and may be replaced (see below); otherwise the first second ahead with room.
 
-Guaranteed: no two versions of an address that were handed out share a second, no second holds more than 200 of our
-events (deletion requests aside), and an address is dated at most a second ahead by being rewritten. It is safe with several processes,
-because the ledger checks every stamp again inside the transaction that writes it. It costs one count by index for each
-second examined; a full second is not counted again.
+Guaranteed: no two versions of an address that were handed out share a second. No second holds more than 200 events of
+this ledger (deletion requests aside), so a second always fits a page of a relay. Rewriting an address dates it at
+most a second ahead.
+
+Why it is safe: the ledger checks every stamp again inside the transaction that writes the event, so several processes
+may stamp events at the same time.
+
+Cost: one count by index for each second examined; a full second is not counted again.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class BurstWait(Exception):
-    """Our own burst ran 300 s ahead: the writer waits and asks again.
+    """A burst of this ledger is dated 300 s ahead: the writer waits, and asks again.
 
     Attributes:
         seconds: how long to wait.
@@ -41,29 +43,29 @@ class BurstWait(Exception):
 
 
 class Stamps:
-    """Seconds for a series of new events; each taken second is counted at once.
+    """Seconds for a series of new events; each event is counted at once.
 
     Args:
         now: this machine's time, whole seconds since 1970.
-        used: how many of our events a second holds already.
+        used: returns how many events of this ledger a second holds.
     """
 
     def __init__(self, now: int, used: Callable[[int], int]) -> None:
         self._now = now
         self._used = used
-        self._counts: dict[int, int] = {}  # by second: the first count, plus what was taken since
+        self._counts: dict[int, int] = {}  # by second: the events stored, and those stamped since
         self._full_from = now + 1  # every second from here to `now` is known to be full
 
-    def take(self, mark: int | None, *, is_open: bool = False) -> int:
-        """The second for one more event at an address.
+    def assign(self, mark: int | None, *, is_open: bool = False) -> int:
+        """Assign a second to one more event at an address.
 
         Args:
             mark: the second of the newest version at the address, or None.
             is_open: whether that version may be replaced.
 
         Raises:
-            ClockSkewError: the mark itself is more than 300 s ahead of this clock.
-            BurstWait: our own events fill every second up to 300 s ahead.
+            ClockSkewError: the mark is more than 300 s ahead of this clock.
+            BurstWait: every second up to 300 s ahead is full of events of this ledger.
         """
         second = self._behind(mark)
         if second is None and is_open and mark is not None and mark <= self._now + MAX_FUTURE_SECONDS:
@@ -103,24 +105,25 @@ class Stamps:
 # ── Events not handed out yet ───────────────────────────────────────────────────────────
 # A version that was not handed out yet may be replaced in its own second.
 #
-# Relays keep one version of an address, the latest, and of two versions of one second the one with the lower id
-# (NIP-01). So versions that were handed out need seconds of their own, and a hundred quick rewrites would run a hundred
-# seconds ahead of the clock: a `forget` then destroys what another device writes half a minute later. But a version that
-# was not handed out competes with no other. The next version may take its second, and the replaced version stays in the
-# history of this ledger alone (`Role.REPLACED`): neither relays nor exports ever get it. An event dated ahead waits for
-# its second before it is sent (`Outbox.due`), so rewriting never dates an address more than a second ahead.
+# Relays keep the latest version of an address, and of two versions with the same second the one with the lower id
+# (NIP-01). So versions that were handed out need different seconds, and a hundred quick rewrites would be dated a
+# hundred seconds ahead of the clock: a `forget` would then destroy what another device writes half a minute later. A
+# version that was not handed out competes with no other. The next version may take its second, and the replaced
+# version stays in the history of this ledger only (`Role.REPLACED`): neither relays nor exports get it. An event
+# dated ahead waits for its second before it is sent (`Outbox.due`), so rewriting never dates an address more than a
+# second ahead.
 #
-# Handing out is therefore a write, made before the first byte leaves: an event counts as handed out even if the process
-# ends between sending and the relay's answer, and other processes on the same ledger see it. Until then each of our
-# events costs a row of some ten bytes. Functions here that write run inside a transaction.
+# Handing out is therefore a write, which is made before the first byte is sent: an event counts as handed out even if
+# the process ends before the relay answers, and other processes on the same ledger know. Until then, each event costs
+# a row of some ten bytes. Call the functions that write inside a transaction.
 
-# Heads that were not handed out, and that no relay has shown or judged.
+# Heads that were not handed out, and that no relay has served or answered.
 _OPEN: Final = (
     "SELECT s.slot, e.role FROM slots s JOIN events e ON e.seq = s.head AND e.created_at = s.mark_at "
     "JOIN unsent u ON u.event = s.head WHERE NOT EXISTS "
     "(SELECT 1 FROM outbox o WHERE o.event = s.head AND o.state <> 'queued') AND s.slot IN "
 )
-# Tombstones below such a head, not handed out either, with nothing else written at the slot since.
+# Tombstones older than such a head, not handed out either; nothing else was written at the slot since.
 _OPEN_TOMBSTONES: Final = (
     "SELECT s.slot, t.created_at, coalesce((SELECT until FROM deletions d WHERE d.target = s.slot), 0) "
     "FROM slots s JOIN events h ON h.seq = s.head AND h.created_at = s.mark_at "
@@ -133,13 +136,13 @@ _OPEN_TOMBSTONES: Final = (
 )
 
 
-def note_unsent(db: Database, seqs: Iterable[int]) -> None:
-    """Note newly filed events of ours as not handed out yet."""
+def record_unsent(db: Database, seqs: Iterable[int]) -> None:
+    """Record new events as not handed out yet."""
     db.execute_many("INSERT INTO unsent (event) VALUES (?)", [(seq,) for seq in seqs])
 
 
-def note_all_sent(db: Database) -> None:
-    """Note every event as handed out, because all of them leave this machine, or may."""
+def record_all_sent(db: Database) -> None:
+    """Record every event as handed out, because an export is about to contain all of them."""
     db.execute("DELETE FROM unsent")
 
 
@@ -149,7 +152,7 @@ def open_slots(db: Database, wanted: Mapping[str, Role], known: Collection[str])
     Args:
         db: the open ledger file.
         wanted: by slot, the role of the new version.
-        known: slots at which the new version knows the newest version, which matters if versions merge.
+        known: slots at which the new version knows the newest version, which matters if versions are merged.
     """
     return {
         slot
@@ -161,17 +164,17 @@ def open_slots(db: Database, wanted: Mapping[str, Role], known: Collection[str])
 def open_tombstones(
     db: Database, slots: Iterable[str], now: int, has_room: Callable[[int], bool]
 ) -> dict[str, int]:
-    """By slot, the second of a tombstone that a new tombstone may replace, together with everything written there since.
+    """By slot, the second of a tombstone that a new tombstone may replace, together with everything written since.
 
-    The tombstone's second must not be over, and neither the tombstone nor any later event at the slot may have been
-    handed out. So a memory that is forgotten and written again and again does not run ahead either. If the memory was
-    forgotten together with others, the deletion request has the date of the latest, and the new tombstone has it too.
+    The second must not be over, and neither the tombstone nor a later event at the slot may have been handed out. So a
+    memory that is forgotten and written again and again is not dated further ahead either. If the memory was forgotten
+    together with others, the new tombstone gets the date of their deletion request.
 
     Args:
         db: the open ledger file.
-        slots: where something is to be forgotten.
+        slots: the slots where something is to be forgotten.
         now: the current second.
-        has_room: whether a second may hold more of our events.
+        has_room: whether a second may hold more events.
     """
     found = {}
     for slot, second_of_tombstone, until in db.rows_in(_OPEN_TOMBSTONES, slots):
@@ -181,17 +184,17 @@ def open_tombstones(
     return found
 
 
-def take_back(db: Database, slot: str, second: int) -> None:
-    """Remove the tombstone of a second and everything written since, to make room for another tombstone."""
+def undo_tombstone(db: Database, slot: str, second: int) -> None:
+    """Remove the tombstone of a second, and everything written since, to make room for a new tombstone."""
     db.execute("UPDATE slots SET head = NULL, mark_at = ? WHERE slot = ?", second, slot)
     db.execute("DELETE FROM events WHERE slot = ? AND created_at >= ? AND quarantined = 0", slot, second)
 
 
 def may_follow(before: Role, role: Role) -> bool:
-    """Whether a version may share the second of the version before: no memory may share its tombstone's second."""
+    """Whether a version may replace the previous one in the same second: one of the same role, or a tombstone."""
     return role is before or role is Role.TOMBSTONE
 
 
 def is_simple(slot: str, role: Role, known: Collection[str]) -> bool:
-    """Whether the version before need not be merged: for a tombstone, if it is known, or if versions do not merge."""
+    """Whether a new version need not be merged: a tombstone, one that knows the previous version, or not persona."""
     return role is Role.TOMBSTONE or slot in known or not address.may_be_persona(slot)

@@ -1,20 +1,20 @@
 """Versions, heads, marks and deletions: how the ledger files an event.
 
-A *slot* is the logical address of an event: the d-tag of an addressable one, `#{id}` of any other. Its *mark* is the
-newest second ever seen there and never goes back; its *head* is the version that counts. Stored are the living
-versions of a slot and its best tombstone; the best of them all, by NIP-01, is the head.
+A *slot* is the logical address of an event: the d-tag of an addressable event, `#{id}` of any other. A slot's *mark* is
+the newest second ever seen there, and never goes back; its *head* is the version that counts. The ledger stores the
+living versions of a slot and its best tombstone; the best of all these, by NIP-01, is the head.
 
-Guaranteed: the same events give the same heads and the same purges, in whatever order and however often they arrive,
-and wherever the process is killed.
+Guaranteed: the same events lead to the same heads and the same purges, whatever their order and number of arrivals, and
+wherever the process is killed.
 
-Why it is safe: every decision compares the event with facts that only grow (marks, deletions, removals), never with
-the order of arrival, and the event, its slot and everything that the event removes change in one transaction. The
-insides of versions were read before the transaction and are passed as a `FilingContext`; if another version has been
-filed since, `HeadMoved` undoes everything and the caller reads again. A version that no removal reaches lives, even
-below a later tombstone: the version is listed as a fork, and the reader who opens the fork writes it anew, above.
+Why it is safe: every decision compares the event with facts that only grow (marks, deletions, removals), never with the
+order of arrival. The event, its slot and everything that the event removes change in one transaction. The insides of
+versions are read before the transaction and passed as a `FilingContext`; if another version has been filed since,
+`HeadMoved` undoes everything, and the caller reads again. A version that no removal reaches survives a later tombstone:
+it is listed as a fork, and whoever opens the fork writes a newer version of it.
 
-Cost: one query by index for each event (`_PREVIOUS_STATE`) and, for a new head, two writes; a removal reads each
-version of its slots once. Functions here run inside a transaction.
+Cost: one query by index for each event (`_PREVIOUS_STATE`), and two writes for a new head; a removal reads each
+version of its slots once. Call these functions inside a transaction.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from sense_memory.ledger.removals import (
     device_of,
     elect_head,
     is_held_by_relay,
-    note_overruled,
     read_removal,
+    record_overruled,
     remove_versions,
 )
 from sense_memory.ledger.schema import HELD, Role
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger.database import Database
 
-# Sorted by an expression, because SQLite would else scan all events by seq instead of the few in quarantine.
+# `+seq`, because SQLite would otherwise scan all events by seq instead of the few in quarantine.
 DUE: Final = "SELECT slot, role, body FROM events WHERE quarantined = 1 AND created_at <= ? ORDER BY +seq"
 _NEVER: Final = -1  # a second before every event
 
@@ -59,7 +59,7 @@ _PREVIOUS_STATE: Final = (
     "LEFT JOIN slots s ON s.slot = ? LEFT JOIN events e ON e.seq = s.head "
     "LEFT JOIN deletions d ON d.target = ? LEFT JOIN deletions x ON x.target = ?"
 )
-# The `until` of a version deleted by its id, if the request itself says what else it removes.
+# The `until` of a version deleted by id, if the request states what else it removes.
 _ALONE: Final = MAX_SAFE_INTEGER - 1
 _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
 
@@ -67,23 +67,23 @@ _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
 class FilingResult(StrEnum):
     """What became of an event."""
 
-    NEW = "new"  # it is the head now
-    KNOWN = "known"  # it was there already
-    STALE = "stale"  # an older version: kept in history, never the head
-    DELETED = "deleted"  # forgotten, or older than what was forgotten: not kept
-    QUARANTINED = "quarantined"  # dated too far ahead: kept, not applied before its time
+    NEW = "new"  # the event is the head now
+    KNOWN = "known"  # the event was stored already
+    STALE = "stale"  # an older version: kept as history
+    DELETED = "deleted"  # forgotten, or covered by something forgotten: not kept
+    QUARANTINED = "quarantined"  # dated too far ahead: kept, but not applied before its time
 
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """An event with its place: what the ledger accepts.
+    """An event with its slot and role, as the ledger files it.
 
     Attributes:
-        event: verified.
-        slot: where the ledger files it; see the glossary of the package.
+        event: the verified event.
+        slot: the slot of the event; see the glossary of the package.
         role: memory, tombstone, deletion or embedding.
-        origin: for a memory, the origin that was read inside it; None if nobody has opened it.
-        removals: for a tombstone or a deletion, by slot, what it removes, as read inside it.
+        origin: the origin that was read inside a memory; None if nobody has opened the event.
+        removals: what was read inside a tombstone or a deletion: by slot, what it removes.
     """
 
     event: Event
@@ -123,7 +123,7 @@ def slot_of_id(event_id: str) -> str:
 
 
 def apply(db: Database, filed: Filed, context: FilingContext) -> tuple[FilingResult, int | None]:
-    """File one event; returns its fate and, if stored, its seq."""
+    """File one event; returns the result and, if the event is stored, its seq."""
     event, ident = filed.event, bytes.fromhex(filed.event.id)
     if context.replaces:
         _replace_head(db, filed)
@@ -151,17 +151,17 @@ def apply(db: Database, filed: Filed, context: FilingContext) -> tuple[FilingRes
         if kept is not None and is_doubtful and read_removal(db, filed.slot).forgets(filed.comes_from):
             add_forgotten_fork(db, filed.slot, kept)
     if kept is not None and (copied := filed.comes_from.copy_of):
-        _notice_copy(db, filed, kept, copied, is_new=state.mark_at == _NEVER)
+        _file_conflict_copy(db, filed, kept, copied, is_new=state.mark_at == _NEVER)
     return fate, kept
 
 
-def _notice_copy(db: Database, filed: Filed, seq: int, copied: str, *, is_new: bool) -> None:
-    """List a conflict copy of a forgotten text as a fork; for a copy of this device's text, note that the edit lost."""
+def _file_conflict_copy(db: Database, filed: Filed, seq: int, copied: str, *, is_new: bool) -> None:
+    """List a conflict copy of a forgotten text as a fork; if the text is of this device, record that the edit lost."""
     origin = filed.comes_from
     if read_removal(db, copied).names(origin.said):
         add_fork(db, filed.slot, seq)
     elif is_new and origin.device and origin.device == device_of(db):
-        note_overruled(db, filed.slot)
+        record_overruled(db, filed.slot)
 
 
 def due(db: Database, now: float) -> list[Filed]:
@@ -171,7 +171,7 @@ def due(db: Database, now: float) -> list[Filed]:
 
 
 def release(db: Database, items: Iterable[Filed], context: FilingContext) -> int:
-    """Apply quarantined events that are due; returns how many."""
+    """File quarantined events that are due; returns how many."""
     count = 0
     for item in items:
         count += db.execute(
@@ -188,7 +188,7 @@ def mark(db: Database, slot: str) -> int | None:
 
 
 def marks(db: Database, slots: Iterable[str]) -> dict[str, int]:
-    """The newest second ever seen at each of some slots; slots never seen are left out."""
+    """As `mark`, for many slots; slots never seen are left out."""
     return dict(db.rows_in("SELECT slot, mark_at FROM slots WHERE slot IN ", slots))
 
 
@@ -206,7 +206,7 @@ class _PreviousState:
         has_tombstone: whether the head is a tombstone.
         until: the second up to which a deletion covers the slot, or `_NEVER`.
         deleted_by: the deletion that names the event itself, or None.
-        is_alone: whether that deletion itself says what else it removes.
+        is_alone: whether that deletion states what else it removes, so that older versions stay.
     """
 
     known: int | None
@@ -243,7 +243,7 @@ def _previous_state(db: Database, filed: Filed, ident: bytes) -> _PreviousState:
 
 
 def _replace_head(db: Database, filed: Filed) -> None:
-    """Make room for a new head in the same second: a replaced memory becomes history, any other event is deleted."""
+    """Make room for a new head in the same second: a memory becomes history, any other event is deleted."""
     (head,) = db.row("SELECT head FROM slots WHERE slot = ?", filed.slot) or (None,)
     db.execute("UPDATE slots SET head = NULL WHERE slot = ?", filed.slot)
     if filed.role is not Role.MEMORY:
@@ -257,7 +257,7 @@ def _replace_head(db: Database, filed: Filed) -> None:
 def _file_version(
     db: Database, filed: Filed, state: _PreviousState, context: FilingContext
 ) -> tuple[FilingResult, int | None]:
-    """File a memory, a journal entry or an embedding: the head if it wins, else history; not if it was removed."""
+    """File a memory, a journal entry or an embedding: as head if it wins, else as history; not at all if removed."""
     event = filed.event
     if state.deleted_by is not None:
         if not state.is_alone:
@@ -271,13 +271,13 @@ def _file_version(
         return FilingResult.DELETED, None
     if wins and not is_covered:
         if state.head is not None and not state.has_tombstone and not context.is_ours:
-            _compare(db, filed, state, context)
+            _record_if_overruled(db, filed, state, context)
         seq = _insert(db, filed)
         _set_head(db, filed.slot, max(state.mark_at, event.created_at), seq)
         if filed.role is Role.EMBEDDING:
             db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.EMBEDDING)} AND seq <> ?", filed.slot, seq)
         if state.head is not None and not state.has_tombstone:
-            # A replaced version need not be sent. Tombstones and deletions are always sent.
+            # A replaced version need not be sent; tombstones and deletions are always sent.
             db.execute(
                 "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", state.head
             )
@@ -286,9 +286,9 @@ def _file_version(
 
 
 def _is_removed(db: Database, filed: Filed, *, is_covered: bool) -> bool:
-    """Whether a version is removed and not kept even as history.
+    """Whether a version is removed, and not kept even as history.
 
-    A version dated after the removal of its text is kept for now, because it has to be replaced on relays.
+    A version of a forgotten text that is dated later is kept, because it must first be replaced on relays.
     """
     if filed.role is not Role.MEMORY:
         return is_covered
@@ -296,42 +296,42 @@ def _is_removed(db: Database, filed: Filed, *, is_covered: bool) -> bool:
     return removal.names(filed.event.id) or (is_covered and removal.reaches(filed.comes_from))
 
 
-def _compare(db: Database, filed: Filed, state: _PreviousState, context: FilingContext) -> None:
-    """Before a head is replaced: note if it was an edit of this device that the new version does not know."""
+def _record_if_overruled(db: Database, filed: Filed, state: _PreviousState, context: FilingContext) -> None:
+    """Before a head is replaced: record if it is an edit of this device that the new version does not know."""
     if context.origins is None or not overwrites(filed):
         return
     old, new = context.of(bytes.fromhex(state.head_id), state.head_at), filed.comes_from
     if old.text == new.text or new.knows(old):
         return
     is_ours = bool(old.device) and old.device == device_of(db)
-    if _merges(filed):
+    if _may_merge(filed):
         is_lost = is_ours and not is_held_by_relay(db, old.said)
     else:
         is_lost = db.row(_HELD, state.head) is None or (bool(new.seen) and is_ours)
     if is_lost:
-        note_overruled(db, filed.slot)
+        record_overruled(db, filed.slot)
 
 
 def overwrites(filed: Filed) -> bool:
-    """Whether a memory replaces the head without merging; in the palace only a memory without a version vector does.
+    """Whether a memory replaces the head without merging: any except a persona memory with a version vector.
 
-    Pages of the log are united by their reader, so no page replaces what another says.
+    A page of the log does not: readers unite the pages, so no page replaces the entries of another.
     """
     if filed.role is not Role.MEMORY or address.is_log_page(filed.slot):
         return False
-    return not (_merges(filed) and filed.comes_from.seen)
+    return not (_may_merge(filed) and filed.comes_from.seen)
 
 
-def _merges(filed: Filed) -> bool:
+def _may_merge(filed: Filed) -> bool:
     return address.may_be_persona(filed.slot) and not filed.comes_from.is_flat
 
 
 def _file_tombstone(
     db: Database, filed: Filed, state: _PreviousState, context: FilingContext
 ) -> tuple[FilingResult, int | None]:
-    """File a tombstone, and remove for good what it removes.
+    """File a tombstone, and purge what it removes.
 
-    The best tombstone of a slot stays even if a deletion was first, because the tombstone heals relays that ignore
+    The best tombstone of a slot is kept even after a deletion, because it replaces the memory on relays that ignore
     NIP-09.
     """
     event = filed.event
@@ -359,7 +359,7 @@ _HELD: Final = f"SELECT 1 FROM outbox WHERE event = ? AND state IN {HELD} LIMIT 
 
 
 def _has_better_tombstone(db: Database, filed: Filed) -> bool:
-    """Whether history holds a tombstone that wins over an event."""
+    """Whether a stored tombstone wins over an event."""
     found = db.row(f"SELECT created_at, id {_OF_SLOT} AND role = {int(Role.TOMBSTONE)}", filed.slot)
     return found is not None and wins_over(found[0], found[1].hex(), filed.event.created_at, filed.event.id)
 
@@ -384,7 +384,10 @@ def _set_head(db: Database, slot: str, mark_at: int, head: int | None) -> None:
 
 
 def deletion_targets(event: Event) -> Iterator[tuple[str, int]]:
-    """The slots that a NIP-09 request of ours deletes: addresses up to its second, single events for ever."""
+    """The slots that a NIP-09 request deletes, each with the last second that is deleted there.
+
+    For an address this is the second of the request; a single event is deleted whatever its date.
+    """
     for coordinate in event.tag_values("a"):
         tag = address.d_tag_of(coordinate, event.pubkey)
         if tag is not None and address.is_ours(tag):
@@ -397,13 +400,13 @@ def deletion_targets(event: Event) -> Iterator[tuple[str, int]]:
 def _delete(
     db: Database, slot: str, by_event: tuple[bytes, int], removal: Removal, context: FilingContext
 ) -> None:
-    """Raise the water-mark of a slot to a deletion's second (never lower it) and purge what is removed there."""
+    """Record a deletion of a slot up to a second (which never goes back), and purge what is removed there."""
     ident, until = by_event
-    _note_deletion(db, slot, until, ident)
+    _record_deletion(db, slot, until, ident)
     remove_versions(db, slot, Cover(until), removal, context)
 
 
-def _note_deletion(db: Database, target: str, until: int, by_event: bytes) -> None:
+def _record_deletion(db: Database, target: str, until: int, by_event: bytes) -> None:
     db.execute(
         "INSERT INTO deletions (target, until, by_event) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
         "SET until = excluded.until, by_event = excluded.by_event WHERE until < excluded.until",
@@ -414,8 +417,8 @@ def _note_deletion(db: Database, target: str, until: int, by_event: bytes) -> No
 
 
 def _delete_by_id(db: Database, target: str, until: int, by_event: bytes, context: FilingContext) -> None:
-    """Delete one event by id: a journal entry, or a version that another Nostr client deletes."""
-    _note_deletion(db, target, until, by_event)
+    """Delete one event by id: a journal entry, a version that the request names, or one deleted by another client."""
+    _record_deletion(db, target, until, by_event)
     found = db.row(
         "SELECT seq, slot, role, created_at, quarantined FROM events WHERE id = ?",
         bytes.fromhex(target.removeprefix("#")),
@@ -437,7 +440,7 @@ def _delete_by_id(db: Database, target: str, until: int, by_event: bytes, contex
 def _delete_version(
     db: Database, slot: str, created_at: int, by_event: bytes, context: FilingContext
 ) -> None:
-    """Delete the older versions too when another client deletes a version by id: they must not come back."""
+    """After another client deleted a version by id, delete the older versions too, so that they do not come back."""
     if not slot.startswith("#"):
         until = created_at - 1
         # A blind removal goes by date, so nobody has to open the versions.

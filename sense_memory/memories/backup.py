@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.config.key_file import sync_folder
 from sense_memory.errors import InvalidEvent, InvalidInput, LedgerCorrupt
 from sense_memory.ledger import Ledger
-from sense_memory.ledger.files import remove_forsaken
+from sense_memory.ledger.files import remove_if_abandoned
 from sense_memory.ledger.rescue import RescueReport, Salvage, move_aside, salvage
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FRAME_BYTES
 from sense_memory.nostr.event import RawEvent, verify
@@ -156,7 +156,7 @@ def _remove_leftovers(folder: Path) -> None:
     for path in folder.glob(".export-*.part"):
         if _PART.fullmatch(path.name):
             with suppress(OSError):  # the export is still running, or the file belongs to another user
-                remove_forsaken(path)
+                remove_if_abandoned(path)
 
 
 def _write_lines(file: BinaryIO, bodies: Iterable[bytes], progress: Callable[[int], None] | None) -> int:

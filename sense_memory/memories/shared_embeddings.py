@@ -99,7 +99,7 @@ class SharedEmbeddings:
             LedgerError: the ledger cannot be written.
         """
         await self._vectors.write(
-            self._vectors.note_embeddings, {origin.slot: seq for origin, seq in seqs.items()}
+            self._vectors.record_embeddings, {origin.slot: seq for origin, seq in seqs.items()}
         )
 
     # ── Sharing ─────────────────────────────────────────────────────────────────────────

@@ -141,7 +141,7 @@ def path_of(tag: str) -> str | None:
 
 
 def filed_tag(tag: str) -> str:
-    """The d-tag under which the ledger files an event with this d-tag; 0.3.1 does not hash long paths, this version does."""
+    """The d-tag under which the ledger files an event with this d-tag: a long d-tag of 0.3.1 is hashed first."""
     path = None if _is_short(tag) else path_of(tag)
     return tag if path is None else d_tag(path)
 

@@ -1,7 +1,7 @@
 """Events (NIP-01): strict parsing into `RawEvent`, and verification into `Event`.
 
-"Verified" is a type. A `RawEvent` is only a claim. `verify` (recomputed id, BIP-340 signature, shape) and a local signer
-produce an `Event`, and only an `Event` enters ledgers and views.
+"Verified" is a type. A `RawEvent` is only a claim. `verify` (recomputed id, BIP-340 signature, shape) and a local
+signer produce an `Event`, and only an `Event` enters ledgers and views.
 """
 
 from __future__ import annotations

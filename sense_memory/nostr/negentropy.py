@@ -1,7 +1,8 @@
 """Negentropy, protocol version 1 (NIP-77): which events does only one of two sides have?
 
-Each side sorts its events as (created_at, id) pairs, and describes each range of that order by a fingerprint of its ids,
-by the ids themselves, or not at all. Ranges whose fingerprints differ are split, until few ids are left and are listed.
+Each side sorts its events as (created_at, id) pairs, and describes each range of that order by a fingerprint of its
+ids, by the ids themselves, or not at all. Ranges whose fingerprints differ are split, until few ids are left and are
+listed.
 
 Guaranteed: between two honest sides, the comparison ends with exactly the difference. Each id is reported once.
 
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 # ── Ranges ──────────────────────────────────────────────────────────────────────────────
 # Messages (NIP-77, appendix): bytes into ranges, and ranges into bytes.
 #
-# A message is a version byte and adjacent ranges over all (created_at, id) pairs in order. Each range has an upper bound
-# and a description; everything after the last range is skipped. A message in another format raises `MalformedFrame`.
+# A message is a version byte and adjacent ranges over all (created_at, id) pairs in order. Each range has an upper
+# bound and a description; everything after the last range is skipped. A message in another format raises
+# `MalformedFrame`.
 
 VERSION: Final = 0x61  # protocol version 1
 VERSIONS: Final = range(0x60, 0x70)  # bytes that may state a version
@@ -204,9 +206,9 @@ MAX_NEED_COUNT: Final = 250_000  # ids that a relay may claim to have; some 40 M
 _BUCKETS_COUNT: Final = 16  # a range that differs is split into this many, as in the reference
 _FEW_COUNT: Final = 2 * _BUCKETS_COUNT  # a range of fewer items is listed
 # This initiator sends less than the reference, and any responder understands it. It begins with fewer fingerprints,
-# because sets are usually equal. It splits the last ranges so that ids and fingerprints take equal space. It never lists
-# ids, because a responder whose range differs lists its own anyway. With 10,000 items, equal sets cost 250 bytes less,
-# and 100 scattered differences cost 83 KB in hex instead of 94.
+# because sets are usually equal. It splits the last ranges so that ids and fingerprints take equal space. It never
+# lists ids, because a responder whose range differs lists its own anyway. With 10,000 items, equal sets cost 250
+# bytes less, and 100 scattered differences cost 83 KB in hex instead of 94.
 _FIRST_COUNT: Final = 10
 _LAST_COUNT: Final = 100  # a range of at most this many items is split for the last time
 _LEAF_COUNT: Final = 6  # into pieces of this many

@@ -64,7 +64,7 @@ class LocalSigner:
 
     @classmethod
     def from_nsec(cls, text: str) -> LocalSigner:
-        """A signer from NIP-19 text. Raises BadKey, which repeats no part of the text, and says if the text is an npub."""
+        """A signer from NIP-19 text. Raises BadKey, which says if the text is an npub, and repeats no part of it."""
         if not _looks_like_nsec(text):
             raise BadKey(f"not an nsec ({len(str(text).strip())} characters given){npub_hint(text)}")
         return cls(parse_secret(text))

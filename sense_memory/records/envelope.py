@@ -6,8 +6,8 @@ Why it is safe: `seal` decrypts its own ciphertext and compares the result with 
 derives the address from the decrypted fields and compares it with the event's: a ciphertext that was moved to another
 address raises `MisfiledError`. Unknown fields are kept, and a record of a newer schema is never interpreted.
 
-Cost: one encryption and one decryption to seal a record, one decryption to open it. Nothing here reads a clock, a ledger
-or a relay.
+Cost: one encryption and one decryption to seal a record, one decryption to open it. Nothing here reads a clock, a
+ledger or a relay.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def introspection(ts: int, report: Mapping[str, Any]) -> Record:
 
 
 def embedding(path: str, fields: Mapping[str, Any]) -> Record:
-    """The vectors of the memory at a path, at `embed/{path}`; `memories/shared_embeddings.py` makes the other fields."""
+    """The vectors of the memory at a path, at `embed/{path}`; `memories/shared_embeddings.py` makes the fields."""
     return Record(RecordType.EMBEDDING, address.EMBEDDING + path, {"key": path, **fields})
 
 

@@ -41,7 +41,7 @@ _MARK_BYTES: Final = 8
 
 
 def made_of(*parts: object) -> str:
-    """What an index depends on, apart from the memories: the versions of this package and of the stemmer, and `parts`."""
+    """What an index depends on, apart from the memories: the versions of this package and the stemmer, and `parts`."""
     return " ".join(map(str, (__version__, Stemmer.version(), *parts)))
 
 
@@ -120,9 +120,10 @@ def without_header(saved: memoryview) -> tuple[Any, memoryview]:
 # ── Vectors ─────────────────────────────────────────────────────────────────────────────
 # The vector cache: an embedder's vectors of memories, sealed in the ledger, so that no memory is embedded twice.
 #
-# Vectors reveal much of a text, so they are sealed with a random key, which is itself encrypted to the owner. Each row is
-# bound to its slot and its model. Forgetting a memory removes its row. Each row states which version of the memory it was
-# made from, so vectors of an older text are never used. Vectors that cannot be opened are computed again.
+# Vectors reveal much of a text, so they are sealed with a random key, which is itself encrypted to the owner. Each
+# row is bound to its slot and its model. Forgetting a memory removes its row. Each row states which version of the
+# memory it was made from, so vectors of an older text are never used. Vectors that cannot be opened are computed
+# again.
 
 
 _KEY_TYPE: Final = "sense-memory:vectors-key"

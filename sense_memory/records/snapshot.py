@@ -9,9 +9,9 @@ that forgets something also drops the key, and every read checks first that the 
 authenticated with its number, so a part that was altered, cut or moved does not open. An error of the snapshot neither
 leaves this module nor is logged; the file counts as absent.
 
-Cost: one encrypted message for each 500 records or each piece of an extra. Records lie in *blocks* by slot, so that only
-the blocks of needed records are read. *Extras* are data that cost more to compute from records than to read, such as an
-index. The file is written whole, and then moved into place.
+Cost: one encrypted message for each 500 records or each piece of an extra. Records lie in *blocks* by slot, so that
+only the blocks of needed records are read. *Extras* are data that cost more to compute from records than to read,
+such as an index. The file is written whole, and then moved into place.
 """
 
 from __future__ import annotations
@@ -395,7 +395,7 @@ class Snapshot:
         return len(opened) - sum(same), contents.count
 
     async def take_extra(self, name: str, made_of: str) -> memoryview | None:
-        """An extra, at most once; None if it is missing or made of something else, or if anything was forgotten since."""
+        """An extra, at most once; None if it is missing or made of something else, or something was forgotten since."""
         contents = await self._opened()
         if contents is None or name in self._taken:
             return None

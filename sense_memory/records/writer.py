@@ -4,9 +4,10 @@ Guaranteed: a call makes all its records durable or none, and a record whose id 
 processes or tasks write the same second at an address. A deletion removes the versions that exist when the deletion is
 committed, not those that were read a moment before.
 
-Why it is safe: sealing and signing may be remote and slow, so nothing is locked meanwhile. A stamp is taken and the event
-is signed. Then the ledger checks, inside its transaction, that the second is still free and that every version to be
-removed was read. If not, the event is stamped and signed again; a signature is kept if its second stays the same.
+Why it is safe: sealing and signing may be remote and slow, so nothing is locked meanwhile. A stamp is taken and the
+event is signed. Then the ledger checks, inside its transaction, that the second is still free and that every version
+to be removed was read. If not, the event is stamped and signed again; a signature is kept if its second stays the
+same.
 
 Cost: for each record, one encryption, one decryption (every ciphertext is verified) and one signature; one commit for
 all records. Nothing is sent from here.
@@ -326,7 +327,7 @@ class Writer:
         """The second for one event, later than `mark`; waits while a burst is too far ahead of the clock."""
         while True:
             try:
-                return self._ledger.stamps(self._clock()).take(mark)
+                return self._ledger.stamps(self._clock()).assign(mark)
             except BurstWait as wait:
                 await self._sleep(min(wait.seconds, 1.0))
 
@@ -364,7 +365,7 @@ class Writer:
         """The seconds of new events.
 
         Raises:
-            ClockSkewError, BurstWait: as `Stamps.take`.
+            ClockSkewError, BurstWait: as `Stamps.assign`.
         """
         stamps = self._ledger.stamps(self._clock())
         slots = [_slot(record) for record in records]
@@ -375,7 +376,7 @@ class Writer:
         tombstones = self._ledger.open_tombstones(forgotten, self._clock())
         seconds = []
         for slot, record in zip(slots, records, strict=True):
-            second = tombstones.get(slot) or stamps.take(marks.get(slot), is_open=slot in is_open)
+            second = tombstones.get(slot) or stamps.assign(marks.get(slot), is_open=slot in is_open)
             seconds.append(second)
             if slot:  # this event is not handed out yet: the next event of the batch may replace it
                 marks[slot] = second

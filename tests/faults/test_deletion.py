@@ -440,7 +440,7 @@ async def test_d13_a_forgotten_entry_that_comes_back_is_deleted_again_by_who_kno
         await store.forget_entry(ident)
         await stage.sync(store)
         assert await stage.stored(liar.url, kinds=[4]) == []
-        assert "a journal entry that was forgotten may" in store.status().relays[0].remarks[0]
+        assert "a forgotten journal entry may" in store.status().relays[0].remarks[0]
         for _ in range(2):
             stage.clock.advance(4_000)
             await stage.sync(second, full=True)  # it never heard of that, and heals the relay

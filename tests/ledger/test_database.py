@@ -342,7 +342,7 @@ def test_a_folder_that_others_may_write_to_is_refused(me, written, mode, own_gro
     own_group("me", members=["somebody else"])
     written.parent.chmod(mode)
     try:
-        with pytest.raises(UnsafeFile, match=f"mode 0{mode:o}.* Run: chmod go-w {written.parent}$"):
+        with pytest.raises(UnsafeFile, match=f"^run `chmod go-w {written.parent}`.*mode 0{mode:o}"):
             Ledger(written, me.public_key)
         written.parent.chmod(mode & ~0o022)
         Ledger(written, me.public_key).close()
@@ -738,15 +738,15 @@ def test_l05_a_checkpoint_never_runs_beside_a_writer(me, path):
 
 def test_l05_nobody_writes_beside_a_checkpoint(me, path):
     ledger, other = Database(path, me.public_key), FileLock(Path(f"{path}.writers"))
-    assert other.take()
+    assert other.acquire()
     with ledger.impatient(), pytest.raises(LedgerBusy), ledger.transaction():
         pass
 
-    other.give_back()
+    other.release()
 
     with ledger.transaction():
-        assert not other.take()
-        assert other.take(shared=True)  # another writer waits for SQLite's own lock
+        assert not other.acquire()
+        assert other.acquire(shared=True)  # another writer waits for SQLite's own lock
     assert not ledger.checkpoint()
     other.close()
     assert ledger.checkpoint()

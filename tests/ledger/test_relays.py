@@ -31,12 +31,46 @@ def test_a_text_without_a_code_stays_what_it_is():
     assert remark_sentence("of-a-newer-program") == "of-a-newer-program"
 
 
+RELEASED = {
+    "newer-version": "says it has a newer version",
+    "proof-of-work": "requires proof of work",
+    "no-answer": "no answer",
+    "relay-error": "relay error",
+    "invalid": "called invalid",
+    "unreadable-answer": "unreadable answer",
+    "unknown-answer": "unknown answer",
+    "too-old": "too old for this relay",
+    "too-far-ahead": "too far in the future for this relay",
+    "too-large": "too large for this relay",
+    LedgerReason.NOT_OUR_DELETION: "deleted there, though never forgotten here",
+    LedgerReason.OLD_DELETION: "an older deletion counts there for what was written anew; `refresh` may help",
+    LedgerReason.NO_TOMBSTONE: "keeps neither the deletion request nor the tombstone",
+    LedgerReason.LOST: "accepted before, and not there any more",
+    LedgerReason.BEHIND: "accepted before, and an older version is served instead",
+    LedgerReason.AFTER_DELETION: "waits until the relay has an older deletion request that may remove it",
+}
+RELEASED_REMARKS = {
+    Remark.LATE: "sends events after saying that there are no more",
+    Remark.FORGETFUL: "forgets what it accepted",
+    Remark.DROPS_DELETIONS: (
+        "keeps no deletion requests: tombstones stay in their place, and a journal entry that was forgotten may "
+        "come back from another device"
+    ),
+    Remark.INCOMPLETE: (
+        "has not shown everything for hours: conflict copies and recalls do not wait for it any more, and a text "
+        "that only it knows to be forgotten may be copied"
+    ),
+    Remark.UNDELETED: "deletion not honoured: it accepted the request and still serves the memory",
+    Remark.RATE_LIMITED: "limits how often it takes events: sending to it pauses, for an hour at most",
+}
+
+
 def test_the_sentences_of_an_older_ledger_become_codes(tmp_path, monkeypatch):
-    """Every sentence that was released; a text that nobody has a code for is left alone."""
-    reasons = {
-        code: reason_sentence(code) for code in [*REASONS, *LedgerReason, "blocked", "closed by the relay"]
-    }
-    remarks = {code: remark_sentence(code) for code in Remark if code is not Remark.LOST}
+    """Every sentence that was released, whatever it is today; a text without a code is left alone."""
+    reasons = {code: RELEASED[code] for code in REASONS}
+    reasons |= {code: RELEASED[code] for code in LedgerReason}
+    reasons |= {text: text for text in ("blocked", "closed by the relay")}
+    remarks = {code: RELEASED_REMARKS[code] for code in Remark if code is not Remark.LOST}
     with monkeypatch.context() as past:
         past.setattr(database, "MIGRATIONS", MIGRATIONS[:SENTENCES])
         past.setattr(database, "VERSION", SENTENCES)
@@ -59,8 +93,8 @@ def test_the_sentences_of_an_older_ledger_become_codes(tmp_path, monkeypatch):
         assert {code for (code,) in database_of(ledger).rows("SELECT reason FROM outbox")} == set(
             map(str, reasons)
         )
-        assert ledger.outbox.reasons(RELAY) == dict.fromkeys(reasons.values(), 1)
-        assert set(ledger.relays.remarks(RELAY)) == set(remarks.values())
+        assert ledger.outbox.reasons(RELAY) == dict.fromkeys(map(reason_sentence, reasons), 1)
+        assert set(ledger.relays.remarks(RELAY)) == set(map(remark_sentence, remarks))
         assert ledger.outbox.has_lost(RELAY)
     finally:
         ledger.close()

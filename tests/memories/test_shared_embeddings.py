@@ -441,7 +441,7 @@ async def test_what_was_written_and_not_noted_is_found_and_not_written_again(ope
         await fill(store)
     async with open_store("a", Topics()) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(ledger_of(store).vectors, "note_embeddings", lambda told: None)
+            patch.setattr(ledger_of(store).vectors, "record_embeddings", lambda told: None)
             await store.embed(share=True)
         before = counts(store)["events"]
         assert await store.embed(share=True) == EmbedReport(0, None)

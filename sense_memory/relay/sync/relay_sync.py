@@ -208,7 +208,7 @@ class RelaySync:
         served: Counter[str] = Counter()
         sent: Counter[str] = Counter()
         pulled = PullResult()
-        await self._ledger.write_if_due(self._ledger.relays.set_clock_back, self._url, self._clock())
+        await self._ledger.write_if_due(self._ledger.relays.correct_future_times, self._url, self._clock())
         if plan.question is RelayQuestion.SWEEP:
             await self._ledger.write(self._ledger.outbox.make_due, self._url, self._clock())
         if plan.question.pulls:

@@ -95,9 +95,9 @@ def test_a_text_that_another_device_forgot_unseen_is_shown_with_the_reason_and_c
     asyncio.run(forget_elsewhere())
     agent("import", tmp_path / "other.jsonl")
 
-    assert "forgotten elsewhere before this edit was seen:\nunseen" in agent("drafts").stdout
+    assert "another device forgot the memory before it saw this edit:\nunseen" in agent("drafts").stdout
     (found,) = agent.json("drafts")
-    assert found["reason"] == "forgotten elsewhere before this edit was seen"
+    assert found["reason"] == "another device forgot the memory before it saw this edit"
     agent("drafts", "--publish", str(found["number"]))
     assert agent("recall", "k").stdout == "unseen"
     assert agent.json("drafts") == []

@@ -20,7 +20,7 @@ from tests.inside import ledger_of, parts_of
 FACT = ("people", "facts")
 PATH = "people/facts/k"
 DAY = 86_400
-REASON = "forgotten elsewhere before this edit was seen"
+REASON = "another device forgot the memory before it saw this edit"
 
 
 async def write(store, kind, value):
