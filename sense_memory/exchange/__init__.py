@@ -1,4 +1,4 @@
-"""Import from other programs, and the readable export: `read`, `plan_import`, `carry_out`, `write_readable`."""
+"""The import from other programs (`read`, `plan_import`, `carry_out`) and the readable export (`write_readable`)."""
 
 from __future__ import annotations
 

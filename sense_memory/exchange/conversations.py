@@ -1,8 +1,8 @@
 """Conversations of ChatGPT, Claude and other programs, as entries of the log. Pure.
 
-A message keeps its time, and gets an id that follows from it and from the message's own id: importing the same export
-again, here or on another device, makes the same entries. Of a conversation in which a message was edited or an answer
-made anew, the branch that was last shown is taken; the others are counted.
+A message keeps its time. The id of its entry follows from this time and the message's own id, so importing the same export
+again, here or on another device, makes the same entries. If a message was edited or an answer repeated, only the branch
+that was shown last is imported; messages of other branches are counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.exchange import items
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
-from sense_memory.exchange.markdown import FreePaths
+from sense_memory.exchange.markdown import UniquePaths
 from sense_memory.exchange.transcript import conversation_of, messages_in
 from sense_memory.mind.conversation import IMPORTED
 
@@ -35,14 +35,28 @@ _ROLES: Final = {
     "tool": "tool",
     "function": "tool",
 }
-_UNSHOWN: Final = frozenset({"thoughts", "reasoning_recap", "thinking", "redacted_thinking"})
-_TEXTLESS: Final = "messages without a text"
-_MOST_NAME: Final = 200
+_LEFT_OUT: Final = {  # types of content that are no part of the conversation, with the reason
+    **dict.fromkeys(
+        ("thoughts", "reasoning_recap", "thinking", "redacted_thinking"), "thoughts of the model"
+    ),
+    **dict.fromkeys(("tool_use", "tool_result"), "tool calls"),
+}
+_TEXTLESS: Final = "messages without text"
+_NO_FILE_TEXT: Final = "attachments without text"
+_MAX_NAME_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedMessage:
-    """One message, as its export has it."""
+    """One message of an exported conversation.
+
+    Attributes:
+        ident: its id in the export.
+        role: user, assistant, system or tool.
+        text: the text, word for word.
+        at: seconds since 1970, or None.
+        name: the author's name; empty if there is none.
+    """
 
     ident: str
     role: str
@@ -53,16 +67,23 @@ class ExportedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """One conversation, as its export has it."""
+    """One exported conversation.
+
+    Attributes:
+        ident: its id in the export.
+        title: its title, or empty.
+        at: when it began, seconds since 1970, or None.
+        messages: the messages that are imported, in order.
+    """
 
     ident: str
     title: str
     at: float | None
-    said: tuple[ExportedMessage, ...]
+    messages: tuple[ExportedMessage, ...]
 
 
 def kind_of(found: Any) -> str:
-    """What a conversation's object is: ChatGPT, Claude, chat, or empty for none."""
+    """The format of an object that is a conversation (ChatGPT, Claude or chat); empty for any other object."""
     if not isinstance(found, dict):
         return ""
     if isinstance(found.get("mapping"), dict):
@@ -87,12 +108,12 @@ def _has_speaker_and_text(found: Any) -> bool:
 
 
 def is_message(found: Any) -> bool:
-    """Whether an object is a message on its own, as in JSON lines of one conversation."""
+    """Whether an object is a single message, as in JSON lines of one conversation."""
     return _has_speaker_and_text(found) and str(found.get("role", found.get("sender"))).lower() in _ROLES
 
 
 def read(found: list[tuple[int, Any]], file: str) -> ReaderResult:
-    """The conversations among the objects of a file, or all its messages as one conversation."""
+    """Read the conversations among the objects of a file; if the objects are messages, they are one conversation."""
     reading = ReaderResult("conversations")
     if any(is_turn(value) for _, value in found[:20]):
         return _sessions(found, file)
@@ -107,7 +128,7 @@ def read(found: list[tuple[int, Any]], file: str) -> ReaderResult:
             reading.problems.append(Problem(file, number, "is not a conversation"))
             continue
         kinds.append(kind)
-        reader = {"ChatGPT": _chatgpt, "Claude": _claude, "chat": _plain}[kind]
+        reader = {"ChatGPT": _chatgpt, "Claude": _claude, "chat": _generic}[kind]
         _add(reading, reader(value, reading), kind, file, number)
     reading.left_out += Counter[str]()  # drops zeros
     reading.format = (
@@ -122,7 +143,10 @@ def is_turn(found: Any) -> bool:
 
 
 def _sessions(found: list[tuple[int, Any]], file: str) -> ReaderResult:
-    """The sessions of Claude Code in the lines of a file, as the hook before a compaction keeps them."""
+    """Read sessions of Claude Code from the lines of a transcript.
+
+    The entries are the same as those of the hook that stores a session before its context is compacted.
+    """
     reading = ReaderResult("sessions of Claude Code")
     begun = set[str]()
     for number, value in found:
@@ -131,32 +155,30 @@ def _sessions(found: list[tuple[int, Any]], file: str) -> ReaderResult:
             continue
         session, message = value["sessionId"], value.get("message")
         if isinstance(message, dict):
-            _blocks_text(message.get("content"), reading)  # counts what is not taken
-        path = conversation_of(session)
-        for said in messages_in(value, session):
+            _count_left_out(message.get("content"), reading)
+        path, folder = conversation_of(session), _text(value.get("cwd"))
+        for part in messages_in(value, session):
             if path not in begun:
                 begun.add(path)
                 reading.items.append(
-                    _title(
-                        path, _text(value.get("cwd")), "Claude Code", file=file, number=number, begin=said.at
-                    )
+                    _title(path, folder, "Claude Code", file=file, number=number, begin=part.at)
                 )
             fields = {
-                "kind": f"message.{said.role}",
-                "actor": said.role,
-                "payload": {"content": said.content},
-                "id": said.id,
+                "kind": f"message.{part.role}",
+                "actor": part.role,
+                "payload": {"content": part.content},
+                "id": part.id,
             }
-            origin = items.tool("claude-code", str(value.get("uuid") or number))
+            origin = items.tool_origin("claude-code", str(value.get("uuid") or number))
             reading.items.append(
-                Item(ItemKind.LOG, path, said.content, file, number, said.at, origin, fields)
+                Item(ItemKind.LOG, path, part.content, file, number, part.at, origin, fields)
             )
     reading.left_out += Counter[str]()  # drops zeros
     return reading
 
 
 def _title(path: str, title: str, kind: str, *, file: str, number: int, begin: float | None) -> Item:
-    """The entry that begins a conversation which was imported."""
+    """The entry at the beginning of an imported conversation, which has the title."""
     fields = {
         "kind": IMPORTED,
         "actor": "import",
@@ -167,49 +189,49 @@ def _title(path: str, title: str, kind: str, *, file: str, number: int, begin: f
 
 
 def _add(reading: ReaderResult, chat: Chat, kind: str, file: str, number: int) -> None:
-    """The entries of one conversation: its title, then its messages in order."""
-    if not chat.said:
+    """Add the entries of one conversation: its title, then its messages in order."""
+    if not chat.messages:
         reading.left_out["conversations without a message"] += 1
         return
     name = kind.lower()
     path = items.name_of(f"{name}-{chat.ident}", 100)
-    times = [said.at for said in chat.said if said.at is not None]
+    times = [message.at for message in chat.messages if message.at is not None]
     begin = min([*times, *([] if chat.at is None else [chat.at])], default=None)
-    last = (begin or 0.0) - 1e-6  # of entries without any date, the plan says when
+    last = (begin or 0.0) - 1e-6
     reading.items.append(_title(path, chat.title, kind, file=file, number=number, begin=begin))
-    for said, then in zip(chat.said, _in_order(chat.said), strict=True):
-        for count, part in enumerate(items.parts_of(said.text)):
+    for message, then in zip(chat.messages, _in_order(chat.messages), strict=True):
+        for count, part in enumerate(items.parts_of(message.text)):
             last = max(last + 1e-6, then)
             payload: dict[str, Any] = {"content": part}
             fields = {
-                "kind": f"message.{said.role}",
-                "actor": said.name[:_MOST_NAME] or said.role,
+                "kind": f"message.{message.role}",
+                "actor": message.name[:_MAX_NAME_CHARS] or message.role,
                 "payload": payload,
-                "id": _id(said.at if said.at is not None else begin, path, f"{said.ident}/{count}"),
+                "id": _id(message.at if message.at is not None else begin, path, f"{message.ident}/{count}"),
             }
-            origin = items.tool(name, said.ident)
-            at = None if begin is None else last
+            origin = items.tool_origin(name, message.ident)
+            at = None if begin is None else last  # without any date, the plan sets the dates
             reading.items.append(Item(ItemKind.LOG, path, part, file, number, at, origin, fields))
 
 
 def _in_order(messages: Sequence[ExportedMessage]) -> list[float]:
-    """The times of messages, 0 where there is none; a system message is never later than what follows.
+    """The times of messages, 0 if a message has none; a system message is never later than the messages after it.
 
-    ChatGPT dates the system message of a conversation that was continued later than the questions after it.
+    If a conversation was continued, ChatGPT gives its system message a later time than the messages after it.
     """
     times, earliest = list[float](), float("inf")
-    for said in reversed(messages):
-        at = said.at or 0.0
-        if said.role == "system":
+    for message in reversed(messages):
+        at = message.at or 0.0
+        if message.role == "system":
             at = min(at, earliest - 1e-6)
-        elif said.at is not None:
+        elif message.at is not None:
             earliest = min(earliest, at)
         times.append(at)
     return times[::-1]
 
 
 def _id(at: float | None, conversation: str, message: str) -> str:
-    """The id of an entry: the microsecond, as ids of the log begin, and a hash."""
+    """The id of an entry: the microsecond, with which every id of the log begins, and a hash."""
     mark = hashlib.sha256(f"{conversation}\n{message}".encode("utf-8", "replace")).hexdigest()[:7]
     return f"{int((at or 0.0) * 1e6) & (1 << 52) - 1:013x}{mark}"
 
@@ -220,17 +242,19 @@ def _id(at: float | None, conversation: str, message: str) -> str:
 def _chatgpt(found: Mapping[str, Any], reading: ReaderResult) -> Chat:
     mapping: dict[str, Any] = found["mapping"]
     branch = _branch(mapping, found.get("current_node"))
-    said = [message for node in branch if (message := _chatgpt_message(node, mapping, reading))]
+    messages = [message for node in branch if (message := _chatgpt_message(node, mapping, reading))]
     ignored = mapping.keys() - set(branch)
     others = sum(_chatgpt_message(node, mapping, ReaderResult("")) is not None for node in ignored)
     if others:
         reading.left_out["messages of other branches"] += others
     ident = str(found.get("conversation_id") or found.get("id") or items.fingerprint("".join(mapping)))
-    return Chat(ident, str(found.get("title") or ""), items.time_of(found.get("create_time")), tuple(said))
+    return Chat(
+        ident, str(found.get("title") or ""), items.time_of(found.get("create_time")), tuple(messages)
+    )
 
 
 def _branch(mapping: Mapping[str, Any], current: object) -> list[str]:
-    """The nodes from the root to the current one; without one, to the newest leaf."""
+    """The nodes from the root to the current node, or to the newest leaf if there is no current node."""
     node = current if isinstance(current, str) and current in mapping else _newest_leaf(mapping)
     path: dict[str, None] = {}
     while isinstance(node, str) and node in mapping and node not in path:
@@ -263,8 +287,8 @@ def _chatgpt_message(node: str, mapping: Mapping[str, Any], reading: ReaderResul
     if role is None or not isinstance(content, dict):
         reading.left_out[_TEXTLESS] += 1
         return None
-    if str(content.get("content_type")) in _UNSHOWN:
-        reading.left_out["thoughts of the model"] += 1
+    if reason := _LEFT_OUT.get(str(content.get("content_type"))):
+        reading.left_out[reason] += 1
         return None
     text = _chatgpt_text(content, message)
     if not text.strip():
@@ -286,14 +310,14 @@ def _chatgpt_text(content: Mapping[str, Any], message: Mapping[str, Any]) -> str
     named = ("text", "result", "content", "user_profile", "user_instructions", "model_set_context")
     found = [content[name] for name in named if isinstance(content.get(name), str)]
     metadata = message.get("metadata")
-    told = metadata.get("user_context_message_data") if isinstance(metadata, dict) else None
-    if not found and isinstance(told, dict):
-        found = [value for value in told.values() if isinstance(value, str)]
+    context = metadata.get("user_context_message_data") if isinstance(metadata, dict) else None
+    if not found and isinstance(context, dict):
+        found = [value for value in context.values() if isinstance(value, str)]
     return "\n".join(found)
 
 
 def _part(part: Any) -> str:
-    """A part of a message as text; anything else is named in brackets."""
+    """A part of a message as text; a part without text is named in brackets."""
     if isinstance(part, str):
         return part
     if not isinstance(part, dict):
@@ -308,13 +332,13 @@ def _part(part: Any) -> str:
 
 
 def _claude(found: Mapping[str, Any], reading: ReaderResult) -> Chat:
-    said: list[ExportedMessage] = []
+    messages: list[ExportedMessage] = []
     for number, message in enumerate(found["chat_messages"], 1):
         if isinstance(message, dict):
-            said += _claude_message(message, number, reading)
+            messages += _claude_message(message, number, reading)
     ident = str(found.get("uuid") or items.fingerprint(str(found.get("name"))))
     at = items.time_of(found.get("created_at"))
-    return Chat(ident, str(found.get("name") or ""), at, tuple(said))
+    return Chat(ident, str(found.get("name") or ""), at, tuple(messages))
 
 
 def _claude_message(
@@ -334,24 +358,30 @@ def _claude_message(
         if content.strip():
             yield ExportedMessage(f"{ident}/file-{place}", role, f"[{name}]\n{content}", at, name)
         else:
-            reading.left_out["files without their text"] += 1
-    reading.left_out.update({"files without their text": len(_dicts(message.get("files")))})
+            reading.left_out[_NO_FILE_TEXT] += 1
+    reading.left_out.update({_NO_FILE_TEXT: len(_dicts(message.get("files")))})
 
 
 def _blocks_text(blocks: object, reading: ReaderResult) -> str:
-    """The text of a message in blocks; calls of tools and their results are named in brackets."""
-    found = []
-    for block in _dicts(blocks):
-        kind = str(block.get("type") or "")
-        if kind in _UNSHOWN:
-            reading.left_out["thoughts of the model"] += 1
-        elif kind == "text":
-            found.append(_text(block.get("text")))
-        elif kind in {"tool_use", "tool_result"}:
-            reading.left_out["calls of tools"] += 1
-        elif kind:
-            found.append(_part(block))
-    return "\n".join(text for text in found if text)
+    """The text of a message in blocks; thoughts and tool calls are counted, other blocks without text are named."""
+    _count_left_out(blocks, reading)
+    kinds = [(_kind(block), block) for block in _dicts(blocks)]
+    texts = [
+        _text(block.get("text")) if kind == "text" else _part(block)
+        for kind, block in kinds
+        if kind and kind not in _LEFT_OUT
+    ]
+    return "\n".join(filter(None, texts))
+
+
+def _count_left_out(blocks: object, reading: ReaderResult) -> None:
+    """Count the blocks of a message that are no part of the conversation."""
+    kinds = map(_kind, _dicts(blocks))
+    reading.left_out.update(_LEFT_OUT[kind] for kind in kinds if kind in _LEFT_OUT)
+
+
+def _kind(block: Mapping[str, Any]) -> str:
+    return str(block.get("type") or "")
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
@@ -363,7 +393,7 @@ def _text(value: object) -> str:
 
 
 def claude_projects(found: list[tuple[int, Any]], file: str) -> ReaderResult:
-    """The documents and instructions of Claude's projects, as passages of the archive."""
+    """Read the documents and instructions of Claude's projects, as passages of the archive."""
     reading = ReaderResult("Claude")
     for number, project in found:
         if not isinstance(project, dict):
@@ -393,34 +423,34 @@ _titled = re.compile(r"(?m)^(?:#{1,6}[ \t]+(\S.*)|\*\*([^*\n]+)\*\*:?[ \t]*)$").
 def claude_memories(
     found: list[tuple[int, Any]], file: str, projects: Sequence[tuple[int, Any]] = ()
 ) -> ReaderResult:
-    """What Claude itself remembered of the user and of each project: a memory for each heading, else each paragraph.
+    """Read Claude's own memory of the user and of each project: one memory per heading, or per paragraph without headings.
 
     Args:
         found: the objects of `memories.json`.
-        file: its name.
-        projects: the objects of `projects.json`, which has the names of the projects.
+        file: the name of this file, for people.
+        projects: the objects of `projects.json`, which have the names of the projects.
     """
-    reading, free = ReaderResult("Claude"), FreePaths()
+    reading, names = ReaderResult("Claude"), UniquePaths()
     titles = {
         str(each.get("uuid")): _text(each.get("name")) for each in _dicts([value for _, value in projects])
     }
     for number, value in found:
         memories = value if isinstance(value, dict) else {}
-        told = [("people/claude", _text(memories.get("conversations_memory")))]
+        texts = [("people/claude", _text(memories.get("conversations_memory")))]
         of_projects = memories.get("project_memories")
         for ident, text in of_projects.items() if isinstance(of_projects, dict) else ():
-            told.append((f"projects/{items.place_of(titles.get(ident) or ident)}", _text(text)))
-        for place, text in told:
-            for title, part in _remembered(text):
+            texts.append((f"projects/{items.place_of(titles.get(ident) or ident)}", _text(text)))
+        for place, text in texts:
+            for title, part in _titled_parts(text):
                 key = items.slug(title) if title else items.key_of(part)
-                if path := free.free(f"{place}/{key}", part):
-                    origin = items.document(file, number)
+                if path := names.assign(f"{place}/{key}", part):
+                    origin = items.document_origin(file, number)
                     reading.items.append(Item(ItemKind.PALACE, path, part, file, number, None, origin))
     return reading
 
 
-def _remembered(text: str) -> Iterator[tuple[str, str]]:
-    """The parts of a memory of Claude, each with its title: by headings and bold lines, without them by paragraphs."""
+def _titled_parts(text: str) -> Iterator[tuple[str, str]]:
+    """The parts of a text with their titles: one for each heading or bold line, and before the first, each paragraph."""
     first, *rest = _titled(text)
     for part in re.split(r"\n[ \t]*\n", first):
         if part.strip():
@@ -430,12 +460,12 @@ def _remembered(text: str) -> Iterator[tuple[str, str]]:
             yield (heading or bold).strip(), part.strip("\r\n").rstrip()
 
 
-# ── Others ──────────────────────────────────────────────────────────────────────────────
+# ── Other programs ──────────────────────────────────────────────────────────────────────
 
 
-def _plain(found: Mapping[str, Any], reading: ReaderResult) -> Chat:
-    """Messages with a role and a text, as chat programs and model APIs have them."""
-    said = []
+def _generic(found: Mapping[str, Any], reading: ReaderResult) -> Chat:
+    """A conversation of messages with a role and a text, as chat programs and model APIs write them."""
+    messages = []
     for number, message in enumerate(_dicts(found.get("messages")), 1):
         role = _ROLES.get(str(message.get("role", message.get("sender", ""))).lower())
         content = message.get("content", message.get("text", message.get("parts")))
@@ -445,11 +475,11 @@ def _plain(found: Mapping[str, Any], reading: ReaderResult) -> Chat:
                 message.get(name) for name in ("created_at", "timestamp", "create_time", "at", "ts", "time")
             )
             at = next((at for given in times if (at := items.time_of(given)) is not None), None)
-            said.append(
+            messages.append(
                 ExportedMessage(str(message.get("id") or number), role, text, at, _text(message.get("name")))
             )
-        elif not isinstance(content, list):  # the parts of a list are counted by their kinds
+        elif not isinstance(content, list):  # the blocks of a list were counted by type
             reading.left_out[_TEXTLESS] += 1
     ident = str(found.get("id") or found.get("uuid") or items.fingerprint(str(found.get("title"))))
     at = items.time_of(found.get("created_at", found.get("create_time")))
-    return Chat(ident, _text(found.get("title")) or _text(found.get("name")), at, tuple(said))
+    return Chat(ident, _text(found.get("title")) or _text(found.get("name")), at, tuple(messages))

@@ -1,7 +1,7 @@
-"""Carrying out the plan of an import.
+"""Execution of the plan of an import.
 
-Batches are durable whole. An item that the store refuses is reported and stops no other. What was interrupted is completed
-by planning and carrying out again, because the plan leaves alone what is here already.
+Each batch is durable as a whole. An item that the store refuses is reported, and the others are still written. To complete
+an import that was interrupted, plan and execute again: the plan skips what has been written already.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _BATCH: Final = {
 
 @dataclass(slots=True)
 class Imported:
-    """What an import did.
+    """The result of an import.
 
     Attributes:
-        written: how many items of each kind.
+        written: how many items of each kind were written.
         problems: items that the store refused, each with the reason.
     """
 
@@ -44,13 +44,13 @@ class Imported:
 
 
 async def carry_out(
-    store: MemoryStore, made: ImportPlan, *, progress: Callable[[int], None] | None = None
+    store: MemoryStore, plan: ImportPlan, *, progress: Callable[[int], None] | None = None
 ) -> Imported:
-    """Write what a plan says, in batches; an interrupted call is completed by planning and carrying out again.
+    """Write the items of a plan in batches. To complete an interrupted call, plan and carry out again.
 
     Args:
-        store: the store that the plan was made for.
-        made: the plan.
+        store: the store for which the plan was made.
+        plan: the plan.
         progress: called with the number of items written so far.
 
     Raises:
@@ -58,37 +58,37 @@ async def carry_out(
     """
     done, count = Imported(), 0
     by_kind: defaultdict[ItemKind, list[Item]] = defaultdict(list)
-    for item in made.to_write:
+    for item in plan.to_write:
         by_kind[item.kind].append(item)
     for kind, write in _WRITERS.items():
         for start in range(0, len(by_kind[kind]), _BATCH[kind]):
             batch = by_kind[kind][start : start + _BATCH[kind]]
-            done.written[kind] += await _written(store, batch, write, done.problems)
+            done.written[kind] += await _write_batch(store, batch, write, done.problems)
             count += len(batch)
             if progress is not None:
                 progress(count)
     return done
 
 
-async def _written(
+async def _write_batch(
     store: MemoryStore,
     batch: Sequence[Item],
     write: Callable[[MemoryStore, Sequence[Item]], Awaitable[object]],
     problems: list[Problem],
 ) -> int:
-    """Write a batch; where the store refuses it, each item alone. Returns how many were written."""
+    """Write a batch, or if the store refuses the batch, each item alone; returns how many items were written."""
     try:
         await write(store, batch)
     except InvalidInput as error:
         if len(batch) == 1:
             problems.append(Problem(batch[0].file, batch[0].line, _plain(error)))
             return 0
-        return sum([await _written(store, [item], write, problems) for item in batch])
+        return sum([await _write_batch(store, [item], write, problems) for item in batch])
     return len(batch)
 
 
 def _plain(error: InvalidInput) -> str:
-    """The reason in an error, without its number in the batch."""
+    """The reason in an error, without the number of the entry in the batch."""
     text = str(error).removeprefix("entry 1")
     text = text.partition("): ")[2] if text.startswith(" (") else text.removeprefix(": ")
     return text.removesuffix("; nothing was written").removesuffix(", and nothing was written")
@@ -104,7 +104,7 @@ async def _write_palace(store: MemoryStore, batch: Sequence[Item]) -> None:
 
 
 async def _write_flat(store: MemoryStore, batch: Sequence[Item]) -> None:
-    now = store.mind.store.options.clock()
+    now = store.clock()
     await store.remember_many([(item.path, item.text, now if item.at is None else item.at) for item in batch])
 
 
@@ -118,17 +118,10 @@ async def _write_log(store: MemoryStore, batch: Sequence[Item]) -> None:
         payload, fields = dict(item.fields["payload"]), item.fields
         if item.origin:
             payload["origin"] = item.origin
-        conversation = fields.get("conversation", item.path)
-        told = (
-            fields["kind"],
-            payload,
-            fields["actor"],
-            fields.get("turn"),
-            conversation,
-            item.at,
-            fields["id"],
+        conversation, turn = fields.get("conversation", item.path), fields.get("turn")
+        entries.append(
+            NewEntry(fields["kind"], payload, fields["actor"], turn, conversation, item.at, fields["id"])
         )
-        entries.append(NewEntry(*told))
     await store.mind.log.append_many(entries)
 
 
@@ -140,7 +133,7 @@ async def _write_mind(store: MemoryStore, batch: Sequence[Item]) -> None:
 
     try:
         await store.mind.records.change(fields, edited)
-    except NotSynced:  # no relay ever answered: nothing is known that the records could be an edit of
+    except NotSynced:  # no relay has answered yet, so no known record could be edited
         await store.mind.records.write(fields)
 
 

@@ -1,6 +1,7 @@
-"""Which format a file or a folder has, from what is in it; and the reader of each.
+"""The formats that can be imported: how each is recognised, and its reader.
 
-The name is asked only where the content says nothing: every Markdown file is a note, and `2026-11-20.md` a day.
+A format is recognised by content. The file name decides only for notes: any Markdown file is a note, and a note with a
+name like `2026-11-20.md` is a daily note. To recognise a format, only the beginning of a file is read.
 """
 
 from __future__ import annotations
@@ -25,28 +26,30 @@ if TYPE_CHECKING:
 
     from sense_memory.exchange.import_files import Source
 
-EVENTS: Final = "events"  # our encrypted export, and any Nostr events: `MemoryStore.import_` takes them
+EVENTS: Final = "events"  # our encrypted export and other Nostr events, which `MemoryStore.import_` imports
 _CHATS: Final = re.compile(r"(?:.*/)?conversations[-_]?\d*\.json").fullmatch
-_NOT_TAKEN: Final = {  # of exports of ChatGPT and Claude, by what it is
-    "users.json": "data of the account",
-    "user.json": "data of the account",
-    "user_settings.json": "settings of the account",
+_IGNORED_FILES: Final = {  # files in exports of ChatGPT and Claude, with the reason for leaving them out
+    "users.json": "account data",
+    "user.json": "account data",
+    "user_settings.json": "account settings",
     "message_feedback.json": "feedback on messages",
-    "model_comparisons.json": "comparisons of models",
+    "model_comparisons.json": "model comparisons",
     "shared_conversations.json": "links to shared conversations",
-    "chat.html": "the same conversations as a page",
+    "chat.html": "the same conversations as HTML",
 }
 _HEAD_BYTES: Final = 400
-_LOOKED_AT: Final = 5  # notes of a folder
+_EVENT_BYTES: Final = 4_000_000  # the first JSON line of a file of events is looked for in this many bytes,
+_EVENT_LINES: Final = 50  # and in this many lines
+_SAMPLE_COUNT: Final = 5  # notes of a folder that are looked at
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format.
+    """A format that can be imported.
 
     Attributes:
-        name: as `--as` takes it.
-        about: what it is, for people.
+        name: its name for `--as`.
+        about: a description for people.
         read: the reader.
     """
 
@@ -60,7 +63,7 @@ def _json_files(files: Files, format_: str = "") -> ReaderResult:
     formats = []
     for source in files.sources:
         try:
-            found = _json(source, format_)
+            found = _json_file(source, format_)
         except InvalidInput as error:
             reading.problems.append(Problem(source.shown, 0, str(error)))
         else:
@@ -70,13 +73,13 @@ def _json_files(files: Files, format_: str = "") -> ReaderResult:
     return reading
 
 
-def _json(source: Source, format_: str = "") -> ReaderResult:
-    raw = _utf8(read_source(source))
+def _json_file(source: Source, format_: str = "") -> ReaderResult:
+    raw = _as_utf8(read_source(source))
     found, bad = structured.parsed(raw)
     first = next((value for _, value in found), None)
     if readable.is_readable_line(first):
         return readable.read_lines(raw, source.shown)
-    if not format_ and _are_chats(found):
+    if not format_ and _are_messages(found):
         reading = conversations.read(found, source.shown)
         reading.problems += [Problem(source.shown, number, reason) for number, reason in bad]
         return reading
@@ -84,15 +87,15 @@ def _json(source: Source, format_: str = "") -> ReaderResult:
     return structured.objects(found, bad, source.shown, name)
 
 
-def _are_chats(found: list[tuple[int, Any]]) -> bool:
+def _are_messages(found: list[tuple[int, Any]]) -> bool:
     values = [value for _, value in found[:20]]
     return any(conversations.kind_of(value) or conversations.is_turn(value) for value in values) or (
         bool(values) and all(conversations.is_message(value) for value in values)
     )
 
 
-def _utf8(raw: bytes) -> bytes:
-    """JSON in UTF-8, whatever its encoding was."""
+def _as_utf8(raw: bytes) -> bytes:
+    """JSON converted to UTF-8 from any encoding that `text_of` recognises."""
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -103,31 +106,39 @@ def _utf8(raw: bytes) -> bytes:
 def _chat_files(files: Files) -> ReaderResult:
     """An export of ChatGPT or Claude: its conversations, and Claude's projects and memories."""
     reading = ReaderResult("conversations", problems=list(files.problems), left_out=Counter(files.left_out))
-    formats = []
+    formats = set[str]()
     for source in files.sources:
-        name = source.path.name
+        is_chats = files.is_single or _CHATS(source.name) is not None
         try:
-            if _CHATS(source.name) or files.is_single:
-                found = conversations.read(structured.parsed(_utf8(read_source(source)))[0], source.shown)
-                formats.append(found.format)
-            elif name == "projects.json":
-                found = conversations.claude_projects(structured.parsed(read_source(source))[0], source.shown)
-            elif name == "memories.json":
-                parsed = structured.parsed(read_source(source))[0]
-                found = conversations.claude_memories(parsed, source.shown, _projects(files))
-            else:
-                reading.left_out[_NOT_TAKEN.get(name, "other files")] += 1
-                continue
+            found = _chat_file(source, files, is_chats=is_chats)
         except InvalidInput as error:
             reading.problems.append(Problem(source.shown, 0, str(error)))
             continue
         reading.add(found)
-    reading.format = formats[0] if len(set(formats)) == 1 else "conversations"
+        formats |= {found.format} if is_chats else set()
+    reading.format = formats.pop() if len(formats) == 1 else "conversations"
     return reading
 
 
+def _chat_file(source: Source, files: Files, *, is_chats: bool) -> ReaderResult:
+    """What one file of an export of ChatGPT or Claude contains.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+    """
+    name = source.path.name
+    if is_chats:
+        return conversations.read(structured.parsed(_as_utf8(read_source(source)))[0], source.shown)
+    if name == "projects.json":
+        return conversations.claude_projects(structured.parsed(read_source(source))[0], source.shown)
+    if name == "memories.json":
+        parsed = structured.parsed(read_source(source))[0]
+        return conversations.claude_memories(parsed, source.shown, _projects(files))
+    return ReaderResult("", left_out=Counter([_IGNORED_FILES.get(name, "other files")]))
+
+
 def _projects(files: Files) -> list[tuple[int, Any]]:
-    """The objects of Claude's `projects.json`; none where it cannot be read, which its own reading says."""
+    """The objects of Claude's `projects.json`; empty if it cannot be read, which `_chat_file` reports."""
     for source in files.sources:
         if source.path.name == "projects.json":
             with suppress(InvalidInput):
@@ -155,18 +166,18 @@ NAMES: Final = (*FORMATS, EVENTS)
 
 
 def recognise(path: Path) -> tuple[str, Files | None]:
-    """The format of what lies at a path, and its files where the format is not `events`.
+    """The format of a file, folder or archive, and its files unless the format is `events`.
 
-    The format is one of `NAMES`, or `file` for JSON, where each file's objects say what they are.
+    The format is one of `NAMES`, or `file` for JSON, whose format each object decides.
 
     Raises:
-        InvalidInput: nothing is known about it.
-        OSError: it cannot be read.
+        InvalidInput: the format is not known.
+        OSError: the path cannot be read.
     """
     if url := re.match(r"(wss?:)/+(.*)", str(path)):
         raise InvalidInput(
-            f"add the relay and sync instead: `sense-memory relays add {url[1]}//{url[2]}`, then `sense-memory sync`. What the "
-            "published sense-memory 0.3 wrote lies on its relays under its key (`init --import`), and arrives so"
+            f"add the relay and sync instead: `sense-memory relays add {url[1]}//{url[2]}`, then `sense-memory sync`. Memories "
+            "of the published sense-memory 0.3 are on its relays; use the key that wrote them (`init --import`)"
         )
     files = open_files(path)
     name = _of_file(files.sources[0]) if files.is_single else _of_folder(files)
@@ -174,29 +185,29 @@ def recognise(path: Path) -> tuple[str, Files | None]:
 
 
 def read(path: Path, format_: str = "") -> ReaderResult:
-    """Read what lies at a path.
+    """Read a file, a folder or a zip archive.
 
     Args:
-        path: a file, a folder or a zip archive.
-        format_: one of `NAMES`; by default what `recognise` finds.
+        path: the file, folder or archive.
+        format_: one of `NAMES`; empty to recognise the format.
 
     Raises:
-        InvalidInput: there is no such format, or the events are for `MemoryStore.import_`.
+        InvalidInput: the format is not known, or is `events`, which `MemoryStore.import_` imports.
         OSError: the path cannot be read.
     """
     check_name(format_)
     name, files = (format_, open_files(path)) if format_ else recognise(path)
     if files is None or name == EVENTS:
-        raise InvalidInput(f"{path} holds events; `store.import_` takes them")
+        raise InvalidInput(f"use `store.import_`; {path} contains events")
     if name == "file":
         return _json_files(files)
     return FORMATS[name].read(files)
 
 
 def check_name(format_: str) -> None:
-    """Raise InvalidInput where no format has this name; an empty one means that it is recognised."""
+    """Raise InvalidInput if no format has this name; an empty name is valid."""
     if format_ and format_ not in NAMES:
-        raise InvalidInput(f"there is no format {format_!r}; choose {', '.join(NAMES)}")
+        raise InvalidInput(f"no format named {format_!r}; choose {', '.join(NAMES)}")
 
 
 def _of_folder(files: Files) -> str:
@@ -206,7 +217,7 @@ def _of_folder(files: Files) -> str:
     if any(_CHATS(name) for name in names):
         return "chats"
     notes = [source for source in files.sources if source.path.suffix.lower() in markdown.NOTES]
-    if notes and all(_is_ours(_head(source)) for source in notes[:_LOOKED_AT]):
+    if notes and all(_is_readable_note(_head(source)) for source in notes[:_SAMPLE_COUNT]):
         return "readable"  # a part of an export
     if index := files.named("index.md"):
         head = _head(index[0])
@@ -224,7 +235,7 @@ def _of_file(source: Source) -> str:
     suffix = source.path.suffix.lower()
     head = _head(source)
     if suffix in markdown.NOTES:
-        return "readable" if _is_ours(head) else "daily" if markdown.is_daily(source) else "notes"
+        return "readable" if _is_readable_note(head) else "daily" if markdown.is_daily(source) else "notes"
     if not head.strip() or _is_event(source):
         return EVENTS
     try:
@@ -234,30 +245,27 @@ def _of_file(source: Source) -> str:
     if begin not in {"{", "["}:
         known = "; ".join(f"{item.about} ({item.name})" for item in FORMATS.values())
         raise InvalidInput(
-            f"{source.shown} has no format that import knows; nothing was written. Known are: {known}; our encrypted export "
-            f"and other Nostr events ({EVENTS}). `--as NAME` reads a file as one of them"
+            f"name the format with `--as NAME`; the format of {source.shown} is not recognised, and nothing was written. "
+            f"Formats: {known}; our encrypted export and other Nostr events ({EVENTS})"
         )
     return "file"
 
 
-def _is_ours(head: bytes) -> bool:
+def _is_readable_note(head: bytes) -> bool:
     return head.startswith((b"---\nsense-memory: ", b"---\r\nsense-memory: "))
 
 
-def _head(source: Source) -> bytes:
+def _head(source: Source, size: int = _HEAD_BYTES) -> bytes:
+    """The first bytes of a file; empty if it cannot be read."""
     try:
-        return read_source(source)[:_HEAD_BYTES] if source.size < 64 * 1_024 * 1_024 else b"["
+        return read_source(source, size)
     except InvalidInput:
         return b""
 
 
 def _is_event(source: Source) -> bool:
     """Whether the first line that is JSON is a Nostr event."""
-    try:
-        raw = read_source(source)
-    except InvalidInput:
-        return False
-    for line in raw[:4_000_000].split(b"\n")[:50]:
+    for line in _head(source, _EVENT_BYTES).split(b"\n")[:_EVENT_LINES]:
         try:
             found = orjson.loads(line)
         except orjson.JSONDecodeError:

@@ -1,7 +1,7 @@
-"""Front matter: the lines of `name: value` between two lines `---` that Markdown files begin with. Pure.
+"""Front matter: lines of `name: value` between two lines `---` at the beginning of a Markdown file. Pure.
 
-Read is the part of YAML that notes use: texts, quoted or not, lists on one line or many, and JSON. Everything else stays
-as lines, so that nothing is lost. Written is JSON after each name, which is YAML too.
+The parser reads the part of YAML that notes use: texts, quoted or not, lists on one line or several, and JSON. It also
+returns the lines of every name, so that nothing is lost. The writer writes each value as JSON, which is valid YAML.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_MAX_LINES: Final = 2_000  # of front matter; a longer one is a text that begins with a line
+_MAX_LINES: Final = 2_000  # of front matter; longer text between two lines `---` is no front matter
 _FENCE: Final = "---"
 _entry = re.compile(r"([A-Za-z_][\w .-]{0,80}?)\s*:(?:[ \t]+(.*))?").fullmatch
 _item = re.compile(r"\s*-\s+(.*)").fullmatch
@@ -25,12 +25,12 @@ _item = re.compile(r"\s*-\s+(.*)").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What stands before the text of a note.
+    """The front matter of a note, and its text.
 
     Attributes:
-        values: by name, in lower case: a text, a list of texts, or what JSON says.
-        lines: of each name, its lines as they stand.
-        body: the text, word for word.
+        values: the values by name, in lower case: a text, a list of texts, or any JSON value.
+        lines: the unchanged lines of each name.
+        body: the text after the front matter, word for word.
         body_line: the line of the file on which the text begins, from 1.
     """
 
@@ -41,7 +41,7 @@ class FrontMatter:
 
 
 def split(text: str) -> FrontMatter:
-    """Part a note into its front matter and its text. A note without front matter is all text."""
+    """Split a note into front matter and text; a note without front matter is all text."""
     first, break_, _ = text.partition("\n")
     if not break_ or first.rstrip() != _FENCE:
         return FrontMatter({}, {}, text, 1)
@@ -60,7 +60,7 @@ def split(text: str) -> FrontMatter:
 
 
 def _parsed(lines: list[str]) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Values and lines by name; None where it is a text between two rules, not front matter."""
+    """Values and lines by name; None if the lines are text between two rules and no front matter."""
     groups: list[tuple[str, str, list[str]]] = []
     for line in lines:
         found = _entry(line)
@@ -98,7 +98,7 @@ def _scalar(text: str) -> str:
 
 
 def texts(value: object) -> list[str]:
-    """A value as a list of texts: a list, or texts with commas or, for tags, blanks between them."""
+    """A value as a list of texts: a list, or a text that is split at commas, or if it has none at blanks."""
     if isinstance(value, str):
         parts = value.split(",") if "," in value else value.split()
         return [part.strip() for part in parts if part.strip()]
@@ -110,6 +110,6 @@ def texts(value: object) -> list[str]:
 
 
 def joined(values: Mapping[str, Any], body: str) -> str:
-    """A note from its front matter and its text, which `split` gives back word for word, with one line break more."""
+    """Join front matter and text to a note. `split` returns the text word for word, with one more line break."""
     lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
     return "\n".join((_FENCE, *lines, _FENCE, body)) + "\n"

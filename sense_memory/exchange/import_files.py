@@ -1,9 +1,9 @@
-"""Files to import: a folder, a zip archive or one file as a list of named bytes; and bytes as text.
+"""The files of a folder, of a zip archive, or a single file; and the decoding of their bytes.
 
-Bounds, because what is imported comes from anywhere: a file of at most `MAX_FILE_BYTES`, also when it is unpacked from
-an archive, whatever the archive says of its size; `MAX_TOTAL_BYTES` of all files; nothing that unpacks to a hundred times
-its size. Folders are walked without following links to folders, so that a circle ends, nor links to files elsewhere, which
-may be secrets. Nothing is unpacked to disk, so names in an archive cannot reach outside.
+Imported files are not trusted, so their size is bounded: a file may have `MAX_FILE_BYTES`, even if an archive states
+another size; all files together `MAX_TOTAL_BYTES`; and no large file may unpack to more than a hundred times its size.
+Links to folders are not followed, because they may form a circle, nor links to files outside of the folder, because these
+may be secrets. Nothing is unpacked to disk, so a name in an archive cannot reach outside.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import zlib
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from typing import IO
 
 MAX_FILE_BYTES: Final = 1_000_000_000  # an export of ten years of chats has some 500 MB
-MAX_TOTAL_BYTES: Final = 2_000_000_000  # that are read: their texts are held in memory
+MAX_TOTAL_BYTES: Final = 2_000_000_000  # of all files together, whose texts are held in memory
 MAX_NOTE_BYTES: Final = 50_000_000  # of one Markdown file
 MAX_FILES_COUNT: Final = 200_000
 MAX_DEPTH: Final = 100  # of folders; `os.walk` of Python 3.11 is recursive
-_SMALL_BYTES: Final = 10_000_000  # of a file that may be packed as much as it likes
-_MOST_PACKED: Final = 100  # chats are packed to a tenth
+_SMALL_BYTES: Final = 10_000_000  # a file of at most this size may have any compression ratio
+_MAX_RATIO: Final = 100  # exports of chats are compressed to a tenth
 _HIDDEN: Final = "hidden files and folders"
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -46,19 +47,21 @@ _BOMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file.
+    """One file to import.
 
     Attributes:
-        name: its path within what is imported, with `/`.
+        name: its path within the folder or archive, with `/`.
         shown: its name for people and for `document:` origins, such as `vault/People/Lisa.md`.
-        size: in bytes, as the folder or archive says.
-        read: gives its bytes; raises InvalidInput where they cannot be read.
+        size: its size in bytes, as the folder or archive states.
+        open: opens the file; raises InvalidInput if it must not be unpacked.
+        budget: how many bytes of the import may still be read.
     """
 
     name: str
     shown: str
     size: int
-    read: Callable[[], bytes] = field(repr=False)
+    open: Callable[[], IO[bytes]] = field(repr=False)
+    budget: Budget = field(repr=False)
 
     @property
     def path(self) -> PurePosixPath:
@@ -68,14 +71,14 @@ class Source:
 
 @dataclass(slots=True)
 class Files:
-    """What was given: its files, and what was left out while listing them.
+    """The files to import, and what was left out while listing them.
 
     Attributes:
-        label: how origins name the whole, such as `vault`.
+        label: the name of the folder, archive or file, such as `vault`.
         sources: the files, by name.
-        problems: files that cannot be read.
-        left_out: what is not a note, counted by reason.
-        is_single: whether one plain file was given.
+        problems: files that cannot be read, each with the reason.
+        left_out: how many files were left out, by reason.
+        is_single: whether a single file is imported, which is no archive.
     """
 
     label: str
@@ -85,7 +88,7 @@ class Files:
     is_single: bool = False
 
     def named(self, *names: str) -> list[Source]:
-        """The files with these names, in any case, at the top."""
+        """The files with these names, in any case, in the top folder."""
         wanted = {name.casefold() for name in names}
         return [source for source in self.sources if source.name.casefold() in wanted]
 
@@ -94,15 +97,15 @@ def open_files(path: Path) -> Files:
     """The files of a folder, of a zip archive, or one file.
 
     Raises:
-        InvalidInput: it is neither a file nor a folder, is an empty folder, or is a damaged archive.
-        OSError: it cannot be read.
+        InvalidInput: the path is neither a file nor a folder, is an empty folder, or is a damaged archive.
+        OSError: the path cannot be read.
     """
     label = _label(path)
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         files = _folder(path, label)
         if not files.sources and not files.problems:
-            raise InvalidInput(f"{path} holds no file; nothing was written")
+            raise InvalidInput(f"{path} contains no files; nothing was written")
         return files
     if not stat.S_ISREG(mode):
         raise InvalidInput(f"{path} is neither a file nor a folder; nothing was written")
@@ -110,9 +113,9 @@ def open_files(path: Path) -> Files:
         is_zip = file.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
     if is_zip:
         return _archive(path, path.name)
-    # The folder's name belongs to the origin: every project has a MEMORY.md.
+    # The name of the folder belongs to the origin, because every project has a MEMORY.md.
     shown = f"{path.absolute().parent.name}/{path.name}".lstrip("/")
-    source = Source(path.name, shown, path.stat().st_size, _reader(path, _Budget()))
+    source = Source(path.name, shown, path.stat().st_size, partial(_open, path), Budget())
     return Files(label, [source], is_single=True)
 
 
@@ -121,7 +124,7 @@ def _label(path: Path) -> str:
 
 
 def _folder(root: Path, label: str) -> Files:
-    files, budget = Files(label), _Budget()
+    files, budget = Files(label), Budget()
 
     def failed(error: OSError) -> None:
         name = os.path.relpath(error.filename, root) if error.filename else label
@@ -134,7 +137,7 @@ def _folder(root: Path, label: str) -> Files:
         if depth >= MAX_DEPTH and folders:
             shown = f"{label}/{here.relative_to(root).parts[0]}/…"
             files.problems.append(
-                Problem(shown, 0, f"has folders more than {MAX_DEPTH} deep, which are left out")
+                Problem(shown, 0, f"has folders more than {MAX_DEPTH} deep; they were left out")
             )
             folders.clear()
         for name in links:
@@ -148,13 +151,14 @@ def _folder(root: Path, label: str) -> Files:
             _add_file(files, root, here / name, label, budget)
         if len(files.sources) > MAX_FILES_COUNT:
             raise InvalidInput(
-                f"import its folders one by one: {root} has more than {MAX_FILES_COUNT:,} files"
+                f"import its folders one by one; {root} has more than {MAX_FILES_COUNT:,} files"
             )
     files.left_out += Counter()  # drops zeros
     return files
 
 
-def _add_file(files: Files, root: Path, path: Path, label: str, budget: _Budget) -> None:
+def _add_file(files: Files, root: Path, path: Path, label: str, budget: Budget) -> None:
+    """Add a file of a folder to the sources, or say why it is left out."""
     name = path.relative_to(root).as_posix()
     if path.name.startswith("."):
         files.left_out[_HIDDEN] += 1
@@ -171,41 +175,41 @@ def _add_file(files: Files, root: Path, path: Path, label: str, budget: _Budget)
         files.left_out["neither files nor folders"] += 1
         return
     files.sources.append(
-        Source(_printable(name), _printable(f"{label}/{name}"), found.st_size, _reader(path, budget))
+        Source(_printable(name), _printable(f"{label}/{name}"), found.st_size, partial(_open, path), budget)
     )
 
 
 def _printable(name: str) -> str:
-    """A name whose bytes are not UTF-8, with the bytes escaped."""
+    """A file name in which bytes that are not UTF-8 are escaped."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-class _Budget:
+def _open(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+class Budget:
     """How many bytes of one import may still be read."""
 
     def __init__(self) -> None:
         self._left = MAX_TOTAL_BYTES
 
     def read(self, file: IO[bytes]) -> bytes:
-        """The bytes of a file. Raises InvalidInput where they are too many, alone or with those read before."""
+        """Read a whole file.
+
+        Raises:
+            InvalidInput: the file has too many bytes, alone or together with the files read before.
+        """
         found = file.read(min(MAX_FILE_BYTES, self._left) + 1)
         if len(found) > MAX_FILE_BYTES:
             raise InvalidInput(f"has more than {MAX_FILE_BYTES:,} bytes")
         if len(found) > self._left:
             self._left = 0
             raise InvalidInput(
-                f"was left out: all files have more than {MAX_TOTAL_BYTES:,} bytes; import them in parts"
+                f"import the files in parts; together they have more than {MAX_TOTAL_BYTES:,} bytes"
             )
         self._left -= len(found)
         return found
-
-
-def _reader(path: Path, budget: _Budget) -> Callable[[], bytes]:
-    def read() -> bytes:
-        with path.open("rb") as file:
-            return budget.read(file)
-
-    return read
 
 
 def _archive(path: Path, label: str) -> Files:
@@ -215,8 +219,8 @@ def _archive(path: Path, label: str) -> Files:
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise InvalidInput(f"{path} is a damaged zip archive ({error}); nothing was written") from None
     if len(infos) > MAX_FILES_COUNT:
-        raise InvalidInput(f"{path} holds more than {MAX_FILES_COUNT:,} files; nothing was written")
-    files, budget = Files(label), _Budget()
+        raise InvalidInput(f"{path} contains more than {MAX_FILES_COUNT:,} files; nothing was written")
+    files, budget = Files(label), Budget()
     names = [info.filename.replace("\\", "/") for info in infos]
     top = {name.partition("/")[0] for name in names if not name.startswith("__MACOSX/")}
     prefix = f"{next(iter(top))}/" if len(top) == 1 and all("/" in name for name in names) else ""
@@ -225,47 +229,48 @@ def _archive(path: Path, label: str) -> Files:
         if any(part.startswith(".") or part == "__MACOSX" for part in full.split("/")):
             files.left_out[_HIDDEN] += 1
         else:
-            read = _unpacker(archive, info, budget)
-            files.sources.append(Source(name, f"{label}/{name}", info.file_size, read))
+            opener = partial(_open_packed, archive, info)
+            files.sources.append(Source(name, f"{label}/{name}", info.file_size, opener, budget))
     return files
 
 
-def _unpacker(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: _Budget) -> Callable[[], bytes]:
-    def read() -> bytes:
-        if info.flag_bits & 1:
-            raise InvalidInput("is encrypted; unpack the archive with its password first")
-        if info.file_size > max(_SMALL_BYTES, _MOST_PACKED * info.compress_size):
-            raise InvalidInput(
-                f"unpacks to more than {_MOST_PACKED} times its size; unpack the archive first"
-            )
-        try:
-            with archive.open(info) as file:
-                return budget.read(file)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-            raise InvalidInput(f"cannot be unpacked ({error})") from None
-
-    return read
+def _open_packed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
+    if info.flag_bits & 1:
+        raise InvalidInput("unpack the archive with its password first; it is encrypted")
+    if info.file_size > max(_SMALL_BYTES, _MAX_RATIO * info.compress_size):
+        raise InvalidInput(
+            f"unpack the archive first; this file unpacks to more than {_MAX_RATIO} times its size"
+        )
+    return archive.open(info)
 
 
-def read_source(source: Source) -> bytes:
+def read_source(source: Source, size: int | None = None) -> bytes:
     """The bytes of a file.
 
+    Args:
+        source: the file.
+        size: read only so many bytes from the beginning; they do not count towards `MAX_TOTAL_BYTES`. None reads the
+            whole file.
+
     Raises:
-        InvalidInput: they cannot be read, or are too many.
+        InvalidInput: the file cannot be read, or has too many bytes.
     """
     try:
-        return source.read()
+        with source.open() as file:
+            return source.budget.read(file) if size is None else file.read(size)
     except OSError as error:
         raise InvalidInput(f"cannot be read ({error.strerror})") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise InvalidInput(f"cannot be unpacked ({error})") from None
     except MemoryError:
         raise InvalidInput("is too large for the memory of this machine") from None
 
 
 def text_of(raw: bytes) -> tuple[str, str]:
-    """Bytes as text, with the name of the encoding if it is not UTF-8.
+    """Decode bytes; returns the text, and the name of the encoding if it is not UTF-8.
 
-    A byte order mark decides; else UTF-8; else UTF-16 where every second byte is zero; else Windows-1252, in which any
-    text of Western Europe from before UTF-8 is.
+    The encodings are tried in this order: the one that a byte order mark names, UTF-8, UTF-16 if nearly every second byte
+    is zero, Windows-1252, Latin-1.
 
     Raises:
         InvalidInput: the bytes are not text.
@@ -275,7 +280,9 @@ def text_of(raw: bytes) -> tuple[str, str]:
             try:
                 return raw.decode(name), "" if name == "utf-8-sig" else name.upper()
             except UnicodeDecodeError:
-                raise InvalidInput(f"begins as {name.upper()} and is not") from None
+                raise InvalidInput(
+                    f"begins with the byte order mark of {name.upper()}, but is not {name.upper()}"
+                ) from None
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -299,6 +306,6 @@ def text_of(raw: bytes) -> tuple[str, str]:
 
 
 def _is_text(text: str) -> bool:
-    """Whether nearly all characters can be printed."""
+    """Whether at least 98 % of the first characters are printable."""
     odd = sum(not char.isprintable() and char not in "\r\n\t\f" for char in text[:10_000])
     return "\0" not in text and odd <= 0.02 * len(text[:10_000])

@@ -1,12 +1,15 @@
-"""The plan of an import: what becomes what, what is there already, what is left out and why. Nothing is written.
+"""The plan of an import: which item becomes which memory, and what is skipped or left out and why. Nothing is written.
 
-Guaranteed: nothing that is here is replaced silently. A text that is here word for word is left alone; a text that came
-from the same line or the same object before is updated, and its earlier version stays in the history; where another
-memory has the name, the new one gets a name of its own. So a second run changes nothing, and a run that was interrupted
-is completed by the next one.
+What is guaranteed: no memory of the store is replaced silently. An unchanged text is skipped. A text that was imported
+from the same line or object before is updated, and its earlier version stays in the history. If another memory has the
+name, the new memory gets a name of its own. So a second run changes nothing, and after an interruption the next run
+completes the import.
 
-How an edited line is known again: the memories with the origin `document:FILE#L…` of the same file are first matched by
-their text, then by their name, then by how alike their texts are within one facet.
+How an edited line is recognised: a line is matched with the memories that were imported from the same file (origin
+`document:FILE#L…`), first by text, then by name, then by the similarity of the texts within one facet.
+
+What it costs: one read of all memories of the kinds that are imported; for each edited line, at most 50 comparisons of
+texts of 1,000 characters.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from sense_memory import arguments
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange import items as names
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, fingerprint
-from sense_memory.exchange.readable import EDITED, edited_state, record_state, state_of
+from sense_memory.exchange.readable import EDITABLE, edited_state, record_state, state_of
 from sense_memory.limits import (
     DAY_SECONDS,
     DEFAULT_HALFLIFE_DAYS,
@@ -41,29 +44,35 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.store import MemoryStore
 
-_ALIKE: Final = 0.6  # of 1: texts of one facet and file that are at least so alike are edits of each other
+_MIN_LIKENESS: Final = (
+    0.6  # of 1: texts of one facet and file that are at least this similar are edits of each other
+)
 _COMPARED_CHARS: Final = 1_000
-_MOST_NEAR: Final = 2_000  # memories of one facet and file; among more, names alone tell edited lines
-_COMPARED: Final = 50  # memories of one facet and file that a text is compared with
+_MAX_NEAR_COUNT: Final = (
+    2_000  # memories of one facet and file; among more, edited lines are matched by name only
+)
+_MAX_COMPARED_COUNT: Final = 50  # memories of one facet and file that a text is compared with
+_CHANGED_HERE: Final = "changed here since the export"
+_DIFFERS: Final = "differs here; --replace uses the file's text"
 
 
 class Fate(StrEnum):
-    """What becomes of an item."""
+    """What an import does with an item."""
 
-    NEW = "new"
-    CHANGED = "changed"  # the memory that it became before gets the new text
-    KNOWN = "known"  # here already
-    KEPT = "kept"  # differs from what is here under its name, which stays as it is
+    NEW = "new"  # writes a new memory
+    CHANGED = "changed"  # writes the text as a new version of the memory that has it
+    KNOWN = "known"  # skips the item, because the store has it already
+    KEPT = "kept"  # skips the item, because the store's memory differs and is not replaced
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What becomes of one item.
+    """One step of a plan.
 
     Attributes:
-        item: with the path that it gets here.
-        fate: what becomes of it.
-        reason: why, where that needs a word; else empty.
+        item: the item, with its path in the store.
+        fate: what the import does with the item.
+        reason: why, if that is not obvious; otherwise empty.
     """
 
     item: Item
@@ -73,16 +82,16 @@ class Step:
 
 @dataclass(slots=True)
 class ImportPlan:
-    """What an import will do.
+    """The plan of an import.
 
     Attributes:
-        format: of what is imported.
-        steps: one for each item.
-        problems: what could not be read.
+        format: the format of what is imported, for people.
+        steps: one step for each item.
+        problems: what could not be read, each with the reason.
         left_out: what is not a memory, counted by reason.
-        notes: sentences for people.
-        gone: paths of memories that came from the same files and are no longer there; they stay.
-        states: in which state new memories of the palace arrive, counted.
+        notes: further sentences for people.
+        gone: paths of memories that were imported from these files and are no longer in them; the memories stay.
+        states: how many new persona memories arrive in each state.
     """
 
     format: str
@@ -111,57 +120,62 @@ async def plan_import(
     replaces: bool = False,
     halflife_days: float | None = None,
 ) -> ImportPlan:
-    """Compare what was read with what is here; nothing is written.
+    """Compare what was read with the memories of a store; nothing is written.
 
     Args:
         store: an open store.
-        reading: from `read`.
-        into: `domain` or `domain/facet`, for all memories of the palace instead of where they would go.
-        replaces: whether a memory that differs under the same name is replaced; its earlier version stays in the history.
-        halflife_days: of memories that bring none, those of an earlier import too; 30 by default. A memory that would
-            arrive forgotten gets half its age instead, with which it arrives fading.
+        reading: the result of `read`.
+        into: `domain` or `domain/facet` of all persona memories; empty leaves the place to the reader.
+        replaces: whether to replace a memory that differs under the same name; its earlier version stays in the history.
+        halflife_days: the half-life of persona memories whose file gives none, including those of an earlier import;
+            None means 30. A memory that would arrive forgotten gets half its age as half-life, and so arrives fading.
 
     Raises:
-        InvalidInput: `into` or `halflife_days` cannot be used.
+        InvalidInput: `into` is no place in the palace, or `halflife_days` is out of range.
     """
-    made = ImportPlan(
+    plan = ImportPlan(
         reading.format, [], list(reading.problems), Counter(reading.left_out), list(reading.notes)
     )
     if halflife_days is not None and not MIN_HALFLIFE_DAYS <= halflife_days <= MAX_HALFLIFE_DAYS:
         raise InvalidInput(
             f"the half-life must lie between {MIN_HALFLIFE_DAYS:g} and {MAX_HALFLIFE_DAYS:,.0f} days; nothing was written"
         )
-    now = store.mind.store.options.clock()
-    wanted = _checked(_split(_dated(_moved(reading.items, into), now, made)), made, now)
+    now = store.clock()
+    wanted = _storable(
+        _split_long_texts(_without_future_dates(_relocated(reading.items, into), now, plan)), plan, now
+    )
     kinds = {item.kind for item in wanted}
     for kind, planner in (
-        (ItemKind.PALACE, _Palace(store, made, replaces=replaces, halflife_days=halflife_days, now=now).plan),
-        (ItemKind.FLAT, partial(_plan_flat, store, made, replaces)),
-        (ItemKind.JOURNAL, partial(_plan_journal, store, made)),
-        (ItemKind.LOG, partial(_plan_log, store, made)),
-        (ItemKind.MIND, partial(_plan_mind, store, made, replaces)),
+        (
+            ItemKind.PALACE,
+            _PalaceComparison(store, plan, replaces=replaces, halflife_days=halflife_days, now=now).steps,
+        ),
+        (ItemKind.FLAT, partial(_plan_flat, store, plan, replaces)),
+        (ItemKind.JOURNAL, partial(_plan_journal, store, plan)),
+        (ItemKind.LOG, partial(_plan_log, store, plan)),
+        (ItemKind.MIND, partial(_plan_mind, store, plan, replaces)),
     ):
         if kind in kinds:
-            made.steps += await planner([item for item in wanted if item.kind is kind])
-    return made
+            plan.steps += await planner([item for item in wanted if item.kind is kind])
+    return plan
 
 
-async def _here(made: ImportPlan, found: Awaitable[Any]) -> Any:
-    """What a store holds; nothing, with a note, where no relay was ever asked."""
+async def _stored(plan: ImportPlan, found: Awaitable[Any]) -> Any:
+    """The stored memories; if no relay has shown everything yet, an empty list, and a note in the plan."""
     try:
         return await found
     except NotSynced:
-        note = "no relay ever showed everything: run `sense-memory sync` first, so that what relays hold is compared too"
-        if note not in made.notes:
-            made.notes.append(note)
+        note = "run `sense-memory sync` first, so that memories on relays are compared too: no relay has shown everything yet"
+        if note not in plan.notes:
+            plan.notes.append(note)
         return []
 
 
 # ── Preparing items ─────────────────────────────────────────────────────────────────────
 
 
-def _moved(found: Sequence[Item], into: str) -> list[Item]:
-    """Items of the palace at another place, with the links between them."""
+def _relocated(found: Sequence[Item], into: str) -> list[Item]:
+    """The items, with persona memories and the links between them moved to another domain, or domain and facet."""
     if not into:
         return list(found)
     domain, _, facet = into.partition("/")
@@ -171,7 +185,7 @@ def _moved(found: Sequence[Item], into: str) -> list[Item]:
     for item in found:
         if item.kind is ItemKind.PALACE:
             _, its_facet, key = item.path.split("/", 2)
-            paths[item.path] = _free(f"{domain}/{facet or its_facet}/{key}", taken)
+            paths[item.path] = _free_path(f"{domain}/{facet or its_facet}/{key}", taken)
             taken.add(paths[item.path])
     return [
         replace(item, path=paths[item.path], fields=_relinked(item.fields, paths))
@@ -188,7 +202,7 @@ def _relinked(fields: Any, paths: dict[str, str]) -> dict[str, Any]:
     return linked
 
 
-def _free(path: str, *taken: Container[str]) -> str:
+def _free_path(path: str, *taken: Container[str]) -> str:
     number, wanted = 1, path
     while any(wanted in paths for paths in taken):
         number += 1
@@ -196,34 +210,34 @@ def _free(path: str, *taken: Container[str]) -> str:
     return wanted
 
 
-_THEN: Final = ("last_accessed", "last_reinforced")
+_USE_TIMES: Final = ("last_accessed", "last_reinforced")
 
 
-def _dated(found: Sequence[Item], now: float, made: ImportPlan) -> list[Item]:
-    """Items with a date in the future get none; entries of the log without a date get now, in their order."""
+def _without_future_dates(found: Sequence[Item], now: float, plan: ImportPlan) -> list[Item]:
+    """The items without dates in the future; entries of the log without a date get the current time, in their order."""
     dated = []
     ahead = 0
     for number, item in enumerate(found):
         at, fields = item.at, item.fields
         if item.kind is ItemKind.LOG:
             at = now + number * 1e-6 if at is None else at
-        elif any(then is not None and then > now for then in (at, *map(fields.get, _THEN))):
+        elif any(then is not None and then > now for then in (at, *map(fields.get, _USE_TIMES))):
             ahead += 1
             at = None if at is None or at > now else at
-            fields = {name: value for name, value in fields.items() if name not in _THEN or value <= now}
+            fields = {name: value for name, value in fields.items() if name not in _USE_TIMES or value <= now}
         dated.append(item if (at, fields) == (item.at, item.fields) else replace(item, at=at, fields=fields))
     if ahead:
-        made.notes.append(f"{ahead:,} dates lie in the future; those memories count as written now")
+        plan.notes.append(f"memories with a date in the future: {ahead:,}; they count as written now")
     return dated
 
 
-def _split(found: Sequence[Item]) -> list[Item]:
-    """Texts of foreign formats that are too long for an event, in parts that are linked with the first."""
+def _split_long_texts(found: Sequence[Item]) -> list[Item]:
+    """The items, with texts that are too long for an event split into parts, which are linked to the first part."""
     whole: list[Item] = []
     for item in found:
         parts = (
             names.parts_of(item.text)
-            if not item.seen and item.kind in {ItemKind.PALACE, ItemKind.FLAT}
+            if not item.exported and item.kind in {ItemKind.PALACE, ItemKind.FLAT}
             else [item.text]
         )
         whole.append(replace(item, text=parts[0]) if len(parts) > 1 else item)
@@ -235,14 +249,14 @@ def _split(found: Sequence[Item]) -> list[Item]:
     return whole
 
 
-def _checked(found: Sequence[Item], made: ImportPlan, now: float) -> list[Item]:
-    """The items that a store can take; the others become problems."""
+def _storable(found: Sequence[Item], plan: ImportPlan, now: float) -> list[Item]:
+    """The items that a store accepts; all others become problems of the plan."""
     good = []
     for item in found:
         try:
             _check(item, now)
         except InvalidInput as error:
-            made.problems.append(Problem(item.file, item.line, str(error).partition(";")[0]))
+            plan.problems.append(Problem(item.file, item.line, str(error).partition(";")[0]))
         else:
             good.append(item)
     return good
@@ -267,55 +281,55 @@ def _check(item: Item, now: float) -> None:
 # ── The palace ──────────────────────────────────────────────────────────────────────────
 
 
-class _Palace:
-    """Compares items with the memories of a palace."""
+class _PalaceComparison:
+    """The comparison of items with the persona memories of a store."""
 
     def __init__(
-        self, store: MemoryStore, made: ImportPlan, *, replaces: bool, halflife_days: float | None, now: float
+        self, store: MemoryStore, plan: ImportPlan, *, replaces: bool, halflife_days: float | None, now: float
     ) -> None:
-        self._store, self._made, self._replaces, self._now = store, made, replaces, now
+        self._store, self._plan, self._replaces, self._now = store, plan, replaces, now
         self._halflife, self._has_halflives = halflife_days, store.mind.store.options.plan.has_halflives
-        self._prolonged = 0  # memories that would arrive forgotten, and do not
-        self._faded = 0  # memories that are here word for word, and are forgotten by now
-        self._here: dict[str, PersonaMemory] = {}
+        self._prolonged = 0  # memories that would arrive forgotten without a longer half-life
+        self._forgotten_since = 0  # unchanged memories that are forgotten by now
+        self._stored: dict[str, PersonaMemory] = {}
         self._by_origin: dict[str, PersonaMemory] = {}
-        self._by_text: dict[tuple[str, str], list[PersonaMemory]] = defaultdict(list)  # of a file
-        self._by_place: dict[tuple[str, str], list[PersonaMemory]] = defaultdict(list)  # of a file
-        self._claimed: set[str] = set()  # paths of memories that an item is
-        self._new: set[str] = set()  # paths that items get
+        self._by_text: dict[tuple[str, str], list[PersonaMemory]] = defaultdict(list)  # by file and text
+        self._by_place: dict[tuple[str, str], list[PersonaMemory]] = defaultdict(list)  # by file and facet
+        self._claimed: set[str] = set()  # paths of memories that were matched with an item
+        self._new: set[str] = set()  # paths of new memories
 
-    async def plan(self, found: Sequence[Item]) -> list[Step]:
-        """The steps of the items of the palace, in their order."""
-        recalled = await _here(self._made, self._store.persona_recall(include_forgotten=True))
-        self._here = {memory.path: memory for memory in recalled}
+    async def steps(self, found: Sequence[Item]) -> list[Step]:
+        """The steps of the persona memories among the items, in their order."""
+        recalled = await _stored(self._plan, self._store.persona_recall(include_forgotten=True))
+        self._stored = {memory.path: memory for memory in recalled}
         for memory in recalled:
             if memory.source.startswith("tool:"):
                 self._by_origin[memory.source] = memory
             elif document := names.document_of(memory.source):
                 self._by_text[document, memory.value].append(memory)
                 self._by_place[document, _place(memory.path)].append(memory)
-        met = [self._met(item) for item in found]
-        for find in (self._named, self._alike):
+        matches = [self._match(item) for item in found]
+        for find in (self._match_by_name, self._match_by_likeness):
             for place, item in enumerate(found):
-                met[place] = met[place] or self._claim(find(item))
+                matches[place] = matches[place] or self._claim(find(item))
         final = [
             memory.path if memory else self._path_of_new(item)
-            for item, memory in zip(found, met, strict=True)
+            for item, memory in zip(found, matches, strict=True)
         ]
         links = {item.path: path for item, path in zip(found, final, strict=True)}
-        steps = [self._step(*each, links) for each in zip(found, met, final, strict=True)]
-        self._made.notes[:0] = self._ages()
+        steps = [self._step(*each, links) for each in zip(found, matches, final, strict=True)]
+        self._plan.notes[:0] = self._age_notes()
         documents = {names.document_of(item.origin) for item in found} - {""}
         of_files = (some for (document, _), some in self._by_place.items() if document in documents)
         gone = (memory.path for some in of_files for memory in some)
-        self._made.gone += sorted(path for path in gone if path not in self._claimed)
+        self._plan.gone += sorted(path for path in gone if path not in self._claimed)
         return steps
 
-    def _met(self, item: Item) -> PersonaMemory | None:
-        """The memory that an item is: by its name where the file names it, by its origin, or by its text."""
+    def _match(self, item: Item) -> PersonaMemory | None:
+        """The memory that an item was before: by its path in our export, by its origin, or by its text."""
         found = None
-        if item.seen:
-            found = self._here.get(item.path)
+        if item.exported:
+            found = self._stored.get(item.path)
         elif item.origin.startswith("tool:"):
             found = self._by_origin.get(item.origin)
         else:
@@ -323,7 +337,7 @@ class _Palace:
             free = [memory for memory in same if memory.path not in self._claimed]
             found = next((memory for memory in free if memory.path == item.path), next(iter(free), None))
         if found is None:
-            other = self._here.get(item.path)
+            other = self._stored.get(item.path)
             found = other if other is not None and other.value == item.text else None
         return self._claim(found)
 
@@ -332,24 +346,26 @@ class _Palace:
             self._claimed.add(memory.path)
         return memory
 
-    def _near(self, item: Item) -> list[PersonaMemory]:
-        """The memories of the same file and facet that no item is yet."""
+    def _unclaimed_of_place(self, item: Item) -> list[PersonaMemory]:
+        """The memories of the same file and facet that no item was matched with."""
         some = self._by_place.get((names.document_of(item.origin), _place(item.path)), [])
-        return [] if len(some) > _MOST_NEAR else [each for each in some if each.path not in self._claimed]
+        return (
+            [] if len(some) > _MAX_NEAR_COUNT else [each for each in some if each.path not in self._claimed]
+        )
 
-    def _named(self, item: Item) -> PersonaMemory | None:
-        """The memory that an edited line was, by its name."""
-        memory = self._here.get(item.path)
+    def _match_by_name(self, item: Item) -> PersonaMemory | None:
+        """The memory of the same file with the item's path: the line was edited and kept its name."""
+        memory = self._stored.get(item.path)
         is_of_file = (
             memory is not None and names.document_of(memory.source) == names.document_of(item.origin) != ""
         )
         return memory if is_of_file and item.path not in self._claimed else None
 
-    def _alike(self, item: Item) -> PersonaMemory | None:
-        """The memory that an edited line was: the most alike."""
-        best, most = None, _ALIKE
+    def _match_by_likeness(self, item: Item) -> PersonaMemory | None:
+        """The memory of the same file and facet with the most similar text: the line was edited."""
+        best, most = None, _MIN_LIKENESS
         matcher = difflib.SequenceMatcher(b=item.text[:_COMPARED_CHARS], autojunk=False)
-        for memory in self._near(item)[:_COMPARED]:
+        for memory in self._unclaimed_of_place(item)[:_MAX_COMPARED_COUNT]:
             matcher.set_seq1(memory.value[:_COMPARED_CHARS])
             if (
                 matcher.real_quick_ratio() >= most
@@ -360,10 +376,13 @@ class _Palace:
         return best
 
     def _path_of_new(self, item: Item) -> str:
-        """Its own path, or one with a number where another memory has it; a file that names it is asked to replace."""
-        if item.has_name and (item.seen or self._replaces):
+        """The path of an item that matches no memory: its own, with a number appended if another memory has the path.
+
+        If the file itself names the item, a memory with this name may be replaced, so the path stays.
+        """
+        if item.has_name and (item.exported or self._replaces):
             return item.path
-        path = _free(item.path, self._here, self._new)
+        path = _free_path(item.path, self._stored, self._new)
         self._new.add(path)
         return path
 
@@ -377,13 +396,13 @@ class _Palace:
         else:
             fields.pop("connections", None)
         if memory is None and item.has_name and self._replaces:
-            memory = self._here.get(wanted)
+            memory = self._stored.get(wanted)
         if memory is None:
-            placed = self._lasting(replace(item, path=wanted, fields=fields))
-            self._made.states[self._state(placed)] += 1
+            placed = self._with_halflife(replace(item, path=wanted, fields=fields))
+            self._plan.states[self._state(placed)] += 1
             reason = "" if wanted == item.path else f"{item.path} is another memory"
             return Step(placed, Fate.NEW, reason)
-        if item.seen:
+        if item.exported:
             return self._step_of_export(replace(item, path=wanted, fields=fields), memory)
         merged = {
             name: tuple(dict.fromkeys((*getattr(memory, name), *fields.get(name, ())))) for name in _LISTS
@@ -393,49 +412,49 @@ class _Palace:
         )
         added = {name: value for name, value in merged.items() if fields.get(name)}
         placed = replace(item, path=memory.path, fields={**fields, **added})
-        if is_same and (lasting := self._lasting_known(placed, memory)) is not None:
+        if is_same and (lasting := self._halflife_update(placed, memory)) is not None:
             return Step(lasting, Fate.CHANGED, "gets the half-life")
-        if is_same and current_state(memory, self._now) in _UNSEEN:
-            self._faded += 1
+        if is_same and current_state(memory, self._now) in _HIDDEN_STATES:
+            self._forgotten_since += 1
         if is_same:
             return Step(placed, Fate.KNOWN)
-        return Step(self._lasting(placed, memory.halflife_days), Fate.CHANGED)
+        return Step(self._with_halflife(placed, memory.halflife_days), Fate.CHANGED)
 
     def _step_of_export(self, item: Item, memory: PersonaMemory) -> Step:
-        """Whether the file was edited since it was exported, or the memory here, or both."""
-        here = state_of(memory.value, {name: getattr(memory, name) for name in EDITED})
-        in_file = edited_state(item)
-        if here == in_file:
-            return Step(item, Fate.KNOWN)
-        if here == item.seen or self._replaces:
-            return Step(replace(item, fields={**_EMPTY, **item.fields}), Fate.CHANGED)
-        if in_file == item.seen:
-            return Step(item, Fate.KEPT, "changed here since the export")
-        return Step(item, Fate.KEPT, "differs here; --replace takes the file's text")
+        """The step of an item of our export that matches a memory."""
+        here = state_of(memory.value, {name: getattr(memory, name) for name in EDITABLE})
+        step = _compared(item, here, edited_state(item), self._replaces)
+        if step.fate is Fate.CHANGED:
+            return Step(replace(item, fields={**_NO_LINKS, **item.fields}), Fate.CHANGED)
+        return step
 
-    def _lasting(self, item: Item, otherwise: float = DEFAULT_HALFLIFE_DAYS) -> Item:
-        """An item with its half-life; with half its age, if it would arrive forgotten. Our export brings its past.
+    def _with_halflife(self, item: Item, otherwise: float = DEFAULT_HALFLIFE_DAYS) -> Item:
+        """An item with its half-life, or with half its age as half-life if it would arrive forgotten.
 
-        Where the plan of the store has one half-life for all, the memory counts as last used now instead.
+        An item of our export keeps its own past. If the store has one half-life for all memories, an item that would
+        arrive forgotten counts as last used now instead.
         """
         fields = dict(item.fields)
         if self._halflife is not None:
             fields.setdefault("halflife_days", self._halflife)
         wanted = replace(item, fields=fields)
         days = fields.get("halflife_days", otherwise)
-        if item.seen or self._state(replace(item, fields={**fields, "halflife_days": days})) not in _UNSEEN:
+        if (
+            item.exported
+            or self._state(replace(item, fields={**fields, "halflife_days": days})) not in _HIDDEN_STATES
+        ):
             return wanted
         self._prolonged += 1
         since = fields.get("last_accessed") or item.at or self._now
         lasting = (
             {"halflife_days": self._half_of_age(since)}
             if self._has_halflives
-            else dict.fromkeys(_THEN, self._now)
+            else dict.fromkeys(_USE_TIMES, self._now)
         )
         return replace(wanted, fields={**fields, **lasting})
 
-    def _lasting_known(self, item: Item, memory: PersonaMemory) -> Item | None:
-        """The write that gives a memory of an earlier import the half-life that was asked for; None where it has it."""
+    def _halflife_update(self, item: Item, memory: PersonaMemory) -> Item | None:
+        """The item that gives a memory of an earlier import the wanted half-life; None if nothing has to change."""
         is_imported = memory.source == item.origin or bool(
             names.document_of(memory.source)
             and names.document_of(memory.source) == names.document_of(item.origin)
@@ -443,30 +462,30 @@ class _Palace:
         if self._halflife is None or "halflife_days" in item.fields or not is_imported:
             return None
         wanted = self._halflife
-        if current_state(memory.changed(halflife_days=wanted), self._now) in _UNSEEN:
-            if current_state(memory, self._now) not in _UNSEEN:
-                return None  # it has a longer one already, and would be forgotten with this one
+        if current_state(memory.changed(halflife_days=wanted), self._now) in _HIDDEN_STATES:
+            if current_state(memory, self._now) not in _HIDDEN_STATES:
+                return None  # its own half-life is longer; with the wanted one it would be forgotten
             wanted = max(wanted, self._half_of_age(memory.last_accessed))
         if memory.halflife_days == wanted:
             return None
         return replace(item, at=memory.created_at, fields={**item.fields, "halflife_days": wanted})
 
-    def _ages(self) -> list[str]:
-        """Notes about memories that are too old to be seen."""
-        told = []
+    def _age_notes(self) -> list[str]:
+        """Notes about memories that are so old that they are forgotten."""
+        sentences = []
         if self._prolonged:
             lasting = "get half their age as half-life" if self._has_halflives else "count as last used now"
-            told.append(
-                f"memories that would arrive forgotten, as old as they are: {self._prolonged:,}; they {lasting}"
+            sentences.append(
+                f"memories so old that they would arrive forgotten: {self._prolonged:,}; they {lasting}"
             )
-        if forgotten := self._made.states["forgotten"] + self._made.states["dissolved"]:
-            told.append(f"memories that were forgotten when they were exported, and arrive so: {forgotten:,}")
-        if self._faded:
-            told.append(
-                f"memories that are here and forgotten by now: {self._faded:,}; the same command with --halflife 365 "
-                "brings them back"
+        if forgotten := self._plan.states["forgotten"] + self._plan.states["dissolved"]:
+            sentences.append(f"memories that were already forgotten when they were exported: {forgotten:,}")
+        if self._forgotten_since:
+            sentences.append(
+                f"memories that are already here and forgotten by now: {self._forgotten_since:,}; repeat the command "
+                "with --halflife 365 to bring them back"
             )
-        return told
+        return sentences
 
     def _half_of_age(self, since: float) -> float:
         return min(max((self._now - since) / DAY_SECONDS / 2, MIN_HALFLIFE_DAYS), MAX_HALFLIFE_DAYS)
@@ -482,40 +501,49 @@ def _place(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-_UNSEEN: Final = frozenset({State.FORGOTTEN, State.DISSOLVED})
+_HIDDEN_STATES: Final = frozenset({State.FORGOTTEN, State.DISSOLVED})
 _LISTS: Final = ("themes", "connections")
-_EMPTY: Final = {"connections": ()}  # a link that was taken out of a file is taken away
+_NO_LINKS: Final = {"connections": ()}  # links that were deleted from the file are removed
 
 
-# ── The others ──────────────────────────────────────────────────────────────────────────
+# ── The other kinds ─────────────────────────────────────────────────────────────────────
+
+
+def _compared(item: Item, here: str, in_file: str, replaces: bool) -> Step:
+    """The step of an item whose name the store has: the file was edited since its export, or the memory, or both.
+
+    Args:
+        item: the item; its state when it was exported is `exported`.
+        here: the state of the memory, as `edited_state` gives it.
+        in_file: the state of the item.
+        replaces: whether a memory that differs is replaced.
+    """
+    if here == in_file:
+        return Step(item, Fate.KNOWN)
+    if replaces or here == item.exported:
+        return Step(item, Fate.CHANGED)
+    return Step(item, Fate.KEPT, _CHANGED_HERE if in_file == item.exported else _DIFFERS)
 
 
 async def _plan_flat(
-    store: MemoryStore, made: ImportPlan, replaces: bool, found: Sequence[Item]
+    store: MemoryStore, plan: ImportPlan, replaces: bool, found: Sequence[Item]
 ) -> list[Step]:
-    here = {memory.key: memory.value for memory in await _here(made, store.recall_all())}
-    steps = []
-    for item in found:
-        value = here.get(item.path)
-        if value == item.text:
-            steps.append(Step(item, Fate.KNOWN))
-        elif value is None:
-            steps.append(Step(item, Fate.NEW))
-        elif replaces or fingerprint(value) == item.seen:
-            steps.append(Step(item, Fate.CHANGED))
-        elif item.seen and fingerprint(item.text) == item.seen:
-            steps.append(Step(item, Fate.KEPT, "changed here since the export"))
-        else:
-            steps.append(Step(item, Fate.KEPT, "differs here; --replace takes the file's text"))
-    return steps
+    here = {memory.key: memory.value for memory in await _stored(plan, store.recall_all())}
+    return [
+        _compared(item, fingerprint(here[item.path]), fingerprint(item.text), replaces)
+        if item.path in here
+        else Step(item, Fate.NEW)
+        for item in found
+    ]
 
 
-async def _plan_journal(store: MemoryStore, made: ImportPlan, found: Sequence[Item]) -> list[Step]:
-    """An entry of our export is known by its text and its time, any other by its text and its day.
+async def _plan_journal(store: MemoryStore, plan: ImportPlan, found: Sequence[Item]) -> list[Step]:
+    """The steps of journal entries.
 
-    Of an entry of a day that grew, what was added becomes an entry.
+    An entry of our export is recognised by its text and time, any other entry by its text and day. If text was appended
+    to an entry, only the new text becomes an entry.
     """
-    entries = await _here(made, store.recent(MAX_RECENT_COUNT))
+    entries = await _stored(plan, store.recent(MAX_RECENT_COUNT))
     exact = {(entry.content, round(entry.created_at, 4)) for entry in entries}
     days: dict[float | None, set[str]] = defaultdict(set)
     for entry in entries:
@@ -526,7 +554,7 @@ async def _plan_journal(store: MemoryStore, made: ImportPlan, found: Sequence[It
         here = days[None if item.at is None else item.at // DAY_SECONDS]
         begun = max((text for text in here if item.text.startswith(text)), key=len, default="")
         rest = item.text[len(begun) :]
-        if item.seen and item.at is not None:
+        if item.exported and item.at is not None:
             steps.append(Step(item, Fate.KNOWN if (item.text, round(item.at, 4)) in exact else Fate.NEW))
         elif item.text in here or (begun and not rest.strip()):
             steps.append(Step(item, Fate.KNOWN))
@@ -539,30 +567,19 @@ async def _plan_journal(store: MemoryStore, made: ImportPlan, found: Sequence[It
     return steps
 
 
-async def _plan_log(store: MemoryStore, made: ImportPlan, found: Sequence[Item]) -> list[Step]:
-    here = {entry.id for entry in await _here(made, store.mind.log.entries())}
+async def _plan_log(store: MemoryStore, plan: ImportPlan, found: Sequence[Item]) -> list[Step]:
+    here = {entry.id for entry in await _stored(plan, store.mind.log.entries())}
     return [Step(item, Fate.KNOWN if item.fields["id"] in here else Fate.NEW) for item in found]
 
 
 async def _plan_mind(
-    store: MemoryStore, made: ImportPlan, replaces: bool, found: Sequence[Item]
+    store: MemoryStore, plan: ImportPlan, replaces: bool, found: Sequence[Item]
 ) -> list[Step]:
     steps = []
     for item in found:
-        record = await _here(made, store.mind.records.read(item.path))
-        state = record_state(record.fields) if record else ""
-        if not record:
-            steps.append(Step(item, Fate.NEW))
-        elif state == edited_state(item):
-            steps.append(Step(item, Fate.KNOWN))
-        elif replaces or state == item.seen:
-            steps.append(Step(item, Fate.CHANGED))
+        record = await _stored(plan, store.mind.records.read(item.path))
+        if record:
+            steps.append(_compared(item, record_state(record.fields), edited_state(item), replaces))
         else:
-            is_newer = edited_state(item) == item.seen
-            reason = (
-                "changed here since the export"
-                if is_newer
-                else "differs here; --replace takes the file's text"
-            )
-            steps.append(Step(item, Fate.KEPT, reason))
+            steps.append(Step(item, Fate.NEW))
     return steps

@@ -1,6 +1,7 @@
-"""What readers of foreign formats give: items, each with the file and the line that it came from, and problems.
+"""The results of readers: items and problems, each with the file and line where it was found.
 
-Readers are pure: bytes in, a `ReaderResult` out. Nothing here knows a store; `import_plan.py` compares items with one.
+A reader gets bytes and returns a `ReaderResult`, without I/O of its own. Nothing in this module knows a store;
+`import_plan` compares items with a store.
 """
 
 from __future__ import annotations
@@ -24,37 +25,39 @@ from sense_memory.nostr import address
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-MAX_TEXT_BYTES: Final = 36_000  # of JSON in one text; the rest of 40,960 is for a memory's other fields
+MAX_TEXT_BYTES: Final = 36_000  # of one text as JSON; the rest of 40,960 is for the memory's other fields
 _MAX_SOURCE_CHARS: Final = 180  # of the 200 that a source may have after its kind
 _SLUG_CHARS: Final = 48
-_KEY_WORDS: Final = 6  # of a text that has no name of its own
+_KEY_WORDS: Final = 6  # words in the key of a text that has no name
 
 
 class ItemKind(StrEnum):
-    """What an item becomes."""
+    """What an item becomes in a store."""
 
     PALACE = "palace"
     FLAT = "flat"
     JOURNAL = "journal"
-    LOG = "log"  # an entry of the mind's log: a message of a conversation, or another
+    LOG = "log"  # an entry of the mind's log, such as a message of a conversation
     MIND = "mind"  # a record of the mind: a block, a passage, a topic, the identity, an objective
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to import.
+    """One memory, entry or record to import.
 
     Attributes:
-        kind: what it becomes.
-        path: `domain/facet/key`, a flat key, the id of a conversation, the path of a record; empty for a journal entry.
-        text: word for word.
-        file: where it came from, as people name the file.
-        line: the first line there, from 1; the number of the object where lines mean nothing.
-        at: when it was written, seconds since 1970; None if unknown.
-        origin: names it for later imports, such as `document:notes/MEMORY.md#L12` or `tool:mem0/ID`; empty if none.
-        fields: what else belongs to it, by the names of `persona_remember_many`, of `NewEntry`, or of the record.
-        seen: `fingerprint` of the text when it was exported from a store; empty for foreign formats.
-        has_name: whether the file gives the name itself, so that the same name means the same memory.
+        kind: what the item becomes.
+        path: `domain/facet/key`, a flat key, the id of a conversation or the path of a record; empty for a journal entry.
+        text: the text, word for word.
+        file: the file's name for people.
+        line: the item's first line in the file, from 1; in JSON that is not in lines, the number of the object.
+        at: when the text was written, seconds since 1970; None if unknown.
+        origin: how later imports recognise the item, such as `document:notes/MEMORY.md#L12` or `tool:mem0/ID`; empty if
+            they cannot.
+        fields: further fields, as `persona_remember_many`, `NewEntry` or the record names them.
+        exported: the state of the memory when it was exported (see `edited_state`), or the id of a journal entry; empty
+            for other programs' formats.
+        has_name: whether the file gives the name, so that the same name means the same memory.
     """
 
     kind: ItemKind
@@ -65,18 +68,18 @@ class Item:
     at: float | None = None
     origin: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    seen: str = ""
+    exported: str = ""
     has_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that was not taken.
+    """Something that cannot be imported.
 
     Attributes:
-        file: where.
+        file: the file's name for people.
         line: the line, or the number of the object; 0 for the whole file.
-        reason: why, in our words.
+        reason: why it cannot be imported, in our words.
     """
 
     file: str
@@ -86,14 +89,14 @@ class Problem:
 
 @dataclass(slots=True)
 class ReaderResult:
-    """What a reader found.
+    """What a reader found in files.
 
     Attributes:
         format: the name of the format, for people.
-        items: in the order of the source.
-        problems: what could not be taken, although it looks as if it should.
+        items: the items, in the order of the files.
+        problems: what cannot be imported, each with the reason.
         left_out: what is not a memory, counted by reason.
-        notes: sentences for the plan, such as how names were chosen.
+        notes: further sentences for people, such as an unusual encoding.
     """
 
     format: str
@@ -103,7 +106,7 @@ class ReaderResult:
     notes: list[str] = field(default_factory=list)
 
     def add(self, other: ReaderResult) -> None:
-        """Take over what another reader found."""
+        """Add the result of another reader; the format stays."""
         self.items += other.items
         self.problems += other.problems
         self.left_out.update(other.left_out)
@@ -111,11 +114,11 @@ class ReaderResult:
 
 
 def fingerprint(text: str) -> str:
-    """Names a text, to tell whether it changed since an export: 16 hex digits."""
+    """A hash of a text, 16 hex digits, which shows whether the text changed since an export."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def document(file: str, line: int) -> str:
+def document_origin(file: str, line: int) -> str:
     """The origin of a line of a file, as a memory's `source`: `document:notes/MEMORY.md#L12`."""
     name = quote(file, safe="/._-~+@()!',=")
     if len(name) > _MAX_SOURCE_CHARS:
@@ -124,11 +127,11 @@ def document(file: str, line: int) -> str:
 
 
 def document_of(origin: str) -> str:
-    """The file in an origin, without the line; empty where the origin is not a file."""
+    """The origin of a whole file, from the origin of one of its lines; empty if the origin is not a file."""
     return origin.partition("#L")[0] if origin.startswith("document:") else ""
 
 
-def tool(name: str, ident: str) -> str:
+def tool_origin(name: str, ident: str) -> str:
     """The origin of an object of another program: `tool:mem0/ID`."""
     plain = quote(ident, safe="/._-:@")
     if len(plain) > _MAX_SOURCE_CHARS - len(name):
@@ -142,38 +145,38 @@ _words = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*").findall
 _unfit = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]+").sub
 
 
-def slug(text: str, most: int = _SLUG_CHARS) -> str:
-    """A text as a name: lower case, words joined by hyphens; a hash where the text has no words.
+def slug(text: str, max_size: int = _SLUG_CHARS) -> str:
+    """A text as a name: lower case, words joined by hyphens; a hash if the text has no words.
 
     >>> slug("Préférences & habits!")
     'préférences-habits'
     """
     found = "-".join(_words(unicodedata.normalize("NFC", text).lower()))
-    if len(found) > most:
-        cut = found[: most + 1].rpartition("-")[0]
-        found = cut if len(cut) > most // 2 else found[:most]
+    if len(found) > max_size:
+        cut = found[: max_size + 1].rpartition("-")[0]
+        found = cut if len(cut) > max_size // 2 else found[:max_size]
     return found or f"note-{fingerprint(text)[:8]}"
 
 
 def key_of(text: str) -> str:
-    """A key for a text without a name: its first words."""
+    """The key of a text without a name: its first six words."""
     return slug(" ".join(_words(text)[:_KEY_WORDS]) or text)
 
 
-def name_of(text: str, most: int = MAX_KEY_CHARS) -> str:
-    """A name as it was given, without what no address can hold."""
+def name_of(text: str, max_size: int = MAX_KEY_CHARS) -> str:
+    """A given name, without the characters that an address must not contain."""
     found = _unfit("-", unicodedata.normalize("NFC", text)).replace("..", "…").strip().lstrip("~").strip()
-    return found[:most].strip() or f"note-{fingerprint(text)[:8]}"
+    return found[:max_size].strip() or f"note-{fingerprint(text)[:8]}"
 
 
 def place_of(text: str) -> str:
-    """A domain or a facet from a name of another program."""
+    """A name of another program as a domain or a facet."""
     found = slug(text, MAX_NAME_CHARS)
     return "notes" if found == address.RESERVED_DOMAIN else found
 
 
 def themes_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Names as themes, each once; long ones are cut, and at most 64 are kept."""
+    """Names as themes, each once; long names are cut, and only the first 64 are used."""
     found = dict.fromkeys(name.strip()[:MAX_NAME_CHARS].strip() for name in names)
     return tuple(name for name in found if name)[:MAX_THEMES_COUNT]
 
@@ -186,9 +189,9 @@ _NOON: Final = 12 * 3_600
 
 
 def time_of(given: object) -> float | None:
-    """Seconds since 1970 of a time as files have it: a number (also in milliseconds) or ISO 8601; None if it is none.
+    """Seconds since 1970 of a number (seconds or milliseconds) or an ISO 8601 text; None if the value is not a time.
 
-    A date without a time means noon, and a time without a zone means UTC, so that every machine reads the same.
+    A date without a time means noon, and a time without a zone means UTC, so that every machine reads the same time.
     """
     if isinstance(given, str) and re.fullmatch(r"\d{9,13}(?:\.\d+)?", given.strip()):
         given = float(given)
@@ -208,22 +211,22 @@ def time_of(given: object) -> float | None:
 
 
 def day_in(name: str) -> float | None:
-    """Noon of the day in a file's name, such as `2026-11-20-standup.md`; None if there is none."""
+    """Noon (UTC) of the day in a file name, such as `2026-11-20-standup.md`; None if the name has no day."""
     found = _day(name)
     return None if found is None else time_of("-".join(found.groups()))
 
 
-# ── Texts that are too long ─────────────────────────────────────────────────────────────
+# ── Long texts ──────────────────────────────────────────────────────────────────────────
 
 
-def parts_of(text: str, most: int = MAX_TEXT_BYTES) -> list[str]:
-    """A text in parts that fit an event each; together they are the text, word for word.
+def parts_of(text: str, max_size: int = MAX_TEXT_BYTES) -> list[str]:
+    """Split a text into parts that each fit into an event; joined, they are the text word for word.
 
-    Parts end after a paragraph where possible, else after a line, else anywhere.
+    A part ends after a paragraph if possible, otherwise after a line, a word, or any character.
     """
     parts, start = list[str](), 0
-    while len(text) - start > most or _size(text[start:]) > most:
-        head = text[start : start + _fitting(text[start : start + most], most)]
+    while len(text) - start > max_size or _size(text[start:]) > max_size:
+        head = text[start : start + _fitting(text[start : start + max_size], max_size)]
         for end in ("\n\n", "\n", " "):
             place = head.rfind(end)
             if place > len(head) // 2:
@@ -235,12 +238,12 @@ def parts_of(text: str, most: int = MAX_TEXT_BYTES) -> list[str]:
     return _not_blank(parts)
 
 
-def _fitting(text: str, most: int) -> int:
-    """The largest number of characters whose JSON fits, by halving."""
-    low, high = 1, min(len(text), most)
+def _fitting(text: str, max_size: int) -> int:
+    """The largest number of characters whose JSON fits, found by binary search."""
+    low, high = 1, min(len(text), max_size)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if _size(text[:middle]) <= most else (low, middle - 1)
+        low, high = (middle, high) if _size(text[:middle]) <= max_size else (low, middle - 1)
     return low
 
 
@@ -248,11 +251,11 @@ def _size(text: str) -> int:
     try:
         return len(orjson.dumps(text))
     except orjson.JSONEncodeError:
-        return 6 * len(text)  # lone surrogates; refused later, with a reason
+        return 6 * len(text)  # a lone surrogate, for which the plan refuses the text
 
 
 def _not_blank(parts: Sequence[str]) -> list[str]:
-    """The parts, with a blank one joined to its neighbour: a memory must not be blank."""
+    """The parts, with every blank part joined to its neighbour, because a memory must not be blank."""
     found: list[str] = []
     for part in parts:
         if found and (not part.strip() or not found[-1].strip()):

@@ -1,15 +1,14 @@
 """Markdown: curated notes (`MEMORY.md`, `CLAUDE.md`), daily notes, folders of notes (Obsidian), MemPalace exports. Pure.
 
-What becomes what:
+* A curated note becomes many memories. Each item of a bulleted list is one memory, with the lines indented below it. The
+  text between two lists is one memory; so is a numbered list, or a list after a line that ends in a colon. The nearest
+  heading names the facet. The file names the domain, unless a heading above is self, people, projects, world or skills.
+* A daily note (`2026-11-20.md`) becomes journal entries of that day, one for each heading.
+* Any other note of a folder becomes one memory: the top folder is its domain, the folders below are its facet, and the
+  file name is its key.
 
-* A curated note has many memories: each point of a list is one, with what is indented below it; what stands between two
-  lists is one, and so is a numbered list, or a list after a line that ends in a colon. The nearest heading names the
-  facet. The domain is the file's, unless a heading above is named self, people, projects, world or skills.
-* A daily note (`2026-11-20.md`) has journal entries of that day, one for each heading.
-* Any other note of a folder is one memory: its folder names the domain, the folder below it the facet, its name the key.
-
-A point that begins with a label (`**Editor:** Helix`) has the label as its key; else its first words are the key. A day
-at the beginning of a point or a heading (`## 2026-11-10`, `[2026-11-04] …`) is the date, and in no name.
+If a list item begins with a label (`**Editor:** Helix`), the label is the key; otherwise its first words are. A day at the
+beginning of a list item or heading (`## 2026-11-10`, `[2026-11-04] …`) is the date, and is left out of names.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ _CURATED: Final = frozenset(
 )
 _OF_A_PROJECT: Final = frozenset({"claude", "claude.local", "agents", "gemini"})
 _PLACES: Final = {"user": "people", "soul": "self", "identity": "self", "tools": "skills"}
-_ORDERS: Final = frozenset({"heartbeat", "bootstrap", "boot"})  # of OpenClaw: instructions, not memories
+_INSTRUCTIONS: Final = frozenset({"heartbeat", "bootstrap", "boot"})  # of OpenClaw: no memories
 _DATES: Final = ("created", "created_at", "date created", "date", "creation date", "timestamp")
 _TAGS: Final = ("tags", "tag", "keywords", "themes", "categories", "topics")
 _CHANGED: Final = ("updated", "updated_at", "modified", "date modified", "last_modified", "last updated")
 _NAMES: Final = ("aliases", "alias", "title")
 _FACET: Final = "notes"
-_COMMENT_LINES: Final = 200  # the longest comment; a longer one is text
+_COMMENT_LINES: Final = 200  # a longer comment is read as text
 
 _heading = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)").match
 _point = re.compile(r" {0,1}[-*+][ \t]+(?=\S)").match
@@ -71,13 +70,13 @@ _clock = re.compile(r"(?<!\d)([01]?\d|2[0-3])[:.]([0-5]\d)(?!\d)").search
 
 @dataclass(slots=True)
 class MarkdownSection:
-    """A heading and what stands under it, up to the next heading.
+    """A heading and the lines below it, up to the next heading.
 
     Attributes:
-        titles: the headings above and its own, by level.
-        heading: its own line, word for word; empty before the first heading.
-        line: of the first line below the heading.
-        lines: below the heading.
+        titles: the titles of the headings above and of this heading, by level.
+        heading: the line of the heading, word for word; empty before the first heading.
+        line: the number of the first line below the heading.
+        lines: the lines below the heading.
     """
 
     titles: tuple[str, ...]
@@ -87,7 +86,7 @@ class MarkdownSection:
 
 
 def sections(text: str, first_line: int = 1) -> list[MarkdownSection]:
-    """The sections of a note; headings in code are text."""
+    """The sections of a note; a heading inside a code block is text."""
     found = [MarkdownSection((), "", first_line)]
     levels: list[tuple[int, str]] = []
     fence = ""
@@ -104,14 +103,14 @@ def sections(text: str, first_line: int = 1) -> list[MarkdownSection]:
 
 
 def _title_in(rest: str) -> str:
-    """The title of a heading, without the number signs that may close it."""
+    """The title of a heading, without closing number signs."""
     title = rest.strip()
     bare = title.rstrip("#")
     return bare.rstrip() if not bare or bare[-1] in " \t" else title
 
 
 def _fence_after(fence: str, line: str) -> str:
-    """The fence of the code that a line is in, or opens; empty outside of code and on the closing line."""
+    """The opening fence of the code block that is open after a line; empty if none is open."""
     match = _fence(line)
     if not fence:
         return match[1] if match else ""
@@ -121,13 +120,13 @@ def _fence_after(fence: str, line: str) -> str:
 
 @dataclass(slots=True)
 class MarkdownBlock:
-    """What becomes one memory.
+    """The lines that become one memory.
 
     Attributes:
-        line: the first line.
-        is_point: whether it is a point of a list.
-        lines: as they stand.
-        introduces: whether it ends in a colon, or in a list after such a line.
+        line: the number of the first line.
+        is_point: whether the block is an item of a list.
+        lines: the unchanged lines.
+        introduces: whether the next list belongs to this block, because its text ends in a colon.
     """
 
     line: int
@@ -144,7 +143,7 @@ class MarkdownBlock:
 
     @property
     def text(self) -> str:
-        """The text, without the mark of the list and without blank lines around it."""
+        """The text, without the bullet of the list item and without surrounding blank lines."""
         lines = list(self.lines)
         if self.is_point:
             mark = _point(lines[0])
@@ -159,7 +158,7 @@ def _dedented(line: str, width: int) -> str:
 
 
 def blocks(section: MarkdownSection, left_out: Counter[str]) -> list[MarkdownBlock]:
-    """The blocks of a section, without comments of HTML, which are counted."""
+    """The blocks of a section; HTML comments are left out and counted."""
     found: list[MarkdownBlock] = []
     fence, is_after_blank, comment_end = "", False, 0
     for number, line in enumerate(section.lines, section.line):
@@ -188,7 +187,7 @@ def blocks(section: MarkdownSection, left_out: Counter[str]) -> list[MarkdownBlo
 
 
 def _comment(lines: Sequence[str]) -> int:
-    """How many lines the comment has that begins here; 0 where it does not end, or text stands after it."""
+    """The number of lines of the comment that begins here; 0 if it does not end, or text follows on its last line."""
     for size, line in enumerate(lines[:_COMMENT_LINES], 1):
         _, end, rest = line.partition("-->")
         if end:
@@ -197,7 +196,7 @@ def _comment(lines: Sequence[str]) -> int:
 
 
 def _is_outside(line: str, was_code: bool) -> bool:
-    """Whether a line after a blank line no longer belongs to the point above it."""
+    """Whether a line after a blank line is no part of the list item above."""
     return not was_code and bool(line.strip()) and not line.startswith((" ", "\t"))
 
 
@@ -212,7 +211,7 @@ def _trimmed(block: MarkdownBlock) -> MarkdownBlock:
 
 
 def is_curated(source: Source) -> bool:
-    """Whether a note is one of those that agents keep, with many memories in it."""
+    """Whether a note, by its name, has many memories, such as `MEMORY.md` and `CLAUDE.md`."""
     return _stem(source) in _CURATED
 
 
@@ -228,7 +227,7 @@ def _stem(source: Source) -> str:
 def curated(source: Source, note: FrontMatter, domain: str = "") -> ReaderResult:
     """The memories of a curated note."""
     reading = ReaderResult("a note")
-    names, place = FreePaths(), domain or _domain_of(source)
+    names, place = UniquePaths(), domain or _domain_of(source)
     at, themes = _date(note.values), _tags(note.values)
     found = sections(note.body, note.body_line)
     title = _title(found)
@@ -238,28 +237,31 @@ def curated(source: Source, note: FrontMatter, domain: str = "") -> ReaderResult
         home, facet = _place(titles, place)
         for block in blocks(section, reading.left_out):
             text = block.text
-            own_days, (said,) = _undated([text], otherwise=text)
+            own_days, (undated,) = _undated([text], otherwise=text)
             then = next(iter((*own_days, *days[::-1])), at)
-            label = _label(said) if block.is_point else None
+            label = _label(undated) if block.is_point else None
             named = titles[-1] if titles and not block.is_point and not own_days else ""
-            key = items.slug(label[1] if label else named) if label or named else items.key_of(said)
-            path = names.free(f"{home}/{facet}/{key}", text)
+            key = items.slug(label[1] if label else named) if label or named else items.key_of(undated)
+            path = names.assign(f"{home}/{facet}/{key}", text)
             if not path:
-                reading.left_out["said twice"] += 1
+                reading.left_out["duplicates"] += 1
                 continue
             tags = {"themes": items.themes_of((*themes, *_tag(_prose(text)), *_wiki(_prose(text))))}
-            origin = items.document(source.shown, block.line)
+            origin = items.document_origin(source.shown, block.line)
             reading.items.append(
                 Item(ItemKind.PALACE, path, text, source.shown, block.line, then, origin, tags)
             )
     rest = _properties(source, note)
-    if path := rest and names.free(_properties_path(source, f"{place}/{_FACET}"), rest):
+    if path := rest and names.assign(_properties_path(source, f"{place}/{_FACET}"), rest):
         reading.items.append(_properties_item(source, note, path, {}))
     return reading
 
 
 def _undated(texts: Iterable[str], otherwise: str = "") -> tuple[list[float], list[str]]:
-    """The days that texts begin with, and the texts without them; a text that is only a day is left out, or `otherwise`."""
+    """The days with which texts begin, and the texts without these days.
+
+    A text that is only a day is left out, or replaced by `otherwise`.
+    """
     days, rest = list[float](), list[str]()
     for text in texts:
         match = _day_first(text)
@@ -273,7 +275,7 @@ def _undated(texts: Iterable[str], otherwise: str = "") -> tuple[list[float], li
 
 
 def _title(found: Sequence[MarkdownSection]) -> str:
-    """The heading that names the whole note: the first, if no other has its level."""
+    """The title of the whole note: its only heading of the first level, if there are headings below it; or empty."""
     tops = [section.titles[0] for section in found if len(section.titles) == 1]
     is_only = len(set(tops)) == 1 and any(len(section.titles) > 1 for section in found)
     return tops[0] if is_only else ""
@@ -295,37 +297,37 @@ def _domain_of(source: Source) -> str:
     return _PLACES.get(stem) or items.place_of(source.path.stem)
 
 
-class FreePaths:
-    """Gives each text of a reading a path of its own."""
+class UniquePaths:
+    """Assigns a path of its own to each text of a reading."""
 
     def __init__(self) -> None:
-        self._said: set[tuple[str, str]] = set()
-        self._taken: set[str] = set()
-        self._numbers: dict[str, int] = {}  # the last one given, by path
+        self._texts: set[tuple[str, str]] = set()
+        self._assigned: set[str] = set()
+        self._numbers: dict[str, int] = {}  # the last number appended, by path
 
-    def free(self, path: str, text: str) -> str:
-        """The path, or the next free one with a number; empty where the same text stands there already."""
-        if (path.casefold(), text) in self._said:
+    def assign(self, path: str, text: str) -> str:
+        """The path, with a number appended if another text has it; empty if the same text has it already."""
+        if (path.casefold(), text) in self._texts:
             return ""
-        self._said.add((path.casefold(), text))
+        self._texts.add((path.casefold(), text))
         number, wanted = self._numbers.get(path.casefold(), 1), path
-        while wanted.casefold() in self._taken:
+        while wanted.casefold() in self._assigned:
             number += 1
             wanted = f"{path}-{number}"
         self._numbers[path.casefold()] = number
-        self._taken.add(wanted.casefold())
+        self._assigned.add(wanted.casefold())
         return wanted
 
 
 def _properties(source: Source, note: FrontMatter) -> str:
-    """The lines of front matter that mean nothing here, to be kept as a text."""
+    """The lines of front matter that no field of a memory represents; they become a text."""
     known = {*_DATES, *_CHANGED, *_TAGS, "cssclass", "cssclasses", "publish"}
     known |= {"title"} if note.values.get("title") == source.path.stem else set()
     return "\n".join(lines for name, lines in note.lines.items() if name not in known and note.values[name])
 
 
 def _properties_item(source: Source, note: FrontMatter, path: str, fields: Mapping[str, Any]) -> Item:
-    origin = items.document(source.shown, 2)
+    origin = items.document_origin(source.shown, 2)
     return Item(
         ItemKind.PALACE, path, _properties(source, note), source.shown, 2, _date(note.values), origin, fields
     )
@@ -341,7 +343,7 @@ def _date(values: Mapping[str, Any]) -> float | None:
 
 
 def _changed(values: Mapping[str, Any]) -> dict[str, float]:
-    """When a note was last changed, from which on its memory fades."""
+    """The time when a note was last changed, which counts as the last use of its memory."""
     found = (items.time_of(values[name]) for name in _CHANGED if name in values)
     at = next((at for at in found if at is not None), None)
     return {} if at is None else {"last_accessed": at, "last_reinforced": at}
@@ -353,7 +355,7 @@ def _tags(values: Mapping[str, Any]) -> list[str]:
 
 
 def _prose(text: str) -> str:
-    """A text without code, in which `#` and `[[` mean something else."""
+    """A text without its code, because `#` and `[[` have another meaning in code."""
     return re.sub(r"(?s)(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]*`", " ", text)
 
 
@@ -361,7 +363,10 @@ def _prose(text: str) -> str:
 
 
 def daily(source: Source, note: FrontMatter) -> ReaderResult:
-    """The journal entries of a daily note: one for each heading, at noon or at the time in it; undated without a day."""
+    """Read a daily note: one journal entry for each heading, at the time in the heading, or at noon.
+
+    If the file name has no day, the entries have no date.
+    """
     reading = ReaderResult("a daily note")
     day = items.day_in(source.path.stem)
     count = 0
@@ -389,15 +394,15 @@ def daily(source: Source, note: FrontMatter) -> ReaderResult:
 
 
 def folder(files: Files, format_: str) -> ReaderResult:
-    """Every note of a folder: curated and daily ones by their names, all others as one memory each."""
+    """Read the notes of a folder: curated and daily notes are recognised by name, any other note is one memory."""
     reading = ReaderResult(format_, problems=list(files.problems), left_out=Counter(files.left_out))
-    names = FreePaths()
+    names = UniquePaths()
     pages: list[tuple[Source, FrontMatter, str]] = []
     for source in files.sources:
         note = _note(source, reading)
         if note is None:
             continue
-        if _stem(source) in _ORDERS:
+        if _stem(source) in _INSTRUCTIONS:
             reading.left_out["instructions for a harness"] += 1
         elif is_daily(source):
             reading.add(daily(source, note))
@@ -408,31 +413,31 @@ def folder(files: Files, format_: str) -> ReaderResult:
         else:
             domain, facet = _place_of_folder(source)
             path = f"{domain}/{facet}/{items.name_of(source.path.stem)}"
-            pages.append((source, note, names.free(path, source.shown)))
+            pages.append((source, note, names.assign(path, source.shown)))
     index = _Index(pages)
     for source, note, path in pages:
         reading.items += _page(source, note, path, index, names)
     return reading
 
 
-def _named_apart(reading: ReaderResult, names: FreePaths) -> ReaderResult:
-    """The items of another note, with paths that no note of the folder has yet."""
-    found = [(item, names.free(item.path, item.text)) for item in reading.items]
-    reading.left_out["said twice"] += sum(not path for _, path in found)
+def _named_apart(reading: ReaderResult, names: UniquePaths) -> ReaderResult:
+    """The reading of another note, with paths that no other note of the folder has."""
+    found = [(item, names.assign(item.path, item.text)) for item in reading.items]
+    reading.left_out["duplicates"] += sum(not path for _, path in found)
     reading.items = [replace(item, path=path) for item, path in found if path]
     reading.left_out += Counter[str]()
     return reading
 
 
 def _note(source: Source, reading: ReaderResult) -> FrontMatter | None:
-    """The text of a note; None where it is not a note, or cannot be read, which the reading then says."""
+    """The front matter and text of a note; None if it is left out or cannot be read, which is recorded in `reading`."""
     suffix = source.path.suffix.lower()
     if suffix not in NOTES:
-        reading.left_out[f"{suffix or 'nameless'} files"] += 1
+        reading.left_out[f"{suffix} files" if suffix else "files without an extension"] += 1
         return None
     try:
         if source.size > MAX_NOTE_BYTES:
-            raise InvalidInput(f"has more than {MAX_NOTE_BYTES:,} bytes; split it")
+            raise InvalidInput(f"split this note; it has more than {MAX_NOTE_BYTES:,} bytes")
         text, encoding = text_of(read_source(source))
     except InvalidInput as error:
         reading.problems.append(Problem(source.shown, 0, str(error)))
@@ -446,14 +451,14 @@ def _note(source: Source, reading: ReaderResult) -> FrontMatter | None:
 
 
 def note(files: Files, *, as_daily: bool | None = None) -> ReaderResult:
-    """Notes one by one: daily ones where the name is a day, all others curated.
+    """Read single notes: a note whose name is a day is a daily note, any other note is curated.
 
     Args:
-        files: one note, or several that are all to be read in the same way.
-        as_daily: whether they are daily notes, whatever their names; by default their names decide.
+        files: one note or several.
+        as_daily: whether all notes are daily notes, or none; None lets their names decide.
     """
     reading = ReaderResult("a note", problems=list(files.problems), left_out=Counter(files.left_out))
-    names = FreePaths()
+    names = UniquePaths()
     for source in files.sources:
         named = replace(source, name=f"{source.name}.md") if files.is_single else source
         found = _note(source if source.path.suffix.lower() in NOTES else named, reading)
@@ -475,7 +480,7 @@ def _place_of_folder(source: Source) -> tuple[str, str]:
 
 
 class _Index:
-    """Finds the page that a link means: by its path, its name, or an alias."""
+    """Finds the memory of a linked page by the page's path, name or alias."""
 
     def __init__(self, pages: Iterable[tuple[Source, FrontMatter, str]]) -> None:
         self._paths: dict[str, str] = {}
@@ -486,7 +491,7 @@ class _Index:
                 self._paths.setdefault(name.strip().casefold(), path)
 
     def find(self, name: str, source: Source) -> str:
-        """The path of the memory of a page; empty where there is none."""
+        """The path of the memory of the page that `source` links to as `name`; empty if there is no such page."""
         bare = re.sub(r"\.(?:md|markdown)$", "", unquote(name).strip(), flags=re.IGNORECASE).casefold()
         beside = f"{source.name.rpartition('/')[0]}/{bare}".lstrip("/").casefold()
         for wanted in (bare, _flat(beside), bare.rpartition("/")[2]):
@@ -510,8 +515,8 @@ def _flat(path: str) -> str:
     return "/".join(parts)
 
 
-def _page(source: Source, note: FrontMatter, path: str, index: _Index, names: FreePaths) -> list[Item]:
-    """The memory of a page, and one of its properties; a page of properties alone is one memory."""
+def _page(source: Source, note: FrontMatter, path: str, index: _Index, names: UniquePaths) -> list[Item]:
+    """The memory of a page, and a second memory of its properties; a page without text has only the second."""
     text, rest, prose = _text(note), _properties(source, note), _prose(note.body)
     links, loose = dict[str, None](), list[str]()
     for name in (*_wiki("\n".join(note.lines.values())), *_wiki(prose), *_link(prose)):
@@ -527,9 +532,9 @@ def _page(source: Source, note: FrontMatter, path: str, index: _Index, names: Fr
     at = _date(note.values)
     at = items.day_in(source.path.stem) if at is None else at
     line = note.body_line + note.body[: len(note.body) - len(note.body.lstrip("\r\n"))].count("\n")
-    origin = items.document(source.shown, line)
+    origin = items.document_origin(source.shown, line)
     page = Item(ItemKind.PALACE, path, text, source.shown, line, at, origin, fields)
-    beside = names.free(_properties_path(source, path.rpartition("/")[0]), rest) if rest else ""
+    beside = names.assign(_properties_path(source, path.rpartition("/")[0]), rest) if rest else ""
     return [page, _properties_item(source, note, beside, {"connections": (path,)})] if beside else [page]
 
 
@@ -543,9 +548,9 @@ _drawer_field = re.compile(r"\| (Source|Filed|Added by) \| (.*) \|").fullmatch
 
 
 def mempalace(files: Files) -> ReaderResult:
-    """An export of MemPalace: a folder for each wing, a file for each room, a heading for each drawer.
+    """Read an export of MemPalace: a folder for each wing, a file for each room, a heading for each drawer.
 
-    Wings become domains, rooms facets, drawers memories whose key is the id of the drawer.
+    A wing becomes a domain, a room a facet, and a drawer a memory whose key is the id of the drawer.
     """
     reading = ReaderResult(
         "an export of MemPalace", problems=list(files.problems), left_out=Counter(files.left_out)
@@ -568,21 +573,21 @@ def _drawers(source: Source, text: str, reading: ReaderResult) -> Iterator[Item]
         if line.startswith("## ") and lines[place + 1 : place + 2] == [""] and _quotes(lines, place + 2)
     ]
     if not starts:
-        reading.problems.append(Problem(source.shown, 1, "has no drawer"))
+        reading.problems.append(Problem(source.shown, 1, "has no drawers"))
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         quoted, place = [], start + 2
         while place < end and lines[place].startswith(">"):
             quoted.append(lines[place].removeprefix(">").removeprefix(" "))
             place += 1
-        told = {found[1]: found[2] for line in lines[place:end] if (found := _drawer_field(line))}
+        values = {found[1]: found[2] for line in lines[place:end] if (found := _drawer_field(line))}
         ident, content = lines[start][3:].strip(), "\n".join(quoted).rstrip()
         if not content.strip():
             reading.problems.append(Problem(source.shown, start + 1, "the drawer is empty"))
             continue
         path = f"{items.place_of(wing)}/{items.place_of(room)}/{items.name_of(ident)}"
-        file = told.get("Source", "unknown").replace("\\", "/").rpartition("/")[2]
+        file = values.get("Source", "unknown").replace("\\", "/").rpartition("/")[2]
         fields = {"themes": items.themes_of([] if file == "unknown" else [file])}
-        at, origin = items.time_of(told.get("Filed", "")), items.tool("mempalace", ident)
+        at, origin = items.time_of(values.get("Filed", "")), items.tool_origin("mempalace", ident)
         yield Item(ItemKind.PALACE, path, content, source.shown, start + 1, at, origin, fields, has_name=True)
 
 

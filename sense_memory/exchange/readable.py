@@ -1,10 +1,10 @@
-"""The readable export: a folder of Markdown, or one file of JSON lines, that imports back word for word.
+"""The readable export: a folder of Markdown or one file of JSON lines, which can be imported again word for word.
 
-A memory is some values and a text. In Markdown the values are front matter (JSON after each name, which is YAML too) and
-the text follows word for word; in JSON lines both are one object. The value `exported` names what the memory was when
-it was exported, so that an import can tell an edit of the file from an edit of the store since then.
+Each memory has values and a text. In Markdown the values are front matter (JSON after each name, which is valid YAML) and
+the text follows word for word; in JSON lines both are one object. The value `exported` is a hash of the memory at the time
+of the export, so that an import can distinguish edits of the file from later edits in the store.
 
-The names of files are made for people: they are cut and cleaned for every file system, and the true path is inside.
+File names are for people: they are shortened and cleaned for every file system, and the real path is inside the file.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
 
 MANIFEST: Final = "sense-memory.json"
-MARK: Final = "sense-memory"  # the value that says what an entry is, and by which our files are known
+KIND_FIELD: Final = "sense-memory"  # the field with the kind of an entry; it also marks our files
 _VERSION: Final = 1
 _EXPORT: Final = "readable export"
-_TEXTS: Final = {  # of the mind's records that are exported, the field that is the text
+_TEXTS: Final = {  # the exported parts of the mind, each with the field of its records that is the text
     "block": "value",
     "archive": "content",
     "topic": "summary",
@@ -56,30 +56,35 @@ _TEXTS: Final = {  # of the mind's records that are exported, the field that is 
     "objective": "text",
     "conversation": "summary",
 }
-_OF_A_DEVICE: Final = frozenset(
+_DEVICE_FIELDS: Final = frozenset(
     {"seen", "said"}
-)  # of a record of the mind: which edits it knows, and whose it is
-_ABOUT: Final = """This folder is a readable export of sense-memory: the memories of an agent in plain text.
-Whoever can read these files can read the memories. The encrypted export is made by `sense-memory export FILE`.
+)  # fields of a record of the mind that only its device needs
+_README: Final = """This folder is a readable export of sense-memory: the memories of an agent in plain text.
+Anyone who can read these files can read the memories. `sense-memory export FILE` writes an encrypted export instead.
 
-`sense-memory import FOLDER` takes it back word for word. A text that was edited here is an edit of its memory then.
+`sense-memory import FOLDER` imports this folder again, word for word. If you edit a text here, the import edits its memory.
 """
 _DEFAULTS: Final = {"halflife_days": DEFAULT_HALFLIFE_DAYS, "confidence": 1.0}
 _TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
-EDITED: Final = ("themes", "connections", "halflife_days", "confidence")  # may be edited, beside the text
+EDITABLE: Final = (
+    "themes",
+    "connections",
+    "halflife_days",
+    "confidence",
+)  # fields that people may edit in a file
 _PAST: Final = ("source", *PAST)
-_INFORMS: Final = ("state", "conflict_of", "dissolved_at")  # for people; an import ignores them
+_INFORMATIVE: Final = ("state", "conflict_of", "dissolved_at")  # for people; an import ignores them
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedMemory:
-    """One memory of a store, to be written.
+    """One memory, as it is written to an export.
 
     Attributes:
-        folder: where its file lies.
-        name: what the file is named after.
-        values: what the memory has beside its text.
-        text: word for word.
+        folder: the folder of its file.
+        name: the name from which the file name is made.
+        values: all fields except the text.
+        text: the text, word for word.
     """
 
     folder: tuple[str, ...]
@@ -90,12 +95,12 @@ class ExportedMemory:
 
 @dataclass(slots=True)
 class Exported:
-    """What a readable export holds.
+    """The result of a readable export.
 
     Attributes:
         path: the folder or the file.
-        counts: how many memories of each kind.
-        notes: what is missing, and why.
+        counts: how many memories of each kind were written.
+        notes: what may be missing, and why.
     """
 
     path: str
@@ -103,7 +108,7 @@ class Exported:
     notes: list[str] = field(default_factory=list)
 
 
-# ── Out of a store ──────────────────────────────────────────────────────────────────────
+# ── Export ──────────────────────────────────────────────────────────────────────────────
 
 
 async def write_readable(
@@ -115,26 +120,27 @@ async def write_readable(
 ) -> Exported:
     """Write every memory of a store as plain text: into a new folder, or into a file whose name ends in `.jsonl`.
 
-    Held are the palace, the journal, flat memories, and of the mind its blocks, archive, topics, identity, objectives,
-    conversations and log. Earlier versions, drafts, scenes and shares are not held. Files have the mode 0600, folders 0700.
+    The export contains persona memories, the journal, flat memories, and the mind's blocks, archive, topics, identity,
+    objectives, conversations and log. It does not contain earlier versions, drafts, scenes or shares. Files have mode 0600,
+    folders 0700.
 
     Args:
         store: an open store.
         target: the folder, which must not exist or must be empty; or the file.
-        overwrite: whether a file that exists is replaced; a folder never is.
-        progress: called with the number of memories written so far.
+        overwrite: whether to replace an existing file; a folder is never replaced.
+        progress: called with the number of memories written to a folder so far.
 
     Raises:
-        InvalidInput: the target exists, or cannot be written; nothing was changed.
+        InvalidInput: the target exists or cannot be written; nothing was changed.
     """
     exported = Exported(str(target))
     found = await _entries(store, exported)
-    exported.counts = Counter(entry.values[MARK] for entry in found)
+    exported.counts = Counter(entry.values[KIND_FIELD] for entry in found)
     head = {
-        MARK: _EXPORT,
+        KIND_FIELD: _EXPORT,
         "version": _VERSION,
         "npub": store.npub,
-        "exported_at": _when(store.mind.store.options.clock()),
+        "exported_at": _date_text(store.clock()),
         "counts": dict(exported.counts),
     }
     if target.suffix.lower() == ".jsonl":
@@ -147,33 +153,33 @@ async def write_readable(
 
 
 async def _entries(store: MemoryStore, exported: Exported) -> list[ExportedMemory]:
-    async def got(what: str, found: Awaitable[list[_T]]) -> list[_T]:
+    async def read_all(what: str, found: Awaitable[list[_T]]) -> list[_T]:
         try:
             return await found
         except NotSynced:
             exported.notes.append(
-                f"no relay ever showed everything, so relays may hold {what} that are not here"
+                f"run `sense-memory sync` first, because {what} may be missing: no relay has shown everything yet"
             )
             return []
 
     entries = [
         _palace(memory)
         for memory in sorted(
-            await got("memories of the palace", store.persona_recall(include_forgotten=True)),
+            await read_all("memories of the palace", store.persona_recall(include_forgotten=True)),
             key=lambda memory: memory.path,
         )
     ]
-    entries += map(_flat, await got("flat memories", store.recall_all()))
-    journal = await got("journal entries", store.recent(MAX_RECENT_COUNT))
+    entries += map(_flat, await read_all("flat memories", store.recall_all()))
+    journal = await read_all("journal entries", store.recent(MAX_RECENT_COUNT))
     if len(journal) == MAX_RECENT_COUNT:
-        exported.notes.append(f"only the newest {MAX_RECENT_COUNT:,} journal entries are held")
+        exported.notes.append(f"only the newest {MAX_RECENT_COUNT:,} journal entries were exported")
     entries += map(_journal, reversed(journal))
     records = store.mind.records
     for part, named in _TEXTS.items():
         under = _identity(records) if part == "identity" else records.under(f"mind/{part}/")
-        held = await got(f"records of the mind ({part})", under)
+        held = await read_all(f"records of the mind ({part})", under)
         entries += [_record(record, part, named) for record in held]
-    entries += map(_log, await got("entries of the log", store.mind.log.entries()))
+    entries += map(_log, await read_all("entries of the log", store.mind.log.entries()))
     return entries
 
 
@@ -183,57 +189,59 @@ async def _identity(records: MindRecords) -> list[MindRecord]:
 
 
 def _palace(memory: PersonaMemory) -> ExportedMemory:
-    told = {name: getattr(memory, name) for name in (*EDITED, *_PAST, *_INFORMS)}
-    values = {MARK: "palace", "path": memory.path, "created_at": _when(memory.created_at)}
-    values |= {name: _plain(name, value) for name, value in told.items() if value not in {None, "", ()}}
-    values["exported"] = state_of(memory.value, told)
+    properties = {name: getattr(memory, name) for name in (*EDITABLE, *_PAST, *_INFORMATIVE)}
+    values = {KIND_FIELD: "palace", "path": memory.path, "created_at": _date_text(memory.created_at)}
+    values |= {
+        name: _json_value(name, value) for name, value in properties.items() if value not in {None, "", ()}
+    }
+    values["exported"] = state_of(memory.value, properties)
     return ExportedMemory(("palace", memory.domain, memory.facet), memory.key, values, memory.value)
 
 
-def _plain(name: str, value: Any) -> Any:
-    return _when(value) if name in _TIMES else list(value) if isinstance(value, tuple) else value
+def _json_value(name: str, value: Any) -> Any:
+    return _date_text(value) if name in _TIMES else list(value) if isinstance(value, tuple) else value
 
 
-def state_of(text: str, told: Mapping[str, Any]) -> str:
-    """Names the text of a memory with what else a person may edit: 16 hex digits."""
-    lists = [sorted(set(told.get(name) or ())) for name in ("themes", "connections")]
-    numbers = [float(told.get(name, default)) for name, default in _DEFAULTS.items()]
+def state_of(text: str, properties: Mapping[str, Any]) -> str:
+    """A hash of everything of a memory that people may edit in a file, 16 hex digits."""
+    lists = [sorted(set(properties.get(name) or ())) for name in ("themes", "connections")]
+    numbers = [float(properties.get(name, default)) for name, default in _DEFAULTS.items()]
     return fingerprint("\n".join((text, repr(lists), repr(numbers))))
 
 
 def _flat(memory: Memory) -> ExportedMemory:
-    values = {MARK: "flat", "path": memory.key, "created_at": _when(memory.created_at)}
+    values = {KIND_FIELD: "flat", "path": memory.key, "created_at": _date_text(memory.created_at)}
     return ExportedMemory(
         ("flat",), memory.key, {**values, "exported": fingerprint(memory.value)}, memory.value
     )
 
 
 def _journal(entry: JournalEntry) -> ExportedMemory:
-    when = _when(entry.created_at)
+    when = _date_text(entry.created_at)
     day = str(when)[:19].replace("T", " ").replace(":", "")
-    values = {MARK: "journal", "created_at": when, "id": entry.event_id}
+    values = {KIND_FIELD: "journal", "created_at": when, "id": entry.event_id}
     return ExportedMemory(("journal", str(when)[:7]), f"{day} {entry.event_id[:8]}", values, entry.content)
 
 
 def _record(record: MindRecord, part: str, named: str) -> ExportedMemory:
-    fields = {name: value for name, value in record.fields.items() if name not in _OF_A_DEVICE}
+    fields = {name: value for name, value in record.fields.items() if name not in _DEVICE_FIELDS}
     is_text = isinstance(fields.get(named), str)
     text = fields.pop(named) if is_text else ""
-    values = {MARK: "mind", "path": record.path, "text_is": named if is_text else "", "fields": fields}
+    values = {KIND_FIELD: "mind", "path": record.path, "text_is": named if is_text else "", "fields": fields}
     values["exported"] = record_state(record.fields)
     folder = ("mind",) if part == "identity" else ("mind", part)
     return ExportedMemory(folder, record.name, values, text)
 
 
 def record_state(fields: Mapping[str, Any]) -> str:
-    """Names the fields of a record of the mind: 16 hex digits."""
-    told = {name: value for name, value in fields.items() if name not in _OF_A_DEVICE}
-    return fingerprint(orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode())
+    """A hash of the fields of a record of the mind, 16 hex digits."""
+    shared = {name: value for name, value in fields.items() if name not in _DEVICE_FIELDS}
+    return fingerprint(orjson.dumps(shared, option=orjson.OPT_SORT_KEYS).decode())
 
 
 def _log(entry: LogEntry) -> ExportedMemory:
     values = {
-        MARK: "log",
+        KIND_FIELD: "log",
         "id": entry.id,
         "at": entry.at,
         "kind": entry.kind,
@@ -245,27 +253,27 @@ def _log(entry: LogEntry) -> ExportedMemory:
     return ExportedMemory(("mind", "log"), entry.conversation or "", values, "")
 
 
-def _when(seconds: float) -> str | float:
-    """A time for people, to the microsecond; the number where the calendar has no such date."""
+def _date_text(seconds: float) -> str | float:
+    """A time in ISO 8601 with microseconds; the number itself if the calendar has no such date."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
     except (OverflowError, OSError, ValueError):
         return seconds
 
 
-# ── Into a folder ───────────────────────────────────────────────────────────────────────
+# ── Files of an export ──────────────────────────────────────────────────────────────────
 
 _RESERVED: Final = frozenset(
     ("con", "prn", "aux", "nul", *(f"{name}{number}" for name in ("com", "lpt") for number in range(10)))
 )
-_MOST_BYTES: Final = 100  # of a name; file systems take 255, and some add a suffix
+_MAX_NAME_BYTES: Final = 100  # of a file name; file systems allow 255, and a number and a suffix may be added
 _unsafe = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f-\x9f\ud800-\udfff]').sub
 
 
 def safe_name(text: str) -> str:
-    """A name that every file system takes: no path, no reserved name, not hidden, not too long."""
+    """A name that every file system allows: no path, no reserved name, not hidden, not too long."""
     name = _unsafe("_", unicodedata.normalize("NFC", text))
-    while len(name.encode()) > _MOST_BYTES:
+    while len(name.encode()) > _MAX_NAME_BYTES:
         name = name[:-1]
     name = name.rstrip(". ").lstrip()
     if not name or name.startswith(".") or name.partition(".")[0].rstrip().casefold() in _RESERVED:
@@ -274,7 +282,7 @@ def safe_name(text: str) -> str:
 
 
 class _Names:
-    """Gives each file of a folder a name that differs from all others, also without case."""
+    """Gives each file a path that differs from all others even if case is ignored."""
 
     def __init__(self) -> None:
         self._taken: set[tuple[str, ...]] = set()
@@ -285,36 +293,36 @@ class _Names:
         return self._free(self.folder(folder), safe_name(name), suffix)
 
     def folder(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The parts of the path of a folder, the same each time."""
+        """The parts of the path of a folder; the same names give the same path."""
         if names not in self._folders:
             self._folders[names] = self._free(self.folder(names[:-1]), safe_name(names[-1]), "")
         return self._folders[names]
 
     def _free(self, above: tuple[str, ...], name: str, suffix: str) -> tuple[str, ...]:
         number, wanted = 1, (*above, name + suffix)
-        while _alike(wanted) in self._taken:
+        while _folded(wanted) in self._taken:
             number += 1
             wanted = (*above, f"{name} ({number}){suffix}")
-        self._taken.add(_alike(wanted))
+        self._taken.add(_folded(wanted))
         return wanted
 
 
-def _alike(parts: tuple[str, ...]) -> tuple[str, ...]:
+def _folded(parts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(unicodedata.normalize("NFKC", part).casefold() for part in parts)
 
 
 def _write_folder(
     target: Path, head: Mapping[str, Any], entries: list[ExportedMemory], progress: Callable[[int], None]
 ) -> None:
-    """Write a folder of its own beside the target, and move it into place whole."""
+    """Write a temporary folder beside the target, and rename it when it is complete."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InvalidInput(f"give a new folder: {target} exists and is not empty; it was not touched")
+        raise InvalidInput(f"give a new folder; {target} exists and is not empty, and was not touched")
     part = target.parent / f".{target.name}-{secrets.token_hex(4)}.part"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         part.mkdir(mode=0o700)
         _write_file(part / MANIFEST, orjson.dumps(head, option=orjson.OPT_INDENT_2) + b"\n")
-        _write_file(part / "README.md", _ABOUT.encode())
+        _write_file(part / "README.md", _README.encode())
         for count, (name, body) in enumerate(_bodies(entries), 1):
             path = part.joinpath(*name)
             for folder in reversed(
@@ -334,7 +342,7 @@ def _bodies(entries: list[ExportedMemory]) -> Iterator[tuple[tuple[str, ...], by
     """The files of a folder: one for each memory, and one for each conversation."""
     names, logs = _Names(), dict[str, list[bytes]]()
     for entry in entries:
-        if entry.values[MARK] == "log":
+        if entry.values[KIND_FIELD] == "log":
             logs.setdefault(entry.name, []).append(orjson.dumps(entry.values))
         else:
             body = front_matter.joined(entry.values, entry.text)
@@ -350,16 +358,16 @@ def _write_file(path: Path, body: bytes) -> None:
         file.write(body)
 
 
-# ── Back again ──────────────────────────────────────────────────────────────────────────
+# ── Import ──────────────────────────────────────────────────────────────────────────────
 
 
 def is_readable_line(found: object) -> bool:
     """Whether a JSON object is a line of a readable export."""
-    return isinstance(found, dict) and isinstance(found.get(MARK), str)
+    return isinstance(found, dict) and isinstance(found.get(KIND_FIELD), str)
 
 
 def read_folder(files: Files) -> ReaderResult:
-    """The memories of a readable export in a folder or an archive, or of single files of one."""
+    """Read a readable export in a folder or an archive, or single files of an export."""
     reading = ReaderResult(
         "a readable export", problems=list(files.problems), left_out=Counter(files.left_out)
     )
@@ -376,7 +384,8 @@ def read_folder(files: Files) -> ReaderResult:
             elif source.path.suffix == ".md":
                 reading.items.append(_read_note(source, raw))
             else:
-                reading.left_out[f"{source.path.suffix or 'nameless'} files"] += 1
+                suffix = source.path.suffix
+                reading.left_out[f"{suffix} files" if suffix else "files without an extension"] += 1
         except (InvalidInput, KeyError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, InvalidInput) else _broken(error)
             reading.problems.append(
@@ -387,18 +396,22 @@ def read_folder(files: Files) -> ReaderResult:
 
 def _broken(error: Exception) -> str:
     named = f" ({error.args[0]})" if isinstance(error, KeyError) else ""
-    return f"the front matter lacks something, or was damaged{named}"
+    return f"the front matter is incomplete or damaged{named}"
 
 
 def read_lines(raw: bytes, file: str) -> ReaderResult:
-    """The memories of a readable export in JSON lines."""
+    """Read a readable export in JSON lines.
+
+    Raises:
+        InvalidInput: a newer program made the export.
+    """
     reading = ReaderResult("a readable export")
     for number, line in enumerate(raw.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
             found = orjson.loads(line)
-            if found[MARK] == _EXPORT:
+            if found[KIND_FIELD] == _EXPORT:
                 _check_version(found)
             else:
                 reading.items.append(_item(found, found.get("text", ""), file, number))
@@ -406,13 +419,13 @@ def read_lines(raw: bytes, file: str) -> ReaderResult:
             raise
         except (KeyError, TypeError, ValueError):
             reading.problems.append(
-                Problem(file, number, "is not a line of a readable export, or was damaged")
+                Problem(file, number, "is not a line of a readable export, or is damaged")
             )
     return reading
 
 
 def _check_version(head: object) -> None:
-    """Raise InvalidInput where a newer program made the export."""
+    """Raise InvalidInput if a newer program made the export."""
     version = head.get("version") if isinstance(head, dict) else None
     if isinstance(version, int) and version > _VERSION:
         raise InvalidInput(f"update sense-memory first: a newer version made this export (format {version})")
@@ -424,12 +437,12 @@ def _read_note(source: Source, raw: bytes) -> Item:
     except UnicodeDecodeError:
         text = text_of(raw)[0]
     note = front_matter.split(text)
-    if MARK not in note.values:
-        raise InvalidInput("is not part of the export; import it alone, with --as notes")
+    if KIND_FIELD not in note.values:
+        raise InvalidInput("import this file alone with --as notes; it is not part of the export")
     values = {name: _value(note.lines[name], note.values[name]) for name in note.values}
     text = note.body.removesuffix("\n")
     first, _, _ = raw.partition(b"\n")
-    if first.endswith(b"\r"):  # an editor changed all line breaks, also those of the text
+    if first.endswith(b"\r"):  # an editor changed all line breaks, including those of the text
         text = note.body.replace("\r\n", "\n").removesuffix("\n")
     return _item(values, text, source.shown, note.body_line)
 
@@ -442,11 +455,15 @@ def _value(lines: str, otherwise: Any) -> Any:
 
 
 def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
-    """The item of an entry. Raises KeyError, TypeError or ValueError where the entry was damaged."""
-    seen = str(values.get("exported", ""))
-    match values[MARK]:
+    """The item of an entry.
+
+    Raises:
+        KeyError, TypeError, ValueError: the entry is damaged.
+    """
+    state = str(values.get("exported") or "-")
+    match values[KIND_FIELD]:
         case "palace":
-            fields = {name: values[name] for name in (*EDITED, *_PAST) if name in values}
+            fields = {name: values[name] for name in (*EDITABLE, *_PAST) if name in values}
             for name in ("themes", "connections", "contradicts", "dismissed"):
                 if name in fields:
                     fields[name] = tuple(front_matter.texts(fields[name]))
@@ -458,32 +475,34 @@ def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
                     fields[name] = _seconds(fields[name])
             at = _seconds(values.get("created_at"))
             path = str(values["path"])
-            return Item(ItemKind.PALACE, path, text, file, line, at, "", fields, seen or "-", has_name=True)
+            return Item(ItemKind.PALACE, path, text, file, line, at, "", fields, state, has_name=True)
         case "flat":
             at = _seconds(values.get("created_at"))
             return Item(
-                ItemKind.FLAT, str(values["path"]), text, file, line, at, seen=seen or "-", has_name=True
+                ItemKind.FLAT, str(values["path"]), text, file, line, at, exported=state, has_name=True
             )
         case "journal":
-            at, seen = _seconds(values.get("created_at")), str(values.get("id", "-"))
-            return Item(ItemKind.JOURNAL, "", text, file, line, at, seen=seen)
+            at, ident = _seconds(values.get("created_at")), str(values.get("id", "-"))
+            return Item(ItemKind.JOURNAL, "", text, file, line, at, exported=ident)
         case "mind":
             named = str(values["text_is"])
             fields = {**values["fields"], **({named: text} if named else {})}
-            return Item(
-                ItemKind.MIND, _mind_path(values["path"]), text, file, line, None, "", fields, seen or "-"
-            )
+            return Item(ItemKind.MIND, _mind_path(values["path"]), text, file, line, None, "", fields, state)
         case "log":
             names = ("id", "kind", "actor", "turn", "payload")
             fields = {name: values[name] for name in names}
             fields["conversation"] = values["conversation"]
             label = values["conversation"] or ""
             return Item(ItemKind.LOG, str(label), "", file, line, float(values["at"]), "", fields)
-    raise ValueError(values[MARK])
+    raise ValueError(values[KIND_FIELD])
 
 
 def _mind_path(path: object) -> str:
-    """A path of the mind's records that an export holds; keys of scenes never come from a file."""
+    """A path of a record of the mind that an export may contain; keys of scenes are never imported from a file.
+
+    Raises:
+        ValueError: any other path.
+    """
     parts = str(path).split("/")
     if parts[0] != "mind" or len(parts) not in {2, 3} or parts[1] not in _TEXTS:
         raise ValueError(path)
@@ -500,7 +519,7 @@ def _seconds(given: object) -> float | None:
 
 
 def edited_state(item: Item) -> str:
-    """`state_of`, `record_state` or `fingerprint` of an item, to compare with the store and with the export."""
+    """The hash of an item (`state_of`, `record_state` or `fingerprint`), to compare with the store and the export."""
     if item.kind is ItemKind.PALACE:
         return state_of(item.text, item.fields)
     return record_state(item.fields) if item.kind is ItemKind.MIND else items.fingerprint(item.text)

@@ -1,7 +1,7 @@
-"""JSON and JSON lines: objects with a text, by the names that programs give their fields; mem0; MemPalace's JSON. Pure.
+"""JSON and JSON lines: objects with a text under any usual field name, mem0, and MemPalace's JSON. Pure.
 
-An object with a domain, a facet or a type becomes a memory of the palace; one with a key and a value alone, as
-`remember --many` takes them, becomes a flat memory; any other object with a text becomes a memory of the palace too.
+An object with only a key and a value, as `remember --many` reads them, becomes a flat memory. Any other object with a text
+becomes a persona memory; its domain, facet, key, themes and date are read from the usual field names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sense_memory.errors import InvalidInput
 from sense_memory.exchange import items
 from sense_memory.exchange.front_matter import texts
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
-from sense_memory.exchange.markdown import FreePaths
+from sense_memory.exchange.markdown import UniquePaths
 from sense_memory.limits import MAX_HALFLIFE_DAYS, MAX_LINKS_COUNT, MIN_HALFLIFE_DAYS
 
 
@@ -42,16 +42,16 @@ _TIMES: Final = (
     "updated_at",
 )
 _LISTS: Final = ("memories", "results", "items", "entries", "drawers", "notes", "records", "data", "facts")
-_MAX_DEPTH: Final = 3  # of lists in objects
+_MAX_DEPTH: Final = 3  # of objects around the list of memories
 
 _oddity = re.compile(rb"\bNaN\b|\bInfinity\b|\\u[dD][89a-fA-F]").search
 
 
 def parsed(raw: bytes) -> tuple[list[tuple[int, Any]], list[tuple[int, str]]]:
-    """The objects of JSON or JSON lines with their numbers (the line, or the place in the list), and bad lines.
+    """The objects of JSON or JSON lines, each with its number (line, or place in the list); and the bad lines.
 
     Raises:
-        InvalidInput: the whole is one JSON text that cannot be read, such as one nested too deeply.
+        InvalidInput: the file is a single JSON text that cannot be read.
     """
     bare = raw.strip()
     try:
@@ -74,10 +74,10 @@ def parsed(raw: bytes) -> tuple[list[tuple[int, Any]], list[tuple[int, str]]]:
 
 
 def _loads(raw: bytes) -> Any:
-    """JSON, also with what Python and JavaScript write although it is none: NaN, and half of a character (as U+FFFD).
+    """Parse JSON, and accept two errors of other writers: NaN becomes null, and a lone surrogate becomes U+FFFD.
 
     Raises:
-        orjson.JSONDecodeError: it is something else.
+        orjson.JSONDecodeError: the bytes are not JSON.
     """
     try:
         return orjson.loads(raw)
@@ -92,12 +92,12 @@ def _loads(raw: bytes) -> Any:
 
 
 def _problem(error: orjson.JSONDecodeError) -> str:
-    """What is wrong, without a word of the text."""
+    """What is wrong, without any of the text."""
     return str(error).partition(":")[0]
 
 
 def _listed(whole: Any, depth: int) -> list[Any] | None:
-    """The objects of a file: a list, a list under a known name, or an object of names and texts."""
+    """The list of memories in a file: the file itself, a list under a usual name, or an object of keys and texts."""
     if isinstance(whole, list):
         return whole
     if not isinstance(whole, dict):
@@ -118,28 +118,28 @@ def _has(found: Mapping[str, Any], names: tuple[str, ...]) -> bool:
 
 
 def is_mem0(found: Any) -> bool:
-    """Whether an object is a memory as mem0's `get_all` gives it."""
+    """Whether an object is a memory in the shape of mem0's `get_all`."""
     return isinstance(found, dict) and isinstance(found.get("memory"), str) and "id" in found
 
 
 def objects(
     found: list[tuple[int, Any]], bad: list[tuple[int, str]], file: str, format_: str = "JSON"
 ) -> ReaderResult:
-    """Memories from objects."""
+    """Turn objects into items; objects without a text become problems, as do bad lines."""
     reading = ReaderResult(format_, problems=[Problem(file, number, reason) for number, reason in bad])
-    names = FreePaths()
+    names = UniquePaths()
     for number, value in found:
         if isinstance(value, dict) and _has(value, TEXTS):
             for item in _mem0(value, file, number) if is_mem0(value) else _object(value, file, number):
-                path = names.free(item.path, item.text)
+                path = names.assign(item.path, item.text)
                 if path:
                     reading.items.append(replace(item, path=path))
                 else:
-                    reading.left_out["said twice"] += 1
+                    reading.left_out["duplicates"] += 1
             continue
         if isinstance(value, str) and value.strip():
-            path = names.free(f"notes/facts/{items.key_of(value)}", value)
-            origin = items.document(file, number)
+            path = names.assign(f"notes/facts/{items.key_of(value)}", value)
+            origin = items.document_origin(file, number)
             if path:
                 reading.items.append(Item(ItemKind.PALACE, path, value, file, number, None, origin))
             continue
@@ -148,7 +148,7 @@ def objects(
 
 
 def _mem0(found: Mapping[str, Any], file: str, number: int) -> Iterator[Item]:
-    """A memory of mem0. Those of a user are about people, those of an agent alone about itself."""
+    """A memory of mem0. With a user id or without an agent id its domain is `people`, otherwise `self`."""
     given = found.get("metadata")
     metadata: dict[str, Any] = given if isinstance(given, dict) else {}
     kinds = [*texts(found.get("categories")), *_strings(metadata, "category", "type", "topic")]
@@ -162,7 +162,7 @@ def _mem0(found: Mapping[str, Any], file: str, number: int) -> Iterator[Item]:
     times = (_time(found), _time(metadata))
     at = next((time for time in times if time is not None), None)
     fields = {"themes": items.themes_of((*kinds, *extra))}
-    origin = items.tool("mem0", str(found["id"]))
+    origin = items.tool_origin("mem0", str(found["id"]))
     yield Item(
         ItemKind.PALACE, f"{domain}/{facet}/{items.key_of(text)}", text, file, number, at, origin, fields
     )
@@ -175,7 +175,7 @@ def _object(found: Mapping[str, Any], file: str, number: int) -> Iterator[Item]:
     text, key = both[name], _string(both, *(key for key in _KEYS if key != name))
     domain, facet = _string(both, *_DOMAINS), _string(both, *(what for what in _FACETS if what != name))
     path = both.get("path")
-    origin = items.document(file, number)
+    origin = items.document_origin(file, number)
     if isinstance(path, str) and path.count("/") == 2 and all(part.strip() for part in path.split("/")):
         domain, facet, key = path.split("/")
     elif key and name == "value" and not domain and not facet:

@@ -1,11 +1,12 @@
-"""The session of an agent harness, as the harness wrote it: one JSON object a line.
+"""The transcript of a session that an agent harness wrote: one JSON object per line.
 
-The shapes of three harnesses are known by their lines: Claude Code (`message` with a role, beside a `uuid`), Codex (a
-`payload` of type `message`) and Gemini CLI (`type` is user or gemini, beside `content`). What a person and the
-assistant said is taken, word for word; tool calls and their results, thoughts, side chains and what the harness itself
-put in are not. A hook and an import read by the same rules and make the same ids, so a session that came in by one of
-them comes in by the other without a message twice. A transcript is not trusted: it must be a plain file of this user, links are refused, and its size,
-lines and messages are bounded; a line that is anything else is skipped.
+Each line shows which of three harnesses wrote it: Claude Code (`message` with a role, and a `uuid`), Codex (a `payload` of
+type `message`) or Gemini CLI (`type` is user or gemini, and `content`). The words of the user and the assistant are read
+unchanged; tool calls and their results, thoughts, side chains and text of the harness itself are skipped. Hooks and imports
+use the same rules and make the same ids, so a session that both of them read has no message twice.
+
+A transcript is not trusted: it must be a regular file of this user, links are refused, and its size, the length of its
+lines and the number of messages are bounded. Any other line is skipped.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-MAX_BYTES: Final = 16_000_000  # of a transcript, from its end; a tenth of a second
+MAX_BYTES: Final = 16_000_000  # of a transcript, counted from its end; read in a tenth of a second
 MAX_LINE_BYTES: Final = 2_000_000
-MAX_MESSAGES: Final = 2_000  # the newest
+MAX_MESSAGES: Final = 2_000  # the newest messages
 _is_plain_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}").fullmatch
 _SECRET_KEY: Final = re.compile(r"\bn(?:crypt)?sec1[02-9ac-hj-np-z]{20,}", re.IGNORECASE)
-_TAGS: Final = (  # of what harnesses put before a user's words
+_TAGS: Final = (  # of blocks that harnesses put before the user's words
     r"(?:command|local-command|bash)-[a-z]+|system-reminder|user_instructions|environment_context|turn_aborted|"
     r"INSTRUCTIONS|session_context|hook_context"
 )
@@ -44,13 +45,13 @@ _begins_block = re.compile(rf"\s*(?:<(?:{_TAGS})\b|# AGENTS\.md instructions)").
 
 @dataclass(frozen=True, slots=True)
 class TranscriptMessage:
-    """One message of a transcript, or a part of one that is too long for an entry of the log.
+    """One message of a transcript, or a part of a message that is too long for an entry of the log.
 
     Attributes:
         role: user or assistant.
         content: the text, without secret keys.
         at: seconds since 1970.
-        id: 20 hex digits, the same each time the same transcript is read.
+        id: 20 hex digits, which are the same whenever the same transcript is read.
     """
 
     role: str
@@ -60,15 +61,15 @@ class TranscriptMessage:
 
 
 def messages_of(path: Path, session: str) -> list[TranscriptMessage]:
-    """The newest messages of a transcript, oldest first.
+    """The newest `MAX_MESSAGES` messages of a transcript, oldest first.
 
     Args:
-        path: of the file.
-        session: the id of the session, which the ids of the messages depend on.
+        path: the file.
+        session: the id of the session; the ids of the messages depend on it.
 
     Raises:
-        InvalidInput: it is not a plain file of this user.
-        OSError: it cannot be read.
+        InvalidInput: the path is not absolute, or not a regular file of this user.
+        OSError: the file cannot be read.
     """
     found: deque[TranscriptMessage] = deque(maxlen=MAX_MESSAGES)
     for line in _lines(path):
@@ -81,7 +82,7 @@ def messages_of(path: Path, session: str) -> list[TranscriptMessage]:
 
 
 def conversation_of(session: str) -> str:
-    """The conversation that holds a session: the session's id, or a hash of an id that cannot be a name."""
+    """The name of a session's conversation: the id of the session, or its hash if the id cannot be a name."""
     return (
         session
         if _is_plain_name(session)
@@ -90,7 +91,7 @@ def conversation_of(session: str) -> str:
 
 
 def messages_in(record: Any, session: str) -> list[TranscriptMessage]:
-    """The message in one object of a transcript, in parts where it is long; empty where nobody says anything."""
+    """The message in one line of a transcript, split into parts if it is long; empty if the line has no message."""
     if not isinstance(record, dict):
         return []
     role, content = _role_and_content(record)
@@ -110,33 +111,33 @@ def messages_in(record: Any, session: str) -> list[TranscriptMessage]:
 
 
 def without_keys(text: str) -> str:
-    """A text whose Nostr secret keys are replaced by "nsec1…"."""
+    """A text in which Nostr secret keys are replaced by "nsec1…"."""
     return _SECRET_KEY.sub("nsec1…", text)
 
 
 def without_tags(text: str) -> str:
-    """A text that cannot end or begin a block of a harness's own: the tags of such blocks begin with "&lt;"."""
+    """A text in which the tags of harness blocks begin with "&lt;", so that it can neither begin nor end such a block."""
     return _tag.sub("&lt;", text)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """The last lines of a file. Opening does not wait, because a named pipe may be there."""
+    """The lines in the last `MAX_BYTES` of a file. Opening does not block if the path is a named pipe."""
     if not path.is_absolute():
-        raise InvalidInput("the path of a transcript must be absolute")
+        raise InvalidInput("give the absolute path of the transcript")
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
-            raise InvalidInput("a transcript must be a plain file of this user")
+            raise InvalidInput("the transcript must be a regular file of this user")
         if status.st_size > MAX_BYTES:
             file.seek(status.st_size - MAX_BYTES)
             file.readline(MAX_BYTES)
-        data = file.read(MAX_BYTES)  # not more, if it grows meanwhile
+        data = file.read(MAX_BYTES)  # bounded, because the file may grow meanwhile
     return (line for line in data.split(b"\n") if 2 < len(line) <= MAX_LINE_BYTES)
 
 
 def _role_and_content(record: dict[str, Any]) -> tuple[Any, Any]:
-    """Who said what, by the shape of the record; (None, None) for any other record."""
+    """The role and the content of a message, by the shape of the record; (None, None) for any other record."""
     payload = record.get("payload")
     if isinstance(payload, dict):  # Codex
         return (
@@ -146,14 +147,14 @@ def _role_and_content(record: dict[str, Any]) -> tuple[Any, Any]:
         )
     message = record.get("message")
     if isinstance(message, dict):  # Claude Code
-        is_said = not any(record.get(name) for name in ("isSidechain", "isMeta", "isCompactSummary"))
-        return (message.get("role"), message.get("content")) if is_said else (None, None)
+        is_internal = any(record.get(name) for name in ("isSidechain", "isMeta", "isCompactSummary"))
+        return (None, None) if is_internal else (message.get("role"), message.get("content"))
     role = {"user": "user", "gemini": "assistant"}.get(str(record.get("type")))  # Gemini CLI
     return role, record.get("content")
 
 
 def _text(content: Any) -> str:
-    """The text of a message's content: a text, or a list of parts of which some have text."""
+    """The text of a message's content, which is a text or a list of parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else [content]
@@ -167,7 +168,7 @@ def _text(content: Any) -> str:
 
 
 def _own_words(text: str) -> str:
-    """A user's message without the blocks that a harness put before it."""
+    """A user's message without the blocks that the harness put before it."""
     start = 0
     while found := _block(text, start):
         start = found.end()

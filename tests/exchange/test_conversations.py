@@ -109,7 +109,7 @@ async def test_the_shown_branch_of_a_conversation_of_chatgpt(open_store, bring, 
         (title,) = await store.mind.log.entries(kind="conversation.imported")
         assert (title.text, title.payload["file"]) == ("Trip", "export.zip/conversations.json")
         assert dict(made.left_out) == {
-            "data of the account": 1,
+            "account data": 1,
             "feedback on messages": 1,
             "messages of other branches": 1,
             "thoughts of the model": 1,
@@ -173,7 +173,7 @@ async def test_conversations_projects_and_memories_of_claude(open_store, bring, 
             "projects/shop/a-shop": "A shop.",
             "projects/q/another": "Another.",
         }
-        assert made.left_out["files without their text"] == 1
+        assert made.left_out["attachments without text"] == 1
 
 
 async def test_messages_of_any_program(open_store, bring, tmp_path):
@@ -209,7 +209,7 @@ async def test_a_session_of_claude_code(open_store, bring, tmp_path):
     async with open_store() as store:
         made = await bring(store, tmp_path / "session.jsonl")
         assert [text for _, text, _ in await said(store, "s-1")] == ["hi", "hello"]
-        assert dict(made.left_out) == {"thoughts of the model": 1, "calls of tools": 1}
+        assert dict(made.left_out) == {"thoughts of the model": 1, "tool calls": 1}
 
 
 async def test_what_the_hook_before_a_compaction_kept_is_not_imported_again(open_store, bring, tmp_path):
@@ -269,8 +269,8 @@ async def test_a_damaged_conversation_does_not_stop_the_others(open_store, expor
 @pytest.mark.parametrize(
     ("limit", "taken", "problem"),
     [
-        (("_SMALL_BYTES", 1_000), 0, "unpacks to more than 100 times its size"),
-        (("MAX_TOTAL_BYTES", 700_000), 2, "all files have more than 700,000 bytes"),
+        (("_SMALL_BYTES", 1_000), 0, "this file unpacks to more than 100 times its size"),
+        (("MAX_TOTAL_BYTES", 700_000), 3, "together they have more than 700,000 bytes"),
     ],
 )
 def test_many_files_do_not_fill_the_memory(tmp_path, monkeypatch, limit, taken, problem):

@@ -144,7 +144,7 @@ async def test_nothing_arrives_forgotten_however_old_it_is(open_store, bring, no
         }  # fmt: skip
         assert found["Oldest"].created_at == 1_268_568_000
         assert dict(made.states) == {state: 2, "active": 1} | ({"active": 3} if state == "active" else {})
-        assert "would arrive forgotten, as old as they are: 2" in made.notes[0]
+        assert "so old that they would arrive forgotten: 2" in made.notes[0]
         assert {step.fate.value for step in (await bring(store, folder)).steps} == {"known"}
 
 
@@ -262,4 +262,4 @@ async def test_a_plan_says_so_where_relays_may_hold_what_is_not_here(open_store,
         made = await plan_import(store, read(notes(text, name)))
 
     assert len(made.to_write) == 1
-    assert ["no relay ever showed everything" in note for note in made.notes] == [True]
+    assert ["no relay has shown everything yet" in note for note in made.notes] == [True]

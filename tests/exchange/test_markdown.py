@@ -275,7 +275,7 @@ def test_folders_without_end_are_an_error_and_no_crash(tmp_path):
 
     assert [item.text for item in reading.items] == ["top"]
     assert [problem.reason for problem in reading.problems] == [
-        "has folders more than 100 deep, which are left out"
+        "has folders more than 100 deep; they were left out"
     ]
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sense_memory.exchange import Exported, Imported, ImportPlan, ReaderResult
+    from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.memories.backup import BadLine
     from sense_memory.store import MemoryStore
 
@@ -223,6 +224,11 @@ def import_events(
     if not _are_events(files, format_):
         _import_others(context, files, format_, _Wishes(into, plan, yes, replace, halflife_days))
         return
+    _verify_and_import(invocation, files)
+
+
+def _verify_and_import(invocation: Invocation, files: Sequence[Path]) -> None:
+    """Import files of events; exits with 1 if a line or a file could not be imported."""
     found = ImportedFiles()
     counted = _counted(files, found)
     has_relays, owner = False, ""

@@ -126,9 +126,9 @@ def test_an_export_in_an_archive_is_read_too(agent, tmp_path):
     [
         (["wss://relay.example"], "relays add wss://relay.example"),
         (["x.json", "--as", "nonsense"], "choose readable, openclaw"),
-        (["empty"], "holds no file"),
+        (["empty"], "contains no files"),
         (["broken.zip"], "damaged zip archive"),
-        (["x.bin", "--yes"], "has no format that import knows"),
+        (["x.bin", "--yes"], "is not recognised, and nothing was written"),
         (["text.bin"], "an OpenClaw workspace (openclaw); "),
         (["x.json", "--into", "flat/x", "--yes"], "reserved"),
         (["x.json", "--into", "a/b/c", "--yes"], "must not contain"),
