@@ -40,7 +40,7 @@ _MAX_KEY_BYTES = 1_024  # an ncryptsec has 162
 
 PasswordOption = Annotated[
     bool,
-    flag("--password-stdin", text="Take the password from stdin, one line, instead of asking for it."),
+    flag("--password-stdin", text="Read the password from the first line of stdin instead of asking for it."),
 ]
 
 
@@ -77,7 +77,9 @@ def backup(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="FOLDER", show_default=False, help="Where to, best on a disk of its own. Made if missing."
+            metavar="FOLDER",
+            show_default=False,
+            help="The folder, best on another disk. Made if it is missing.",
         ),
     ],
     password_stdin: PasswordOption = False,
@@ -85,9 +87,9 @@ def backup(
 ) -> None:
     """Write a backup of memories and key into a folder.
 
-    You type a password twice, unseen, which encrypts the key (NIP-49). Repeat the backup into the same folder as
-    often as you like: memories go into a new file each time, and a key that is there already is opened with the
-    password, to see that you still know it.
+    Type a password twice, unseen; the password encrypts the key (NIP-49). Repeat the backup into the same folder as
+    often as you like: memories go into a new file each time, and the key that is there already is opened with the
+    password, to check that you still know the password.
     """
     from sense_memory.interfaces.cli.tables import spinner
     from sense_memory.nostr.signer import LocalSigner
@@ -132,9 +134,11 @@ def _keep_key(path: Path, secret: Secret, password: str) -> str:
         with decrypt_secret(_text_of(path), password) as found:
             same = found == secret
     except BadKey as error:
-        raise BadKey(f"{path}: {error}. Nothing was changed; another folder takes a new backup.") from None
+        raise BadKey(
+            f"{path}: {error}; or give another folder for a new backup; nothing was changed"
+        ) from None
     if not same:
-        raise InvalidInput(f"choose another folder: {path} holds another key, which was not touched")
+        raise InvalidInput(f"choose another folder: {path} contains another key, which was not touched")
     return "checked" if was_there else "written"
 
 
@@ -155,7 +159,7 @@ def _asked(context: typer.Context, *, again: bool) -> str:
         again and _is_weak(password) and (other := getpass("Another password, or Enter to keep this one: "))
     ):
         password = other
-    if again and getpass("The same once more: ") != password:
+    if again and getpass("The same password once more: ") != password:
         raise InvalidInput("the two passwords differ; nothing was written")
     return password
 
@@ -168,7 +172,10 @@ def _is_weak(password: str) -> bool:
         problem = "this password has digits only"
     else:
         return False
-    say("warning", f"{problem}: whoever finds the key file may guess it. A sentence of your own is safer.")
+    say(
+        "warning",
+        f"{problem}: whoever finds the key file may guess the password. A sentence of your own is safer.",
+    )
     return True
 
 
@@ -178,7 +185,7 @@ def _first_line() -> str:
 
 def _not_empty(password: str) -> str:
     if not password:
-        raise InvalidInput("an empty password protects nothing; nothing was written")
+        raise InvalidInput("give a password that is not empty; nothing was written")
     return password
 
 
@@ -195,10 +202,10 @@ def _explain(made: Backup, size_bytes: int) -> None:
     tell(f"  key       {made.key_file}  ({opens})", indent=12)
     typer.echo(
         "\n"
-        "Keep this folder away from this machine, and the password apart from it, in a\n"
-        "password manager or on paper. Without the password the key cannot be opened,\n"
-        "without the key no memory: nobody can replace either. Do not publish the key\n"
-        "file: it is as safe as the password is hard to guess.\n"
+        "Keep this folder away from this machine, and keep the password elsewhere, in a\n"
+        "password manager or on paper. Without the password the key cannot be opened;\n"
+        "without the key no memory can. Nobody can replace either of them. Do not\n"
+        "publish the key file: it is as safe as the password is hard to guess.\n"
         "To restore: sense-memory init --import < KEY, then sense-memory import MEMORIES"
     )
 

@@ -101,11 +101,11 @@ complete --command sense-memory --no-files --arguments "(__sense_memory_complete
 @app.command(
     rich_help_panel=SETUP,
     epilog=ends(
-        "# bash, for this terminal; the line belongs into ~/.bashrc to stay:",
+        "# bash, for this terminal; for all terminals, put the line into ~/.bashrc:",
         'eval "$(sense-memory completion bash)"',
-        "# zsh, the same with ~/.zshrc, behind compinit:",
+        "# zsh, the same; the line goes into ~/.zshrc, after compinit:",
         'eval "$(sense-memory completion zsh)"',
-        "# fish, for good:",
+        "# fish, for all terminals:",
         "sense-memory completion fish > ~/.config/fish/completions/sense-memory.fish",
     ),
 )
@@ -114,10 +114,10 @@ def completion(
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", show_default=False, help="bash, zsh or fish.")],
     _json: JsonOption = False,
 ) -> None:
-    """Print a script that teaches a shell to complete our commands.
+    """Print a script that lets a shell complete sense-memory commands.
 
-    It completes commands, options, names of agents, URLs of relays, and files. Pressing Tab opens no key and no
-    ledger, asks for nothing and contacts nobody.
+    Tab completes commands, options, names of agents, URLs of relays, and files. It opens no key and no ledger, asks no
+    question and contacts no relay.
     """
     script = _SCRIPTS[shell].strip()
     typer.echo(as_json({"shell": shell, "script": script}) if of(context).as_json else script)
@@ -242,7 +242,7 @@ class _Offer:
 
             settings = self._settings()
             names = [] if settings is None else agent_names(settings.home)
-            return [(name, "an agent of this machine") for name in names]
+            return [(name, "an agent on this machine") for name in names]
         if param.name == "relay" or self._path == ["relays", "remove"]:
             settings = self._settings(self._given.get("agent", [None])[-1])
             return [(url, "") for url in settings.relays] if settings is not None else []

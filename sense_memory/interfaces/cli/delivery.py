@@ -1,6 +1,6 @@
-"""How a write reaches relays: the write is durable already; relays get a bounded time, and the outcome is printed.
+"""How a write reaches relays: the write is durable already; relays have a bounded time, and the outcome is printed.
 
-A relay that is down never makes a write fail. Only `--require-acks` turns too few copies into exit code 3.
+A relay that is down never makes a write fail; too few copies make exit code 3 only with `--require-acks`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The events that were written and their copies. `acks` counts the acknowledgements of the worst event.
+    """The events that were written and their copies. `acks` is the smallest number of relays that any one event has.
 
     `outdated` means that a relay holds a newer version by another device, which counts instead.
     """
@@ -80,7 +80,7 @@ class Written:
 def refuse_contradiction(context: typer.Context, wait: float, require_acks: int) -> None:
     """Refuse `--require-acks` with `--wait 0`, before anything is written."""
     if require_acks and not wait:
-        context.fail("give --wait more than 0: --require-acks needs the answers of relays")
+        context.fail("give --wait more than 0: --require-acks waits for the answers of relays")
 
 
 async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
@@ -88,7 +88,9 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
     from sense_memory.interfaces.cli.sync import paused
 
     if wait and store.relays:
-        with contextlib.suppress(TimeoutError, LedgerError):  # a ledger that fails now shows as the problem
+        with contextlib.suppress(
+            TimeoutError, LedgerError
+        ):  # a ledger that fails now is shown as the problem
             async with asyncio.timeout(wait):
                 await store.flush()
     known = (store.holders(ident) for ident in ids)  # unchanged ones may be on other relays
@@ -108,17 +110,22 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
 
 
 def end(
-    invocation: Invocation, written: Written, done: str, result: dict[str, Any], require_acks: int
+    invocation: Invocation,
+    written: Written,
+    done: str,
+    result: dict[str, Any],
+    require_acks: int,
+    *,
+    is_deletion: bool = False,
 ) -> None:
-    """Print the outcome of a write; exit code 3 where fewer relays acknowledged than asked for."""
+    """Print the outcome of a write or a deletion; exit code 3 if fewer relays acknowledged than asked for."""
     if invocation.as_json:
         relays = [_copy(copies) for copies in written.copies]
         typer.echo(as_json({**result, "acks": written.acks, "outdated": written.outdated, "relays": relays}))
     elif written.outdated:
-        tell("kept in the history only: another device wrote a newer version, which counts instead")
+        tell("kept in the history only: the newer version of another device counts instead")
     else:
-        is_forgotten = done.endswith("forgotten here")
-        tell(f"{done} · {'no relays are configured' if is_forgotten else sentence(written.copies)}")
+        tell(f"{done} · {sentence(written.copies, is_deletion=is_deletion)}")
     if written.acks < require_acks:
         what = "this" if len(written.ids) == 1 else "all of it"
         say("error", too_few(require_acks, written.acks, what))
@@ -132,8 +139,8 @@ class Forgotten:
     Attributes:
         named: the name of the memory, for JSON.
         deletion_id: of the deletion request.
-        unsure: None where the memory was here; else why relays could not be asked for it, or empty where they need not
-            be asked.
+        unsure: None if the memory was here; else why relays could not be asked for the memory, or empty if nobody had
+            to ask.
     """
 
     named: dict[str, Any]
@@ -149,7 +156,7 @@ class Forgotten:
 def end_forgetting(
     invocation: Invocation, written: Written, forgotten: Sequence[Forgotten], require_acks: int
 ) -> None:
-    """Print the forgotten memories; for names without a memory here, also why their deletion is requested nevertheless.
+    """Print the forgotten memories; for a name without a memory here, also why its deletion is requested nevertheless.
 
     Args:
         invocation: of the command.
@@ -161,28 +168,36 @@ def end_forgetting(
     here, why = len(forgotten) - len(unknown), ""
     if unknown and unknown[0].unsure:
         why = f" ({one_line(unknown[0].unsure)})"
-    requested = ", deletion requested" if written.copies else ""  # nobody is asked where there are no relays
     if len(forgotten) == 1:
-        done = f"forgotten here{requested}"
-        if unknown:
-            done = f"nothing was kept here under that name; its deletion is requested all the same{why}"
-        end(invocation, written, done, forgotten[0].data, require_acks)
+        done = (
+            f"no memory has that name here{_requested(written)}{why}"
+            if unknown
+            else deleted("forgotten", written)
+        )
+        end(invocation, written, done, forgotten[0].data, require_acks, is_deletion=True)
         return
-    done = f"{quantity(here, 'memory', 'memories')} forgotten here{requested}"
+    done = deleted(f"{quantity(here, 'memory', 'memories')} forgotten", written)
     if unknown:
-        names = quantity(len(unknown), "other name")
-        done += f"; nothing was kept here under {names}, whose deletion is requested all the same{why}"
+        done += f"; {quantity(len(unknown), 'name')} without a memory here{_requested(written)}{why}"
     if not here:
-        names = quantity(len(unknown), "name")
-        done = f"nothing was kept here under these {names}; their deletion is requested all the same{why}"
+        done = f"none of these {quantity(len(unknown), 'name')} has a memory here{_requested(written)}{why}"
     result = {"forgotten": [memory.data for memory in forgotten]}
-    end(invocation, written, done, result, require_acks)
+    end(invocation, written, done, result, require_acks, is_deletion=True)
 
 
-def sentence(copies: Sequence[Copies]) -> str:
-    """Who said OK to it, such as "accepted by 2 of 3 relays, not yet by 1 (wss://…: …)". An OK is a relay's claim."""
+def deleted(done: str, written: Written) -> str:
+    """What was deleted here, such as "removed"; and that relays were asked to delete it, if there are relays."""
+    return f"{done} here{_requested(written)}"
+
+
+def _requested(written: Written) -> str:
+    return ", deletion requested" if written.copies else ""
+
+
+def sentence(copies: Sequence[Copies], *, is_deletion: bool = False) -> str:
+    """Which relays accepted the events, such as "accepted by 2 of 3 relays, not yet by 1 (wss://…: …)"."""
     if not copies:
-        return "on this machine only: no relays are configured"
+        return "no relays are configured" if is_deletion else "on this machine only: no relays are configured"
     whole = [relay for relay in copies if relay.held == relay.total]
     if len(whole) == len(copies):
         return f"accepted by {quantity(len(copies), 'relay')}"

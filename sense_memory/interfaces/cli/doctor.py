@@ -1,7 +1,7 @@
-"""`doctor`: one table of checks that are well, doubtful or broken.
+"""`doctor`: a table of checks, each ok, doubtful or broken.
 
-The checks look at key, ledger, embedder, relays, the events on relays, and the clock, and change nothing. Each check
-returns findings, and does not raise for a problem that it looks for. What a relay says about itself is data.
+The checks cover key, ledger, embedder, relays, the events on relays, and the clock, and change nothing. A check
+returns findings and never raises for the problem that it looks for. What a relay says about itself is data.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ async def examine(invocation: Invocation) -> Findings:
         found.append(check_embedder(embedder))
     if not settings.relays:
         found.append(
-            Check("relays", CheckState.WARN, "none are configured: everything is on this machine only")
+            Check("relays", CheckState.WARN, "no relays are configured: everything is on this machine only")
         )
     lines = {relay.url: relay for relay in status.relays} if status else {}
     relays, held = await asyncio.gather(
@@ -274,7 +274,11 @@ async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Ch
         checks = [Check("ledger", CheckState.OK, f"{path}, {held}, all sound, mode {_mode(path):04o}")]
     if mode & 0o077:
         checks.append(
-            Check("ledger", CheckState.WARN, f"others could read it (mode {mode:04o}); it is 0600 now")
+            Check(
+                "ledger",
+                CheckState.WARN,
+                f"others could read the ledger (mode {mode:04o}); the mode is 0600 now",
+            )
         )
     return checks, status
 
@@ -401,16 +405,16 @@ def _obstacles(information: RelayInformation | None) -> list[str]:
     message, content = information.max_message_length, information.max_content_length
     if message is not None and message < LARGEST_EVENT_BYTES + FRAME_BYTES:
         found.append(
-            f"takes messages of {message:,} bytes at most, our largest event has {LARGEST_EVENT_BYTES:,}: "
-            "long memories will be refused"
+            f"refuses long memories: takes messages of {message:,} bytes at most, and our largest event has "
+            f"{LARGEST_EVENT_BYTES:,}"
         )
     elif content is not None and content < LARGEST_CONTENT_CHARS:
         found.append(
-            f"takes contents of {content:,} characters at most, our largest has {LARGEST_CONTENT_CHARS:,}: "
-            "long memories will be refused"
+            f"refuses long memories: takes contents of {content:,} characters at most, and our largest has "
+            f"{LARGEST_CONTENT_CHARS:,}"
         )
     if information.min_pow_difficulty:
-        found.append("asks for proof of work, which is not done: it will refuse everything")
+        found.append("refuses everything: asks for proof of work, which this client does not do")
     if information.payment_required:
         found.append("serves paying customers only")
     return found
@@ -422,7 +426,7 @@ def check_clock(status: Status | None, now: float) -> Check:
         return Check(
             "clock",
             CheckState.FAIL,
-            f"reads {local_time(now)}, years behind; memories would be dated wrongly: set it",
+            f"set this clock: it reads {local_time(now)}, years behind, and would date memories wrongly",
         )
     ahead = status.counts["quarantined"] if status else 0
     if ahead:

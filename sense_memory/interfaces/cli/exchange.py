@@ -1,6 +1,6 @@
 """`export` and `import`: encrypted events as JSON lines, a readable export, and what other programs keep.
 
-An import of events verifies every line. Of anything else, a plan is shown first, and it is written after a yes.
+An import of events verifies every line. For any other format, a plan is shown first, and written after a yes.
 """
 
 from __future__ import annotations
@@ -63,26 +63,25 @@ _KINDS: Final = {  # in the words of tables and sentences
 def export(
     context: typer.Context,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", show_default=False, help="Where to. `-` is stdout.")
+        Path, typer.Argument(metavar="FILE", show_default=False, help="The file, or `-` for stdout.")
     ],
-    force: Annotated[bool, flag("--force", text="Replace a file that exists.")] = False,
+    force: Annotated[bool, flag("--force", text="Replace an existing file.")] = False,
     readable: Annotated[
         bool,
         flag(
             "--readable",
-            text="Write plain text instead, that people can read and edit: Markdown into a new folder, or JSON lines "
-            "into a file that ends in .jsonl.",
+            text="Write plain text that people can read and edit: Markdown into a new folder, or JSON lines into a file whose name ends in .jsonl.",
         ),
     ] = False,
     _json: JsonOption = False,
 ) -> None:
-    """Write everything the ledger holds into a file, one signed and encrypted event a line.
+    """Write everything in the ledger into a file, one signed and encrypted event on each line.
 
-    Without the key it is useless, so keep the key too, elsewhere: `backup` does both. Any Nostr tool can read the
-    lines, and `import` takes them back. A file that exists is only replaced with --force.
+    Without the key the file is useless, so keep the key too, elsewhere; `backup` writes both. Any Nostr tool can read
+    the lines, and `import` restores them. An existing file is replaced only with --force.
 
-    With --readable, the memories are written as plain text, which `import` takes back word for word: palace, journal,
-    flat memories and the mind. Earlier versions and drafts are not in it.
+    With --readable, write the palace, the journal, the flat memories and the mind as plain text, which `import`
+    restores word for word. Earlier versions and drafts are left out.
     """
     invocation = of(context)
     if readable:
@@ -90,7 +89,7 @@ def export(
         return
     to_stdout = str(file) == "-"
     if to_stdout and (invocation.as_json or sys.stdout.isatty()):
-        context.fail("give a FILE, or redirect stdout and leave out --json: stdout is for the events here")
+        context.fail("give a FILE, or redirect stdout and leave out --json: the events go to stdout")
     if not to_stdout and not force and file.exists():
         raise InvalidInput(
             f"give another name, or --force to replace the file: {file} exists, and was not touched"
@@ -117,7 +116,9 @@ def _export_readable(context: typer.Context, target: Path, *, force: bool) -> No
 
     invocation = of(context)
     if str(target) == "-":
-        context.fail("give a folder, or a file that ends in .jsonl: a readable export does not go to stdout")
+        context.fail(
+            "give a folder, or a file whose name ends in .jsonl: a readable export does not go to stdout"
+        )
 
     async def work(store: MemoryStore) -> Exported:
         with progress("exporting", None) as advance:
@@ -162,7 +163,10 @@ class ImportedFiles:
         "sense-memory import chatgpt-export.zip --yes",
         "sense-memory import CLAUDE.md --into projects/website",
         "gunzip < memories.jsonl.gz | sense-memory import -",
-        codes={0: "everything was taken", 1: "some was not, each with its line and reason; the rest was"},
+        codes={
+            0: "everything was imported",
+            1: "something was not imported, and is listed with its line and reason; the rest was imported",
+        },
     ),
 )
 def import_events(
@@ -172,7 +176,7 @@ def import_events(
         typer.Argument(
             metavar="FILE...",
             show_default=False,
-            help="Files, folders or zip archives. `-` is events on stdin.",
+            help="Files, folders or zip archives. `-` reads events from stdin.",
         ),
     ],
     *,
@@ -182,8 +186,7 @@ def import_events(
             "--as",
             metavar="FORMAT",
             show_default=False,
-            help="Do not recognise the format: readable, openclaw, markdown, notes, daily, json, mem0, mempalace, chats "
-            "or events.",
+            help="Use this format instead of recognising it: readable, openclaw, markdown, notes, daily, json, mem0, mempalace, chats or events.",
         ),
     ] = "",
     into: Annotated[
@@ -191,13 +194,17 @@ def import_events(
         typer.Option(
             metavar="DOMAIN[/FACET]",
             show_default=False,
-            help="Where memories of the palace go, instead of by the rules.",
+            help="Put all palace memories here, instead of where the rules put them.",
         ),
     ] = "",
     plan: Annotated[bool, flag("--plan", text="Show what would be written, and write nothing.")] = False,
     yes: Annotated[bool, flag("--yes", "-y", text="Write without asking.")] = False,
     replace: Annotated[
-        bool, flag("--replace", text="Replace what differs here under the same name; `undo` takes that back.")
+        bool,
+        flag(
+            "--replace",
+            text="Replace memories that differ under the same name; `undo` brings the old values back.",
+        ),
     ] = False,
     halflife_days: Annotated[
         float | None,
@@ -205,20 +212,21 @@ def import_events(
             "--halflife",
             metavar="DAYS",
             show_default=False,
-            help="Half-life of memories that bring none, instead of 30 days; those of an earlier import too.",
+            help="Half-life of memories without one of their own; 30 by default. Also changes memories of an earlier import.",
         ),
     ] = None,
     _json: JsonOption = False,
 ) -> None:
-    """Take in what other programs and exports hold; the format is recognised.
+    """Import the memories of other programs, or an export; the format is recognised.
 
-    Known are MEMORY.md with daily notes (OpenClaw), CLAUDE.md and other notes, folders of Markdown (Obsidian), JSON and
-    JSON lines, exports of mem0, MemPalace, ChatGPT and Claude, our own readable export, and encrypted events.
+    Known formats: MEMORY.md with daily notes (OpenClaw), CLAUDE.md and other notes, folders of Markdown (Obsidian),
+    JSON and JSON lines, exports of mem0, MemPalace, ChatGPT and Claude, our own readable export, and encrypted events.
     docs/exchange.md says what becomes what.
 
-    A plan is shown first, and asks. Nothing here is overwritten unless --replace says so, dates and origins are kept, and
-    repeating it changes nothing. What cannot be taken is listed with its line and reason. Events (`export`, `backup`)
-    are verified and taken without a plan. Relays get what is new with the next sync.
+    The plan is shown first, and nothing is written before you confirm. Dates and origins are kept, memories are
+    overwritten only with --replace, and repeating an import changes nothing. What cannot be imported is listed with
+    its line and reason. Events (from `export` or `backup`) are verified and imported without a plan. Relays get the
+    new memories with the next sync.
     """
     invocation = of(context)
     if not _are_events(files, format_):
@@ -251,8 +259,8 @@ def _verify_and_import(invocation: Invocation, files: Sequence[Path]) -> None:
 
 
 def _counted(files: Sequence[Path], found: ImportedFiles) -> dict[Path, int | None]:
-    """How many lines each file has, for the progress bar; None for stdin, pipes and devices. Notes files that cannot be
-    read.
+    """How many lines each file has, for the progress bar; None for stdin, pipes and devices. Records the files that
+    cannot be read.
 
     Raises:
         OSError: the only file cannot be read.
@@ -329,7 +337,7 @@ def _print(found: ImportedFiles, has_relays: bool, owner: str, *, is_one: bool) 
     table.add_row(*(f"{count:,}" for count in counts.values()))
     show(table)
     if found.bad:
-        show(Text(), Text(f"{quantity(len(found.bad), 'line')} not taken:"))
+        show(Text(), Text(f"{quantity(len(found.bad), 'line')} not imported:"))
         for file, line in found.bad[:_MAX_SHOWN]:
             where = "" if is_one else f"{one_line(str(file))}, "
             show(Text(f"  {where}line {line.number:,}: {line.problem}"))
@@ -338,17 +346,17 @@ def _print(found: ImportedFiles, has_relays: bool, owner: str, *, is_one: bool) 
         others = Counter(line.author for _, line in found.bad if line.author not in {"", owner})
         for author, count in others.most_common(_MAX_AUTHORS_SHOWN):
             verb = "is" if count == 1 else "are"
-            show(Text(f"{quantity(count, 'event')} {verb} of {author}; this key is {owner}."))
+            show(Text(f"{quantity(count, 'event')} {verb} signed by {author}; this key is {owner}."))
         if others:
-            show(Text("Import them as the agent whose key that is: sense-memory --agent NAME import FILE"))
+            show(Text("To import them, use the agent with that key: sense-memory --agent NAME import FILE"))
         elif not found.counts and not any(line.author for _, line in found.bad):
             show(
                 Text(
-                    "None of it is an event. Keys and values are taken by `sense-memory remember --many FILE`."
+                    "To import keys and values, run `sense-memory remember --many FILE`: no line is an event."
                 )
             )
     if counts["new"] and has_relays:
-        show(Text(), Text("Relays get what is new with the next sync: sense-memory sync"))
+        show(Text(), Text("Relays get the new memories with the next sync: sense-memory sync"))
 
 
 # ── Other formats ───────────────────────────────────────────────────────────────────────
@@ -366,10 +374,10 @@ class _Wishes:
 
 
 def _are_events(files: Sequence[Path], format_: str) -> bool:
-    """Whether files are to be imported as events; other formats are not mixed with them.
+    """Whether the files are events; events are not imported together with other formats.
 
     Raises:
-        InvalidInput: some files hold events, and another has a format that is not read line by line.
+        InvalidInput: some files are events, and another has a format that is not read line by line.
     """
     from sense_memory.exchange import check_name
 
@@ -381,7 +389,9 @@ def _are_events(files: Sequence[Path], format_: str) -> bool:
         return False
     others = [file for file, name in named.items() if name not in {"events", "file"}]
     if others:
-        raise InvalidInput(f"import {others[0]} by itself: the others hold events; nothing was written")
+        raise InvalidInput(
+            f"import {others[0]} by itself, because the other files are events; nothing was written"
+        )
     return True
 
 
@@ -393,7 +403,7 @@ def _format(file: Path, *, is_only: bool) -> str:
     try:
         return recognise(file)[0]
     except OSError:
-        return "events"  # whose import says that the file cannot be read
+        return "events"  # the import of events says why the file cannot be read
     except InvalidInput:
         if is_only:
             raise
@@ -445,7 +455,7 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
         if total:
             say(
                 "interrupted",
-                f"{kept:,} of {quantity(total, 'entry', 'entries')} are written; run it again for the rest",
+                f"{kept:,} of {quantity(total, 'entry', 'entries')} written; run the command again for the rest",
             )
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     if invocation.as_json:
@@ -486,9 +496,7 @@ def _print_plan(made: ImportPlan) -> None:
     from sense_memory.interfaces.cli.tables import plain_table, show
 
     counts, fates = made.counts(), [fate for fate in Fate if any(step.fate is fate for step in made.steps)]
-    lines = [
-        Text(f"Found: {made.format}" if made.steps else f"Found: {made.format}, without anything to import")
-    ]
+    lines = [Text(f"Found: {made.format}" if made.steps else f"Found: {made.format}, with nothing to import")]
     if made.steps:
         table = plain_table("becomes", *fates, numbers=fates)
         for kind in dict.fromkeys(step.item.kind for step in made.steps):
@@ -499,7 +507,7 @@ def _print_plan(made: ImportPlan) -> None:
 
 
 _TITLES: Final = {
-    "palace": "memories of the palace",
+    "palace": "palace memories",
     "flat": "flat memories",
     "journal": "journal entries",
     "log": "entries of the log",
@@ -530,9 +538,7 @@ def _sentences(made: ImportPlan) -> list[str]:
         told = [f"{reason} ({count:,})" for reason, count in made.left_out.most_common()]
         found.append(f"left out: {one_line(', '.join(told))}")
     kept = [step for step in made.steps if step.fate is Fate.KEPT]
-    found += [
-        f"stays as it is here: {one_line(step.item.path)} ({step.reason})" for step in kept[:_MAX_SHOWN]
-    ]
+    found += [f"kept as it is here: {one_line(step.item.path)} ({step.reason})" for step in kept[:_MAX_SHOWN]]
     if len(kept) > _MAX_SHOWN:
         found.append(f"and {len(kept) - _MAX_SHOWN:,} more; --json lists them all")
     renamed = [step for step in made.steps if step.fate is Fate.NEW and step.reason]
@@ -543,9 +549,9 @@ def _sentences(made: ImportPlan) -> list[str]:
     if len(renamed) > _MAX_PATHS:
         found.append(f"and {len(renamed) - _MAX_PATHS:,} more; --json lists them all")
     if made.gone:
-        found.append(f"no longer in the files, and stays here: {some(made.gone, _MAX_PATHS)}")
+        found.append(f"no longer in the files, but kept here: {some(made.gone, _MAX_PATHS)}")
     found += [one_line(note) for note in made.notes[:_MAX_SHOWN]]
-    return [*found, *_problem_lines(made.problems, "cannot be taken")]
+    return [*found, *_problem_lines(made.problems, "cannot be imported")]
 
 
 def _problem_lines(problems: Sequence[Any], what: str) -> list[str]:
@@ -567,7 +573,7 @@ def _print_done(done: Imported, *, has_relays: bool) -> None:
     for line in _problem_lines(done.problems, "could not be written"):
         typer.echo(line)
     if count and has_relays:
-        typer.echo("Relays get what is new with the next sync: sense-memory sync")
+        typer.echo("Relays get the new memories with the next sync: sense-memory sync")
 
 
 def _plan_data(made: ImportPlan, done: Imported | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`install` and `uninstall`, which put the memory into agent harnesses and take it out; and `hook`, which they run."""
+"""`install` and `uninstall` change the settings of agent harnesses; harnesses run `hook`."""
 
 from __future__ import annotations
 
@@ -48,39 +48,43 @@ _HOME_VARIABLE: Final = "SENSE_MEMORY_HOME"
 
 HarnessArgument = Annotated[
     str | None,
-    typer.Argument(metavar="HARNESS", show_default=False, help="Such as claude-code; `--list` names all."),
+    typer.Argument(
+        metavar="HARNESS", show_default=False, help="A harness, such as claude-code; `--list` names all."
+    ),
 ]
 ProjectOption = Annotated[
     Path | None,
     typer.Option(
         "--project",
         metavar="FOLDER",
-        help="Only for the project in this folder, such as `.`, not for all of this user's.",
+        help="Only for the project in this folder, such as `.`, instead of all projects of this user.",
     ),
 ]
-ApplyOption = Annotated[bool, flag("--apply", text="Write it. Without this option, nothing is changed.")]
+ApplyOption = Annotated[bool, flag("--apply", text="Write the change. Without this option, only show it.")]
 CreateKeyOption = Annotated[
     bool,
-    flag("--create-key", text="Allow the server to make the agent's key on first use, if there is none."),
+    flag(
+        "--create-key", text="Allow the server to make the agent's key on first use, if the agent has none."
+    ),
 ]
 WithoutOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="PART", help="Leave out server, hooks or skill. May be repeated."),
+    typer.Option(metavar="PART", help="Leave out this part: server, hooks or skill. May be repeated."),
 ]
 ListOption = Annotated[
-    bool, flag("--list", text="Show which harnesses this machine has, and what is installed.")
+    bool, flag("--list", text="List the harnesses, which of them this machine has, and what is installed.")
 ]
 
 
 @app.command(
     rich_help_panel=SETUP,
     epilog=ends(
-        "# What this machine has:",
+        "# Which harnesses this machine has:",
         "sense-memory install --list",
-        "# Shows the change; with --apply it is written:",
+        "# Show the change; --apply writes it:",
         "sense-memory install claude-code",
         "sense-memory install codex --without hooks --agent bob",
-        codes={2: "wrong usage, or a file that cannot be edited safely; nothing was changed"},
+        codes={2: "wrong usage, or a file cannot be edited safely; nothing was changed"},
     ),
 )
 def install(
@@ -94,11 +98,12 @@ def install(
     show_list: ListOption = False,
     _json: JsonOption = False,
 ) -> None:
-    """Put the memory into an agent harness, such as Claude Code, Codex or Cursor.
+    """Give the memory to an agent harness, such as Claude Code, Codex or Cursor.
 
-    Written are: the MCP server, which gives the agent its memory tools; where the harness has them, two hooks, which
-    show the palace at the start of a session and keep the conversation before it is compacted; and a skill, which says
-    when to use the memory. All other settings stay, with their comments. Each file is backed up first.
+    The change adds the MCP server, which gives the agent its memory tools. If the harness supports hooks, it also adds
+    two: one shows the palace at the start of a session, the other keeps the conversation before it is compacted. If
+    the harness supports skills, it adds a skill, which says when to use the memory. All other settings and their
+    comments stay. Each file is backed up first.
     """
     from sense_memory.interfaces.harness import installation
 
@@ -108,10 +113,10 @@ def install(
         return
     for part in without or ():
         if part not in _PARTS:
-            context.fail(f"--without takes {', '.join(_PARTS)}, not {part!r}")
+            context.fail(f"--without takes server, hooks or skill, not {part!r}")
     if invocation.ledger is not None or invocation.relays is not None:
         context.fail(
-            "install takes no --ledger and no --relay: settings belong to the agent, see `relays add`"
+            "leave out --ledger and --relay: a harness uses the agent's own ledger and relays, see `relays add`"
         )
     spec, folder = _spec(context, harness), _folder(context, project)
     settings = invocation.settings()
@@ -126,9 +131,9 @@ def install(
 @app.command(
     rich_help_panel=SETUP,
     epilog=ends(
-        "# Shows the change; with --apply it is written:",
+        "# Show the change; --apply writes it:",
         "sense-memory uninstall claude-code",
-        codes={2: "wrong usage, or a file that cannot be edited safely; nothing was changed"},
+        codes={2: "wrong usage, or a file cannot be edited safely; nothing was changed"},
     ),
 )
 def uninstall(
@@ -141,7 +146,7 @@ def uninstall(
     project: ProjectOption = None,
     _json: JsonOption = False,
 ) -> None:
-    """Take out of an agent harness what `install` put in, and nothing else. Memories and keys stay."""
+    """Remove from an agent harness what `install` added, and nothing else. Memories and keys stay."""
     from sense_memory.interfaces.harness import installation
 
     invocation, machine = of(context), _machine()
@@ -167,18 +172,18 @@ def _spec(context: typer.Context, name: str) -> HarnessSpec:
 
     found = HARNESSES.get(name.lower())
     if found is None:
-        context.fail(f"no harness {safe(name[:40])!r}; there are {', '.join(HARNESSES)}")
+        context.fail(f"no harness {safe(name[:40])!r}; choose {', '.join(HARNESSES)}")
     return found
 
 
 def _folder(context: typer.Context, project: Path | None) -> Path | None:
     if project is not None and not project.is_dir():
-        context.fail(f"--project must be a folder that exists: {safe(str(project))}")
+        context.fail(f"--project must be an existing folder, not {safe(str(project))!r}")
     return None if project is None else project.absolute()
 
 
 def _launch(invocation: Invocation, settings: Settings, *, creates_key: bool) -> Launch:
-    """How harnesses start this program: by absolute paths, because they know nothing of this shell."""
+    """How harnesses start this program: by absolute paths, because they do not see this shell's environment."""
     from sense_memory.config.sources import DEFAULT
     from sense_memory.interfaces.harness.specs import Launch
 
@@ -194,7 +199,7 @@ def _launch(invocation: Invocation, settings: Settings, *, creates_key: bool) ->
 
 
 def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_project: bool) -> list[str]:
-    """What would keep the installed server from working."""
+    """The problems that would keep the installed server from working."""
     from sense_memory.config.settings import find_secret
 
     found = []
@@ -206,18 +211,20 @@ def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_p
                 _, place = find_secret(settings)
             if place == "NOSTR_NSEC in the environment":
                 found.append(
-                    "a harness may not see NOSTR_NSEC of this shell: keep the key in a file, see `sense-memory init`"
+                    "keep the key in a file, see `sense-memory init`: a harness may not see this shell's NOSTR_NSEC"
                 )
         except KeyMissing:
-            found.append("the agent has no key yet: run `sense-memory init`, or install with --create-key")
+            found.append("run `sense-memory init`, or install with --create-key: the agent has no key yet")
         except SenseMemoryError as error:
             found.append(str(error))
     if {".cache", "Caches"} & set(Path(launch.program[0]).parts):
         found.append(
-            "this program runs from a cache, which may be emptied: install it for good first, with pipx or uv tool"
+            "install this program with pipx or uv tool first: it runs from a cache, which may be emptied"
         )
     if has_project:
-        found.append("the files have absolute paths of this machine: think before you commit them")
+        found.append(
+            "do not commit these files for other machines: they contain absolute paths of this machine"
+        )
     return found
 
 
@@ -266,9 +273,9 @@ def _show(
         tell(f"{spec.title}: nothing to change.")
     elif kept is not None:
         backups = f" Backups are in {safe(str(kept[0].parent))}." if kept else ""
-        tell(f"{spec.title}: done. Start it again to use the change.{backups}")
+        tell(f"{spec.title}: done. Restart {spec.title} to use the change.{backups}")
     else:
-        tell(f"{spec.title}: nothing was written. With --apply, it will be as above.")
+        tell(f"{spec.title}: nothing was written. To write this change, add --apply.")
     for line in notes:
         note(f"note: {line}")
 
@@ -297,7 +304,7 @@ def _show_list(invocation: Invocation, machine: Machine) -> None:
         installed: Any = row["installed"]
         state = f"installed: {', '.join(installed)}" if installed else found
         typer.echo(f"{row['name']:{width}}  {state}")
-    tell("See what would be written with: sense-memory install HARNESS")
+    tell("To see what would be written: sense-memory install HARNESS")
 
 
 # ── Hooks ───────────────────────────────────────────────────────────────────────────────
@@ -307,8 +314,8 @@ app.add_typer(
     hooks,
     name="hook",
     rich_help_panel=SETUP,
-    help="What harnesses run; `install` writes these commands.\n\nA hook reads the harness's JSON on stdin, contacts no "
-    "relay, and exits with 0 whatever happens: a problem is reported on stderr.",
+    help="Run a hook of an agent harness; `install` adds these commands to its settings.\n\nA hook reads the harness's JSON from "
+    "stdin, contacts no relay, and always exits with 0; stderr reports a problem.",
     epilog=ends("sense-memory hook session-start < /dev/null"),
 )
 
@@ -318,7 +325,7 @@ app.add_typer(
     epilog=ends("sense-memory hook session-start < /dev/null", codes={1: "never", 2: "wrong options"}),
 )
 def session_start(context: typer.Context, _json: JsonOption = False) -> None:
-    """Print the compressed palace and the newest journal entries, as JSON with context for a new session."""
+    """Print the compressed palace and the newest journal entries as JSON, the context of a new session."""
 
     async def work(store: MemoryStore, _: dict[str, Any]) -> None:
         from sense_memory.interfaces.harness.hooks import session_start as answer
@@ -335,7 +342,7 @@ def session_start(context: typer.Context, _json: JsonOption = False) -> None:
     epilog=ends("sense-memory hook pre-compact < /dev/null", codes={1: "never", 2: "wrong options"}),
 )
 def pre_compact(context: typer.Context, _json: JsonOption = False) -> None:
-    """Keep the messages of the harness's transcript in the conversation memory, and note it in the journal."""
+    """Store the messages of the harness's transcript as a conversation, and note that in the journal."""
 
     async def work(store: MemoryStore, event: dict[str, Any]) -> None:
         from sense_memory.interfaces.harness.hooks import pre_compact as keep_messages
@@ -346,7 +353,7 @@ def pre_compact(context: typer.Context, _json: JsonOption = False) -> None:
 
 
 def _run_hook(invocation: Invocation, work: Callable[[MemoryStore, dict[str, Any]], Awaitable[None]]) -> None:
-    """Run a hook on the agent's store. Nothing that goes wrong may stop the harness."""
+    """Run a hook on the agent's store. No failure may stop the harness."""
     try:
         event = _event()
         with warnings_as_lines():
@@ -354,7 +361,7 @@ def _run_hook(invocation: Invocation, work: Callable[[MemoryStore, dict[str, Any
             from sense_memory.nostr.signer import LocalSigner
 
             settings = invocation.load()
-            signer = LocalSigner(find_secret(settings)[0])  # no password can be asked for
+            signer = LocalSigner(find_secret(settings)[0])  # a hook cannot ask for a password
         asyncio.run(with_store(settings, signer, lambda store: work(store, event)))
     except (SenseMemoryError, OSError) as error:
         say("sense-memory", f"the hook did nothing: {error}")
@@ -370,7 +377,7 @@ def _event() -> dict[str, Any]:
     if sys.stdin.isatty():
         return {}
     text, stdin = b"", cast("BufferedReader", sys.stdin.buffer)
-    # Until a whole object is there or nothing comes: a harness may leave stdin open.
+    # Until the object is complete or nothing more comes: a harness may leave stdin open.
     while not answers.is_whole(text) and _has_more(stdin):
         data = stdin.read1(answers.MAX_INPUT_BYTES)
         if not data:
@@ -382,7 +389,7 @@ def _event() -> dict[str, Any]:
 
 
 def _has_more(stdin: BufferedReader) -> bool:
-    """Whether there is more to read within some time, or the end; what is no file of the system does not wait."""
+    """Whether stdin has more to read, or its end, within 2 s. A stdin without a file descriptor is always ready."""
     with suppress(UnsupportedOperation):
         return bool(select.select([stdin], [], [], _STDIN_SECONDS)[0])
     return True

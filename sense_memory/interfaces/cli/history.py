@@ -1,6 +1,6 @@
 """`history`, `as-of` and `undo`, from the versions that the ledger keeps; `drafts` and `refresh`.
 
-Drafts are texts of this machine that are in no memory; `refresh` is for relays that call a memory too old.
+Drafts are texts on this machine that are in no memory; `refresh` is for relays that refuse a memory as too old.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     epilog=ends(
         "sense-memory history user_timezone",
         "sense-memory history user_timezone -n 1 --json",
-        codes={4: "nothing was ever kept under that name here"},
+        codes={4: "no memory ever had that name here"},
     ),
 )
 def history(
@@ -63,10 +63,10 @@ def history(
     ] = 20,
     _json: JsonOption = False,
 ) -> None:
-    """Show the versions of a memory, newest first, and what each one changed.
+    """Show the versions of a memory, newest first, and what each version changed.
 
-    These are the versions that this ledger has seen; a relay holds only the newest. Of a forgotten memory
-    only the time at which it was forgotten is left.
+    Only versions that this ledger has seen are shown; a relay holds only the newest. A forgotten memory leaves nothing
+    but the time at which it was forgotten.
     """
     invocation = of(context)
 
@@ -88,7 +88,7 @@ def history(
     print_history(versions[: limit + 1], time.time(), first_seen=len(versions) <= limit)
     if len(versions) > limit:
         older = quantity(len(versions) - limit, "older version")
-        typer.echo(f"{older} not shown; all with --limit {len(versions)}", err=True)
+        typer.echo(f"{older} not shown; --limit {len(versions)} shows all", err=True)
 
 
 @app.command(
@@ -102,7 +102,7 @@ def history(
         "sense-memory as-of yesterday --palace people",
         codes={
             1: "an error, such as: the memory is not here, and no relay ever showed everything",
-            4: "there was no such memory then",
+            4: "there was no such memory at that time",
         },
     ),
 )
@@ -115,7 +115,7 @@ def as_of(
         typer.Argument(
             metavar="NAME",
             show_default=False,
-            help="A flat key or a path: only this memory. DOMAIN/FACET, or with --palace DOMAIN: only this place.",
+            help="Only this memory: a flat key or a path. Or only this place: DOMAIN/FACET, or with --palace DOMAIN.",
         ),
     ] = None,
     palace: PalaceOption = False,
@@ -123,9 +123,9 @@ def as_of(
 ) -> None:
     """Show memories as they were at a time.
 
-    All flat memories, as `list` shows them; with a NAME the value of one memory, as `recall` prints it; with --palace
-    memories of the palace as `list --palace` shows them, with their state and relevance of then. Nothing is revived. Only
-    versions that this ledger has seen are shown, and no memories that were forgotten since.
+    Without a NAME, list all flat memories, as `list` does. With a NAME, print one value, as `recall` does. With
+    --palace, list palace memories with the state and the relevance that they had at that time. Nothing is revived.
+    Only versions that this ledger has seen are shown, and no memories that were forgotten since.
     """
     invocation = of(context)
     if palace or (name is not None and _is_place(name)):
@@ -151,7 +151,7 @@ def as_of(
 
 
 def palace_as_of(invocation: Invocation, when: str, where: str | None) -> None:
-    """Show the memories of the palace, of a DOMAIN or a DOMAIN/FACET as they were at a time."""
+    """Show the palace memories as they were at a time: all, or those of a DOMAIN or DOMAIN/FACET."""
     now = time.time()
     then = inputs.moment(when, now)
     shown = _shown(then, now)
@@ -169,7 +169,7 @@ def palace_as_of(invocation: Invocation, when: str, where: str | None) -> None:
 
 
 def _is_place(name: str) -> bool:
-    """Whether a name is that of a domain or a facet, `DOMAIN/` or `DOMAIN/FACET`: no memory's name looks so."""
+    """Whether a name is that of a domain or a facet, `DOMAIN/` or `DOMAIN/FACET`: no memory has such a name."""
     return "/" in name and len(shown_path(name).rstrip("/").split("/")) < 3
 
 
@@ -221,7 +221,7 @@ def _flat_at(key: str, versions: list[Version], then: float) -> Memory | None:
         "sense-memory undo user_timezone",
         codes={
             3: "brought back here, but fewer relays than --require-acks accepted it",
-            4: "this ledger knows no older value, or the memory was forgotten, which is final",
+            4: "this ledger has no older value, or the memory was forgotten, which is final",
         },
     ),
 )
@@ -233,10 +233,10 @@ def undo(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Bring back the value before the last edit, and print it.
+    """Bring back the value before the last edit, and print that value.
 
-    Undo again to go further back. Nothing is lost: the value becomes a new version, and `history` keeps the value that
-    it replaces.
+    Undo again to go further back. Nothing is lost: the old value becomes a new version, and `history` keeps the value
+    that was replaced.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
@@ -249,7 +249,7 @@ def undo(
                 raise await nowhere(store, name)
             memory = await store.undo(path)
         if memory is None:
-            problem = f"no older value of {name!r} is here to go back to"
+            problem = f"there is no older value of {name!r} here"
             raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
         texts = [version.value for version in await store.history(getattr(memory, "path", name))]
         written = await delivery.send(store, [memory.event_id], wait)
@@ -258,7 +258,7 @@ def undo(
     memory, written, is_same = invocation.run(work)
     if not invocation.as_json:
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
-    done = "brought back: links and marks; the text was the same" if is_same else "brought back"
+    done = "brought back: links and marks; the text did not change" if is_same else "brought back"
     delivery.end(invocation, written, done, any_memory_data(memory), require_acks)
 
 
@@ -268,7 +268,7 @@ def undo(
         "sense-memory drafts",
         "sense-memory drafts --publish 1",
         "sense-memory drafts --discard 1",
-        codes={4: "no draft of that number"},
+        codes={4: "no draft with that number"},
     ),
 )
 def drafts(
@@ -283,10 +283,11 @@ def drafts(
     ] = None,
     _json: JsonOption = False,
 ) -> None:
-    """List texts of this machine that are in no memory; publish one, or discard it.
+    """List the drafts: texts on this machine that are in no memory. Publish a draft, or discard it.
 
-    A text becomes a draft if this clock is so far behind that the text could not win over the newest version, or if
-    another device forgot the memory without having seen the text. Drafts are encrypted and stay on this machine.
+    A text becomes a draft if this machine's clock is so far behind that the text could not become the newest version,
+    or if another device forgot the memory without having seen the text. Drafts are encrypted and never leave this
+    machine.
     """
     if publish is not None and discard is not None:
         context.fail("give either --publish or --discard, not both")
@@ -354,7 +355,7 @@ def refresh(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Sign a memory anew for relays that call it too old. Its text and its own time do not change."""
+    """Sign a memory anew, for relays that refuse it as too old. Its text and its own time do not change."""
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 

@@ -4,8 +4,8 @@ A text is an argument, or comes from stdin or a terminal; many memories come fro
 A file is read and checked as a whole before anything is written. Bytes are kept exactly, a final line break included
 unless a command says otherwise; bytes that are not UTF-8 are refused. A value that the ledger already holds is skipped.
 
-A moment is given as people write it: "2027-01-15", "2027-01-15 08:00", "yesterday", "2 days ago", "3h". A rough one
-means its end (a day with all that happened on it, a minute as `history` shows it), or its beginning if asked for.
+People write a moment as they say it: "2027-01-15", "2027-01-15 08:00", "yesterday", "2 days ago", "3h". A day, an hour
+or a minute means its end, so that all that happened in it counts; callers may ask for its beginning instead.
 """
 
 from __future__ import annotations
@@ -82,9 +82,11 @@ NameArgument = Annotated[
 NewNameArgument = Annotated[str | None, typer.Argument(metavar="NAME", show_default=False, help=_NAME)]
 NamesArgument = Annotated[list[str], argument("NAME...", "Flat keys, or paths DOMAIN/FACET/KEY.")]
 PalaceNameArgument = Annotated[
-    str, argument("PATH", "DOMAIN/FACET/KEY, or the KEY alone if no other memory of the palace has this key.")
+    str, argument("PATH", "DOMAIN/FACET/KEY, or the KEY alone if no other palace memory has this key.")
 ]
-PlaceArgument = Annotated[str | None, argument("DOMAIN[/FACET]", "Only this domain, or this facet of it.")]
+PlaceArgument = Annotated[
+    str | None, argument("DOMAIN[/FACET]", "Only this domain, or only this facet of the domain.")
+]
 WhenArgument = Annotated[
     str,
     argument(
@@ -93,9 +95,9 @@ WhenArgument = Annotated[
         'or how long ago, such as 3h or "2 days ago".',
     ),
 ]
-PalaceOption = Annotated[bool, flag("--palace", text="Only memories of the palace.")]
+PalaceOption = Annotated[bool, flag("--palace", text="Only palace memories.")]
 IncludeForgottenOption = Annotated[
-    bool, flag("--include-forgotten", text="Include forgotten and dissolved memories of the palace.")
+    bool, flag("--include-forgotten", text="Include forgotten and dissolved palace memories.")
 ]
 
 # ── Writes ──────────────────────────────────────────────────────────────────────────────
@@ -105,16 +107,18 @@ WaitOption = Annotated[
     typer.Option(
         min=0,
         metavar="SECONDS",
-        help="Wait up to this many seconds for relays; 0 leaves sending for later. A slow relay never makes a write fail.",
+        help="Wait up to this many seconds for relays; 0 sends later. A slow relay never makes a write fail.",
     ),
 ]
 AcksOption = Annotated[
-    int, option("N", "Exit with code 3 unless N relays acknowledge the write in that time.", min=0)
+    int, option("N", "Exit with code 3 unless N relays acknowledge the write within --wait.", min=0)
 ]
-AnywayOption = Annotated[bool, flag("--anyway", text="Request the deletion even if no such memory is known.")]
+AnywayOption = Annotated[
+    bool, flag("--anyway", text="Request the deletion even if no such memory is known here.")
+]
 DryRunOption = Annotated[bool, flag("--dry-run", text="Show what would be done, and change nothing.")]
 ValueArgument = Annotated[
-    str | None, argument("VALUE", "The text. If missing or `-`, all of stdin, byte for byte.")
+    str | None, argument("VALUE", "The text. If it is missing or `-`, read all of stdin, byte for byte.")
 ]
 ThemeOption = Annotated[
     list[str] | None, option("WORD", "Palace: what the memory is about, for search. May be repeated.")
@@ -124,7 +128,7 @@ ConnectOption = Annotated[
 ]
 HalflifeOption = Annotated[
     float | None,
-    option("DAYS", "Palace: after this many days half of the relevance is left; 30 for a new memory."),
+    option("DAYS", "Palace: the days after which half of the relevance is left; 30 for a new memory."),
 ]
 SourceOption = Annotated[
     str | None,
@@ -134,8 +138,7 @@ ContradictionsOption = Annotated[
     str | None,
     option(
         "WHAT",
-        "Palace: act marks what the text clearly contradicts (the default), suggest only names it, off does not "
-        "look.",
+        "Palace: act marks memories that the text clearly contradicts (the default), suggest only names them, off does not look for them.",
     ),
 ]
 ConfidenceOption = Annotated[
@@ -148,7 +151,7 @@ QueryArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="QUERY...",
-        help='A question or some words; "in quotes" a phrase; photo* every word that begins with photo.',
+        help="A question or some words. Quotes make a phrase; photo* matches every word that begins with photo.",
     ),
 ]
 HitLimitOption = Annotated[
@@ -158,12 +161,13 @@ SinceOption = Annotated[
     str | None,
     option(
         "WHEN",
-        "Only memories written since then (of the palace: first written): a date, a time, yesterday, or how long "
+        "Only memories written since this time (palace memories: first written): a date, a time, yesterday, or how long "
         'ago, such as "2 days ago".',
     ),
 ]
 ExplainOption = Annotated[
-    bool, flag("--explain", text="Say why each memory was found, and how much each reason adds.")
+    bool,
+    flag("--explain", text="Show why each memory was found, and how much each reason adds to the score."),
 ]
 
 # ── Texts ───────────────────────────────────────────────────────────────────────────────
@@ -179,7 +183,7 @@ def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) ->
     Args:
         argument: as it was typed.
         what: a word for the text, for errors.
-        is_lines: whether the line break at the end of stdin only ends its last line, and is not a part of the text.
+        is_lines: whether the line break at the end of stdin only ends the last line and is no part of the text.
 
     Raises:
         InvalidInput: stdin is empty, not UTF-8, or longer than any memory.
@@ -191,7 +195,7 @@ def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) ->
     text = _decoded(_read_stdin(MAX_PLAINTEXT_BYTES, f"one {what}", "Split it into several."), "stdin")
     if is_lines and text.endswith("\n"):
         text = text.removesuffix("\n").removesuffix("\r")
-    if not text:  # empty stdin is far more often an accident than a wish, and would replace the memory
+    if not text:  # empty stdin is usually an accident, and would replace the memory
         raise InvalidInput(
             f"give the {what} on stdin, or as an argument: stdin is empty, and nothing was written"
         )
@@ -218,8 +222,8 @@ def pairs(source: Path) -> list[tuple[str, str]]:
     refused, because only its text would be kept.
 
     Raises:
-        InvalidInput: something else, or more than 100 MB; says where.
-        InvalidAddress: a key breaks the naming rules; says which line or entry.
+        InvalidInput: the file has another format, or more than 100 MB; the error says where.
+        InvalidAddress: a key breaks the naming rules; the error says in which line or entry.
     """
     if str(source) == "-":
         text = _decoded(_read_stdin(MAX_MANY_BYTES, *_MANY), "stdin")
@@ -247,7 +251,7 @@ class News:
 
 
 async def news(store: MemoryStore, given: Sequence[tuple[str, str]]) -> News:
-    """Those keys and values that the ledger does not hold word for word under the same key.
+    """The keys and values that differ from what the ledger holds.
 
     A key that occurs twice is one memory: the last value counts.
 
@@ -281,7 +285,7 @@ def _read(file: BinaryIO, limit: int, where: str, what: str, remedy: str) -> byt
     raw = file.read(limit + 1)
     if len(raw) > limit:
         raise InvalidInput(
-            f"{where} holds more than {limit:,} bytes, the limit of {what}; nothing was written. {remedy}"
+            f"{where} has more than {limit:,} bytes, the limit of {what}; nothing was written. {remedy}"
         )
     return raw
 
@@ -380,10 +384,10 @@ def moment(text: str, now: float, *, begins: bool = False) -> float:
         text: ISO 8601 (without an offset: this machine's time zone), how long ago with or without "ago" (a
             month has 30 days, a year 365), "yesterday", "today" or "now".
         now: seconds since 1970.
-        begins: whether a rough moment means its beginning.
+        begins: whether a day, an hour or a minute means its beginning instead of its end.
 
     Raises:
-        InvalidInput: something else, or a moment in the future.
+        InvalidInput: the text is not a moment, or the moment is in the future.
     """
     bare = text.strip()
     if bare.lower() in {"now", "just now"}:
@@ -406,7 +410,7 @@ def duration(text: str) -> float:
     """A length of time in seconds, such as "6h", "30 min" or "1 day".
 
     Raises:
-        InvalidInput: something else, or no time at all.
+        InvalidInput: the text is not a length of time, or the length is 0.
     """
     found = _relative(text.strip())
     if found is not None and found[2].lower() in _SECONDS and int(found[1]) and "ago" not in text.lower():

@@ -276,7 +276,7 @@ def tell(text: str, indent: int = 2) -> None:
 
 @contextmanager
 def named(**options: str) -> Iterator[None]:
-    """Rename arguments in errors of the store to the options that were typed.
+    """Replace an argument's name in an error of the store by the option that was typed.
 
     Args:
         options: by the name of an argument in the store, the option; the errors begin with that name.
@@ -296,7 +296,7 @@ def of(context: typer.Context) -> Invocation:
 
 
 def no_relays() -> CommandFailed:
-    """The end of a command that needs a relay, where none is configured."""
+    """The error of a command that needs a relay if none is configured."""
     return CommandFailed(
         ExitCode.USAGE,
         "NoRelays",
@@ -306,7 +306,7 @@ def no_relays() -> CommandFailed:
 
 
 def unknown(what: str) -> CommandFailed:
-    """The error for a name that is not in the ledger, where no relay ever showed everything; `what` has its verb."""
+    """The error for a name that is not in the ledger if no relay ever showed everything; `what` includes its verb."""
     problem = f"{what} not in the local ledger, but no relay ever showed everything, so a relay may have it"
     return CommandFailed(ExitCode.ERROR, "NotSynced", f"run `sense-memory sync`, then try again: {problem}")
 

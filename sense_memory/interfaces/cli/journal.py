@@ -1,4 +1,4 @@
-"""`journal` and `recent`: the notes that an agent writes to itself, entry by entry."""
+"""`journal` and `recent`: dated notes that are never replaced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _is_id = re.compile(r"[0-9a-f]{8,64}").fullmatch
     epilog=ends(
         'sense-memory journal "Lisa moved to Lisbon."',
         "date | sense-memory journal",
-        "# Remove an entry by the beginning of its id, as `recent` shows it:",
+        "# Remove an entry; `recent` shows the ids:",
         "sense-memory journal --remove 3f2a90c1",
         codes={
             3: "written here, but fewer relays than --require-acks accepted it",
@@ -53,7 +53,7 @@ def journal(
         typer.Argument(
             metavar="TEXT",
             show_default=False,
-            help="The entry. If missing or `-`, all of stdin without the line break at its end.",
+            help="The entry. If it is missing or `-`, read all of stdin, without the line break at the end.",
         ),
     ] = None,
     remove: Annotated[
@@ -61,7 +61,7 @@ def journal(
         typer.Option(
             metavar="ID",
             show_default=False,
-            help="Remove the entry with this id; its first 8 digits are enough.",
+            help="Remove the entry with this id; the first 8 digits are enough.",
         ),
     ] = None,
     wait: WaitOption = WAIT_SECONDS,
@@ -70,8 +70,8 @@ def journal(
 ) -> None:
     """Write a journal entry, or remove one.
 
-    Entries are never replaced. With --remove ID the entry is purged here, and every relay is asked to delete it;
-    `recent` shows the ids. Nobody can promise that every copy is gone.
+    Entries are never replaced. --remove ID purges the entry here and asks every relay to delete its copy; `recent`
+    shows the ids. Nobody can promise that every copy is gone.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     if remove is not None:
@@ -101,7 +101,8 @@ def _remove_entry(context: typer.Context, ident: str, wait: float, require_acks:
 
     written = invocation.run(work)
     result = {**name_data(f"journal/{removed}"), "deletion_id": written.ids[0], "was_here": True}
-    delivery.end(invocation, written, "removed here, deletion requested", result, require_acks)
+    done = delivery.deleted("removed", written)
+    delivery.end(invocation, written, done, result, require_acks, is_deletion=True)
 
 
 async def _entry_id(store: MemoryStore, given: str) -> str:
@@ -133,11 +134,11 @@ def recent(
         int, typer.Option("--limit", "-n", metavar="N", help="Show at most N entries, 1 to 100,000.")
     ] = 20,
     since: Annotated[
-        str | None, option("WHEN", "Only entries since then: a date, a time, yesterday, 3h.")
+        str | None, option("WHEN", "Only entries since this time: a date, a time, yesterday, 3h.")
     ] = None,
     _json: JsonOption = False,
 ) -> None:
-    """Show the newest journal entries, newest first."""
+    """Show recent journal entries, newest first."""
     invocation = of(context)
     begin = None if since is None else moment(since, time.time(), begins=True)
 
@@ -153,7 +154,7 @@ def recent(
         typer.echo(as_json([entry_data(entry) for entry in entries]))
         return
     if not entries:
-        typer.echo("No journal entry is as new as that." if found else "The journal is empty.", err=True)
+        typer.echo("There are no journal entries since then." if found else "The journal is empty.", err=True)
         return
     from sense_memory.interfaces.cli.tables import print_entries
 

@@ -1,4 +1,4 @@
-"""`init` makes or imports an agent's key, and `agents` lists the agents of this machine.
+"""`init` makes or imports an agent's key, and `agents` lists the agents on this machine.
 
 `init` is the only command that can show a secret, and only when asked.
 """
@@ -36,11 +36,11 @@ _MAX_STDIN_CHARS = 1_024
     rich_help_panel=SETUP,
     epilog=ends(
         "sense-memory init",
-        "# A second agent of this machine:",
+        "# A second agent on this machine:",
         "sense-memory --agent bob init",
-        "# From a backup; it asks for the password:",
+        "# From a backup; asks for the password:",
         "sense-memory init --import < usb/default.ncryptsec",
-        codes={1: "there is a key already, or none could be read; nothing was changed"},
+        codes={1: "the agent has a key already, or no key could be read; nothing was changed"},
     ),
     context_settings={"allow_extra_args": True},
 )
@@ -50,12 +50,12 @@ def init(
         bool,
         flag(
             "--import",
-            text="Take a key you have: nsec, ncryptsec or 64 hex digits, from stdin or typed unseen.",
+            text="Import a key that you have: nsec, ncryptsec or 64 hex digits, from stdin or typed unseen.",
         ),
     ] = False,
     show_nsec: Annotated[
         bool,
-        flag("--show-nsec", text="Print the secret key too, to write it down."),
+        flag("--show-nsec", text="Print the secret key too, so that you can write it down."),
     ] = False,
     password_stdin: Annotated[
         bool,
@@ -66,16 +66,16 @@ def init(
     ] = False,
     _json: JsonOption = False,
 ) -> None:
-    """Make an agent's key, or import one. A key that exists is never overwritten.
+    """Make an agent's key, or import one. An existing key is never overwritten.
 
-    The key owns the memory: whoever has it can read and write everything, and without it nobody can. With
-    --show-nsec, a key that exists is shown again. An encrypted key (ncryptsec, as `backup` writes it) is opened
-    with its password and kept as a plain key file that only you can read.
+    The key owns the memory: whoever has the key can read and write everything, and without the key nobody can. With
+    --show-nsec, an existing key is shown again. An encrypted key (ncryptsec, as `backup` writes it) is opened with its
+    password and stored in a plain key file that only you can read.
     """
     if password_stdin and not import_key:
-        context.fail("give --import too: --password-stdin is the password of an imported key")
+        context.fail("give --import too: --password-stdin passes the password of an imported key")
     if context.args:  # the argument is never repeated, because it may be the key
-        context.fail("give init no argument: a key comes on stdin or is typed unseen, see --import")
+        context.fail("pass a key on stdin or type it unseen, see --import: init takes no argument")
     from sense_memory.nostr.keys import npub
 
     invocation = of(context)
@@ -112,8 +112,8 @@ def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: boo
         return secret, place, "shown"
     if place:
         raise UnsafeFile(
-            f"agent {settings.agent} has a key already, in {place}. Choose another agent name: sense-memory "
-            "--agent NAME init. A key is never overwritten or hidden by another; nothing was changed"
+            f"choose another agent name, sense-memory --agent NAME init: agent {settings.agent} has a key already, in {place}; "
+            "a key is never overwritten or hidden by another, and nothing was changed"
         )
     secret = imported() if imported else Secret.generate()
     write_secret(settings.key_file, secret)
@@ -170,7 +170,7 @@ def _explain(settings: Settings, owner: str, place: str, done: str, shown: str |
     what = {"shown": "This is the key", "imported": "Imported the key", "made": "Made a key"}[done]
     ours = "sense-memory" if agent == "default" else f"sense-memory --agent {agent}"
     lines = [
-        f"{what} of agent {agent!r}.",
+        f"{what} for agent {agent!r}.",
         f"  public key  {owner}",
         f"  secret key  in {place}",
     ]
@@ -179,11 +179,11 @@ def _explain(settings: Settings, owner: str, place: str, done: str, shown: str |
         "",
         "Back it up now: this key is the only way to open the memory, and nobody can",
         "replace it. Keep a copy outside this machine, on paper or in a password manager.",
-        "Whoever has it can read and write everything: share it with nobody.",
+        "Whoever has the key can read and write everything: share it with nobody.",
     ]
-    lines += [] if shown else [f"To see it for the copy: {ours} init --show-nsec"]
+    lines += [] if shown else [f"To see the key for the copy: {ours} init --show-nsec"]
     if done == "imported":
-        lines += ["", "Next, bring back what relays hold of it, or a backup:"]
+        lines += ["", "Next, restore the memory from relays or from a backup:"]
         lines += [] if has_relays else [f"  {ours} relays add wss://relay.example"]
         lines += [f"  {ours} sync", f"  {ours} import FILE"]
     elif done == "made":
@@ -200,19 +200,19 @@ def _warn_if_unused(settings: Settings, public_key: str, place: str) -> None:
             secret, first = find_secret(settings)  # without a password, which would be asked for twice
     except SenseMemoryError as error:
         if not isinstance(error, KeyMissing) or error.locked != place:
-            say("warning", f"this key is not the one in use: {error}")
+            say("warning", f"another key is in use, not this one: {error}")
         return
     with secret:
         if secret.public_key != public_key:
-            say("warning", f"this key is not the one in use: {first} comes first")
+            say("warning", f"{first} is in use instead of this key")
 
 
 # ── agents ──────────────────────────────────────────────────────────────────────────────
 
 _PIPED: Final = ("name", "npub", "ledger", "bytes", "last_sync")
 _KEYS: Final = {
-    "encrypted": "encrypted; only its password shows the public key",
-    "unusable": "its key file cannot be used; see `doctor`",
+    "encrypted": "encrypted; the public key needs the password",
+    "unusable": "the key file cannot be used; see `doctor`",
     "none": "no key file here",
 }
 
@@ -221,16 +221,16 @@ _KEYS: Final = {
     rich_help_panel=SETUP,
     epilog=ends(
         "sense-memory agents",
-        "# What another agent keeps:",
+        "# What another agent has:",
         "sense-memory --agent bob status",
     ),
 )
 def agents(context: typer.Context, _json: JsonOption = False) -> None:
-    """List the agents of this machine: public key, ledger, size, last sync.
+    """List the agents on this machine: public key, ledger, size, last sync.
 
-    `*` marks the agent in use. No password is asked for, no keyring opened and no relay contacted: the public key of an
-    encrypted key stays unknown, and its ledger is listed last, without a name. A pipe gets one line for each agent, with
-    tabs between name, npub, ledger, bytes, last sync and mark.
+    `*` marks the agent in use. The command asks for no password, opens no keyring and contacts no relay; therefore the
+    public key of an encrypted key stays unknown, and its ledger is listed last, without a name. A pipe gets one line
+    for each agent, with tabs between name, npub, ledger, bytes, last sync and mark.
     """
     from sense_memory.memories.agents import list_agents
 

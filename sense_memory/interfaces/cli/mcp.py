@@ -1,4 +1,4 @@
-"""`mcp`: serves the memory to an agent's harness, see `sense_memory.interfaces.mcp`."""
+"""`mcp` serves the memory to an agent's harness; see `sense_memory.interfaces.mcp`."""
 
 from __future__ import annotations
 
@@ -41,38 +41,38 @@ def mcp(
         typer.Option(
             metavar="HOST:PORT",
             show_default=False,
-            help="Serve over HTTP instead of stdin and stdout: at 127.0.0.1, ::1 or localhost. Clients send a token, which "
-            "is made once and kept in the file `mcp-token` of the home folder, or is in SENSE_MEMORY_MCP_TOKEN.",
+            help="Serve over HTTP instead of stdin and stdout, at 127.0.0.1, ::1 or localhost. Clients send a token: SENSE_MEMORY_MCP_TOKEN, or the content of the file `mcp-token` in the home folder, which is made once.",
         ),
     ] = None,
     profile: Annotated[
         ProfileChoice,
         typer.Option(
             metavar="PROFILE",
-            help="Which tools: palace, mind (blocks, archive and conversations), or all.",
+            help="Offer these tools: palace, mind (blocks, archive and conversations), or all.",
         ),
     ] = ProfileChoice.PALACE,
-    read_only: Annotated[bool, flag("--read-only", text="Only tools that read.")] = False,
+    read_only: Annotated[bool, flag("--read-only", text="Offer only tools that read.")] = False,
     allow_destructive: Annotated[
         bool,
         flag(
             "--allow-destructive",
-            text="Also forget, prune and export. Exports are written to the folder `exports` of the home folder.",
+            text="Also offer forget, prune and export. Exports go into the folder `exports` in the home folder.",
         ),
     ] = False,
     create_key: Annotated[
-        bool, flag("--create-key", text="Make a key when a tool is first used, if there is none.")
+        bool,
+        flag("--create-key", text="Make the agent's key when a tool is first used, if the agent has none."),
     ] = False,
-    debug: Annotated[bool, flag("--debug", text="Log more to stderr; no memory is logged.")] = False,
+    debug: Annotated[bool, flag("--debug", text="Log more to stderr, but never a memory.")] = False,
     _json: JsonOption = False,
 ) -> None:
     """Serve the memory to an agent over MCP, the Model Context Protocol.
 
-    The harness of the agent starts this command, and speaks with it through stdin and stdout. Nothing is forgotten,
-    pruned or exported unless --allow-destructive allows it. The server ends when its client leaves.
+    The agent's harness starts this command and talks to it through stdin and stdout. Nothing is forgotten, pruned or
+    exported unless --allow-destructive is given. The server ends when its client leaves.
     """
     if read_only and allow_destructive:
-        context.fail("choose one of --read-only and --allow-destructive")
+        context.fail("give either --read-only or --allow-destructive, not both")
     from sense_memory.interfaces.mcp.program import (
         CLOSE_SECONDS,
         READ_SECONDS,

@@ -1,8 +1,8 @@
-"""`remember`, `recall` and `forget`. Writes are durable first and sent second; reads are local.
+"""`remember`, `recall` and `forget`. A write is durable before it is sent; a read is local.
 
-A name with a slash is a path of the palace, DOMAIN/FACET/KEY; any other name is a flat key, because no flat key holds a
-slash. `recall` looks in the palace for a key that no flat memory has. `forget` never does: it deletes for good, so it
-deletes only memories that are named in full.
+A name with a slash is a path of the palace, DOMAIN/FACET/KEY; any other name is a flat key, because a flat key cannot
+contain a slash. `recall` looks in the palace for a key that no flat memory has. `forget` does not: it deletes for
+good, so it deletes only memories whose full name was given.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ _OPTION_NAMES: Final = {  # by the names of the values in the store
         "# Many flat memories, as `list --json` prints them:",
         "sense-memory remember --many memories.json",
         codes={
-            3: "kept here, but fewer relays than --require-acks have the memory",
-            130: "interrupted; with --many, stderr says how many memories are kept",
+            3: "kept here, but fewer relays than --require-acks accepted it",
+            130: "interrupted; with --many, stderr says how many memories were kept",
         },
     ),
 )
@@ -103,8 +103,7 @@ def remember(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep many flat memories: JSON lines with key and value, a list of such objects, or one object. "
-            "`-` is stdin.",
+            help="Keep many flat memories: JSON lines with key and value, a list of such objects, or one object of keys and values. `-` is stdin.",
         ),
     ] = None,
     theme: ThemeOption = None,
@@ -119,21 +118,21 @@ def remember(
 ) -> None:
     """Keep a value under a name; it replaces the previous value.
 
-    Kept means durable in the local ledger. Relays then get a few seconds to take the memory; what they have not taken
-    by then is queued, and sent by the next command that talks to them. `history` keeps the previous value. An unchanged
-    flat memory is not written again. Write `--` before a value that begins with a dash.
+    Kept means durable in the local ledger. Relays then have a few seconds to accept the memory; whatever they have not
+    accepted by then stays queued, and the next command that talks to them sends it. `history` keeps the previous
+    value. An unchanged flat memory is not written again. Write `--` before a value that begins with a dash.
 
-    A PATH keeps the memory in the palace, at full relevance. Over an older text, options that are not given keep their
-    values. A memory of the same facet that the new text clearly contradicts is marked as superseded and fades four
-    times faster; the output gives the reason and the command that takes the mark away. Memories that the text may contradict
-    are named, and not marked.
+    A path puts the memory into the palace, at full relevance. If the path has a memory already, options that are not
+    given keep their values. If the new text clearly contradicts another memory of the same facet, that memory is
+    marked as superseded and fades four times faster; the output gives the reason and the command that removes the
+    mark. Memories that the text may contradict are named, but not marked.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     details = PalaceDetails(theme or [], connect or [], halflife, source, confidence, contradictions)
     if many is not None:
         if name is not None or details.given:
             context.fail(
-                "--many takes names and values from the file; give neither a NAME nor options of the palace"
+                "give --many without a NAME and without palace options: names and values come from the file"
             )
         _remember_many(context, inputs.pairs(many), wait, require_acks)
     elif name is None:
@@ -143,7 +142,7 @@ def remember(
     elif details.given:
         option = _OPTION_NAMES[details.given[0]]
         context.fail(
-            f"{option} is for memories of the palace; give a path DOMAIN/FACET/KEY instead of the flat key {name!r}"
+            f"{option} is for palace memories; give a path DOMAIN/FACET/KEY instead of the flat key {name!r}"
         )
     else:
         _remember_flat(context, name, value, wait, require_acks)
@@ -203,7 +202,7 @@ def _remember_many(
 
 @dataclass(frozen=True, slots=True)
 class PalaceDetails:
-    """The options of `remember` for a memory of the palace; None and empty lists keep the old values."""
+    """The options of `remember` for a palace memory; None and empty lists keep the old values."""
 
     themes: Sequence[str] = ()
     connections: Sequence[str] = ()
@@ -227,19 +226,19 @@ def remember_in_palace(
     wait: float,
     require_acks: int,
 ) -> None:
-    """Keep a memory of the palace, and say what it contradicts.
+    """Keep a palace memory, and say what it contradicts.
 
     Args:
         context: of the command.
-        path: DOMAIN/FACET/KEY, or the key of the only memory of the palace that has it.
+        path: DOMAIN/FACET/KEY, or the key of the only palace memory that has it.
         value: the text; None or "-" for stdin.
         details: as `remember` takes them.
         wait: seconds for relays.
         require_acks: how many relays have to acknowledge the memory.
 
     Raises:
-        InvalidAddress: the path is not a valid path, or no memory of the palace has the key.
-        InvalidInput: several memories of the palace have the key.
+        InvalidAddress: the path is not a valid path, or no palace memory has the key.
+        InvalidInput: several palace memories have the key.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     if "/" in path:
@@ -251,7 +250,7 @@ def remember_in_palace(
         known = await path_of(store, path)
         if known is None:
             raise InvalidAddress(
-                f"give the path DOMAIN/FACET/KEY, because no memory of the palace here has the key {path!r}; "
+                f"give the path DOMAIN/FACET/KEY, because no palace memory here has the key {path!r}; "
                 "nothing was changed"
             )
         domain, facet, key = parts(known)
@@ -290,18 +289,18 @@ async def _says(store: MemoryStore, path: str, text: str) -> bool:
     """Whether the memory at that path already has exactly this text, as far as the ledger knows."""
     try:
         versions = await store.history(path)
-    except InvalidAddress:  # the error of the store explains better what is wrong with the path
+    except InvalidAddress:  # `persona_remember` raises a clearer error
         return False
     return any(version.is_head and version.value == text for version in versions)
 
 
 async def _note_missing(store: MemoryStore, targets: Sequence[str]) -> None:
-    """Warn of connections to memories that do not exist yet, or are misspelt."""
+    """Note each connection to a memory that does not exist: not yet, or misspelt."""
     paths = dict.fromkeys(target for target in targets if "/" in target)  # the store resolves bare keys
     there = await store.persona_recall(include_forgotten=True) if paths else []
     for target in paths:
         if find(there, target) is None:
-            say("note", f"{target} does not exist yet; the connection counts once it does")
+            say("note", f"the connection counts once {target} exists; there is no such memory yet")
 
 
 def _contradiction_data(told: Remembered, paths: Collection[str]) -> list[dict[str, Any]]:
@@ -323,11 +322,11 @@ def _print_contradictions(told: Remembered, name: str) -> None:
         old, why = one_line(item.old), f"({one_line(item.reason)}; {item.confidence:.0%} sure)"
         pair = f"{quoted(item.old)} {quoted(name)}"
         if item.old in told.superseded:
-            typer.echo(f"It contradicts {old} {why}, which is superseded now.")
+            typer.echo(f"This contradicts {old} {why}, which is superseded now.")
             typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
         else:
-            typer.echo(f"It may contradict {old} {why}.")
-            typer.echo(f"If that is wrong now: sense-memory palace contradict {pair}")
+            typer.echo(f"This may contradict {old} {why}.")
+            typer.echo(f"If {old} is wrong now: sense-memory palace contradict {pair}")
 
 
 # ── recall ──────────────────────────────────────────────────────────────────────────────
@@ -341,7 +340,7 @@ def _print_contradictions(told: Remembered, name: str) -> None:
         "sense-memory recall notes > notes.md",
         "sense-memory recall user_timezone --json",
         codes={
-            1: "an error, such as: the memory is not here, and no relay could be asked",
+            1: "an error, such as: the memory is not here, and no relay could be reached",
             4: "no such memory",
         },
     ),
@@ -349,12 +348,12 @@ def _print_contradictions(told: Remembered, name: str) -> None:
 def recall(context: typer.Context, name: NameArgument, _json: JsonOption = False) -> None:
     """Print the value of a memory, from the local ledger.
 
-    A memory of the palace is revived: its relevance is 1 again, and it fades anew from now. `palace show` looks at a
-    memory without reviving it. A key names a flat memory first; if there is none, the memory of the palace with that
-    key.
+    Recalling a palace memory revives it: its relevance is 1 again, and it fades anew from now. `palace show` shows a
+    memory without reviving it. A key means the flat memory with that key; if there is none, it means the palace memory
+    with that key.
 
-    A pipe gets the value byte for byte and nothing else; a terminal gets invisible characters escaped. Relays are asked
-    only if the ledger lacks the memory and no relay was ever asked.
+    A pipe gets exactly the bytes of the value; on a terminal, invisible characters are escaped. Relays are asked only
+    if the ledger lacks the memory and no relay has ever been asked.
     """
     invocation = of(context)
 
@@ -365,12 +364,12 @@ def recall(context: typer.Context, name: NameArgument, _json: JsonOption = False
 
 
 async def _recall_key(store: MemoryStore, key: str) -> Memory | PersonaMemory:
-    """The flat memory under a key, or the only memory of the palace with that key.
+    """The flat memory under a key, or the only palace memory with that key.
 
     Raises:
         NotSynced: neither is here, and no relay could be asked.
         CommandFailed: neither exists.
-        InvalidInput: several memories of the palace have the key.
+        InvalidInput: several palace memories have the key.
     """
     unsynced: NotSynced | None = None
     memory: Memory | None = None
@@ -387,7 +386,7 @@ async def _recall_key(store: MemoryStore, key: str) -> Memory | PersonaMemory:
 
 
 async def recall_in_palace(store: MemoryStore, name: str) -> PersonaMemory:
-    """The memory of the palace with that path or key, revived.
+    """The palace memory with that path or key, revived.
 
     Raises:
         CommandFailed: there is no such memory.
@@ -408,10 +407,10 @@ async def recall_in_palace(store: MemoryStore, name: str) -> PersonaMemory:
     epilog=ends(
         "sense-memory forget user_timezone",
         "sense-memory forget people/facts/lisa",
-        "# Write the deletion down, and leave the relays for later:",
+        "# Forget now, and ask the relays later:",
         "sense-memory forget user_timezone --wait 0",
         codes={
-            3: "forgotten here, but fewer relays than --require-acks took the deletion",
+            3: "forgotten here, but fewer relays than --require-acks accepted the deletion",
             4: "no such memory here or on any relay; nothing was written",
         },
     ),
@@ -425,11 +424,11 @@ def forget(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Delete memories here, for good, and ask every relay to delete them.
+    """Delete memories for good, and ask every relay to delete its copies.
 
-    If a memory is not here, relays are asked for it first. If all of them answer and none has it, nothing is written;
-    if a relay cannot be asked, or with --anyway, its deletion is requested all the same. Nobody can promise that every
-    copy is gone.
+    If a memory is not here, relays are asked for it first. If every relay answers and none has the memory, nothing is
+    written. If a relay cannot be reached, or with --anyway, the deletion is requested nevertheless. Nobody can promise
+    that every copy is gone.
     """
     forget_names(context, names, wait, require_acks, anyway=anyway)
 
@@ -443,7 +442,7 @@ def forget_names(
     anyway: bool,
     is_palace_only: bool = False,
 ) -> None:
-    """Forget memories, or none of them if a name means nothing.
+    """Forget memories; if one of the names has no memory, forget none.
 
     Args:
         context: of the command.
@@ -451,10 +450,10 @@ def forget_names(
         wait: seconds for relays.
         require_acks: how many relays have to acknowledge the deletion.
         anyway: whether deletion is requested for unknown memories too.
-        is_palace_only: whether a bare key means the only memory of the palace with that key.
+        is_palace_only: whether a bare key means the only palace memory with that key.
 
     Raises:
-        CommandFailed: a name means nothing; nothing was written.
+        CommandFailed: a name has no memory; nothing was written.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     names = list(dict.fromkeys(given))
@@ -499,7 +498,7 @@ def forget_names(
 async def _targets(
     store: MemoryStore, names: Sequence[str], *, is_palace_only: bool
 ) -> dict[str, str | None]:
-    """The meaning of each name here: a flat key, the path of a memory of the palace, or None. No relay is asked."""
+    """The meaning of each name here: a flat key, the path of a palace memory, or None. No relay is asked."""
     flat = [name for name in names if "/" not in name and not is_palace_only]
     drafts = {draft.key for draft in await store.drafts()} if flat else set()
     found: dict[str, str | None] = {

@@ -1,7 +1,7 @@
-"""Which memory a name on the command line means, and the error for a name that means none.
+"""Which memory a name on the command line means, and the error for a name without a memory.
 
-A name is a flat key, a path DOMAIN/FACET/KEY of the palace, or a key that one memory of the palace has. Looking a
-memory up here revives none. A suggestion is a name, never a command that deletes something.
+A name is a flat key, a path DOMAIN/FACET/KEY of the palace, or a key that exactly one palace memory has. Looking a
+name up revives no memory. Suggestions are names, never commands that delete.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def place(text: str | None) -> tuple[str | None, str | None]:
 
 
 async def everything(store: MemoryStore) -> list[PersonaMemory]:
-    """All memories of the palace that are here, whatever their state; no relay is asked."""
-    if store.status().never_complete:  # an empty listing would wait for a relay
+    """All palace memories that are here, whatever their state; no relay is asked."""
+    if store.status().never_complete:  # otherwise an empty list would wait for a relay
         return await store.persona_as_of(time.time() + MAX_FUTURE_SECONDS)
     return await store.persona_recall(include_forgotten=True)
 
@@ -99,11 +99,11 @@ def only_one(found: Sequence[PersonaMemory], key: str) -> PersonaMemory | None:
 
 
 async def path_of(store: MemoryStore, name: str) -> str | None:
-    """The path that a name means where no flat memory has the name: the name itself, or the path of the only memory
-    with that key.
+    """The path that a name means if no flat memory has the name: the name itself, or the path of the only memory with
+    that key.
 
     Raises:
-        InvalidInput: several memories of the palace have the key.
+        InvalidInput: several palace memories have the key.
     """
     if "/" in name:
         return name
@@ -131,17 +131,17 @@ async def events_of(store: MemoryStore, names: Iterable[str]) -> dict[str, str]:
     return {memory.path: memory.event_id for memory in found}
 
 
-# ── Names that mean nothing ─────────────────────────────────────────────────────────────
+# ── Names without a memory ─────────────────────────────────────────────────────────────
 
 
 async def nowhere(store: MemoryStore, name: str) -> CommandFailed:
-    """The error where no memory has that name, flat or in the palace; suggests similar names."""
+    """The error if no memory has that name, flat or in the palace; suggests similar names."""
     similar = similar_to(name, await everything(store))
     return no_memory(name, store.status(), similar if "/" in name else [*await flat_keys(store), *similar])
 
 
 def no_memory(name: str, status: Status, names: Collection[str] = ()) -> CommandFailed:
-    """The error where no memory has that name; another error where no relay ever showed everything.
+    """The error if no memory has that name; another error if no relay ever showed everything.
 
     Args:
         name: as it was typed.
@@ -161,7 +161,7 @@ def meant(name: str, names: Collection[str]) -> str:
 
 
 def nothing_forgotten(stop: CommandFailed, absent: Sequence[str], names: Collection[str]) -> CommandFailed:
-    """The error where some of several names mean nothing, which first says that no memory was forgotten.
+    """The error if some of several names have no memory; it begins by saying that nothing was forgotten.
 
     Args:
         stop: the error for the first such name.
@@ -170,12 +170,12 @@ def nothing_forgotten(stop: CommandFailed, absent: Sequence[str], names: Collect
     """
     if len(names) == 1:
         return stop
-    which = f" ({some(absent, _MAX_NEAR)} are not here)" if len(absent) > 1 else ""
+    which = f" (not here: {some(absent, _MAX_NEAR)})" if len(absent) > 1 else ""
     return CommandFailed(stop.code, stop.name, f"nothing was forgotten{which}: {stop.message}")
 
 
 async def in_palace(store: MemoryStore, key: str, command: str) -> CommandFailed | None:
-    """Where only memories of the palace have a key, the commands that name these memories by path; else None."""
+    """If only palace memories have a key, an error with the commands that name these memories by path; else None."""
     named = unicodedata.normalize("NFC", key)
     paths = [memory.path for memory in await everything(store) if memory.key == named]
     if not paths:
@@ -190,11 +190,13 @@ async def in_palace(store: MemoryStore, key: str, command: str) -> CommandFailed
 
 
 async def absent_in_palace(store: MemoryStore, name: str, command: str) -> CommandFailed:
-    """The error where the palace has no memory of that name; where a flat memory has it, with the command for that."""
+    """The error if no palace memory has that name; if a flat memory has the name, the error gives the command for that
+    one.
+    """
     if unicodedata.normalize("NFC", name) not in await flat_keys(store):
         return no_memory(name, store.status(), similar_to(name, await everything(store)))
     problem = (
-        f"no memory of the palace under {name!r} here. To {command} the flat memory: "
+        f"no palace memory under {name!r} here. To {command} the flat memory: "
         f"sense-memory {command} {quoted(name)}"
     )
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
@@ -212,7 +214,7 @@ async def check_place(store: MemoryStore, domain: str, facet: str | None = None)
         raise no_domain(domain, list(facets), store.status())
     if facet is not None and unicodedata.normalize("NFC", facet) not in facets[name]:
         there = some(sorted(facets[name]), MAX_CANDIDATES_COUNT)
-        problem = f"there is no facet {facet!r} in {one_line(domain)}; there are: {there}"
+        problem = f"there is no facet {facet!r} in {one_line(domain)}; its facets: {there}"
         raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
 
 
@@ -220,7 +222,7 @@ def no_domain(domain: str, known: Sequence[str], status: Status) -> CommandFaile
     """The error for a missing domain, with the existing ones; without a complete pull, a relay may have the domain."""
     if not status.was_ever_complete:
         return unknown(f"the domain {domain!r} is")
-    there = f"there are: {some(sorted(known), MAX_CANDIDATES_COUNT)}" if known else "there are none yet"
+    there = f"the domains: {some(sorted(known), MAX_CANDIDATES_COUNT)}" if known else "the palace is empty"
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"there is no domain {domain!r}; {there}")
 
 
@@ -246,13 +248,13 @@ async def ask_relays(store: MemoryStore, seconds: float) -> str:
                 report = await store.sync()
     except TimeoutError:
         return f"not every relay answered within {seconds:g} s"
-    if report.overruled:  # the store reports these only once, so this command has to show them
+    if report.overruled:  # the store reports lost edits only once, so this command has to show them
         note(lost_edits(report.overruled))
     return "" if report.complete else "; ".join(report.problems) or "not every relay was asked"
 
 
 def _asked(status: Status) -> str:
-    """How reliable a "no" of this ledger is, in words."""
+    """Why a "no" of this ledger can be trusted, or cannot, in words."""
     times = [relay.last_complete for relay in status.relays if relay.last_complete is not None]
     if not status.relays:
         return "no relays are configured"

@@ -1,8 +1,8 @@
 """What commands print: the shapes of `--json`, memories for every command, and warnings that a list may be incomplete.
 
-One shape for one thing, whichever command prints it; docs/json.md lists all shapes. Every field of a shape is always
-present; a value that is absent, or not known to the command, is null. Times are ISO 8601 in UTC. A memory's name is its
-`path`, and `key` is the last part of that; its text is its `value`.
+A thing has the same shape in every command; docs/json.md lists all shapes. Every field of a shape is always present;
+null stands for a value that is absent or not known to the command. Times are ISO 8601 in UTC. A memory has a `path`, a
+`key` (the last part of the path) and a `value` (the text).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def entry_data(entry: JournalEntry) -> dict[str, Any]:
 
 
 def palace_data(memory: PersonaMemory, now: float | None = None) -> dict[str, Any]:
-    """A memory of the palace; for a hit also its score and its reasons.
+    """A palace memory; for a hit also its score and its reasons.
 
     Args:
         memory: its state is that of `now`.
@@ -286,7 +286,7 @@ def show_memories(invocation: Invocation, memories: Sequence[Memory], *, none: s
 
 
 def show_insights(invocation: Invocation, insights: Sequence[Insight], then: float, *, none: str) -> None:
-    """Memories of the palace as they are at a time: JSON, a table for a terminal, or one line each in a pipe."""
+    """Palace memories as they are at a time: JSON, a table for a terminal, or one line each in a pipe."""
     if invocation.as_json:
         typer.echo(as_json([palace_data(insight.memory, then) for insight in insights]))
     elif not insights:
@@ -311,7 +311,7 @@ def _piped(insight: Insight) -> str:
 
 
 def warn_if_incomplete(store: MemoryStore) -> None:
-    """Warn on stderr that a list may lack memories that relays hold."""
+    """Warn on stderr if a list may lack memories that relays hold."""
     if not store.relays and not store.status().counts["heads"]:
         note("to restore memories from relays, run `sense-memory relays add URL`, then `sense-memory sync`")
     if not store.was_ever_complete():
@@ -319,7 +319,7 @@ def warn_if_incomplete(store: MemoryStore) -> None:
 
 
 def warn_of_gaps(gaps: Gaps) -> None:
-    """Warn on stderr that memories were searched by words only, although there is an embedder."""
+    """Warn on stderr if memories were searched by words only although there is an embedder."""
     if gaps.trouble is not None:
         note(f"searched by words only: {gaps.trouble}")
     elif gaps.count:
@@ -334,8 +334,8 @@ def lost_edits(names: Sequence[str]) -> str:
     memories = [name for name in names if not name.startswith(("mind/block/", "mind/objective/"))]
     ways = {"`sense-memory history KEY`": memories, "`sense-memory mind blocks history LABEL`": blocks}
     shown = " and ".join(way for way, found in ways.items() if found)
-    kept = f"What was written here is kept: see {shown}, or," if shown else "See,"
+    kept = f"What was written here is kept: see {shown}, or" if shown else "See"
     return (
-        f"{count} edited or forgotten on another device too, and that counts now: {some(names, _MAX_NAMED)}. "
-        f"{kept} of what was forgotten, `sense-memory drafts`."
+        f"{count} edited or forgotten on another device too, and the other edit counts now: {some(names, _MAX_NAMED)}. "
+        f"{kept} `sense-memory drafts` for what was forgotten."
     )

@@ -3,9 +3,9 @@
 Every error of the package becomes one sentence and an exit code here, as does wrong usage. Any other exception is a
 bug and keeps its plain traceback: no locals are ever printed, because a key could be among them.
 
-A help page is like a manual's: what a command does, its options, its exit codes, and examples to copy. It is plain text
-for 80 columns, or up to 100 where there is room. Exit codes and examples come from the command's epilog, which `ends`
-writes. Only headings are styled, and only on a terminal.
+A help page says what a command does, lists its options and exit codes, and gives examples to copy. It is plain text,
+80 columns wide, or up to 100 if the terminal has room. Exit codes and examples come from the command's epilog, which
+`ends` writes. Only headings are styled, and only on a terminal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BACKUP = "Backup"
 SETUP = "Key and health"
 AGENTS = "Agents"
 
-_ORDER = (  # of `--help`: commands that are needed first come first
+_ORDER = (  # of `--help`: what a new user needs comes first
     *("init", "agents", "doctor"),
     *(
         "remember",
@@ -68,11 +68,13 @@ _ORDER = (  # of `--help`: commands that are needed first come first
 
 SHARED: Final = ("agent", "relay", "ledger", "env_file")  # global options that may stand after a command too
 
-_FOR_PROGRAMS: Final = "sense_memory.for_programs"  # --json is on the line, maybe after an error
+_FOR_PROGRAMS: Final = "sense_memory.for_programs"  # --json is on the line, even after an error
 
-_WORDS: Final = (  # typer repeats messages about values that are written for programmers
+_WORDS: Final = (  # typer repeats pydantic's messages, which are written for programmers
     (": Value error, ", ": "),
-    (": Input should be ", ": it has to be "),
+    (": Input should be ", ": it must be "),
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
     (", unable to parse string as a number", ""),
     (", unable to parse string as an integer", ""),
 )
@@ -151,8 +153,8 @@ class Commands(Group):
         for_programs = "--json" in options
         if any(_is_secret(arg) for arg in args):
             problem = (
-                "a secret key must not be an argument. Pass it on stdin, or paste it where "
-                "`sense-memory init --import` asks for it: other programs and the shell's history see arguments"
+                "pass a secret key on stdin, or paste it where "
+                "`sense-memory init --import` asks for it: other programs and the shell's history see arguments, so this one was refused"
             )
             _end(ExitCode.USAGE, "UsageError", problem, for_programs=for_programs)
         try:
@@ -182,7 +184,7 @@ class Commands(Group):
             EOFError,
         ):  # Ctrl-C or Ctrl-D at a question, which is asked before anything is done
             typer.echo(err=True)
-            problem = "the question was not answered, so nothing was changed"
+            problem = "nothing was changed, because the question was not answered"
             _end(ExitCode.INTERRUPTED, "Interrupted", problem, for_programs=_wants_json(ctx))
 
 
@@ -225,7 +227,7 @@ def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
 
 
 def _too_many(ctx: Any) -> str:
-    """The error for more arguments than a command takes: mostly a text that is not in quotes."""
+    """The error for more arguments than a command takes: usually a text without quotes."""
     names = [_name(param) for param in ctx.command.params if param.param_type_name == "argument"]
     if "WHEN" in names:
         return 'put the time in quotes, such as "2 days ago": several words were given'
@@ -263,25 +265,25 @@ Exit codes:
   130  interrupted with Ctrl-C
 
 Environment:
-  SENSE_MEMORY_HOME      The folder of keys, ledgers, config.toml and .env, instead of the platform's data folder.
-  SENSE_MEMORY_AGENT     The agent, unless --agent names one.
-  SENSE_MEMORY_KEY_FILE  The file of the secret key, instead of the agent's own.
-  SENSE_MEMORY_RELAYS    URLs, separated by commas or spaces, instead of those in the config files.
-  SENSE_MEMORY_EMBEDDER  What finds memories by meaning; see `embed --help`.
-  NOSTR_NSEC             The secret key itself; a file that only you can read is safer.
+  SENSE_MEMORY_HOME      The folder for keys, ledgers, config.toml and .env. Default: the platform's data folder.
+  SENSE_MEMORY_AGENT     The agent to use if --agent is not given.
+  SENSE_MEMORY_KEY_FILE  The file with the secret key. Default: the agent's own key file.
+  SENSE_MEMORY_RELAYS    Relay URLs, separated by commas or spaces; they replace those in the config files.
+  SENSE_MEMORY_EMBEDDER  The embedder, which finds memories by meaning; see `embed --help`.
+  NOSTR_NSEC             The secret key itself. A file that only you can read is safer.
 
 Files, in that folder:
-  keys/NAME.key     An agent's secret key; keys/NAME.ncryptsec is one with a password.
-  ledgers/NPUB.db   Its memories, signed and encrypted.
-  agents/NAME.toml  An agent's own relays; `relays add` writes it.
-  config.toml       The relays of all agents; `relays add --all-agents` writes it.
-  .env              The variables above, where the environment does not set them.
+  keys/NAME.key     An agent's secret key; keys/NAME.ncryptsec if a password encrypts the key.
+  ledgers/NPUB.db   The agent's memories, signed and encrypted.
+  agents/NAME.toml  An agent's own relays, written by `relays add`.
+  config.toml       The relays of all agents, written by `relays add --all-agents`.
+  .env              The variables above, if the environment does not set them.
 
 Examples:
   sense-memory init
   sense-memory remember user_timezone America/Vancouver
   sense-memory recall user_timezone
-  # Another agent of this machine, and one relay for once:
+  # Another agent on this machine, and another relay for this command only:
   sense-memory list --agent bob --relay wss://relay.example
 """,
 )
@@ -301,7 +303,7 @@ def options(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Use this agent of this machine. Each agent has its own key. Default: default.",
+            help="Use this agent. Each agent on this machine has its own key. Default: default.",
         ),
     ] = None,
     relay: Annotated[
@@ -312,13 +314,13 @@ def options(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Use this ledger instead of the agent's own. Only commands that write, and sync, make a new one.",
+            help="Use this ledger instead of the agent's own. Commands that write, and sync, make a missing ledger.",
         ),
     ] = None,
     env_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Read this file, which must exist, instead of the .env in the home folder."
+            metavar="FILE", help="Read this file instead of the .env in the home folder. The file must exist."
         ),
     ] = None,
     as_json: Annotated[
@@ -340,13 +342,14 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """A memory that belongs to an agent's key: kept here, signed and encrypted, copied to relays.
+    """A memory that belongs to an agent's key: kept on this machine, signed and encrypted, copied to relays.
 
-    Make a key with `init`, then keep something with `remember`. For copies on other machines, run `relays add`, then
-    `sync`. A memory is kept once it is in the local ledger; relays get their copies then, or later.
+    Make a key with `init`, then write a memory with `remember`. For copies on other machines, run `relays add`, then
+    `sync`. A memory is kept once it is in the local ledger; relays get their copies at once or later.
 
-    A memory has a flat key, such as user_timezone, or a path in the palace, such as people/facts/lisa. A flat memory stays
-    as it is. A memory of the palace fades unless you recall it; it can be connected with others and contradicted by them.
+    A memory has a flat key, such as user_timezone, or a path in the palace, such as people/facts/lisa. A flat memory
+    never fades. A palace memory fades unless you recall it, and can be connected with other palace memories or
+    contradicted by them.
 
     Global options may stand before the command or after it.
     """
@@ -558,7 +561,7 @@ def show_help(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="COMMAND...", show_default=False, help="The command; without one, the program."
+            metavar="COMMAND...", show_default=False, help="A command. Without it, show the main page."
         ),
     ] = None,
     _json: JsonOption = False,

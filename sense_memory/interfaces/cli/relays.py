@@ -31,21 +31,19 @@ app.add_typer(
     commands,
     name="relays",
     rich_help_panel=RELAYS,
-    help="Choose the relays that carry copies.\n\nAny Nostr relay will do that takes events of kind 30078, 4 and 5; "
-    "three of them are a good number. Nothing is contacted that you did not name. An agent uses its own relays and those of all "
-    "agents; --relay and SENSE_MEMORY_RELAYS replace both.",
+    help="Choose the relays that carry copies.\n\nAny Nostr relay that accepts events of kinds 30078, 4 and 5 will do; three relays are a good number. Only relays that you named are contacted. An agent uses its own relays and those of all agents; --relay and SENSE_MEMORY_RELAYS replace both.",
     epilog=ends("sense-memory relays list", "sense-memory relays add wss://relay.example"),
 )
 
 _RUNNING: Final = (
-    "A relay may be running already: `lsof -i :{port}` shows it, Ctrl-C in its terminal or `kill PID` ends it, and "
-    "`sense-memory relays add ws://127.0.0.1:{port}` uses it. A second one needs a --port and a --data file of its own."
+    "If a relay is running there already, `sense-memory relays add ws://127.0.0.1:{port}` uses that relay; "
+    "`lsof -i :{port}` shows its process. A second relay needs its own --port and its own --data file."
 )
 
 _URL: Final = typer.Argument(
     metavar="URL", show_default=False, help="wss://…, or ws:// for a relay on this machine."
 )
-AllAgentsOption = Annotated[bool, flag("--all-agents", text="For all agents of the home folder.")]
+AllAgentsOption = Annotated[bool, flag("--all-agents", text="For all agents, not only this one.")]
 
 
 @commands.command(
@@ -53,7 +51,7 @@ AllAgentsOption = Annotated[bool, flag("--all-agents", text="For all agents of t
         "sense-memory relays add wss://relay.example",
         "# Three well-known public relays; `relays presets` shows which:",
         "sense-memory relays add --preset starter",
-        "# A relay of this machine, see `sense-memory relay`, for all agents:",
+        "# A relay on this machine (see `sense-memory relay`), for all agents:",
         "sense-memory relays add ws://127.0.0.1:7447 --all-agents",
     )
 )
@@ -70,8 +68,8 @@ def add(
 ) -> None:
     """Add a relay, or the relays of a preset, for this agent.
 
-    The agent uses it from its next sync or write on, together with the relays of all agents. `doctor` shows what a relay
-    allows.
+    The agent uses the relay from its next sync or write on, together with the relays of all agents. `doctor` shows the
+    limits of a relay.
     """
     from sense_memory.config.relays import save_relays
     from sense_memory.nostr.relay_url import is_local, is_same_relay, relay_url
@@ -88,9 +86,9 @@ def add(
     known = {*saved, *settings.relays}
     twins = [(relay, twin) for relay in new for twin in known - {relay} if is_same_relay(relay, twin)]
     where = settings.home / name
-    lines = [f"added {relay} · {len(urls)} in {where}" for relay in new]
+    lines = [f"added {relay} · {quantity(len(urls), 'relay')} in {where}" for relay in new]
     lines += [
-        f"there already: {relay} · {_origin(settings, settings.relay_origins.get(relay, name))}"
+        f"already configured: {relay} · {_origin(settings, settings.relay_origins.get(relay, name))}"
         for relay in wanted
         if relay in there
     ]
@@ -98,16 +96,15 @@ def add(
     for relay, twin in twins:
         say(
             "warning",
-            f"{twin} is most likely the same relay, under another name for this machine; one is enough. "
-            f"Remove the other: sense-memory relays remove {relay}",
+            f"{twin} is most likely the same relay under another name. "
+            f"To remove one of them: sense-memory relays remove {relay}",
         )
     if preset is not None and not all(map(is_local, wanted)) and not invocation.as_json:
         typer.echo(
-            "They are public: from the next sync on, anybody can see the names of memories there, and who writes when. "
-            "Texts are encrypted."
+            "These relays are public: from the next sync on, anybody can see the names of the memories there, and who writes when. Texts are encrypted."
         )
     if any(map(is_local, wanted)) and not invocation.as_json:
-        typer.echo("It is on this machine: handy, but not a backup.")
+        typer.echo("A relay on this machine is not a backup.")
 
 
 @commands.command(
@@ -115,7 +112,7 @@ def add(
         "sense-memory relays remove wss://relay.example",
         "# A relay of all agents:",
         "sense-memory relays remove ws://127.0.0.1:7447 --all-agents",
-        codes={4: "it is not among the relays of this agent, or of all agents"},
+        codes={4: "the URL is not among the relays of this agent, or of all agents"},
     )
 )
 def remove(
@@ -125,9 +122,9 @@ def remove(
     all_agents: AllAgentsOption = False,
     _json: JsonOption = False,
 ) -> None:
-    """Remove a relay of this agent, and cancel what the agent still had to send there.
+    """Remove a relay from this agent, and cancel the events queued for the relay.
 
-    The relay keeps its copies. Added again, a relay is asked for everything and gets what it lacks.
+    The relay keeps its copies. If you add the relay again, it is asked for everything and gets what it lacks.
     """
     from sense_memory.config.relays import save_relays
     from sense_memory.nostr.relay_url import relay_url
@@ -141,9 +138,15 @@ def remove(
     urls = save_relays(settings.home, [known for known in saved if known != relay], name)
     now = invocation.settings()
     cancelled = None if relay in now.relays else _cancelled(now, relay)
-    waited = f" · {quantity(cancelled, 'event')} waited for it, cancelled" if cancelled else ""
+    waited = f" · {quantity(cancelled, 'queued event')} cancelled" if cancelled else ""
     where = settings.home / name
-    _report(invocation, urls, where, [f"removed {relay} · {len(urls)} in {where}{waited}"], cancelled)
+    _report(
+        invocation,
+        urls,
+        where,
+        [f"removed {relay} · {quantity(len(urls), 'relay')} in {where}{waited}"],
+        cancelled,
+    )
     if relay in _configured(now):
         say("warning", f"{relay} stays in use: {_origin(now, now.relay_origins[relay])}")
 
@@ -152,8 +155,8 @@ def remove(
 def list_relays(context: typer.Context, _json: JsonOption = False) -> None:
     """List the relays that this agent uses, and where each is configured.
 
-    A pipe gets one line for each relay, with tabs between its URL, where it is configured, and whether it is on this
-    machine.
+    A pipe gets one line for each relay, with tabs between the URL, where the relay is configured, and whether it is on
+    this machine.
     """
     from sense_memory.nostr.relay_url import is_local
 
@@ -179,9 +182,9 @@ def list_relays(context: typer.Context, _json: JsonOption = False) -> None:
 
 @commands.command("presets", epilog=ends("sense-memory relays presets"))
 def list_presets(context: typer.Context, _json: JsonOption = False) -> None:
-    """List the presets for `relays add --preset`: groups of relays to begin with.
+    """List the presets for `relays add --preset`: groups of relays to start with.
 
-    Public relays belong to third parties, and nobody has audited them. Nothing is contacted before you add it.
+    Public relays belong to third parties, and nobody has audited them. No relay is contacted before you add it.
     """
     from sense_memory.config.relays import presets
 
@@ -203,7 +206,7 @@ def _preset(name: str) -> Preset:
 
 
 def _saved(settings: Settings, *, all_agents: bool) -> tuple[str, list[str]]:
-    """The config file to change, and the relays in it."""
+    """The config file to change, and its relays."""
     from sense_memory.config.config_file import NAME, agent_config, read_config
     from sense_memory.config.relays import listed_relays
 
@@ -218,7 +221,7 @@ def _configured(settings: Settings) -> set[str]:
 
 def _not_removed(relay: str, settings: Settings, *, all_agents: bool) -> CommandFailed:
     if not all_agents and relay in _configured(settings):
-        problem = f"{relay} is a relay of all agents: sense-memory relays remove {relay} --all-agents"
+        problem = f"run `sense-memory relays remove {relay} --all-agents`: it is a relay of all agents"
     else:
         whose = "all agents" if all_agents else f"agent {settings.agent!r}"
         problem = f"{relay} is not among the relays of {whose}"
@@ -243,7 +246,9 @@ def _report(
     now = invocation.settings()
     origin = now.origins["relays"]
     if origin not in {NAME, "default"}:
-        say("warning", f"this change has no effect yet: relays from {_origin(now, origin)} come first")
+        say(
+            "warning", f"this change has no effect yet, because relays from {_origin(now, origin)} replace it"
+        )
 
 
 def _cancelled(settings: Settings, relay: str) -> int:
@@ -281,14 +286,17 @@ def _origin(settings: Settings, origin: str) -> str:
     epilog=ends(
         "sense-memory relay",
         "sense-memory relay --port 7448 --data second.db",
-        codes={0: "it was ended", 1: "it could not start, for example because the port is taken"},
+        codes={
+            0: "the relay was ended",
+            1: "the relay could not start, for example because the port is taken",
+        },
     ),
 )
 def relay(
     context: typer.Context,
     port: Annotated[
         int,
-        typer.Option(min=0, max=65_535, metavar="PORT", help="TCP port on 127.0.0.1; 0 takes a free one."),
+        typer.Option(min=0, max=65_535, metavar="PORT", help="TCP port on 127.0.0.1; 0 chooses a free port."),
     ] = 7447,
     data: Annotated[
         Path | None,
@@ -298,10 +306,10 @@ def relay(
     ] = None,
     _json: JsonOption = False,
 ) -> None:
-    """Run a small relay on this machine, until Ctrl-C.
+    """Run a small relay on this machine until Ctrl-C.
 
-    The relay listens on 127.0.0.1 only, and keeps its data. Use it to try things out, and for several agents of one
-    machine; a copy on the same machine is not a backup.
+    The relay listens on 127.0.0.1 only, and keeps its data in a file. Use it to try things out, or to connect several
+    agents on one machine. A copy on the same machine is not a backup.
     """
     invocation = of(context)
     path = data or invocation.settings().home / "relay.db"
@@ -323,7 +331,7 @@ async def _serve(invocation: Invocation, path: Path, port: int) -> None:
             typer.echo(as_json({"relay": relay_data(running.url), "file": str(path)}))
         else:
             typer.echo(f"relay on {running.url}, data in {path}")
-            typer.echo(f"Use it: sense-memory relays add {running.url}    End it: Ctrl-C")
+            typer.echo(f"To use this relay: sense-memory relays add {running.url}    To end it: Ctrl-C")
         with suppress(asyncio.CancelledError):
             await serving
     if not invocation.as_json:

@@ -37,13 +37,13 @@ LOCAL = "this machine: not a backup"
     rich_help_panel=RELAYS,
     epilog=ends(
         "sense-memory sync",
-        "# Now and then: look for what a relay has lost, and send it again:",
+        "# Now and then: find what a relay has lost, and send it again:",
         "sense-memory sync --full",
         "# Once, after a relay's limits or rules have changed:",
         "sense-memory sync --retry-refused",
         codes={
             0: "every relay showed everything and holds everything",
-            3: "at least one does not; the table says why",
+            3: "at least one relay did not; the output says why",
         },
     ),
 )
@@ -52,22 +52,22 @@ def sync(
     full: Annotated[
         bool,
         flag(
-            "--full", text="Look at everything instead of what is new, and send again what a relay has lost."
+            "--full", text="Compare everything, not only what is new, and send again what a relay has lost."
         ),
     ] = False,
     retry_refused: Annotated[
         bool,
         flag(
             "--retry-refused",
-            text="Send once more what relays refused, or did not take for a week; otherwise it is not tried again.",
+            text="Send once more what relays refused, or did not accept for a week. Otherwise these events are not sent again.",
         ),
     ] = False,
     _json: JsonOption = False,
 ) -> None:
-    """Bring ledger and relays in step now.
+    """Bring the ledger and its relays in step now.
 
-    Fetches what is new and verifies it, then sends what is queued. If a relay fails,
-    nothing is lost: its events stay queued here. Nothing newer is ever replaced by something older.
+    Fetch and verify new events, then send the queued ones. If a relay fails, nothing is lost: its events stay queued
+    here. An older version never replaces a newer one.
     """
     from sense_memory.interfaces.cli.tables import spinner
 
@@ -94,11 +94,11 @@ def sync(
 
 @app.command(rich_help_panel=RELAYS, epilog=ends("sense-memory status", "sense-memory status --json"))
 def status(context: typer.Context, _json: JsonOption = False) -> None:
-    """Show whose memory this is, what is held here, and what each relay holds of it.
+    """Show whose memory this is, what is here, and what each relay holds.
 
-    No relay is asked: the table shows how many memories and journal entries each relay has sent back (shown), or
-    only accepted (accepted): a relay that compares sets sends nothing back that is here. `doctor` asks the relays. If there is an embedder, the output
-    names it and says how many memories it has not read yet.
+    No relay is asked; `doctor` asks them. The table counts the memories and journal entries that each relay has shown,
+    and those that it has only accepted. (A relay that compares sets does not show what is here already.) With an
+    embedder, the output names the embedder and counts the memories that it has not read yet.
     """
     invocation = of(context)
     settings = invocation.settings()
@@ -117,12 +117,12 @@ def status(context: typer.Context, _json: JsonOption = False) -> None:
 
 
 def outcome(relay: RelayReport, state: RelayStatus) -> str:
-    """The result of one relay's round, in words."""
+    """What a sync found at one relay, in words."""
     if relay.problem:
         return relay.problem
     if not relay.pulled.complete:
         found = f"incomplete: {', '.join(relay.pulled.reasons)}"
-        return f"{found}; nothing is sent before the relay has shown everything" if relay.held_back else found
+        return f"{found}; nothing is sent until the relay has shown everything" if relay.held_back else found
     broken = _broken_word(relay)
     if broken or not state.holds_all:
         waits = [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
@@ -131,15 +131,15 @@ def outcome(relay: RelayReport, state: RelayStatus) -> str:
 
 
 def paused(state: RelayStatus) -> list[str]:
-    """When sending to a relay that limits how often it takes events goes on; nothing where it does not pause."""
+    """When sending goes on, if a relay's rate limit pauses it."""
     if not state.paused_seconds:
         return []
     when = age(state.paused_seconds, 0).replace("just now", "in 1 s")
-    return [f"its rate limit pauses sending, which goes on {when}"]
+    return [f"sending goes on {when}: the relay limits the rate"]
 
 
 def _broken_word(relay: RelayReport) -> list[str]:
-    """The promises that a relay broke: events or deletions that it had accepted."""
+    """The events and deletions that a relay accepted and does not honour."""
     found = []
     if relay.pulled.missing:
         lost = quantity(relay.pulled.missing, "event")
@@ -165,7 +165,9 @@ def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
         show(Text(lost_edits(report.overruled)))
     if not in_step:
         show(
-            Text("Not everything is in step. Nothing is lost: what waits stays queued here. Try again later.")
+            Text(
+                "Try again later: not everything is in step. Nothing is lost; unsent events stay queued here."
+            )
         )
 
 
@@ -230,9 +232,9 @@ def _print_status(status: Status, embedder: EmbedderInUse | None) -> None:
     ]
     if counts["quarantined"]:
         waits = quantity(counts["quarantined"], "event")
-        lines.append(f"        {waits} dated ahead of this clock wait for their time; check the clocks")
+        lines.append(f"        {waits} dated ahead of this clock; check the clocks")
     if counts["drafts"]:
-        lines.append(f"        {quantity(counts['drafts'], 'draft')}, in no memory: sense-memory drafts")
+        lines.append(f"        {quantity(counts['drafts'], 'draft')}, in no memory; see: sense-memory drafts")
     if embedder is not None:
         how = "by words and meaning, embedder" if embedder.problem is None else "fails:"
         lines.append(f"search  {how} {embedder_sentence(embedder)}")
@@ -259,7 +261,7 @@ def _events(counts: Mapping[str, int]) -> str:
         "embeddings": quantity(counts["embeddings"], "embedding"),
         "mind": quantity(counts["mind"], "record of the mind", "records of the mind"),
         "older": quantity(counts["older"], "older version"),
-        "tombstones": f"{counts['tombstones']:,} of what was forgotten",
+        "tombstones": f"{quantity(counts['tombstones'], 'tombstone')}",
         "deletions": quantity(counts["deletions"], "deletion request"),
         "quarantined": f"{counts['quarantined']:,} dated ahead",
     }
@@ -290,7 +292,7 @@ def _note(relay: RelayStatus) -> str:
     """Further remarks about a relay."""
     notes = [relay.problem] if relay.problem else []
     if relay.last_complete is None:
-        notes.append("never showed everything, so it may have memories that are not here")
+        notes.append("never showed everything, so the relay may have memories that are not here")
     notes += [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
     return "; ".join([*notes, *paused(relay), *relay.remarks])
 
@@ -340,8 +342,8 @@ def watch(
 ) -> None:
     """Show changes as other devices and other programs on this machine make them, until Ctrl-C.
 
-    Changes that this agent's other devices made since the last sync come first. "linked" and "changed" are memories of
-    the palace whose text stayed the same. With --json every change is one line of JSON. stderr names the relays, and
+    Changes that this agent's other devices made since the last sync come first. "linked" and "changed" mean palace
+    memories whose text stayed the same. With --json, every change is one line of JSON. stderr names the relays, and
     says when a connection is lost or regained.
     """
     invocation = of(context)

@@ -25,35 +25,38 @@ if TYPE_CHECKING:
     rich_help_panel=PALACE,
     epilog=ends(
         "sense-memory web",
-        "# Also change memories from the page: undo, accept and decline suggestions:",
+        "# Let the page change memories too: undo, accept and decline suggestions:",
         "sense-memory web --edit",
-        "# On a machine without a screen: print the address only:",
+        "# On a machine without a screen, print the address only:",
         "sense-memory web --no-open --port 8765",
-        codes={0: "it was ended", 1: "it could not start, for example because the port is taken"},
+        codes={
+            0: "the server was ended",
+            1: "the server could not start, for example because the port is taken",
+        },
     ),
 )
 def web(
     context: typer.Context,
     *,
     edit: Annotated[
-        bool, flag("--edit", text="Let the page change memories. Without it, nothing is written.")
+        bool, flag("--edit", text="Let the page change memories. Without this option, the page is read-only.")
     ] = False,
     port: Annotated[
         int,
-        typer.Option(min=0, max=65_535, metavar="PORT", help="TCP port on 127.0.0.1; 0 takes a free one."),
+        typer.Option(min=0, max=65_535, metavar="PORT", help="TCP port on 127.0.0.1; 0 chooses a free port."),
     ] = 0,
-    no_open: Annotated[bool, flag("--no-open", text="Print the address and open no browser.")] = False,
+    no_open: Annotated[bool, flag("--no-open", text="Print the address, but open no browser.")] = False,
     _json: JsonOption = False,
 ) -> None:
-    """Show the palace in the browser, until Ctrl-C.
+    """Show the palace in the browser until Ctrl-C.
 
     The page is served on 127.0.0.1 only, to the first browser that opens the printed address; the address works once.
-    It has no part that comes from another server. It needs the extra `web`.
+    The page loads nothing from other servers. The command needs the extra `web`.
     """
     invocation = of(context)
     try:
         import starlette
-        import uvicorn  # noqa: F401 - both are looked for before a store is opened
+        import uvicorn  # noqa: F401 - fails before a store is opened
     except ImportError:
         raise MissingExtra("web") from None
     del starlette
@@ -74,7 +77,7 @@ async def _serve(
     try:
         listener = listening_socket(LOOPBACK, port)
     except OSError as error:
-        problem = f"choose another --port, or none: port {port} cannot be used ({error.strerror})"
+        problem = f"choose another --port, or leave --port out: port {port} cannot be used ({error.strerror})"
         raise CommandFailed(ExitCode.ERROR, "OSError", problem) from None
     with listener:
         access = ServerSecrets(listener.getsockname()[1], may_edit)
@@ -88,7 +91,7 @@ async def _serve(
         else:
             typer.echo(f"the palace is at {access.url}")
             typer.echo(
-                f"{'It can be edited there.' if may_edit else 'Read-only; --edit changes that.'} End it: Ctrl-C"
+                f"{'The page can change memories.' if may_edit else 'Read-only; to change memories, add --edit.'} To end: Ctrl-C"
             )
         warming = asyncio.create_task(api.warm())
         if opens:

@@ -1,7 +1,7 @@
 """The API of the page: calls of a store as JSON, each answer below a megabyte. It decides nothing about memories.
 
-Long lists come in pieces, which `next` continues. Texts are sent as they are: the page shows them as text. Reading writes
-nothing, and revives no memory.
+Long lists come in pieces, which `next` continues. Texts are sent as they are: the page shows them as text. Reading
+writes nothing, and revives no memory.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Api:
         }
 
     async def _memory(self, request: Request) -> dict[str, Any]:
-        """One memory of the palace, or a flat one: as it is, its versions, and which relays hold it."""
+        """One palace memory, or a flat one: as it is, its versions, and which relays hold it."""
         path = request.query_params.get("path", "")
         versions = await self._store.history(path)
         shown: dict[str, Any] | None = None

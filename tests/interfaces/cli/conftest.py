@@ -222,7 +222,7 @@ def secrets():
 
 @pytest.fixture
 def long_ago(agent):
-    """Writes memories of the palace as the agent did so many days ago: pairs of days and what to do with a store."""
+    """Writes palace memories as the agent did so many days ago: pairs of days and what to do with a store."""
 
     def write(*steps):
         signer = LocalSigner.from_hex(HEX)

@@ -60,7 +60,7 @@ def test_a_backup_says_what_to_keep_where(written, usb):
     assert f"  key       {usb}/default.ncryptsec  (encrypted with the password)\n" in shown
     (memories,) = usb.glob("*.jsonl")
     assert f"  memories  {memories}  (2 events, {memories.stat().st_size / 1_000:.1f} kB)\n" in shown
-    assert "the password apart from it" in shown
+    assert "keep the password elsewhere" in shown
     assert "sense-memory init --import < KEY" in shown
     assert all(len(line) <= 120 for line in shown.splitlines()[4:])
     assert files(usb) == ["default-TIME.jsonl"]
@@ -123,7 +123,7 @@ def test_a_folder_with_the_key_of_another_is_refused(written, usb):
 
     result = written("backup", usb, "--password-stdin", stdin=PASSWORD, code=2)
 
-    assert "holds another key, which was not touched" in result.stderr
+    assert "contains another key, which was not touched" in result.stderr
     assert files(usb) == []
 
 
@@ -131,7 +131,7 @@ def test_a_folder_with_the_key_of_another_is_refused(written, usb):
 def test_an_empty_password_is_refused(written, usb, given):
     result = written("backup", usb, "--password-stdin", stdin=given, code=2)
 
-    assert "an empty password protects nothing; nothing was written" in result.stderr
+    assert "give a password that is not empty; nothing was written" in result.stderr
     assert not usb.exists()
 
 

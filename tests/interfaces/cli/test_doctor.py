@@ -82,7 +82,7 @@ def test_a_relay_whose_messages_are_too_small_for_our_largest_event_is_warned_ab
     found = agent.json("--relay", small, "--relay", enough, "doctor")
 
     assert states(found)[small] == "warn"
-    assert "takes messages of 65,545 bytes at most, our largest event has 65,536" in finding(found, small)
+    assert "takes messages of 65,545 bytes at most, and our largest event has 65,536" in finding(found, small)
     assert states(found)[enough] == "ok"
 
 
@@ -123,7 +123,7 @@ def test_a_key_in_the_environment_is_warned_about(agent, nsec, monkeypatch):
 def test_a_ledger_that_others_could_read_is_warned_about(agent, ledger):
     ledger.chmod(0o644)
 
-    assert "others could read it (mode 0644)" in finding(agent.json("doctor"), "ledger")
+    assert "others could read the ledger (mode 0644)" in finding(agent.json("doctor"), "ledger")
 
 
 def test_an_altered_event_fails(agent, ledger):

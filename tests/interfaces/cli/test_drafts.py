@@ -42,7 +42,7 @@ def test_a_draft_is_shown_with_its_text_escaped(draft):
 
 
 def test_status_says_that_there_are_drafts(draft):
-    assert "\n        1 draft, in no memory: sense-memory drafts\n" in draft("status").stdout
+    assert "\n        1 draft, in no memory; see: sense-memory drafts\n" in draft("status").stdout
     assert draft.json("status")["counts"]["drafts"] == 1
     draft("drafts", "--discard", "1")
     assert "draft" not in draft("status").stdout

@@ -27,7 +27,7 @@ def workspace(tmp_path):
 PLAN = """\
 Found: an OpenClaw workspace
 becomes                 new
-memories of the palace    3
+palace memories    3
 journal entries           1
 places: memory/user 2, self/notes 1
 left out: .png files (1)

@@ -32,10 +32,10 @@ def test_install_shows_first_and_writes_only_with_apply(agent, user):
 
     assert shown.stdout.count("create: ") == 3
     assert '+  "mcpServers": {' in shown.stdout
-    assert "nothing was written. With --apply" in shown.stdout
+    assert "nothing was written. To write this change, add --apply" in shown.stdout
     assert list(user.iterdir()) == []
 
-    assert "done. Start it again" in agent("install", "claude-code", "--apply").stdout
+    assert "done. Restart Claude Code" in agent("install", "claude-code", "--apply").stdout
     assert "nothing to change" in agent("install", "claude-code", "--apply").stdout
     assert "claude-code     installed: server, hooks, skill" in agent("install", "--list").stdout
     assert agent("uninstall", "claude-code").stdout.count("remove: ") == 3
@@ -71,11 +71,11 @@ def test_a_key_of_the_environment_is_named_and_never_written(agent, user, monkey
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("install", "emacs"), "no harness 'emacs'; there are claude-code"),
-        (("install", "codex", "--without", "x"), "--without takes server, hooks, skill"),
-        (("install", "codex", "--project", "none"), "--project must be a folder"),
+        (("install", "emacs"), "no harness 'emacs'; choose claude-code"),
+        (("install", "codex", "--without", "x"), "--without takes server, hooks or skill"),
+        (("install", "codex", "--project", "none"), "--project must be an existing folder"),
         (("install", "zed", "--project", "."), "no such files in a project"),
-        (("install", "codex", "--relay", "ws://127.0.0.1:9"), "takes no --ledger and no --relay"),
+        (("install", "codex", "--relay", "ws://127.0.0.1:9"), "leave out --ledger and --relay"),
         (("uninstall", "emacs"), "no harness"),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_project_has_its_own_files_and_a_warning(agent, user, tmp_path):
 
     shown = agent("install", "claude-code", "--project", "kiln", "--apply")
 
-    assert "think before you commit them" in " ".join(shown.stderr.split())
+    assert "do not commit these files for other machines" in " ".join(shown.stderr.split())
     assert (tmp_path / "kiln" / ".mcp.json").exists()
     assert (tmp_path / "kiln" / ".claude" / "settings.local.json").exists()
     assert list(user.iterdir()) == []

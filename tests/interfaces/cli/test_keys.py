@@ -101,7 +101,7 @@ def test_a_key_is_imported_from_stdin_as_nsec_or_hex(cli, key_file, nsec, secret
     result = cli("init", "--import", stdin=text)
 
     assert key_file.read_text() == f"{nsec}\n"
-    assert result.stdout.startswith("Imported the key of agent 'default'.")
+    assert result.stdout.startswith("Imported the key for agent 'default'.")
     assert not any(secret in result.output for secret in secrets)
 
 
@@ -135,7 +135,7 @@ def test_a_key_among_the_arguments_is_refused_and_not_repeated(cli, key_file, se
     result = CliRunner().invoke(app, [*arguments, secrets[0]])
 
     assert result.exit_code == 2
-    assert "must not be an argument" in " ".join(result.stderr.replace("│", " ").split())
+    assert "pass a secret key on stdin" in " ".join(result.stderr.replace("│", " ").split())
     assert secrets[0] not in result.output
     assert not key_file.exists()
 
@@ -143,7 +143,7 @@ def test_a_key_among_the_arguments_is_refused_and_not_repeated(cli, key_file, se
 def test_a_hex_key_behind_init_is_refused_and_not_repeated(cli, key_file, secrets):
     result = cli("init", "--import", secrets[1], code=2)
 
-    assert "give init no argument" in result.stderr
+    assert "init takes no argument" in result.stderr
     assert secrets[1] not in result.output
     assert not key_file.exists()
 
@@ -175,7 +175,7 @@ def test_a_key_that_another_one_hides_is_warned_about(cli, nsec, monkeypatch):
 
     result = cli("init")
 
-    assert "not the one in use: NOSTR_NSEC in the environment comes first" in result.stderr
+    assert "NOSTR_NSEC in the environment is in use instead of this key" in result.stderr
     assert nsec not in result.output
 
 
@@ -261,7 +261,7 @@ def test_an_encrypted_key_is_imported_with_its_password_from_stdin(cli, key_file
     result = cli("init", "--import", "--password-stdin", stdin=f"{ncryptsec}\n{PASSWORD}\n")
 
     assert key_file.read_text() == f"{nsec}\n"
-    assert result.stdout.startswith("Imported the key of agent 'default'.")
+    assert result.stdout.startswith("Imported the key for agent 'default'.")
     assert PASSWORD not in result.output
     assert ncryptsec[20:] not in result.output
 

@@ -22,6 +22,8 @@ def test_a_block_is_written_read_and_compiled(agent):
     agent("mind", "blocks", "set", "human", "--read-only")
     assert "read-only" in agent("mind", "blocks", "append", "human", "more", code=2).stderr
     assert "no block" in agent("mind", "blocks", "show", "none", code=2).stderr
+    told = agent("mind", "blocks", "delete", "human").stdout
+    assert told == "human is deleted here · no relays are configured\n"
 
 
 def test_a_conversation_is_compacted_and_still_found(agent):
@@ -62,7 +64,8 @@ def test_thoughts_gather_under_topics_and_an_identity(agent):
     assert agent("mind", "objectives", "done", objective["id"][:8]).stdout == "done: Finish the portrait\n"
     assert agent.json("mind", "objectives", "list") == []
     first, _ = agent.json("mind", "archive", "list", "--tag", "art")
-    agent("mind", "archive", "forget", first["id"][:10])
+    told = agent("mind", "archive", "forget", first["id"][:10]).stdout
+    assert told == f"passage {first['id']} is forgotten here · no relays are configured\n"
     assert len(agent.json("mind", "archive", "list")) == 1
 
 
@@ -79,7 +82,7 @@ def test_two_agents_share_a_scene(agent, relay):
     (entry,) = agent.json("--relay", relay, "mind", "scenes", "log", "village")
     assert (entry["actor"], entry["text"]) == ("smith", "the mill burns")
     assert agent(*bob, "mind", "scenes", "append", "village", "I confess", "--actor", "baker", code=2)
-    assert "there is none" in agent("mind", "scenes", "log", "none", code=4).stderr
+    assert "there is no scene with the id 'none'" in agent("mind", "scenes", "log", "none", code=4).stderr
 
 
 def test_a_member_is_removed_by_the_name_that_the_list_shows_or_by_its_key(agent, relay):

@@ -79,7 +79,7 @@ def test_what_may_be_on_a_relay_that_was_not_asked_is_deleted_there_and_that_is_
     found = agent.json(*at, *command, *options)
 
     assert told.startswith(
-        "nothing was kept here under that name; its deletion is requested all the same"
+        "no memory has that name here, deletion requested"
         f"{why.format(relay=dead_relay)} · accepted by no relay yet ("
     )
     assert (found["was_here"], len(found["deletion_id"])) == (False, 64)
@@ -90,7 +90,7 @@ def test_a_name_that_may_be_a_slip_is_pointed_out_although_its_deletion_is_reque
 
     result = agent("--relay", dead_relay, "forget", "tpyo")
 
-    assert "its deletion is requested all the same" in result.stdout
+    assert "no memory has that name here, deletion requested" in result.stdout
     assert result.stderr == "'tpyo' is not here. Did you mean typo?\n"
 
 
@@ -113,7 +113,7 @@ def test_a_relay_that_does_not_answer_holds_a_forgetting_up_for_the_wait_and_no_
     told = agent("--relay", silent_relay, *command, "--wait", "0.2").stdout
 
     assert time.monotonic() - begun < IDLE_SECONDS / 2  # what the connection itself would have waited
-    assert " its deletion is requested all the same (" in told
+    assert " here, deletion requested (" in told
 
 
 # ── Names that only the palace has ──────────────────────────────────────────────────────
@@ -140,9 +140,7 @@ def test_an_old_spelling_writes_to_the_only_memory_of_the_palace_with_that_key(a
     agent("remember", "people/beliefs/ines", "is kind")
     assert "several memories have the key 'ines'" in agent("palace", "remember", "ines", "x", code=2).stderr
     told = agent("palace", "remember", "olga", "x", code=2).stderr
-    assert told.startswith(
-        "error: give the path DOMAIN/FACET/KEY, because no memory of the palace here has the key"
-    )
+    assert told.startswith("error: give the path DOMAIN/FACET/KEY, because no palace memory here has the key")
 
 
 @pytest.mark.parametrize("command", ["recall", "forget"])
@@ -152,7 +150,7 @@ def test_an_old_spelling_points_to_the_flat_memory_that_has_the_name(agent, comm
     told = agent("palace", command, "editor", code=4).stderr
 
     assert told == (
-        "error: no memory of the palace under 'editor' here. "
+        "error: no palace memory under 'editor' here. "
         f"To {command} the flat memory: sense-memory {command} editor\n"
     )
     assert agent("recall", "editor").stdout == "vim"
@@ -197,7 +195,7 @@ def test_forgetting_a_bare_key_never_deletes_from_the_palace(agent, options):
     before = events(agent)
 
     assert agent("forget", "lisa", *options, code=4).stderr == (
-        "error: no flat memory under 'lisa' here. To forget the memory of the palace, give its path: "
+        "error: no flat memory under 'lisa' here. To forget the palace memory, give its path: "
         "sense-memory forget people/facts/lisa\n"
     )
     assert events(agent) == before
@@ -221,7 +219,7 @@ def test_a_detail_of_the_palace_is_refused_for_a_flat_key(agent):
     for option in ("--theme", "--connect", "--halflife", "--source", "--confidence"):
         said = agent("remember", "k", "v", option, "1", code=2).stderr
         assert said.startswith(
-            f"error: {option} is for memories of the palace; give a path DOMAIN/FACET/KEY instead of the flat key 'k'\n"
+            f"error: {option} is for palace memories; give a path DOMAIN/FACET/KEY instead of the flat key 'k'\n"
         )
     agent("recall", "k", code=4)
 
@@ -268,7 +266,7 @@ def test_what_is_no_flat_memory_is_refused_and_not_flattened(agent, command):
 
     assert said.startswith("error: entry 1, ")
     assert said.endswith(
-        "is not a flat memory; nothing was written. Move memories of the palace and journal entries with "
+        "is not a flat memory; nothing was written. Move palace memories and journal entries with "
         "`export` and `import`\n"
     )
     assert events(agent) - before <= (command[1:2] == ["recall"])
@@ -356,7 +354,7 @@ def test_several_names_are_forgotten_with_one_request_or_none_of_them(agent, rel
         "--relay", relay, *command, *(f"x/y/{name}" if "/" in names[0] else name for name in "zwv"), code=4
     )
     assert nowhere.stderr.startswith("error: nothing was forgotten (")
-    assert nowhere.stderr.partition(" are not here): ")[0].replace("x/y/", "").endswith("(z, w, v")
+    assert nowhere.stderr.partition("): ")[0].replace("x/y/", "").endswith("(not here: z, w, v")
 
     told = agent("--relay", relay, *command, *names[:2], names[0]).stdout
     assert told == "2 memories forgotten here, deletion requested · accepted by 1 relay\n"
@@ -367,7 +365,4 @@ def test_several_names_are_forgotten_with_one_request_or_none_of_them(agent, rel
     assert agent.json("list") == agent.json("palace", "list") == []
 
     told = agent(*command, *names[:2], "--anyway").stdout
-    assert told == (
-        "nothing was kept here under these 2 names; their deletion is requested all the same · "
-        "on this machine only: no relays are configured\n"
-    )
+    assert told == "none of these 2 names has a memory here · no relays are configured\n"

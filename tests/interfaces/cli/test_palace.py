@@ -92,7 +92,7 @@ def test_what_contradicts_is_marked_or_named_or_not_looked_for(palace, mode, sup
 
     assert [item["path"] for item in told["superseded"]] == superseded
     assert [item["path"] for item in told["suspected"]] == suspected
-    assert ("If that is wrong now" in palace(*moved).stdout) == (mode == "suggest")
+    assert ("is wrong now: sense-memory palace contradict" in palace(*moved).stdout) == (mode == "suggest")
     palace("remember", "x/y/z", "x", "--contradictions", "maybe", code=2)
     palace("remember", "flat", "x", "--contradictions", "off", code=2)
 
@@ -172,7 +172,7 @@ def test_domains_and_states_can_be_chosen(palace):
     fading = palace("palace", "--state", "fading", "--state", "dissolved")
     assert [line[0] for line in lines(fading)] == ["people/facts/lisa-home", "world/facts/old-news"]
     nothing = palace("palace", "--state", "forgotten", "--domain", "people")
-    assert (nothing.stdout, nothing.stderr) == ("", "There is no such memory.\n")
+    assert (nothing.stdout, nothing.stderr) == ("", "There are no memories in that state.\n")
     palace("palace", "--state", "asleep", code=2)
     assert "without a COMMAND" in palace("palace", "--domain", "people", "list", code=2).stderr
 
@@ -243,7 +243,9 @@ def test_a_connection_with_what_is_not_there_yet_is_made_and_told(palace):
     told = palace("palace", "remember", "people/facts/marco", "plays the cello", *targets)
 
     assert told.stdout.startswith("kept · ")
-    assert told.stderr == ("note: people/facts/liza does not exist yet; the connection counts once it does\n")
+    assert told.stderr == (
+        "note: the connection counts once people/facts/liza exists; there is no such memory yet\n"
+    )
     assert palace.json("palace", "show", "marco")["connections"] == [
         "people/facts/liza",
         "people/facts/lisa",
@@ -259,7 +261,7 @@ def test_a_connection_with_what_is_not_there_yet_is_made_and_told(palace):
         (["--confidence", "3"], "--confidence must lie between 0 and 1; nothing was written"),
         (["--theme", " "], "--theme must be non-empty texts"),
         (["--connect", ""], "--connect must be non-empty texts"),
-        (["--halflife", "soon"], "Invalid value for '--halflife': it has to be a valid number\n"),
+        (["--halflife", "soon"], "Invalid value for '--halflife': it must be a valid number\n"),
     ],
 )
 def test_an_option_that_can_not_be_used_is_named_as_it_was_typed(agent, options, problem):
@@ -282,7 +284,7 @@ def test_pinning_what_no_prompt_shows_says_so(agent):
     assert agent("palace", "pin", "people/facts/moved").stderr == ""
     said = agent("palace", "pin", "people/facts/home").stderr
     assert said.startswith(
-        "compress does not show it while people/facts/moved, which superseded it, is active."
+        "compress leaves this memory out while people/facts/moved, which superseded it, is active."
     )
 
 
@@ -293,9 +295,9 @@ def test_what_becomes_of_a_mark_is_said(agent):
 
     agent("palace", "contradict", *pair)
     said = agent("undo", "people/facts/home").stdout
-    assert "brought back: links and marks; the text was the same · " in said
+    assert "brought back: links and marks; the text did not change · " in said
     agent("palace", "contradict", *pair)
-    assert "The mark between them is gone: both are right." in agent("palace", "dismiss", *pair).stdout
+    assert "The mark between them was removed: both are right." in agent("palace", "dismiss", *pair).stdout
     agent("remember", "people/facts/work", "Lisa draws.")
     assert "brought back · " in agent("undo", "people/facts/work").stdout
 
@@ -306,9 +308,9 @@ def test_a_prompt_says_what_it_left_out_and_why(agent):
     asked = ("palace", "compress", "--budget", "5000", "--question")
 
     said = agent(*asked, "What tea does Lisa drink?").stderr
-    assert said.startswith("left out: work/facts/port; they are not what the question asks for")
+    assert said.startswith("left out: work/facts/port; they do not answer the question")
     said = agent(*asked, "zzyzx").stderr
-    assert said == "Nothing was found for the question: this is what there is without it.\n"
+    assert said == "Nothing was found for the question; this is the palace without it.\n"
 
 
 def test_an_empty_palace_says_how_to_begin(agent):
@@ -545,7 +547,7 @@ def test_a_contradiction_says_how_to_take_it_back(palace):
 
     assert result.stdout == (
         "superseded by people/facts/lisa: people/facts/lisa-home · on this machine only: no relays are configured\n"
-        "To take that back: sense-memory palace reconcile people/facts/lisa-home people/facts/lisa\n"
+        "To undo this: sense-memory palace reconcile people/facts/lisa-home people/facts/lisa\n"
     )
     palace("palace", "reconcile", "people/facts/lisa-home", "people/facts/lisa")
     assert palace.json("palace", "show", "lisa-home")["superseded_by"] is None
@@ -777,7 +779,7 @@ def test_on_a_terminal_deletion_is_asked_for(due, terminal_with_keys, answer, le
 def test_a_question_that_is_not_answered_prunes_nothing(due, terminal_with_keys):
     code, shown = terminal_with_keys("\x04", "palace", "prune")
 
-    assert (code, "so nothing was changed" in " ".join(shown.split()), "Aborted" in shown) == (
+    assert (code, "nothing was changed, because" in " ".join(shown.split()), "Aborted" in shown) == (
         130,
         True,
         False,

@@ -196,7 +196,7 @@ def test_the_fate_of_memories():
     assert soon["fading from"].endswith("(in 22 days)")
     gone = dict(fate(memory(ago=400), NOW))
     assert list(gone)[:3] == ["fading since", "forgotten since", "dissolved since"]
-    assert gone["deleted by"] == "`prune`, 30 days after it first sees it dissolved"
+    assert gone["deleted by"] == "`prune`, 30 days after a `prune` first sees the memory dissolved"
     assert dict(fate(memory(ago=400, dissolved_at=NOW - 40 * DAY), NOW))["deleted by"] == "the next `prune`"
     assert dict(fate(memory(ago=400, dissolved_at=NOW - 20 * DAY), NOW))["deleted by"].endswith(
         "(in 10 days)"
@@ -239,7 +239,7 @@ def test_a_report_is_bounded_and_its_commands_are_quoted():
     assert "sense-memory palace compress a" in commands
     assert "sense-memory forget 'a/b/c~1'" in commands  # not the old spelling `palace forget`
     assert "  people/facts/it's odd and people/facts/lisa: share: \\u001b" in texts
-    assert "  … and 2 more; all with --all" in texts
+    assert "  … and 2 more; --all shows all" in texts
     assert "  not complete: only the best 7 are listed" in texts
     assert not any("a/b/7" in text for text in texts)  # the digest has their number
     assert len(list(report_lines(report, NOW, None))) > len(shown)

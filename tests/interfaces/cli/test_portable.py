@@ -90,7 +90,7 @@ def test_bad_lines_are_listed_by_number_and_the_others_are_taken(written, tmp_pa
         "new  known",
         "  3      0",
         "",
-        "3 lines not taken:",
+        "3 lines not imported:",
         "  line 2: id, pubkey and sig must be 64, 64 and 128 lower-case hex digits",
         "  line 3: the id does not match the event",
         "  line 7: not JSON",
@@ -105,11 +105,9 @@ def test_of_many_bad_lines_the_first_are_shown(written, tmp_path):
 
     shown = written("import", "bad.jsonl", "--as", "events", code=1).stdout.splitlines()
 
-    assert shown[3] == "50 lines not taken:"
+    assert shown[3] == "50 lines not imported:"
     assert shown[-2] == "  and 30 more; --json lists them all"
-    assert shown[-1].startswith(
-        "None of it is an event. Keys and values are taken by `sense-memory remember --many"
-    )
+    assert shown[-1].startswith("To import keys and values, run `sense-memory remember --many")
     assert len(shown) == 4 + 20 + 2
     assert len(written.json("import", "bad.jsonl", "--as", "events", code=1)["bad"]) == 50
 
@@ -128,11 +126,11 @@ def test_an_export_of_another_agent_is_refused_with_the_key_that_signed_it(writt
 
     own = LocalSigner.from_hex("01" * 32).npub
     assert shown[-5:] == [
-        "2 lines not taken:",
+        "2 lines not imported:",
         "  line 1: signed by another key",
         "  line 2: signed by another key",
-        f"2 events are of {other.npub}; this key is {own}.",
-        "Import them as the agent whose key that is: sense-memory --agent NAME import FILE",
+        f"2 events are signed by {other.npub}; this key is {own}.",
+        "To import them, use the agent with that key: sense-memory --agent NAME import FILE",
     ]
     bad = written.json("import", "other.jsonl", code=1)["bad"]
     assert [line["author"] for line in bad] == [other.npub] * 2
@@ -208,7 +206,7 @@ def test_what_was_imported_is_sent_by_the_next_sync_and_that_is_said(written, re
 
     result = written(*settings, "import", "all.jsonl")
 
-    assert result.stdout.endswith("\nRelays get what is new with the next sync: sense-memory sync\n")
+    assert result.stdout.endswith("\nRelays get the new memories with the next sync: sense-memory sync\n")
     assert written.json(*settings, "sync")["relays"][0]["sync"]["sent"] == {"accepted": 4}
     assert written(*settings, "import", "all.jsonl").stdout == "new  known\n  0      4\n"
 

@@ -250,10 +250,10 @@ def test_a_setting_that_can_not_be_used_exits_with_2_and_says_where_it_came_from
         (["--env-file", "none", "list"], "--env-file (from the command line): no such file"),
         (["palace", "--state", "asleep"], "Invalid value for '--state': 'asleep' is not one of"),
         (["completion", "tcsh"], "Invalid value for 'SHELL': 'tcsh' is not one of"),
-        (["recent", "-n", "x"], "Invalid value for '--limit' / '-n': it has to be a valid integer\n"),
+        (["recent", "-n", "x"], "Invalid value for '--limit' / '-n': it must be a valid integer\n"),
         (
             ["relay", "--port", "99999"],
-            "Invalid value for '--port': it has to be less than or equal to 65535\n",
+            "Invalid value for '--port': it must be at most 65535\n",
         ),
     ],
 )

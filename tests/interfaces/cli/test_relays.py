@@ -37,15 +37,15 @@ def test_relays_are_added_listed_and_removed_and_stay_so(cli, config):
     cli("relays", "add", "WSS://B.example:443/")
     assert cli("relays", "list").stdout == f"{A}\tagent 'default', {config}\n{B}\tagent 'default', {config}\n"
 
-    assert cli("relays", "remove", A).stdout == f"removed {A} · 1 in {config}\n"
+    assert cli("relays", "remove", A).stdout == f"removed {A} · 1 relay in {config}\n"
 
     assert tomllib.loads(config.read_text()) == {"relays": [B]}
     assert config.stat().st_mode & 0o777 == 0o600
 
 
 def test_adding_a_relay_twice_changes_nothing(cli, config):
-    assert cli("relays", "add", A).stdout == f"added {A} · 1 in {config}\n"
-    assert cli("relays", "add", f"{A}/").stdout == f"there already: {A} · agent 'default', {config}\n"
+    assert cli("relays", "add", A).stdout == f"added {A} · 1 relay in {config}\n"
+    assert cli("relays", "add", f"{A}/").stdout == f"already configured: {A} · agent 'default', {config}\n"
 
     assert tomllib.loads(config.read_text()) == {"relays": [A]}
 
@@ -118,7 +118,7 @@ def test_relays_of_a_config_from_before_are_those_of_all_agents_until_they_are_r
     shared.parent.mkdir()
     shared.write_text(f'# mine\nrelays = ["{A}"]\n')
 
-    assert cli("relays", "add", A).stdout == f"there already: {A} · all agents, {shared}\n"
+    assert cli("relays", "add", A).stdout == f"already configured: {A} · all agents, {shared}\n"
     refused = cli("relays", "remove", A, code=4).stderr
     assert f"sense-memory relays remove {A} --all-agents" in refused
     assert cli.json("--agent", "bob", "relays", "list")["relays"] == [relay_data(A)]
@@ -144,9 +144,9 @@ def test_a_preset_adds_its_relays_and_those_that_are_there_stay_once(cli, config
 
     shown = cli("relays", "add", "--preset", "starter").stdout
 
-    assert f"there already: {first} · agent 'default', {config}\n" in shown
+    assert f"already configured: {first} · agent 'default', {config}\n" in shown
     assert tomllib.loads(config.read_text())["relays"] == presets["starter"]
-    assert "anybody can see the names of memories" in shown
+    assert "anybody can see the names of the memories" in shown
     assert cli("relays", "presets").stdout.count("\n") == len(presets)
 
 
@@ -186,7 +186,7 @@ def test_removing_a_relay_cancels_what_waits_for_it_and_adding_it_again_sends_ev
 
     removed = agent("relays", "remove", dead_relay)
 
-    assert removed.stdout.endswith("default.toml · 3 events waited for it, cancelled\n")
+    assert removed.stdout.endswith("default.toml · 3 queued events cancelled\n")
     assert agent.json("status")["relays"] == []
     agent("relays", "add", dead_relay)
     assert agent.json("status")["relays"][0]["events"] == {}
@@ -312,4 +312,4 @@ def test_a_data_file_that_another_relay_uses_is_one_sentence(cli, start_relay, t
     result = cli("relay", "--port", "0", "--data", tmp_path / "mine.db", code=1)
 
     assert "another relay is using the file" in result.stderr
-    assert "a --data file of its own" in result.stderr
+    assert "its own --data file" in result.stderr

@@ -110,7 +110,7 @@ def test_no_more_is_read_of_stdin_than_fits_a_memory(agent, monkeypatch, command
 
     said = agent(*command, code=2).stderr
 
-    assert "stdin holds more than 40,960 bytes, the limit of one " in said
+    assert "stdin has more than 40,960 bytes, the limit of one " in said
     assert said.endswith("nothing was written. Split it into several.\n")
     assert stdin.count == MAX_PLAINTEXT_BYTES + 1
 
@@ -121,7 +121,7 @@ def test_no_more_is_read_of_many_memories_than_the_limit(agent, monkeypatch, tmp
     for source in ("many.json", "/dev/zero"):
         said = agent("remember", "--many", source, code=2).stderr
         assert said.startswith(
-            f"error: {source} holds more than 1,000 bytes, the limit of one `remember --many`;"
+            f"error: {source} has more than 1,000 bytes, the limit of one `remember --many`;"
         )
 
 

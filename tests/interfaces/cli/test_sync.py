@@ -107,9 +107,9 @@ def test_sync_names_what_was_edited_here_and_lost_against_another_device(agent, 
     shown = agent(*one, "sync").stdout
 
     assert shown.endswith(
-        "\n7 memories were edited or forgotten on another device too, and that counts now: "
+        "\n7 memories were edited or forgotten on another device too, and the other edit counts now: "
         "k0, k1, k2, k3, k4 and 2 more. What was written here is kept: see `sense-memory history KEY`, "
-        "or, of what was forgotten, `sense-memory drafts`.\n"
+        "or `sense-memory drafts` for what was forgotten.\n"
     )
     assert agent(*one, "recall", "k0").stdout == "most"
     assert "mine" in [version["value"] for version in agent.json(*one, "history", "k0")]
@@ -174,7 +174,7 @@ STATUS = RelayStatus("wss://a", is_local=False, last_complete=1.0, events={"acke
         (
             RelayReport("wss://a", pulled=PullResult(("no EOSE",)), held_back=True),
             STATUS,
-            "incomplete: no EOSE; nothing is sent before the relay has shown everything",
+            "incomplete: no EOSE; nothing is sent until the relay has shown everything",
         ),
         (
             RelayReport("wss://a", reasons={"rate-limited": 1_000}),
@@ -199,7 +199,7 @@ def test_status_names_owner_ledger_counts_and_each_relay(agent, relay, home):
     assert "npub1" in shown
     assert str(home / "ledgers") in shown
     assert (
-        "holds   0 memories and 0 journal entries\n        in 2 events: 1 of what was forgotten, 1 deletion request\n"
+        "holds   0 memories and 0 journal entries\n        in 2 events: 1 tombstone, 1 deletion request\n"
         in shown
     )
     assert f"{relay}    " in shown or f"{relay}  " in shown
@@ -277,7 +277,7 @@ def test_a_relay_that_claims_to_have_newer_versions_is_not_believed(agent, fault
 def test_a_rate_limit_is_said_with_the_time_at_which_sending_goes_on(agent, faulty_relay):
     """By the write that meets it, by one that is never sent in the pause, by a sync that is asked for, and by status."""
     relay = faulty_relay(Refuse("rate-limited: slow down"))
-    pause = r"its rate limit pauses sending, which goes on in (1 min|\d+ s)"
+    pause = r"sending goes on in (1 min|\d+ s): the relay limits the rate"
 
     assert re.search(pause, agent("--relay", relay, "remember", "k", "v").stdout)
     agent("forget", "k", "--relay", relay)
@@ -324,7 +324,7 @@ def test_the_counts_of_status_add_up(agent):
     counts = agent.json("status")["counts"]
 
     assert "holds   2 memories and 2 journal entries\n" in shown
-    assert "in 8 events: 4 current, 2 older versions, 1 of what was forgotten, 1 deletion request\n" in shown
+    assert "in 8 events: 4 current, 2 older versions, 1 tombstone, 1 deletion request\n" in shown
     assert counts == {
         "heads": 4,
         "entries": 2,

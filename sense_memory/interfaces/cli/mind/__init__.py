@@ -1,7 +1,6 @@
 """`mind`: the log, conversations, blocks, archive, topics, identity and scenes of an agent.
 
-Its thirty commands are built when one of them is wanted: building takes typer some time, which every other command would
-pay for.
+The commands are built when one of them is first needed, because building them would slow down every other command.
 """
 
 from __future__ import annotations
@@ -40,10 +39,11 @@ app.add_typer(
     Program(cls=MindGroup, no_args_is_help=True),
     name="mind",
     rich_help_panel=MIND,
-    help="Keep what an agent's mind is made of: blocks, messages, thoughts, topics, an identity, scenes.\n\n"
-    "Blocks stand in every prompt. The log holds everything that happened, messages of conversations included. The archive "
-    "holds passages to look up, which topics gather; the identity is distilled from the topics. A scene is a log that several agents share. "
-    "All of it is signed, encrypted and copied to relays like any memory. Without a language model, rules summarise.",
+    help="Read and write the agent's mind: blocks, log, conversations, archive, topics, identity and scenes.\n\n"
+    "Blocks are part of every prompt. The log records everything that happened, including the messages of conversations. The "
+    "archive stores passages to look up, grouped by topics; the identity is distilled from the topics. A scene is a log that "
+    "several agents share. Everything is signed, encrypted and copied to relays like any memory. Without a language model, "
+    "rules write the summaries.",
     epilog=ends(
         'sense-memory mind blocks append human "Name: Lisa."',
         'sense-memory mind archive add "Lisa paints with oil on wood." --tag art',

@@ -1,4 +1,4 @@
-"""`mind archive` and `topics`: passages to look up later, and what gathers them."""
+"""`mind archive` and `mind topics`: passages to look up later, and the topics that group them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sense_memory.interfaces.cli.mind.group import (
     SetLimitOption,
     TextArgument,
     commands,
+    deleted,
     deliver,
     done,
     group,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 archive = group(
     "archive",
-    "Keep passages to look up later, with tags. `mind search` finds them.",
+    "Add, list and forget passages to look up later. `mind search` finds them.",
     'sense-memory mind archive add "Lisa paints with oil on wood." --tag art',
     "sense-memory mind archive list",
 )
@@ -59,14 +60,14 @@ def add_passage(
     *,
     text: TextArgument = None,
     tag: Annotated[list[str] | None, option("WORD", "A tag. May be repeated.")] = None,
-    title: Annotated[str, option("TEXT", "Where the passage comes from.")] = "",
+    title: Annotated[str, option("TEXT", "The title or the source of the passage.")] = "",
     classify: Annotated[
-        bool, flag("--classify", text="Find its topics, and bring their summaries up to date.")
+        bool, flag("--classify", text="Find the topics of the passage, and update their summaries.")
     ] = False,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Keep a passage."""
+    """Add a passage."""
     content = inputs.text_or_stdin(text, "passage", is_lines=True)
     invocation = of(context)
 
@@ -111,7 +112,8 @@ def list_passages(
         (item.id, age(item.at, now), ", ".join((*item.tags, *item.topics)), item.content) for item in found
     ]
     data = [_passage_data(item) for item in found]
-    show(invocation, data, ("id", "age", "tags, topics", "content"), rows, none="There are no such passages.")
+    none = "There are no passages." if tag is None and topic is None else "There are no such passages."
+    show(invocation, data, ("id", "age", "tags, topics", "content"), rows, none=none)
 
 
 @archive.command(
@@ -127,15 +129,15 @@ def forget(
     """Forget a passage, here and on relays."""
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> str:
+    async def work(store: MemoryStore) -> tuple[str, str]:
         known = [passage.id for passage in await store.mind.archive.all()]
-        found = only(ident, known, "passages")
+        found = only(ident, known, "passage")
         await store.mind.archive.delete(found)
         await deliver(store, wait)
-        return found
+        return found, deleted(store, f"passage {found} is forgotten")
 
-    found = invocation.run(work)
-    done(invocation, {"forgotten": found}, f"passage {found} is forgotten here, deletion requested")
+    found, told = invocation.run(work)
+    done(invocation, {"forgotten": found}, told)
 
 
 # ── Topics ──────────────────────────────────────────────────────────────────────────────
@@ -162,7 +164,7 @@ commands.add_typer(
 
 @topics.callback(invoke_without_command=True)
 def list_topics(context: typer.Context, _json: JsonOption = False) -> None:
-    """List the topics of the archive with their summaries, and what could be merged or split; or merge them."""
+    """List the topics of the archive with their summaries, and suggest which to merge or split; or merge topics."""
     if context.invoked_subcommand is not None:
         return
     invocation = of(context)
@@ -182,7 +184,7 @@ def list_topics(context: typer.Context, _json: JsonOption = False) -> None:
 
 @topics.command("list", hidden=True)
 def list_them(context: typer.Context, _json: JsonOption = False) -> None:
-    """As `mind topics`, under the name that the other groups have for it."""
+    """As `mind topics`: other groups have a `list` too."""
     list_topics(context)
 
 
@@ -197,11 +199,11 @@ def merge(
     context: typer.Context,
     names: Annotated[list[str], argument("TOPIC...", "The topics to merge.")],
     *,
-    into: Annotated[str, option("TOPIC", "The topic that they become; it may be one of them, or new.")],
+    into: Annotated[str, option("TOPIC", "The name of the merged topic: one of them, or a new name.")],
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Make one topic of several: their passages get its name, and the summaries are put together."""
+    """Merge topics: their passages and summaries become those of one topic."""
     invocation = of(context)
 
     async def work(store: MemoryStore) -> tuple[Topic, list[TopicProposal]]:

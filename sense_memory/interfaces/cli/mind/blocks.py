@@ -1,4 +1,4 @@
-"""`mind blocks`: the core memory that stands in every prompt."""
+"""`mind blocks`: the core memory that is part of every prompt."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.mind.group import (
     SetLimitOption,
     TextArgument,
+    deleted,
     deliver,
     done,
     group,
@@ -35,8 +36,8 @@ LabelArgument = Annotated[
 
 blocks = group(
     "blocks",
-    "Read and change blocks, the core memory that stands in every prompt.\n\nThe blocks persona and human always exist. A "
-    "block holds up to 20,000 characters. Tools of an agent cannot change a read-only block; `set` can.",
+    "Read and change blocks, the core memory that is part of every prompt.\n\nThe blocks persona and human always exist. A "
+    "block has up to 20,000 characters. An agent's tools cannot change a read-only block; `set` can.",
     "sense-memory mind blocks list",
     'sense-memory mind blocks append human "Prefers short answers."',
 )
@@ -129,12 +130,12 @@ def set_block(
     description: Annotated[str | None, option("TEXT", "What the block is for.")] = None,
     read_only: Annotated[
         bool | None,
-        option("", "Whether tools of an agent may not change it.", "--read-only/--writable"),
+        option("", "Whether an agent's tools may change the block.", "--read-only/--writable"),
     ] = None,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Replace the whole text of a block, or its description, or whether it is read-only."""
+    """Set the text or the description of a block, or make it read-only or writable."""
     value = text
     if text == "-" or (text is None and description is None and read_only is None):
         value = inputs.text_or_stdin(text, "text", is_lines=True)
@@ -153,12 +154,12 @@ def append_block(
     *,
     line: Annotated[
         int,
-        option("N", "Insert after N lines; -1 is the end.", min=-1),
+        option("N", "Insert after line N; 0 is the beginning, -1 the end.", min=-1),
     ] = -1,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Add a line to a block, at its end or after a line."""
+    """Add a line to a block, at the end or after line N."""
     content = inputs.text_or_stdin(text, "line", is_lines=True)
     _change(context, wait, lambda found: found.memory_insert(label, content, line))
 
@@ -169,8 +170,8 @@ def append_block(
 def replace_block(
     context: typer.Context,
     label: LabelArgument,
-    old: Annotated[str, argument("OLD", "Text that occurs exactly once.")],
-    new: Annotated[str, argument("NEW", 'The new text; "" removes the old one.')],
+    old: Annotated[str, argument("OLD", "The old text; it must occur exactly once.")],
+    new: Annotated[str, argument("NEW", 'The new text; "" removes the old text.')],
     *,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
@@ -190,7 +191,7 @@ def create_block(
     *,
     description: Annotated[str, option("TEXT", "What the block is for.")] = "",
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=20_000, help="Most characters of its text.")
+        int, typer.Option(metavar="N", min=1, max=20_000, help="The most characters that the block may have.")
     ] = 20_000,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
@@ -203,7 +204,7 @@ def create_block(
 def block_history(
     context: typer.Context, label: LabelArgument, *, limit: SetLimitOption = 20, _json: JsonOption = False
 ) -> None:
-    """Show the versions of a block that this ledger keeps, newest first."""
+    """Show the versions of a block in this ledger, newest first."""
     invocation = of(context)
 
     async def work(store: MemoryStore) -> list[Block]:
@@ -212,7 +213,13 @@ def block_history(
     found, now = invocation.run(work), time.time()
     rows = [(str(block.version), age(block.updated_at or now, now), block.value) for block in found]
     data = [_block_data(block) for block in found]
-    show(invocation, data, ("version", "age", "value"), rows, none="The block was never written.")
+    show(
+        invocation,
+        data,
+        ("version", "age", "value"),
+        rows,
+        none=f"There are no versions of a block {label!r} here.",
+    )
 
 
 @blocks.command("delete", epilog=ends("sense-memory mind blocks delete style"))
@@ -226,9 +233,9 @@ def delete_block(
     """Delete a block, here and on relays. The blocks persona and human become empty."""
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> None:
+    async def work(store: MemoryStore) -> str:
         await store.mind.blocks.delete(label)
         await deliver(store, wait)
+        return deleted(store, f"{label} is deleted")
 
-    invocation.run(work)
-    done(invocation, {"deleted": label}, f"{label} is deleted here, deletion requested")
+    done(invocation, {"deleted": label}, invocation.run(work))

@@ -1,4 +1,4 @@
-"""What the commands of the mind share: their groups, options, sending, tables, and ids by their beginning."""
+"""What the commands of the mind share: options, sending, tables, and ids by their first characters."""
 
 from __future__ import annotations
 
@@ -27,11 +27,16 @@ SetLimitOption = Annotated[
 ]
 TextArgument = Annotated[
     str | None,
-    argument("TEXT", "The text. If missing or `-`, all of stdin without the line break at its end."),
+    argument(
+        "TEXT", "The text. If it is missing or `-`, read all of stdin, without the line break at the end."
+    ),
 ]
-IdArgument = Annotated[str, argument("ID", "The id, or its beginning.")]
+IdArgument = Annotated[str, argument("ID", "The id, or its first characters.")]
 KindOption = Annotated[
-    str, typer.Option("--kind", metavar="KIND", help="What happened, such as agent.spoke or world.observed.")
+    str,
+    typer.Option(
+        "--kind", metavar="KIND", help="The kind of the event, such as agent.spoke or world.observed."
+    ),
 ]
 OnlyKindOption = Annotated[str | None, option("KIND", "Only entries of this kind.", "--kind")]
 TurnOption = Annotated[int | None, option("N", "The number of the turn.")]
@@ -53,7 +58,7 @@ def group(name: str, help_text: str, *examples: str) -> Program:
 
 
 async def deliver(store: MemoryStore, wait: float) -> None:
-    """Sign what was appended, and give relays `wait` seconds to take what is queued; says what is still waiting."""
+    """Sign what was appended, and give relays `wait` seconds to accept the queue; names relays that did not."""
     if not wait or not store.relays:
         await store.mind.flush()
         return
@@ -73,14 +78,14 @@ def show(
     *,
     none: str,
 ) -> None:
-    """A list: as JSON, as a table on a terminal, or one line each with tabs in a pipe.
+    """Print a list: as JSON, as a table on a terminal, or in a pipe as one line for each item, with tabs.
 
     Args:
         invocation: of the command.
         data: the items for JSON.
         headers: of the table.
         rows: the cells of each item.
-        none: said on stderr if there are no items.
+        none: printed on stderr if there are no items.
     """
     if invocation.as_json:
         typer.echo(as_json(list(data)))
@@ -89,27 +94,37 @@ def show(
 
 
 def done(invocation: Invocation, data: Mapping[str, Any], sentence: str) -> None:
-    """The outcome of a change: as JSON, or as a sentence."""
+    """Print the outcome of a change: as JSON, or as a sentence."""
     typer.echo(as_json(dict(data)) if invocation.as_json else one_line(sentence))
 
 
+def deleted(store: MemoryStore, what: str) -> str:
+    """What was deleted here, in words; and that relays were asked to delete it, if there are relays."""
+    return f"{what} here{', deletion requested' if store.relays else ' · no relays are configured'}"
+
+
 def not_found(problem: str) -> CommandFailed:
-    """The end of a command that names something that does not exist."""
+    """The error of a command that names something that does not exist."""
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
 
 
 def only(given: str, found: Sequence[str], what: str) -> str:
     """The only id that begins with what was typed.
 
+    Args:
+        given: an id, or its first characters.
+        found: the ids to choose from.
+        what: a noun for what has the id, for errors.
+
     Raises:
-        CommandFailed: none does, or several do.
+        CommandFailed: no id begins so, or several do.
     """
     matching = [ident for ident in found if ident.startswith(given)] if given else []
     if given in matching:
         return given
-    if len(matching) != 1:
-        problem = (
-            f"give more of the id: {len(matching)} begin with" if matching else "there is none with the id"
-        )
-        raise not_found(f"{what}: {problem} {given!r}; nothing was changed")
+    if not matching:
+        raise not_found(f"there is no {what} with the id {given!r}; nothing was changed")
+    if len(matching) > 1:
+        many = f"{len(matching)} ids begin with {given!r}"
+        raise not_found(f"give more characters of the {what}'s id: {many}; nothing was changed")
     return matching[0]

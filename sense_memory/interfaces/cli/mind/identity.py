@@ -1,4 +1,4 @@
-"""`mind identity`, `objectives` and `reflect`: what an agent concludes, and what it wants."""
+"""`mind identity`, `mind objectives` and `mind reflect`: what an agent concludes, and what it wants."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 identity = group(
     "identity",
-    "Read the identity of the agent, set its values and roles, or distil it anew from its topics and objectives.",
+    "Read the agent's identity, set its values and roles, or distil it from the topics and objectives.",
     "sense-memory mind identity show",
     'sense-memory mind identity set --value "never share private keys"',
 )
 
 
 _SAYS_NOTHING: Final = (
-    "The topics say nothing of it yet. Passages make topics when they are added with --classify (a --tag is no topic): "
+    "There is nothing to distil the identity from yet. Add passages with --classify, which gives them topics: "
     "sense-memory mind archive add TEXT --classify"
 )
 
@@ -63,7 +63,8 @@ def _tell_identity(context: typer.Context, found: AgentIdentity) -> None:
         typer.echo(as_json(_identity_data(found)))
     elif found.at is None:
         typer.echo(
-            "There is no identity yet. Keep some thoughts, then: sense-memory mind identity refresh", err=True
+            "There is no identity yet. Add passages with --classify, then: sense-memory mind identity refresh",
+            err=True,
         )
     else:
         values = (f"I value {value}." for value in found.values)
@@ -84,7 +85,7 @@ def show_identity(context: typer.Context, _json: JsonOption = False) -> None:
 def refresh_identity(
     context: typer.Context, *, wait: WaitOption = WAIT_SECONDS, _json: JsonOption = False
 ) -> None:
-    """Distil the identity anew from all topics, and print it. The identity before stays in the history."""
+    """Distil the identity from all topics, and print it. The previous identity stays in the history."""
 
     async def work(store: MemoryStore) -> AgentIdentity:
         found = await store.mind.identity.refresh_identity_kernel()
@@ -98,7 +99,7 @@ def refresh_identity(
     "set",
     epilog=ends(
         'sense-memory mind identity set --value "share no keys" --value "plain words"',
-        "# Take back the roles that were set:",
+        "# Remove the roles that were set:",
         'sense-memory mind identity set --role ""',
     ),
 )
@@ -106,17 +107,16 @@ def set_identity(
     context: typer.Context,
     *,
     values: Annotated[
-        list[str] | None, option("TEXT", "What the agent holds to. May be repeated.", "--value")
+        list[str] | None, option("TEXT", "A value of the agent. May be repeated.", "--value")
     ] = None,
     roles: Annotated[
-        list[str] | None, option("TEXT", "What the agent is. May be repeated.", "--role")
+        list[str] | None, option("TEXT", "A role of the agent. May be repeated.", "--role")
     ] = None,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Set values and roles by hand, and print the identity. They come first, and every refresh keeps them.
-
-    What is given takes the place of what was set before; "" alone takes it back.
+    """Set values and roles by hand, and print the identity. Every refresh keeps them, and they come first. New values
+    replace the values that were set before, new roles the roles; "" removes all.
     """
     if values is None and roles is None:
         context.fail("give --value or --role")
@@ -135,7 +135,7 @@ def set_identity(
 
 @identity.command("history", epilog=ends("sense-memory mind identity history"))
 def identity_history(context: typer.Context, _json: JsonOption = False) -> None:
-    """Show the identities that this ledger keeps, newest first."""
+    """Show the identities in this ledger, newest first."""
     invocation = of(context)
 
     async def work(store: MemoryStore) -> list[AgentIdentity]:
@@ -169,7 +169,9 @@ def add_objective(
     context: typer.Context,
     text: Annotated[str, argument("TEXT", "The goal.")],
     *,
-    priority: Annotated[int, typer.Option(metavar="N", min=1, max=9, help="From 1, the highest, to 9.")] = 3,
+    priority: Annotated[
+        int, typer.Option(metavar="N", min=1, max=9, help="The priority, from 1 (the highest) to 9.")
+    ] = 3,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
@@ -191,7 +193,7 @@ def add_objective(
 def list_objectives(
     context: typer.Context,
     *,
-    everything: Annotated[bool, flag("--all", text="Those that are done or dropped too.")] = False,
+    everything: Annotated[bool, flag("--all", text="Include objectives that are done or dropped.")] = False,
     _json: JsonOption = False,
 ) -> None:
     """List the objectives by priority."""
@@ -213,7 +215,7 @@ def end_objective(
     context: typer.Context,
     ident: IdArgument,
     *,
-    dropped: Annotated[bool, flag("--dropped", text="It was given up, not reached.")] = False,
+    dropped: Annotated[bool, flag("--dropped", text="The objective was given up, not reached.")] = False,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
@@ -222,7 +224,7 @@ def end_objective(
 
     async def work(store: MemoryStore) -> Objective:
         known = [item.id for item in await store.mind.identity.objectives(status=None)]
-        found = only(ident, known, "objectives")
+        found = only(ident, known, "objective")
         status = "dropped" if dropped else "done"
         changed = await store.mind.identity.change_objective(found, status=status)
         await deliver(store, wait)
@@ -244,27 +246,31 @@ def end_objective(
 )
 def reflect(
     context: typer.Context,
-    actor: Annotated[str, argument("ACTOR", "Who reflects, as entries of the log name it.")],
+    actor: Annotated[str, argument("ACTOR", "Who reflects: an actor in the log.")],
     *,
     belief: Annotated[
-        str | None, option("TEXT", "Append this belief, instead of having the model conclude one.")
+        str | None, option("TEXT", "Append this belief instead of a conclusion of the model.")
     ] = None,
     based_on: Annotated[
         list[str] | None,
-        option("ID", "With --belief: an entry that it is based on. May be repeated.", "--based-on"),
+        option(
+            "ID",
+            "With --belief: the id of an entry that the belief is based on. May be repeated.",
+            "--based-on",
+        ),
     ] = None,
     threshold: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many new entries make a reflection due.")
+        int, typer.Option(metavar="N", min=1, help="Reflect only if at least N entries are new.")
     ] = 20,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Conclude a belief from what an agent saw since its last reflection, and append it to the log.
+    """Conclude a belief from what an actor saw since the last reflection, and append the belief to the log.
 
-    Without a language model, rules conclude it. Where fewer than N entries are new, nothing is appended.
+    Without a language model, rules write the belief. If fewer than N entries are new, nothing is appended.
     """
     if based_on and belief is None:
-        context.fail("--based-on is for a --belief")
+        context.fail("give --belief too: --based-on says what it is based on")
     invocation = of(context)
 
     async def work(store: MemoryStore) -> LogEntry | None:
@@ -273,7 +279,7 @@ def reflect(
             entry = await mind.reflect(actor, threshold=threshold)
         else:
             known = [entry.id for entry in await mind.log.entries()] if based_on else []
-            evidence = [only(ident, known, "entries") for ident in based_on or ()]
+            evidence = [only(ident, known, "entry") for ident in based_on or ()]
             entry = await mind.append_reflection(actor, belief, evidence)
         await deliver(store, wait)
         return entry
@@ -282,7 +288,7 @@ def reflect(
     if invocation.as_json:
         typer.echo(as_json({"entry": None if found is None else _reflection_data(found)}))
     elif found is None:
-        note(f"no reflection is due: fewer than {threshold} entries are new to {actor}; see --threshold")
+        note(f"no reflection is due: {actor} saw fewer than {threshold} new entries; see --threshold")
     else:
         typer.echo(one_line(str(found.payload.get("belief", ""))))
 

@@ -1,4 +1,4 @@
-"""`mind log`, `conversations` and `search`: what happened, what was said, and finding it."""
+"""`mind log`, `mind conversations` and `mind search`: what happened, what was said, and how to find it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _PLACES: Final = ("conversation", "archive", "log")  # where `mind search` looks
 
 log = group(
     "log",
-    "Append to the log of what happened, or show it. Entries are never changed.",
+    "Append to the log of what happened, or show the log. Entries are never changed.",
     'sense-memory mind log append "It rains." --kind world.observed --actor world',
     "sense-memory mind log show",
 )
@@ -92,13 +92,13 @@ def append_entry(
     *,
     text: TextArgument = None,
     kind: KindOption = "agent.spoke",
-    actor: Annotated[str, typer.Option(metavar="NAME", help="Who did it.")] = "agent",
+    actor: Annotated[str, typer.Option(metavar="NAME", help="Who acted.")] = "agent",
     turn: TurnOption = None,
     conversation: ConversationOption = None,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Append an entry. For messages, `mind conversations add` is shorter."""
+    """Append an entry. For a message, use `mind conversations add`."""
     content = inputs.text_or_stdin(text, "entry", is_lines=True)
     invocation = of(context)
 
@@ -125,7 +125,7 @@ def show_log(
     conversation: OnlyConversationOption = None,
     since: Annotated[
         str | None,
-        option("WHEN", "Only entries since then: a date, a time, yesterday, 3h."),
+        option("WHEN", "Only entries since this time: a date, a time, yesterday, 3h."),
     ] = None,
     limit: SetLimitOption = 20,
     _json: JsonOption = False,
@@ -146,7 +146,7 @@ def show_log(
 
 conversations = group(
     "conversations",
-    "Keep the messages of conversations, and summarise those that no longer fit a context window.",
+    "Add and show the messages of conversations, and summarise those that no longer fit a context window.",
     'sense-memory mind conversations add chat "Where were we?"',
     "sense-memory mind conversations show chat",
 )
@@ -171,12 +171,14 @@ def add_message(
     conversation: ConversationArgument,
     text: TextArgument = None,
     *,
-    role: Annotated[str, typer.Option(metavar="ROLE", help="user, assistant, system or tool.")] = "user",
+    role: Annotated[
+        str, typer.Option(metavar="ROLE", help="The role: user, assistant, system or tool.")
+    ] = "user",
     name: Annotated[str, option("NAME", "Who said it, or which tool.")] = "",
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Add a message to a conversation; the first message begins it."""
+    """Add a message to a conversation; the first message starts the conversation."""
     content = inputs.text_or_stdin(text, "message", is_lines=True)
     invocation = of(context)
 
@@ -191,7 +193,7 @@ def add_message(
 
 @conversations.command("list", epilog=ends("sense-memory mind conversations list"))
 def list_conversations(context: typer.Context, _json: JsonOption = False) -> None:
-    """List the conversations, newest first, with the number of their messages, and the titles of imported ones."""
+    """List the conversations, newest first, with their number of messages, and titles if they were imported."""
     invocation = of(context)
 
     async def work(store: MemoryStore) -> tuple[dict[str, int], dict[str, str]]:
@@ -214,7 +216,7 @@ def show_conversation(
     conversation: ConversationArgument,
     *,
     in_context: Annotated[
-        bool, flag("--in-context", text="Only the summary and the messages that a model would see.")
+        bool, flag("--in-context", text="Show only the summary and the messages that a model would see.")
     ] = False,
     limit: SetLimitOption = 40,
     _json: JsonOption = False,
@@ -262,9 +264,10 @@ def compact(
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Replace the older messages in context by a summary, and print that.
+    """Replace the older messages in context by a summary, and print the summary.
 
-    The newest messages stay, as many as take 30 % of the window, at least one. No message is lost: `mind search` finds all.
+    The newest messages stay: as many as fill 30 % of the window, at least one. No message is lost; `mind search` finds
+    them all.
     """
     invocation = of(context)
 
@@ -313,7 +316,9 @@ def search(
             metavar="PLACES", help="Where to look, separated by commas: conversation, archive, log."
         ),
     ] = "conversation,archive,log",
-    tag: Annotated[list[str] | None, option("WORD", "Only passages with this tag, or one of these.")] = None,
+    tag: Annotated[
+        list[str] | None, option("WORD", "Only passages with this tag. May be repeated: any of the tags.")
+    ] = None,
     topic: OnlyTopicOption = None,
     conversation: OnlyConversationOption = None,
     limit: SetLimitOption = 5,
@@ -321,12 +326,12 @@ def search(
 ) -> None:
     """Find messages, passages and other entries of the log, the best first.
 
-    --tag and --topic leave passages only, --conversation leaves messages and entries of one conversation.
+    With --tag or --topic, only passages are found; with --conversation, only messages and entries of that conversation.
     """
     words = inputs.question(query)
     places = [part.strip() for part in within.split(",") if part.strip()]
     if not places or not set(places) <= set(_PLACES):
-        context.fail(f"--within takes some of {', '.join(_PLACES)}, separated by commas")
+        context.fail(f"--within takes one or more of {', '.join(_PLACES)}, separated by commas")
     invocation = of(context)
 
     async def work(store: MemoryStore) -> list[MindHit]:
@@ -341,5 +346,5 @@ def search(
         [mind_hit_data(hit) for hit in found],
         ("place", "age", "actor", "text"),
         rows,
-        none="Nothing found.",
+        none="Nothing was found.",
     )

@@ -1,4 +1,4 @@
-"""`mind scenes`, a log that several agents share; and `share`, a facet of the palace that another agent reads."""
+"""`mind scenes`: a log that several agents share; and `mind share`: a facet of the palace that another agent reads."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 scenes = group(
     "scenes",
-    "Share a log with other agents.\n\nA scene has a key that its members hold; every entry carries its author's signature, so "
-    "nobody speaks for another. What everybody may see (world.observed, judge.verdict, user.injected, run.started, "
-    "agent.reflected) goes to the scene, everything else to the agent's own log.",
+    "Share a log with other agents.\n\nThe members of a scene share its key; every entry has its author's signature, so "
+    "nobody can write in another member's name. Kinds that everybody may see (world.observed, judge.verdict, user.injected, "
+    "run.started, agent.reflected) go to the scene, all others to the agent's own log.",
     "sense-memory mind scenes list",
 )
 SceneArgument = Annotated[
     str,
-    argument("SCENE", "The name of the scene, or the beginning of its id."),
+    argument("SCENE", "The name of the scene, or the first characters of its id."),
 ]
 NpubArgument = Annotated[str, argument("NPUB", "The member's public key.")]
 
@@ -68,8 +68,8 @@ async def _scene(store: MemoryStore, given: str) -> Scene:
     known = await store.mind.scenes.all()
     named = [state.id for state in known if state.name == given]
     if len(named) > 1:
-        raise InvalidInput(f"give the beginning of an id: {len(named)} scenes are called {given!r}")
-    ident = named[0] if named else only(given, [state.id for state in known], "scenes")
+        raise InvalidInput(f"give the first characters of an id: {len(named)} scenes are called {given!r}")
+    ident = named[0] if named else only(given, [state.id for state in known], "scene")
     return await store.mind.scenes.open(ident)
 
 
@@ -111,7 +111,7 @@ def create_scene(
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Make a scene; you are its owner. It lies on the relays that are configured now."""
+    """Make a scene and become its owner. The scene uses the relays that are configured now."""
 
     async def work(store: MemoryStore) -> SceneState:
         scene = await store.mind.scenes.create(name, as_name=as_name)
@@ -127,7 +127,7 @@ def invite(
     context: typer.Context,
     scene: SceneArgument,
     npub: NpubArgument,
-    name: Annotated[str, argument("NAME", "Under which the member speaks.")],
+    name: Annotated[str, argument("NAME", "The member's name in the scene.")],
     *,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
@@ -149,7 +149,7 @@ def invite(
 @scenes.command(
     epilog=ends(
         "sense-memory mind scenes join sense-scene:eyJpZCI6…",
-        codes={2: "it is not an invitation for this key"},
+        codes={2: "the text is not an invitation for this key"},
     )
 )
 def join(
@@ -199,14 +199,14 @@ def append_to_scene(
         str | None,
         option(
             "NAME",
-            "Who did it, if not you; only the owner may name somebody who is not a member, such as world.",
+            "Who acted, if not you. Only the owner may name somebody who is not a member, such as world.",
         ),
     ] = None,
     turn: TurnOption = None,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Append an entry, under your signature."""
+    """Append an entry, signed by this agent."""
     content = inputs.text_or_stdin(text, "entry", is_lines=True)
     invocation = of(context)
 
@@ -230,7 +230,7 @@ def scene_log(
     limit: SetLimitOption = 20,
     _json: JsonOption = False,
 ) -> None:
-    """Show the newest entries of a scene that you may see, oldest first; stderr says how many were forged."""
+    """Show the newest entries of a scene that you may see, oldest first; stderr counts the forged ones."""
 
     async def work(store: MemoryStore) -> tuple[list[LogEntry], int]:
         found = await _scene(store, scene)
@@ -247,7 +247,7 @@ def scene_log(
 
 @scenes.command("sync", epilog=ends("sense-memory mind scenes sync village"))
 def sync_scene(context: typer.Context, scene: SceneArgument, _json: JsonOption = False) -> None:
-    """Bring the scene's relays in step, and follow to a new key if the owner drew one."""
+    """Bring the scene and its relays in step; if the owner made a new key, switch to that key."""
 
     async def work(store: MemoryStore) -> tuple[SceneState, int]:
         found = await _scene(store, scene)
@@ -256,7 +256,7 @@ def sync_scene(context: typer.Context, scene: SceneArgument, _json: JsonOption =
         return found.state, len(await found.entries())
 
     state, count = of(context).run(work)
-    _tell_scene(context, state, f"{state.name}: {quantity(count, 'entry', 'entries')} to see")
+    _tell_scene(context, state, f"{state.name}: {quantity(count, 'entry', 'entries')}")
 
 
 @scenes.command(
@@ -264,7 +264,7 @@ def sync_scene(context: typer.Context, scene: SceneArgument, _json: JsonOption =
     epilog=ends(
         'sense-memory mind scenes invite village "$NPUB" smith',
         "sense-memory mind scenes remove village smith",
-        codes={4: "no member has this name"},
+        codes={4: "no member has that name"},
     ),
 )
 def remove_member(
@@ -275,7 +275,7 @@ def remove_member(
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Remove a member: whatever comes later gets a new key. What was written before stays readable to that member."""
+    """Remove a member: later entries use a new key. The member can still read earlier entries."""
 
     async def work(store: MemoryStore) -> SceneState:
         found = await _scene(store, scene)
@@ -296,7 +296,7 @@ def leave_scene(
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Forget a scene and its keys, here and on relays. What was written to the scene stays there."""
+    """Forget a scene and its keys, here and on relays. The entries stay in the scene."""
 
     async def work(store: MemoryStore) -> SceneState:
         found = await _scene(store, scene)
@@ -332,8 +332,8 @@ def share(
 ) -> None:
     """Let another agent read one facet of the palace, and print the invitation, which only that agent can open.
 
-    The reader joins with `mind scenes join`, and reads with `mind shared`. Each `sync` brings what the reader sees up to
-    date. What was read cannot be taken back.
+    The reader joins with `mind scenes join`, and reads with `mind shared`. Each `sync` updates what the reader sees.
+    What has been read cannot be taken back.
     """
     domain, facet = _place(place)
     invocation = of(context)
@@ -351,7 +351,7 @@ def share(
     epilog=ends(
         'sense-memory mind share people/facts "$NPUB"',
         'sense-memory mind unshare people/facts "$NPUB"',
-        codes={2: "this key does not read this facet; nothing was changed"},
+        codes={2: "the facet is not shared with this key; nothing was changed"},
     )
 )
 def unshare(
@@ -362,7 +362,7 @@ def unshare(
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """End a share with one reader. What comes later has a new key; what was read cannot be taken back."""
+    """End a share with one reader: later changes use a new key. What has been read cannot be taken back."""
     domain, facet = _place(place)
 
     async def work(store: MemoryStore) -> None:
@@ -370,13 +370,13 @@ def unshare(
         await deliver(store, wait)
 
     of(context).run(work)
-    rest = "run `sense-memory sync`, until then the reader still sees what relays hold"
+    rest = "run `sense-memory sync`: until then the reader still sees what relays hold"
     done(of(context), {"place": place, "unshared": npub}, f"{place} is no longer shared with {npub}; {rest}")
 
 
 @commands.command(epilog=ends("sense-memory mind shared"))
 def shared(context: typer.Context, _json: JsonOption = False) -> None:
-    """List what other agents share with this one, as of the last `sync`."""
+    """List what other agents share with this agent, as of the last `sync`."""
     invocation = of(context)
 
     async def work(store: MemoryStore) -> list[SharedMemory]:
@@ -384,7 +384,9 @@ def shared(context: typer.Context, _json: JsonOption = False) -> None:
 
     found = invocation.run(work)
     rows = [(to_npub(item.owner), item.path, item.state, item.value) for item in found]
-    none = "Nothing is shared with this agent. An invitation is accepted with: sense-memory mind scenes join"
+    none = (
+        "Nothing is shared with this agent. To accept an invitation: sense-memory mind scenes join INVITATION"
+    )
     show(
         invocation,
         [_shared_data(item) for item in found],

@@ -1,4 +1,6 @@
-"""The group `palace`: alone it draws the palace as a tree, or as lines in a pipe; and `compress`, `stats`, `domains`, `facets`."""
+"""The group `palace`: alone it draws the palace as a tree, or as lines in a pipe; and `compress`, `stats`, `domains`,
+`facets`.
+"""
 
 from __future__ import annotations
 
@@ -88,21 +90,22 @@ def palace(
     ] = 5,
     _json: JsonOption = False,
 ) -> None:
-    """Keep memories that fade, connect and contradict, in a palace of domains and facets; or draw it.
+    """Draw the palace, whose memories fade, connect and contradict; or run one of its commands.
 
-    Without a COMMAND the palace is drawn, with what time has left of each memory. A memory of the palace is named DOMAIN/FACET/KEY. Domains and facets are yours to choose; usual are self, people,
-    projects, world and skills, with facts, beliefs, decisions, procedures and emotions in them.
+    Without a COMMAND, draw the palace with the current relevance of each memory. The path of a palace memory is
+    DOMAIN/FACET/KEY. You choose the domains and facets; the usual domains are self, people, projects, world and
+    skills, and the usual facets facts, beliefs, decisions, procedures and emotions.
 
-    What is not recalled fades. Above a relevance of 0.3 a memory is active, then fading, below 0.1 forgotten, and
-    below 0.01 dissolved. Drawing, listing and searching revive nothing; `recall` makes a memory active again. `remember`, `search`,
-    `list`, `as-of` and `forget` take memories of the palace too. A terminal shows the most relevant memories of each
-    facet; a pipe and --json get everything, a pipe one line for each memory: path, state, relevance and text, with tabs
-    between them, and `superseded by PATH` where another memory superseded it.
+    A memory fades unless it is recalled. Above a relevance of 0.3 a memory is active, then fading, below 0.1
+    forgotten, and below 0.01 dissolved. `recall` makes a memory active again; drawing, listing and searching revive
+    nothing. `remember`, `search`, `list`, `as-of` and `forget` take paths of the palace too. A terminal shows the most
+    relevant memories of each facet; a pipe and --json get all of them. A pipe gets one line for each memory: path,
+    state, relevance and text, with tabs between them, and `superseded by PATH` if another memory superseded it.
     """
     if context.invoked_subcommand is not None:
         if everything or domain or state:
             context.fail(
-                "--all, --domain and --state are for drawing the palace; give them without a COMMAND"
+                "give --all, --domain and --state without a COMMAND: they are for drawing the palace"
             )
         return
     invocation = of(context)
@@ -113,7 +116,7 @@ def palace(
     if invocation.as_json:
         typer.echo(as_json(_data(insights)))
     elif not insights:
-        typer.echo("There is no such memory." if state else NONE, err=True)
+        typer.echo("There are no memories in that state." if state else NONE, err=True)
     elif sys.stdout.isatty():
         from sense_memory.interfaces.cli.palace.picture import print_tree
 
@@ -130,9 +133,9 @@ def look(
     include_forgotten: bool = True,
     needs_place: bool = False,
 ) -> list[Insight]:
-    """The memories of the palace, the most relevant first; warns on stderr if relays may hold more.
+    """The palace memories, the most relevant first; warns on stderr if relays may hold more.
 
-    With `needs_place`, a named domain or facet must exist.
+    With `needs_place`, a missing domain or facet is an error.
     """
 
     async def work(store: MemoryStore) -> list[PersonaMemory]:
@@ -194,7 +197,8 @@ def compress(
         str | None, typer.Argument(metavar="DOMAIN", show_default=False, help="Only this domain.")
     ] = None,
     domain_option: Annotated[
-        str | None, typer.Option("--domain", metavar="DOMAIN", show_default=False, help="As the argument.")
+        str | None,
+        typer.Option("--domain", metavar="DOMAIN", show_default=False, help="The same as the argument."),
     ] = None,
     question: Annotated[
         str | None,
@@ -203,7 +207,7 @@ def compress(
             "-q",
             metavar="TEXT",
             show_default=False,
-            help="Print what a search finds for this question, with what is pinned and some of the domain self.",
+            help="Print what a search finds for this question, together with pinned memories and some of the domain self.",
         ),
     ] = None,
     max_tokens: Annotated[
@@ -212,15 +216,15 @@ def compress(
             "--budget",
             "--max-tokens",
             metavar="N",
-            help="Print at most N tokens, by an estimate that is a little too high; at least 32.",
+            help="Print at most N tokens, at least 32. The estimate of tokens is a little too high.",
         ),
     ] = 500,
     _json: JsonOption = False,
 ) -> None:
-    """Print the active memories in shorthand, for a prompt, as far as they fit.
+    """Print the active memories in shorthand for a prompt, as many as fit.
 
-    What is pinned is chosen first, then some of the domain self, then a share for every domain, the most relevant first.
-    The last line counts what did not fit, and stderr names some of it. Nothing is revived.
+    Pinned memories are chosen first, then some of the domain self, then a share for every domain, the most relevant
+    first. The last line counts the memories that did not fit, and stderr names some of them. Nothing is revived.
     """
     if domain is not None and domain_option is not None:
         context.fail("give the domain once: as the argument or with --domain")
@@ -237,7 +241,7 @@ def compress(
 
     text = invocation.run(work)
     if question is not None and text and not text.has_answer:
-        typer.echo("Nothing was found for the question: this is what there is without it.", err=True)
+        typer.echo("Nothing was found for the question; this is the palace without it.", err=True)
     if invocation.as_json:
         held = {"included": text.included, "left_out": text.left_out}
         typer.echo(as_json({"text": text, "tokens": text.tokens, **held}))
@@ -254,7 +258,7 @@ def _left_out(paths: Sequence[str], *, is_answer: bool) -> str:
     shown = ", ".join(one_line(path) for path in paths[:_NAMED_COUNT])
     more = "" if len(paths) <= _NAMED_COUNT else f" and {len(paths) - _NAMED_COUNT:,} more"
     remedy = (
-        "they are not what the question asks for, or found no room; pin what you need, or ask without --question"
+        "they do not answer the question, or did not fit; pin what you need, or leave out --question"
         if is_answer
         else "give a larger --budget, or pin what you need"
     )
@@ -263,7 +267,7 @@ def _left_out(paths: Sequence[str], *, is_answer: bool) -> str:
 
 @command(REVIEWS, "sense-memory palace domains", "sense-memory palace domains --json")
 def domains(context: typer.Context, _json: JsonOption = False) -> None:
-    """List the domains, and how many memories each holds."""
+    """List the domains, and how many memories each has."""
     sizes = _sizes(context)
     counts = {domain: sum(facets.values()) for domain, facets in sizes.items()}
     if of(context).as_json:
@@ -282,10 +286,10 @@ def domains(context: typer.Context, _json: JsonOption = False) -> None:
 )
 def facets(
     context: typer.Context,
-    domain: Annotated[str, typer.Argument(metavar="DOMAIN", show_default=False, help="Of which domain.")],
+    domain: Annotated[str, typer.Argument(metavar="DOMAIN", show_default=False, help="The domain.")],
     _json: JsonOption = False,
 ) -> None:
-    """List the facets of a domain, and how many memories each holds."""
+    """List the facets of a domain, and how many memories each has."""
     sizes = _sizes(context, domain)
     if of(context).as_json:
         typer.echo(as_json(_domain(domain, sizes[domain])["facets"]))
@@ -331,7 +335,7 @@ def _print_counts(counts: Mapping[str, int], what: str, none: str) -> None:
 
 @command(REVIEWS, "sense-memory palace stats", "sense-memory palace stats --json")
 def stats(context: typer.Context, _json: JsonOption = False) -> None:
-    """Count the memories, by state, domain and facet; and the connected, the superseded, the conflicts."""
+    """Count the memories by state, domain and facet, and the connections, superseded memories and conflicts."""
     invocation = of(context)
 
     async def work(store: MemoryStore) -> dict[str, Any]:

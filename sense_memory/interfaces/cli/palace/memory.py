@@ -1,4 +1,5 @@
-"""`palace show`, `connect`, `disconnect`, `dismiss`, `contradict` and `reconcile`: one memory, and its links with others.
+"""`palace show`, `connect`, `disconnect`, `dismiss`, `contradict` and `reconcile`: one memory, and its links with
+others.
 
 At the end stand the spellings of 2.0.0a1, hidden: `palace remember`, `recall`, `search`, `list`, `as-of` and `forget`.
 """
@@ -81,11 +82,10 @@ def show(
     ] = 3,
     _json: JsonOption = False,
 ) -> None:
-    """Show one memory with its life, its versions, its links, and the relays that hold it.
+    """Show one memory: how it fades, its versions, its links, and the relays that hold it.
 
-    Showing a memory does not revive it; `recall` does. The curve begins at the last access. Below the curve stand the
-    bounds that make a memory fading (0.3), forgotten (0.1) and dissolved (0.01), each where the curve reaches it, and
-    now.
+    Showing a memory does not revive it; `recall` does. The curve of the relevance begins at the last access. Marks
+    below the curve show when the memory becomes fading (0.3), forgotten (0.1) and dissolved (0.01), and the present.
     """
     invocation = of(context)
 
@@ -131,8 +131,8 @@ def _data(found: MemoryProfile) -> dict[str, Any]:
 
 _WHICH = "DOMAIN/FACET/KEY, or a KEY that no other memory has."
 FirstArgument = Annotated[str, typer.Argument(metavar="A", show_default=False, help=f"A memory: {_WHICH}")]
-SecondArgument = Annotated[str, typer.Argument(metavar="B", show_default=False, help="Another one.")]
-_FEWER = {3: "linked here, but fewer relays than --require-acks accepted it"}
+SecondArgument = Annotated[str, typer.Argument(metavar="B", show_default=False, help="The other memory.")]
+_FEWER = {3: "changed here, but fewer relays than --require-acks accepted the change"}
 
 
 @command(LINKS, "sense-memory palace connect people/facts/lisa projects/facts/workshop", codes=_FEWER)
@@ -181,7 +181,9 @@ def dismiss(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Decline a connection or a contradiction that `introspect` suggested, for good; a mark between them goes."""
+    """Decline a suggestion of `introspect`, a connection or a contradiction, for good. If one memory is marked as
+    superseded by the other, the mark is removed.
+    """
     marked: list[bool] = []
 
     async def change(store: MemoryStore) -> None:
@@ -191,16 +193,16 @@ def dismiss(
             marked.append(first.superseded_by == second.path or second.superseded_by == first.path)
         await store.persona_dismiss(one, other)
 
-    _link(context, (one, other), change, ("dismissed", "not suggested again"), (wait, require_acks))
+    _link(context, (one, other), change, ("dismissed", "dismissed"), (wait, require_acks))
     if any(marked) and not of(context).as_json:
-        typer.echo("The mark between them is gone: both are right.")
+        typer.echo("The mark between them was removed: both are right.")
 
 
 @command(
     LINKS,
     "# Lisa has moved:",
     "sense-memory palace contradict people/facts/lisa-home people/facts/lisa-moved",
-    codes={3: "marked here, but fewer relays than --require-acks accepted it"},
+    codes={3: "marked here, but fewer relays than --require-acks accepted the mark"},
 )
 def contradict(
     context: typer.Context,
@@ -213,10 +215,11 @@ def contradict(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Mark a memory as contradicted and superseded by another: it loses half its relevance and fades four times faster.
+    """Mark a memory as contradicted and superseded by another: the old one loses half its relevance and fades four
+    times faster.
 
-    `remember` does this by itself if the contradiction is plain. Both memories stay readable; `reconcile` takes the
-    mark away.
+    `remember` does this by itself if the contradiction is clear. Both memories stay readable; `reconcile` removes the
+    mark.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
@@ -233,7 +236,7 @@ def contradict(
         delivery.end(invocation, written, done, result, require_acks)
     finally:
         if not invocation.as_json:
-            typer.echo(f"To take that back: sense-memory palace reconcile {quoted(first)} {quoted(second)}")
+            typer.echo(f"To undo this: sense-memory palace reconcile {quoted(first)} {quoted(second)}")
 
 
 @command(
@@ -255,9 +258,9 @@ def reconcile(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Take the mark of a contradiction away, on every device: both memories are right.
+    """Remove the mark of a contradiction, on every device: both memories are right.
 
-    It does not come back when one of them is written again, unless the new text claims something else.
+    The mark does not come back when one of them is written again, unless the new text makes another claim.
     """
 
     async def change(store: MemoryStore) -> None:
@@ -303,7 +306,9 @@ def pin(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Pin a memory: `compress` puts it first while it is active. It gets the theme `pinned`; it fades as before."""
+    """Pin a memory: `compress` puts it first while it is active. A pinned memory has the theme `pinned` and fades as
+    before.
+    """
     _pin(context, path, (wait, require_acks), is_pinned=True)
 
 
@@ -343,11 +348,11 @@ def _why_hidden(memory: PersonaMemory) -> Iterator[str]:
     if memory.superseded_by:
         new = memory.superseded_by
         yield (
-            f"compress does not show it while {one_line(new)}, which superseded it, is active. "
+            f"compress leaves this memory out while {one_line(new)}, which superseded it, is active. "
             f"If both are right: sense-memory palace reconcile {quoted(memory.path)} {quoted(new)}"
         )
     elif current_relevance(memory, time.time()) <= ACTIVE_ABOVE:
-        yield f"compress does not show it until it is active again: sense-memory recall {quoted(memory.path)}"
+        yield f"compress leaves this memory out until it is active again: sense-memory recall {quoted(memory.path)}"
 
 
 # ── The spellings of 2.0.0a1, hidden ────────────────────────────────────────────────────
@@ -381,7 +386,7 @@ def remember(
 
 @commands.command("recall", hidden=True)
 def recall(context: typer.Context, path: PalaceNameArgument, _json: JsonOption = False) -> None:
-    """As `sense-memory recall`, of memories of the palace only."""
+    """As `sense-memory recall`, of palace memories only."""
 
     async def work(store: MemoryStore) -> PersonaMemory:
         return await recall_in_palace(store, path)
@@ -419,7 +424,7 @@ def forget(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """As `sense-memory forget`; a KEY alone means the one memory of the palace that has it."""
+    """As `sense-memory forget`; a KEY alone means the one palace memory that has it."""
     forget_names(context, paths, wait, require_acks, anyway=anyway, is_palace_only=True)
 
 
@@ -450,7 +455,7 @@ def search(
         now = time.time()
         typer.echo(as_json([palace_data(hit, now) for hit in hits]))
     elif not hits:
-        nothing = "Nothing was found. Forgotten memories are not searched; `list --palace --include-forgotten` lists them."
+        nothing = "Nothing was found. Forgotten memories are not searched; to list them, run `list --palace --include-forgotten`."
         typer.echo(nothing if has_memories else NONE, err=True)
     elif sys.stdout.isatty():
         from sense_memory.interfaces.cli.palace.picture import print_hits

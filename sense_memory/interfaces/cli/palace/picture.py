@@ -227,7 +227,7 @@ def _halflife(memory: PersonaMemory) -> str:
     plain = f"{memory.halflife_days:g} days"
     if memory.superseded_by is None:
         return plain
-    return f"{plain}, a quarter of it since it is superseded"
+    return f"{plain}, quartered because the memory is superseded"
 
 
 def fate(memory: PersonaMemory, now: float) -> Iterator[tuple[str, str]]:
@@ -243,7 +243,10 @@ def fate(memory: PersonaMemory, now: float) -> Iterator[tuple[str, str]]:
         when = f"{local_time(due)} ({age(due, now)})" if due > now else "the next `prune`"
         yield "deleted by", when
     elif memory.state is State.DISSOLVED:
-        yield "deleted by", f"`prune`, {DISSOLVED_DAYS:g} days after it first sees it dissolved"
+        yield (
+            "deleted by",
+            f"`prune`, {DISSOLVED_DAYS:g} days after a `prune` first sees the memory dissolved",
+        )
 
 
 def _print_rows(out: Console, rows: list[tuple[str, str]]) -> None:

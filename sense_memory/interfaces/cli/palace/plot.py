@@ -93,23 +93,23 @@ def plot(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FILE", show_default=False, help="Write a picture to it: NAME.png or NAME.svg."
+            metavar="FILE", show_default=False, help="Draw a picture into this file: NAME.png or NAME.svg."
         ),
     ] = None,
     domain: Annotated[
         str | None, typer.Option(metavar="DOMAIN", help="Only this domain.", show_default=False)
     ] = None,
     days: Annotated[
-        int, typer.Option(min=1, max=36_500, metavar="N", help="How far to look ahead.")
+        int, typer.Option(min=1, max=36_500, metavar="N", help="Look this many days ahead.")
     ] = _YEAR_DAYS,
-    force: Annotated[bool, flag("--force", text="Replace a file that exists.")] = False,
+    force: Annotated[bool, flag("--force", text="Replace an existing file.")] = False,
     _json: JsonOption = False,
 ) -> None:
-    """Show what time will leave of the palace, if nothing is recalled: states now and ahead, and by domain.
+    """Show how the palace will fade if nothing is recalled: states now and in future, and by domain.
 
-    With a FILE, a picture of the curves, the states over time and the domains; it needs the extra `plot`. Without one, a
-    table; a pipe gets one line for each moment, with tabs between date, active, fading, forgotten and dissolved. Nothing
-    is revived. A file that exists is only replaced with --force.
+    With a FILE, draw the curves, the states over time and the domains; a picture needs the extra `plot`. Without a
+    FILE, print a table; a pipe gets one line for each date, with tabs between date, active, fading, forgotten and
+    dissolved. Nothing is revived. An existing file is replaced only with --force.
     """
     invocation = of(context)
     if file is not None and file.suffix.lower() not in _FORMATS:
@@ -266,7 +266,9 @@ def _whole(domain: str | None) -> str:
 
 
 def _draw_curves(axes: Axes, forecast: Forecast) -> None:
-    """The relevance of memories over time, coloured by state; the axis is that of a square root, so that small bounds show."""
+    """The relevance of memories over time, coloured by state; the axis is that of a square root, so that small bounds
+    show.
+    """
     import numpy as np
 
     count = len(forecast.memories)
@@ -400,7 +402,7 @@ def _next_to_fade(forecast: Forecast) -> str:
         if is_active[0] and not is_active.all():
             found.append((forecast.times[int(is_active.argmin())], one_line(memory.path)))
     if not found:
-        return "no active memory fades in this time"
+        return "no active memory fades in that time"
     told = "next to fade: "
     for number, (moment, path) in enumerate(sorted(found)[:_NEXT_COUNT]):
         name = path if cell_len(path) <= _PATH_CHARS else f"{set_cell_size(path, _PATH_CHARS - 1)}…"

@@ -1,4 +1,4 @@
-"""`palace introspect` and `prune`: the memories of the palace that need attention, and the effects of time.
+"""`palace introspect` and `prune`: the palace memories that need attention, and the effects of time.
 
 An introspection becomes lines with a style; every text of a memory is escaped there. A pruning is shown as a plan
 first, and on a terminal the user is asked before anything is deleted for good.
@@ -57,31 +57,31 @@ def introspect(
     *,
     everything: Annotated[
         bool,
-        flag("--all", text="Give all findings, not only the first few; also with --json."),
+        flag("--all", text="Show all findings, not only the first few; also with --json."),
     ] = False,
     schedule: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help='Repeat the report after this time, such as 6h or "1 day".',
+            help='Repeat the report at this interval, such as 6h or "1 day".',
             show_default=False,
         ),
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="With --schedule: end after N reports.", show_default=False),
+        typer.Option(min=1, metavar="N", help="End after N reports; needs --schedule.", show_default=False),
     ] = None,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Report what has changed in the palace, what needs attention, and what could be connected.
+    """Report what has changed in the palace, what needs attention, and which memories could be connected.
 
-    No memory is changed: below each finding stands the command that acts on it. An encrypted log of names and counts,
-    without texts, lets the next report on any device tell what has changed. With --schedule the command stays, and
-    fetches what other devices wrote before each report; with --json each report is then one line.
+    No memory is changed: each finding is followed by the command that acts on it. An encrypted log of names and
+    counts, without texts, lets the next report on any device say what has changed. With --schedule, the command keeps
+    running and fetches what other devices wrote before each report; with --json, each report is then one line.
     """
     if count is not None and schedule is None:
-        context.fail("give --schedule too: --count ends what --schedule repeats")
+        context.fail("give --schedule too: --count says how often it repeats the report")
     invocation = of(context)
     if schedule is not None:
         from sense_memory.interfaces.cli.inputs import duration
@@ -175,17 +175,15 @@ class Section:
 
 SECTIONS: Final = (
     Section("suggested_contradictions", "These seem to contradict each other", "If the second one is right:"),
-    Section("contradictions", "Contradicted or superseded", "If both are right, take the mark away:"),
+    Section("contradictions", "Contradicted or superseded", "If both are right, remove the mark:"),
     Section("conflicts", "Written on two devices at once", "Keep what is right in the other, then:"),
-    Section("suggested_revisions", "May need a new look", "Look, then write it anew or forget it:"),
-    Section("stale_beliefs", "Weak beliefs that hardly anybody uses", "Revive them with `recall`, or:"),
+    Section("suggested_revisions", "May be outdated", "Look at it, then write it anew or forget it:"),
+    Section("stale_beliefs", "Weak beliefs that are hardly ever recalled", "Revive it with `recall`, or:"),
     Section("suggested_connections", "Could be connected", "Accept or decline:"),
-    Section("forgotten_memories", "Forgotten, but not dissolved yet", "If it should stay:"),
+    Section("forgotten_memories", "Forgotten, but not dissolved yet", "To keep it:"),
     Section("orphaned", "Not connected with anything", ""),
-    Section("overloaded_facets", "Full facets", "Some of these may belong into a facet of their own."),
-    Section(
-        "suggested_compressions", "Too much for a prompt as it is", "In shorthand, the most relevant first:"
-    ),
+    Section("overloaded_facets", "Large facets", "Some of these memories may need a facet of their own."),
+    Section("suggested_compressions", "Too much text for a prompt", "In shorthand, the most relevant first:"),
 )
 
 
@@ -251,7 +249,7 @@ def _section(section: Section, report: IntrospectionReport, limit: int | None) -
         reason = reasons[number] if number < len(reasons) else ""
         yield from _item(section, item, one_line(reason))
     if limit is not None and len(items) > limit:
-        yield ReportLine(f"  … and {len(items) - limit:,} more; all with --all", FAINT)
+        yield ReportLine(f"  … and {len(items) - limit:,} more; --all shows all", FAINT)
     if section.name in report.bounded:
         yield ReportLine(f"  not complete: {report.bounded[section.name]}", FAINT)
 
@@ -370,11 +368,11 @@ _WORDS: Final = {_DELETE: "delete for good", "mark": "dissolved, counting from n
     REVIEWS,
     "sense-memory palace prune --dry-run",
     "sense-memory palace prune --yes",
-    "# A relay that is gone need not be asked before something is deleted:",
+    "# Delete without asking a relay that is gone for good:",
     "sense-memory palace prune --yes --without wss://relay.example",
     codes={
         1: "an error, or the question was answered with no",
-        3: "something was held back; the report says why",
+        3: "some deletions were held back; the report says why",
     },
 )
 def prune(
@@ -396,11 +394,11 @@ def prune(
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Record the state that memories have faded to, and delete those that have been dissolved for 30 days.
+    """Record the states that memories have faded to, and delete memories that have been dissolved for 30 days.
 
-    The plan is shown first. Deletions are final, here and on relays, so on a terminal you are asked before; elsewhere,
-    and with --json, you are not. Before a deletion every relay is asked what it holds, because another device may have
-    used the memory: while a relay does not answer, nothing is deleted.
+    The plan is shown first. Deletions are final, here and on relays: on a terminal you are asked first; in a script or
+    with --json you are not. Before a deletion, every relay is asked what it holds, because another device may have
+    used the memory; as long as a relay does not answer, nothing is deleted.
     """
     invocation = of(context)
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not (yes or invocation.as_json)
