@@ -336,8 +336,8 @@ def _pair(place: str, found: Any) -> tuple[Any, Any]:
     path = found.get("path", found["key"])
     if path != found["key"]:
         raise InvalidInput(
-            f"{place}, {one_line(str(path), _MAX_PATH_CHARS)}, is not a flat memory; nothing was written. Move memories "
-            "of the palace and journal entries with `export` and `import`"
+            f"{place}, {one_line(str(path), _MAX_PATH_CHARS)}, is not a flat memory; nothing was written. Move "
+            "palace memories and journal entries with `export` and `import`"
         )
     return found["key"], found["value"]
 

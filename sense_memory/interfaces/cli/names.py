@@ -183,8 +183,8 @@ async def in_palace(store: MemoryStore, key: str, command: str) -> CommandFailed
     commands = [f"sense-memory {command} {quoted(path)}" for path in paths]
     more = f" and {len(paths) - _MAX_NEAR:,} more" if len(paths) > _MAX_NEAR else ""
     problem = (
-        f"no flat memory under {key!r} here. To {command} {'the memory' if len(paths) == 1 else 'one'} "
-        f"of the palace, give its path: {' or '.join(commands[:_MAX_NEAR])}{more}"
+        f"no flat memory under {key!r} here. To {command} {'the' if len(paths) == 1 else 'a'} palace "
+        f"memory, give its path: {' or '.join(commands[:_MAX_NEAR])}{more}"
     )
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
 

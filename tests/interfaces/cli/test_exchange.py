@@ -26,12 +26,12 @@ def workspace(tmp_path):
 
 PLAN = """\
 Found: an OpenClaw workspace
-becomes                 new
+becomes          new
 palace memories    3
-journal entries           1
+journal entries    1
 places: memory/user 2, self/notes 1
 left out: .png files (1)
-1 cannot be taken:
+1 cannot be imported:
   ws/bad.md: is not text
 """
 

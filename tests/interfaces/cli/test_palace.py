@@ -72,7 +72,7 @@ def test_a_memory_that_contradicts_another_says_what_it_superseded_and_how_to_ta
     shown = palace("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon.").stdout
 
     assert re.search(
-        r"^It contradicts people/facts/lisa-home \(lives in: Berlin → Lisbon; \d\d% sure\), which is superseded",
+        r"^This contradicts people/facts/lisa-home \(lives in: Berlin → Lisbon; \d\d% sure\), which is superseded",
         shown,
         flags=re.MULTILINE,
     )
@@ -187,7 +187,7 @@ def test_a_domain_that_is_not_there_is_not_found_and_those_that_are_there_are_na
 
     assert (shown.stdout, shown.stderr) == (
         "",
-        "error: there is no domain 'none'; there are: people, projects, world\n",
+        "error: there is no domain 'none'; the domains: people, projects, world\n",
     )
     assert palace.json(*command, "none", code=4)["error"]["type"] == "NotFound"
 
@@ -195,7 +195,7 @@ def test_a_domain_that_is_not_there_is_not_found_and_those_that_are_there_are_na
 def test_a_facet_that_is_not_there_is_not_found_either(palace):
     told = palace("palace", "list", "people/fact", code=4).stderr
 
-    assert told == "error: there is no facet 'fact' in people; there are: emotions, facts\n"
+    assert told == "error: there is no facet 'fact' in people; its facets: emotions, facts\n"
 
 
 def test_of_many_domains_ten_are_named(long_ago, agent, remembers):
@@ -203,7 +203,7 @@ def test_of_many_domains_ten_are_named(long_ago, agent, remembers):
 
     told = agent("palace", "--domain", "none", code=4).stderr
 
-    assert told.endswith("there are: d00, d01, d02, d03, d04, d05, d06, d07, d08, d09 and 2 more\n")
+    assert told.endswith("the domains: d00, d01, d02, d03, d04, d05, d06, d07, d08, d09 and 2 more\n")
 
 
 @pytest.mark.parametrize("command", [["palace", "--domain"], ["palace", "facets"]], ids=" ".join)
@@ -622,7 +622,9 @@ def test_counts(palace, terminal):
     assert (people["domain"], people["count"]) == ("people", 3)
     assert people["facets"] == palace.json("palace", "facets", "people")
     assert people["facets"][1] == {"facet": "facts", "count": 2, "memories": None}
-    assert "there is no domain 'none'; there are: people" in palace("palace", "facets", "none", code=4).stderr
+    assert (
+        "there is no domain 'none'; the domains: people" in palace("palace", "facets", "none", code=4).stderr
+    )
     shown = palace("palace", "stats").stdout
     assert shown.startswith("memories     7: 4 active, 1 fading, 1 forgotten, 1 dissolved\nconnections  1\n")
     assert "\npeople       3: emotions 1, facts 2\n" in shown

@@ -150,7 +150,7 @@ def test_several_files_are_one_import_and_a_bad_one_does_not_spoil_the_others(wr
         "new  known",
         "  4      1",
         "",
-        "1 line not taken:",
+        "1 line not imported:",
         "  b.jsonl, line 2: not JSON",
     ]
     assert result.stderr.splitlines()[1:] == [

@@ -207,7 +207,7 @@ def test_a_relay_that_other_settings_still_name_keeps_what_waits(agent, dead_rel
     result = agent("relays", "remove", dead_relay)
 
     assert "cancelled" not in result.stdout
-    assert "come first" in result.stderr
+    assert "replace it" in result.stderr
     assert agent.json("status")["relays"][0]["events"] == {"queued": 1}
 
 
@@ -230,7 +230,10 @@ def test_no_relays_is_said_with_what_to_do(cli):
 def test_a_change_that_the_environment_hides_is_warned_about(cli, monkeypatch):
     monkeypatch.setenv("SENSE_MEMORY_RELAYS", B)
 
-    assert "SENSE_MEMORY_RELAYS in the environment come first" in cli("relays", "add", A).stderr
+    assert (
+        "because relays from SENSE_MEMORY_RELAYS in the environment replace it"
+        in cli("relays", "add", A).stderr
+    )
     assert cli("relays", "list").stdout == f"{B}\tSENSE_MEMORY_RELAYS in the environment\n"
 
 
@@ -303,7 +306,7 @@ def test_a_port_that_is_taken_is_one_sentence(cli, relay):
     assert result.stderr.count("\n") == 1
     assert "cannot listen (Address already in use)" in result.stderr
     assert f"`lsof -i :{relay.rpartition(':')[2]}` shows it" in result.stderr
-    assert f"`sense-memory relays add {relay}` uses it" in result.stderr
+    assert f"`sense-memory relays add {relay}` uses that relay" in result.stderr
 
 
 def test_a_data_file_that_another_relay_uses_is_one_sentence(cli, start_relay, tmp_path):
