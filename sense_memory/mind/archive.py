@@ -1,8 +1,7 @@
-"""The archive: passages that an agent chose to keep for long (four-tier memory, tier 3), and the thought index.
+"""The archive: passages of long-term memory (four-tier memory, tier 3), and thoughts (layered memory, layer 2).
 
-A passage is one record with its tags and topics. A thought (layered memory, layer 2) is a passage that names the entry of
-the log that it came from; storing the thought of one entry again replaces it. Finding is `MindSearch`'s, so the archive has
-no ranking of its own.
+A passage is one record with its tags and topics. A thought is a passage that names its entry of the log as its source;
+storing the thought of the same entry again replaces it. `MindSearch` searches the archive.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ class Passage:
     """One passage of the archive.
 
     Attributes:
-        id: names the passage; 16 hex digits, or the id of the log entry that it came from.
+        id: 16 hex digits, or the id of the source.
         content: the text.
         tags: chosen by the agent.
-        topics: assigned by classification, see `Topics` in topics.py.
-        title: of what the passage came from; may be empty.
-        source: id of the log entry that it came from; empty if none.
-        at: seconds since 1970.
+        topics: assigned by classification, see `Topics`.
+        title: the title of the source; may be empty.
+        source: the id of the log entry that the passage came from; may be empty.
+        at: when it was written, seconds since 1970.
     """
 
     id: str
@@ -51,7 +50,7 @@ class Archive:
     """The passages of an agent.
 
     Args:
-        records: reads and writes them.
+        records: reads and writes the passages.
     """
 
     def __init__(self, records: MindRecords) -> None:
@@ -59,7 +58,7 @@ class Archive:
 
     @property
     def feed(self) -> ChangeFeed:
-        """The changes of the ledger, for whoever follows the archive."""
+        """The changes of the ledger, for a follower of the archive."""
         return self._records.store.ledger.feed
 
     async def insert(
@@ -72,19 +71,19 @@ class Archive:
         source: str = "",
         at: float | None = None,
     ) -> Passage:
-        """Keep a passage.
+        """Add a passage.
 
         Args:
             content: the text.
-            tags: chosen by the agent; blanks around a tag are dropped, and so are empty tags.
-            topics: assigned topics.
-            title: of what the passage came from.
-            source: id of the log entry that it came from; a second passage of one source replaces the first.
-            at: seconds since 1970; now by default.
+            tags: chosen by the agent; blanks around a tag and empty tags are removed.
+            topics: the topics of the passage.
+            title: the title of the source.
+            source: the id of the log entry that the passage came from; a second passage of a source replaces the first.
+            at: when it was written, seconds since 1970; now by default.
 
         Raises:
             InvalidInput: the content is empty; nothing was written.
-            TooLargeError: the passage fits no event (some 40,000 bytes); nothing was written.
+            TooLargeError: the passage does not fit an event (some 40,000 bytes); nothing was written.
         """
         if not isinstance(content, str) or not content.strip():
             raise InvalidInput("a passage must be a non-empty text; nothing was written")
@@ -99,7 +98,7 @@ class Archive:
         await self._records.write({_path(passage.id): _fields(passage)})
 
     async def rename_topics(self, passage_id: str, names: Mapping[str, str]) -> None:
-        """Give topics of a passage other names, whoever changes it meanwhile; a passage that is gone stays gone."""
+        """Rename topics of a passage, together with concurrent changes of it; a passage that is gone stays gone."""
         path = _path(passage_id)
 
         async def renamed(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
@@ -112,7 +111,7 @@ class Archive:
         await self._records.change([path], renamed)
 
     async def get(self, passage_id: str) -> Passage | None:
-        """One passage, or None."""
+        """One passage; None if no passage has the id."""
         record = await self._records.read(_path(passage_id))
         return None if record is None else _passage(record)
 
@@ -122,7 +121,7 @@ class Archive:
         return sorted(found, key=lambda passage: (passage.at, passage.id))
 
     async def delete(self, passage_id: str) -> None:
-        """Forget a passage, here and on relays.
+        """Forget a passage here and on relays.
 
         Raises:
             InvalidInput: no passage has this id.
@@ -132,11 +131,11 @@ class Archive:
         await self._records.forget([_path(passage_id)])
 
     async def tags(self) -> dict[str, int]:
-        """Every tag with the number of passages that have it, the most frequent first."""
+        """Every tag with the number of passages that have it, most frequent first."""
         return _counted(passage.tags for passage in await self.all())
 
     async def topics(self) -> dict[str, int]:
-        """Every topic with the number of passages that have it, the most frequent first."""
+        """Every topic with the number of passages that have it, most frequent first."""
         return _counted(passage.topics for passage in await self.all())
 
 
@@ -149,7 +148,7 @@ def _counted(names: Iterable[Iterable[str]]) -> dict[str, int]:
 
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:
-    """Tags or topics from a list, or from text with commas, as tools of models give them."""
+    """Tags or topics from a list, or from a text with commas, as models write them."""
     parts = given.split(",") if isinstance(given, str) else given
     if not all(isinstance(part, str) for part in parts):
         raise InvalidInput("tags and topics must be texts; nothing was written")

@@ -2,15 +2,18 @@
 
 A block is one record; every change is a new version, and earlier versions stay in the local history. The blocks
 `persona` and `human` exist from the start, empty, and are written when they first change. `compile_blocks` is pure and
-gives the documented XML; a prompt is rebuilt only if its result differs, see `MemoryManager`.
+returns the documented XML; a prompt is rebuilt only if this XML has changed, see `MemoryManager`.
 
-A text that fits no event (20,000 characters of Chinese have 60,000 bytes) is written in pieces: the first in the block's
-record, the others at addresses of this device alone, in the same transaction. The block names its pieces by a token, so a
-piece of another version is never taken for its own, and no device overwrites another's. While a piece has not arrived from
-a relay, the block is not whole: it is shown as far as it goes, and tools refuse to edit it. Programs that know nothing of
-pieces see a shorter text that is read-only. If such a program gives the block another text, the block stays read-only until
-`update(label, read_only=False)`: its record is then the same as that of a block made read-only on purpose, so guessing could
-open a block that its owner closed.
+A text that does not fit an event (20,000 characters of Chinese have 60,000 bytes) is written in pieces, in one
+transaction: the first piece in the block's record, the others at addresses that only this device writes.
+
+Guaranteed: a block never shows pieces of two versions together. Safe, because each version names its pieces by a random
+token. While a piece has not arrived from a relay, the block is not whole: it shows the first piece, and tools refuse to
+edit it. The cost is one more event for each further piece, four at most.
+
+A program that does not know pieces sees a shorter text that is read-only. If that program writes another text, the block
+stays read-only until `update(label, read_only=False)`: its record then looks like that of a block that its owner made
+read-only, so a guess could open a block that was closed on purpose.
 """
 
 from __future__ import annotations
@@ -42,11 +45,11 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "human": "Stores key details about the person you are conversing with.",
 }
 _INTRODUCTION: Final = "The following memory blocks are currently engaged in your core memory unit:"
-_label = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}").fullmatch  # it is the name of an XML element
+_label = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}").fullmatch  # the name of an XML element
 _NOTHING: Final = "; nothing was changed"
 _MORE: Final = f"{address.MIND}more/"
-_ROOM: Final = MAX_PLAINTEXT_BYTES - 2_000  # bytes of a block's record, without the edits that it knows
-_PIECE_BYTES: Final = MAX_PLAINTEXT_BYTES - 1_000  # of text in a piece's record
+_ROOM: Final = MAX_PLAINTEXT_BYTES - 2_000  # for a block's record; the rest is for the edits that it knows
+_PIECE_BYTES: Final = MAX_PLAINTEXT_BYTES - 1_000  # of text in the record of a piece
 _MAX_PIECES: Final = 4  # 20,000 characters have at most 120,000 bytes of JSON
 
 
@@ -55,14 +58,14 @@ class Block:
     """One block of core memory.
 
     Attributes:
-        label: names the block, and its XML element.
-        description: what the block is for.
+        label: the name of the block and of its XML element.
+        description: the purpose of the block.
         value: the text.
-        limit: most characters of the value.
+        limit: the largest number of characters of the value.
         read_only: whether the agent's tools may not change the block.
-        version: how often the block was written; 0 for a default block that never was.
+        version: how often the block was written; 0 for a default block that was never written.
         updated_at: when this version was written, seconds since 1970; None for version 0.
-        is_whole: false while a piece of a long text has not arrived from a relay; the value ends with "…" then.
+        is_whole: false while a piece of a long text has not arrived from a relay; the value then ends with "…".
     """
 
     label: str
@@ -79,17 +82,17 @@ class Blocks:
     """The blocks of an agent.
 
     Args:
-        records: reads and writes them.
+        records: reads and writes the blocks.
     """
 
     def __init__(self, records: MindRecords) -> None:
         self._records = records
-        self._turn = asyncio.Lock()  # of changes, each of which reads a block and writes it anew
+        self._turn = asyncio.Lock()  # held by a change, which reads a block and writes it back
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────
 
     async def all(self) -> list[Block]:
-        """Every block: `persona` and `human` first, then the others by label."""
+        """All blocks: `persona` and `human` first, then the others by label."""
         stored = {record.name: await self._block(record) for record in await self._records.under(_path(""))}
         defaults = {label: Block(label, description) for label, description in DESCRIPTIONS.items()}
         found = defaults | stored
@@ -99,12 +102,12 @@ class Blocks:
         """One block.
 
         Raises:
-            InvalidInput: there is no block with this label.
+            InvalidInput: no block has this label.
         """
         return await self._found(label, await self._records.read(_path(_checked_label(label))))
 
     async def history(self, label: str) -> list[Block]:
-        """The versions of a block that this ledger keeps, the newest first."""
+        """The versions of a block in this ledger, newest first."""
         versions = await self._records.versions(_path(_checked_label(label)))
         return [await self._block(version) for version in versions if not version.is_forgotten]
 
@@ -112,7 +115,7 @@ class Blocks:
         """All blocks as XML for a system prompt; see `compile_blocks`."""
         return compile_blocks(await self.all())
 
-    # ── Changing, for programs ──────────────────────────────────────────────────────────
+    # ── Changes by programs ─────────────────────────────────────────────────────────────
 
     async def create(
         self,
@@ -126,7 +129,8 @@ class Blocks:
         """Add a block.
 
         Raises:
-            InvalidInput: the label is taken or is no name for an XML element, or the value exceeds the limit.
+            InvalidInput: a block has the label already, the label cannot name an XML element, or the value exceeds the
+                limit.
         """
         new = Block(
             _checked_label(label), description or DESCRIPTIONS.get(label, ""), value, limit, read_only
@@ -148,10 +152,10 @@ class Blocks:
         limit: int | None = None,
         read_only: bool | None = None,
     ) -> Block:
-        """Change what is given of a block, also of a read-only block; returns the new version.
+        """Change the given fields of a block, which may be read-only; returns the new version.
 
         Raises:
-            InvalidInput: there is no such block, or the value exceeds the limit.
+            InvalidInput: no block has the label, or the value exceeds the limit.
         """
         given: dict[str, Any] = {
             "value": value,
@@ -163,24 +167,24 @@ class Blocks:
         return await self._change(label, lambda block: replace(block, **changes))
 
     async def delete(self, label: str) -> None:
-        """Forget a block, here and on relays; a default block is empty again."""
+        """Forget a block here and on relays; a default block becomes empty again."""
         await self.get(label)
         pieces = await self._records.under(f"{_MORE}{label}/", asks=False)
         await self._records.forget([_path(label), *(piece.path for piece in pieces)])
 
-    # ── Changing, as tools of an agent ──────────────────────────────────────────────────
+    # ── Changes by an agent's tools ─────────────────────────────────────────────────────
 
     async def memory_replace(self, block: str, old: str, new: str) -> Block:
         """Replace text in a block; an empty `new` removes it.
 
         Args:
             block: the block's label.
-            old: text that occurs exactly once.
-            new: its replacement.
+            old: a text that occurs exactly once.
+            new: the replacement.
 
         Raises:
-            InvalidInput: no such block, the block is read-only, the text does not occur or occurs more than once, or
-                the value would exceed the limit; nothing was changed.
+            InvalidInput: no block has the label, the block is read-only, the text does not occur or occurs more than
+                once, or the value would exceed the limit; nothing was changed.
         """
         _check_texts(old, new)
 
@@ -196,19 +200,19 @@ class Blocks:
         return await self._change(block, replaced)
 
     async def memory_append(self, block: str, content: str) -> Block:
-        """Append a line to a block. Errors as `memory_replace`."""
+        """Append a line to a block. Raises as `memory_replace`."""
         return await self.memory_insert(block, content)
 
     async def memory_insert(self, block: str, content: str, line: int = -1) -> Block:
-        """Insert lines into a block. Errors as `memory_replace`.
+        """Insert lines into a block.
 
         Args:
             block: the block's label.
             content: the lines.
-            line: after how many lines to insert; 0 for the beginning, -1 for the end.
+            line: the number of the line after which to insert; 0 for the beginning, -1 for the end.
 
         Raises:
-            InvalidInput: also if the block has fewer lines.
+            InvalidInput: as `memory_replace`, or the block has fewer lines.
         """
         _check_texts(content)
 
@@ -226,7 +230,7 @@ class Blocks:
     async def _change(
         self, label: str, edit: Callable[[Block], Block], default: Block | None = None
     ) -> Block:
-        """Edit a block as it stands, whoever changed it meanwhile; returns the new version."""
+        """Edit the current version of a block, again if it changes meanwhile; returns the new version."""
         path, now = _path(_checked_label(label)), self._records.store.options.clock
         written: list[Block] = []
 
@@ -241,7 +245,7 @@ class Blocks:
         return written[0]
 
     async def _records_of(self, block: Block) -> dict[str, dict[str, Any]]:
-        """The records that hold a block, by path: one, or with pieces of a text that does not fit."""
+        """The records of a block by path: one record, or several if the text has to be split into pieces."""
         path, fields = _path(block.label), _fields(block)
         if envelope.plaintext_bytes(envelope.mind(path, fields)) <= _ROOM:
             return {path: fields}
@@ -256,7 +260,7 @@ class Blocks:
         return held
 
     async def _block(self, record: MindRecord) -> Block:
-        """A block from its record, with the pieces that belong to this version of it."""
+        """A block from its record, with the pieces of this version."""
         block, more = _block(record), record.fields.get("more")
         if not isinstance(more, dict):
             return block
@@ -275,7 +279,7 @@ class Blocks:
         )
 
     async def _piece(self, path: str, token: object) -> str | None:
-        """The piece of one version of a block: there, or in the history; None where it has not arrived."""
+        """A piece of one version of a block, from the head or the history; None if it has not arrived."""
         versions = await self._records.versions(path)
         return next((version.text("text") for version in versions if version.fields.get("of") == token), None)
 
@@ -292,7 +296,7 @@ class Blocks:
 def compile_blocks(blocks: Iterable[Block]) -> str:
     """Blocks as XML for a system prompt, in the format of the four-tier memory. Values are escaped as XML text.
 
-    A character that XML does not allow, or that would control a terminal, becomes U+FFFD.
+    U+FFFD replaces characters that XML forbids or that control a terminal.
     """
     parts = [f"<memory_blocks>\n{_INTRODUCTION}\n"]
     parts += [
@@ -328,7 +332,7 @@ def _xml(text: str) -> str:
 
 def _check_texts(*texts: object) -> None:
     if not all(isinstance(text, str) for text in texts):
-        raise InvalidInput(f"what is put into a block must be text{_NOTHING}")
+        raise InvalidInput(f"the arguments of a block's tools must be text{_NOTHING}")
 
 
 def _checked_label(label: str) -> str:
@@ -341,7 +345,7 @@ def _checked_label(label: str) -> str:
 
 
 def _pieces(text: str, room: int) -> list[str]:
-    """A text in pieces of JSON, the first of at most `room` bytes."""
+    """A text in pieces, by their length as JSON: the first of at most `room` bytes, the others of `_PIECE_BYTES`."""
     pieces, start, left = [], 0, room
     for place, char in enumerate(text):
         size = len(orjson.dumps(char)) - 2  # without quotes

@@ -1,12 +1,13 @@
-"""Recall memory: every message of a conversation, and which of them are in the context window (four-tier memory, tier 2).
+"""Recall memory: every message of a conversation, and the messages in the context window (four-tier memory, tier 2).
 
-Messages are entries of the log, of the kinds `message.user`, `message.assistant`, `message.system` and `message.tool`. The only
-record is the state of the context: a summary, what it covers, and the messages in context. Messages that came after the
-state was written are in context without being named in it.
+Messages are entries of the log, of the kinds `message.user`, `message.assistant`, `message.system` and `message.tool`.
+The only record is the state of the context: a summary, the last message that it covers, and the messages in context.
+Messages that came after the state was written are in context too.
 
-Compaction: guaranteed: no message is lost (all stay in the log, where `search` finds them), the newest messages stay
-verbatim, and a tool call is never parted from its result. It is safe to repeat: the summary names the last message that it
-covers, and a summary of a summary covers what both did. The model is asked first, and nothing is written if it fails.
+Compaction replaces older messages in context by a summary. Guaranteed: no message is lost, because all stay in the log,
+where `search` finds them; the newest messages stay verbatim; and a tool call is never separated from its result. Safe to
+repeat, because the state names the last message that the summary covers, and each summary includes the one before. The
+cost is one question to the model; nothing is written if the model fails.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from sense_memory.mind.records import MindRecord, MindRecords
 
 ROLES: Final = ("user", "assistant", "system", "tool")
-COMPACTION_SHARE: Final = 0.8  # of the context window, from which it is compacted
-SUMMARY_SHARE: Final = 0.25  # of the context window, which a summary may take
-_LEAST_WORDS: Final = 12  # of a summary, however small the window is
-KEPT_SHARE: Final = 0.3  # of the context window, which stays verbatim
-SEEN_COUNT: Final = 200  # ids that a state names, some 5 KB, to find what another device said meanwhile
+COMPACTION_SHARE: Final = 0.8  # of the context window: a fuller context needs compaction
+SUMMARY_SHARE: Final = 0.25  # of the context window, for the summary
+_LEAST_WORDS: Final = 12  # a summary may always have so many words
+KEPT_SHARE: Final = 0.3  # of the context window, for messages that stay verbatim
+SEEN_COUNT: Final = 200  # ids in a state, some 5 KB; they show which messages of another device arrived later
 IMPORTED: Final = (
     "conversation.imported"  # the kind of the entry with the title that a conversation had elsewhere
 )
@@ -46,13 +47,13 @@ class Message:
     """One message.
 
     Attributes:
-        id: of its entry in the log.
+        id: the id of the message's entry in the log.
         role: user, assistant, system or tool.
         content: the text.
-        at: seconds since 1970.
-        name: who said it, or which tool; empty if unknown.
-        tool_calls: ids of the calls that an assistant's message makes.
-        tool_call_id: the call that a tool's message answers.
+        at: when it was said, seconds since 1970.
+        name: the speaker or the tool; empty if unknown.
+        tool_calls: the ids of the calls that an assistant's message makes.
+        tool_call_id: the id of the call that a tool's message answers.
     """
 
     id: str
@@ -66,16 +67,17 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ContextState:
-    """What is in context beside the newest messages.
+    """The state of the context when it was last written; later messages are in context too.
 
     Attributes:
-        summary: of the messages that are no longer in context; empty if none was compacted.
-        covers: id of the last message that the summary covers; empty if none.
-        covered_count: how many messages it covers.
+        summary: the summary of the messages that are no longer in context; empty before the first compaction.
+        covers: the id of the last message that the summary covers; empty for none.
+        covered_count: the number of messages that the summary covers.
         message_ids: the messages in context when the state was written.
-        upto: the greatest message id then; ids grow with time, and later messages are in context.
-        is_by_rule: whether rules wrote the summary, and no language model.
-        seen: the newest ids then, at most `SEEN_COUNT`; another message among them arrived late and is in context.
+        upto: the greatest message id at that time; ids grow with time, so a message with a greater id is later.
+        is_by_rule: whether rules wrote the summary, and not a language model.
+        seen: the newest message ids at that time, at most `SEEN_COUNT`. A message in their range with another id arrived
+            late, and is in context.
     """
 
     summary: str = field(default="", repr=False)
@@ -93,9 +95,9 @@ class Conversation:
     Args:
         log: holds the messages.
         records: holds the state.
-        ident: names the conversation.
+        ident: the conversation's id.
         count_tokens: counts the tokens of a text.
-        window: tokens of the model's context window.
+        window: the size of the model's context window in tokens.
     """
 
     def __init__(
@@ -117,19 +119,19 @@ class Conversation:
         tool_call_id: str = "",
         at: float | None = None,
     ) -> Message:
-        """Append a message; it is durable when this returns.
+        """Append a message. Durable on return.
 
         Args:
             role: user, assistant, system or tool.
-            content: the text; may be empty beside tool calls.
-            name: who said it, or which tool.
-            tool_calls: ids of the calls that the message makes.
-            tool_call_id: the call that it answers.
+            content: the text; may be empty.
+            name: the speaker or the tool.
+            tool_calls: the ids of the calls that the message makes.
+            tool_call_id: the id of the call that the message answers.
             at: when it was said, seconds since 1970; now by default.
 
         Raises:
-            InvalidInput: no such role, or the content is not text; nothing was appended.
-            TooLargeError: the message fits no event; nothing was appended.
+            InvalidInput: the role is unknown, or the content is not text; nothing was appended.
+            TooLargeError: the message does not fit an event; nothing was appended.
         """
         if role not in ROLES or not isinstance(content, str):
             raise InvalidInput(f"a message needs text and a role of {', '.join(ROLES)}; nothing was appended")
@@ -143,7 +145,7 @@ class Conversation:
         return _message(entry)
 
     async def messages(self, limit: int | None = None) -> list[Message]:
-        """All messages, oldest first, or the newest `limit` of them."""
+        """All messages, or the newest `limit` messages, oldest first."""
         found = [entry for entry in await self._log.entries(conversation=self.id) if _is_message(entry)]
         return [
             _message(entry) for entry in (found if limit is None else found[max(0, len(found) - limit) :])
@@ -160,20 +162,20 @@ class Conversation:
         return _in_context(await self.messages(), await self.state())
 
     async def as_messages(self, system: str = "") -> list[dict[str, str]]:
-        """What a chat model is sent: the system prompt with the summary, then the messages in context, oldest first.
+        """The messages for a chat model: the system prompt with the summary, then the messages in context, oldest first.
 
-        The summary is data: one line, escaped as XML text, so that nothing in it can close an element or begin a block.
+        The summary is data: it is one line, escaped as XML text, so that it cannot close an element or begin a block.
 
         Args:
             system: the system prompt, such as `MemoryManager.system_prompt()`.
 
         Returns:
-            Mappings with `role` and `content`. Calls and results of tools are left to the caller, who knows their form.
+            Mappings with `role` and `content`. The caller adds tool calls and results, whose form depends on the model.
         """
         summary = (await self.state()).summary
         quoted = escape(printed(" ".join(summary.split())))
-        told = f"Summary of the conversation so far: {quoted}" if summary else ""
-        first = "\n\n".join(filter(None, (system, told)))
+        so_far = f"Summary of the conversation so far: {quoted}" if summary else ""
+        first = "\n\n".join(filter(None, (system, so_far)))
         head = [{"role": "system", "content": first}] if first else []
         return head + [{"role": item.role, "content": item.content} for item in await self.in_context()]
 
@@ -182,17 +184,17 @@ class Conversation:
         return [message.id for message in await self.in_context()]
 
     async def set_message_ids(self, ids: Sequence[str]) -> None:
-        """Choose the messages in context; messages that come later are in context too.
+        """Choose the messages in context; later messages are in context too.
 
         Raises:
-            InvalidInput: an id is no message of this conversation; nothing was changed.
+            InvalidInput: no message of this conversation has one of the ids; nothing was changed.
         """
 
         async def chosen(state: ContextState, messages: Sequence[Message]) -> ContextState:
             known = {message.id for message in messages}
             if unknown := [ident for ident in ids if ident not in known]:
                 raise InvalidInput(
-                    f"{len(unknown)} of the ids are no messages of this conversation; nothing was changed"
+                    f"{len(unknown)} of the ids belong to no message of this conversation; nothing was changed"
                 )
             return replace(state, message_ids=tuple(ids))
 
@@ -204,17 +206,17 @@ class Conversation:
         return self._count(summary) + sum(self._tokens(message) for message in await self.in_context())
 
     def needs_compaction(self, current_tokens: int) -> bool:
-        """Whether a context of so many tokens takes 80 % of the window or more."""
+        """Whether a context with this number of tokens takes 80 % of the window or more."""
         return current_tokens >= COMPACTION_SHARE * self.window
 
     async def compact(self, model: LanguageModel) -> ContextState:
         """Replace the older messages in context by a summary; returns the new state.
 
-        The newest messages stay: as many as take 30 % of the window, at least the last one. Does nothing if there is
+        The newest messages stay, up to 30 % of the window, and at least the last one. Nothing is written if there is
         nothing to summarise.
 
         Raises:
-            ModelError: the model gave no usable summary; nothing was changed.
+            ModelError: the model gave no valid summary; nothing was changed.
         """
 
         async def compacted(state: ContextState, messages: Sequence[Message]) -> ContextState:
@@ -223,9 +225,9 @@ class Conversation:
             old, kept = context[:place], context[place:]
             if not old:
                 return state
-            told = transcript(old)
+            text = transcript(old)
             task = SummarizeConversation(
-                conversation_history=told, previous_summary=state.summary, max_words=self._summary_words(told)
+                conversation_history=text, previous_summary=state.summary, max_words=self._summary_words(text)
             )
             found = await model.answer(task)
             return replace(
@@ -240,9 +242,9 @@ class Conversation:
         await self._change(compacted)
         return await self.state()
 
-    def _summary_words(self, told: str) -> int:
-        """How many words a summary may have, by the tokens that words of this conversation take."""
-        share = SUMMARY_SHARE * self.window * len(told.split()) / max(1, self._count(told))
+    def _summary_words(self, text: str) -> int:
+        """The largest number of words of a summary, by the tokens for each word of this conversation."""
+        share = SUMMARY_SHARE * self.window * len(text.split()) / max(1, self._count(text))
         return max(_LEAST_WORDS, min(MAX_SUMMARY_WORDS - 1, int(share)))
 
     def _first_kept(self, context: Sequence[Message]) -> int:
@@ -270,7 +272,7 @@ class Conversation:
     async def _change(
         self, edit: Callable[[ContextState, Sequence[Message]], Awaitable[ContextState]]
     ) -> None:
-        """Edit the state as it stands, whoever changed it meanwhile; an edit that changes nothing writes nothing."""
+        """Edit the current state, again if it changes meanwhile; an edit that changes nothing writes nothing."""
 
         async def edited(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
             before, messages = _state(found.get(self._path)), await self.messages()
@@ -310,7 +312,7 @@ def _fields(state: ContextState) -> dict[str, Any]:
 
 
 def transcript(messages: Iterable[Message]) -> str:
-    """Messages as text for a model, one on a line: who, then what. Line breaks within a message become spaces."""
+    """Messages as text for a model, one on a line after its speaker. Line breaks in a message become spaces."""
     lines = ((message.name or message.role, " ".join(message.content.split())) for message in messages)
     return "\n".join(f"{name}: {content}" for name, content in lines)
 
@@ -319,7 +321,7 @@ def _in_context(messages: Sequence[Message], state: ContextState) -> list[Messag
     if not state.upto:
         return list(messages)
     chosen, seen = set(state.message_ids), set(state.seen)
-    # A message that arrives late and is older than this cannot be told from one that was seen.
+    # A message that arrived late and is older than this looks like a message that was seen.
     oldest = min(seen, default=state.upto) if len(seen) >= SEEN_COUNT or not seen else ""
 
     def is_new(ident: str) -> bool:

@@ -1,12 +1,13 @@
 """The draft pipeline of the layered memory: input, recall, gather, draft, canonicalise, check, remember.
 
-One composable function over the parts of a mind. Each step can be replaced; without a language model, rules do all of them.
-An output that is not coherent is returned with the verdict and is not remembered. A model that fails in any step before
-remembering leaves the memory with the input alone.
+One function over the parts of a mind. Without a language model, rules do every step. An output that is not coherent is
+returned with the verdict and is not remembered. If a model fails in a step before the output is remembered, only the
+input is in the memory.
 
-An output is no evidence for itself. Its entry names the thoughts that it was drafted with (`based_on`); a draft is recalled
-only where none of these is, and counts half. What an output only repeats is not kept as a thought again, so drafting the
-same input twice leaves the archive, the topics and the identity as they were.
+Guaranteed: an output is not evidence for itself. Its entry names the thoughts that it was drafted with (`based_on`). An
+earlier output is recalled only if none of its thoughts is recalled, and with half its score. An output that only repeats
+recalled text does not become a thought, so drafting the same input twice leaves the archive, the topics and the identity
+unchanged.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from sense_memory.mind.topics import Topics
 
 INPUT, OUTPUT = "agent.input", "agent.output"
-BASED_ON: Final = "based_on"  # of an output: ids of the thoughts that it was drafted with
+BASED_ON: Final = "based_on"  # the field of an output with the ids of the thoughts that it was drafted with
 RECALLED_COUNT: Final = 5
-_LOOKED_AT: Final = 3  # hits that are looked at, for each one wanted
+_CANDIDATES: Final = 3  # hits to choose from, for each thought to recall
 _BACKFILLED: Final = frozenset({OUTPUT, "agent.spoke", "message.assistant"})
 
 
@@ -53,17 +54,17 @@ class Layers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DraftResult:
-    """What the pipeline made of an input.
+    """The result of the pipeline for an input.
 
     Attributes:
         ok: whether the output is coherent, and was remembered.
-        reason: why not; empty if ok.
+        reason: why the output was not remembered; empty if ok.
         text: the output.
-        recalled: the thoughts that it was drafted with.
-        topics: of the output; empty if it was not remembered.
-        verdict: of the coherence check.
+        recalled: the thoughts that the output was drafted with.
+        topics: the topics of the output; empty if it was not remembered.
+        verdict: the result of the coherence check.
         has_new_identity: whether the identity was refreshed.
-        is_new: whether the output became a thought; false if it only repeats what was recalled, or says nothing.
+        is_new: whether the output became a thought; false if it only repeats recalled text, or says nothing.
     """
 
     ok: bool
@@ -87,25 +88,25 @@ async def draft(
     recalled_count: int = RECALLED_COUNT,
     identity_every: int = EVERY_COUNT,
 ) -> DraftResult:
-    """Answer an input with what the mind remembers, and remember the answer.
+    """Answer an input with the thoughts of a mind, and remember the answer.
 
     Args:
         mind: the mind.
         text: the input.
-        title: of the request.
+        title: the title of the request.
         topic: recall only thoughts of this topic.
         actor: who answers.
         model: drafts and canonicalises; by default the model of the mind.
-        recalled_count: how many thoughts to recall.
-        identity_every: thoughts between two refreshes of the identity.
+        recalled_count: the number of thoughts to recall.
+        identity_every: the number of thoughts between two refreshes of the identity.
 
     Raises:
-        InvalidInput: the input is not a text that the log takes; nothing was written.
-        ModelError: the model gave no usable answer; only the input was written.
+        InvalidInput: the log does not accept the input; nothing was written.
+        ModelError: the model gave no valid answer; only the input was written.
     """
     model = model or mind.model
     await mind.log.append(INPUT, {"text": text, "title": title}, actor="user")
-    hits = await mind.recall(f"{title} {text}".strip(), _LOOKED_AT * recalled_count, topic)
+    hits = await mind.recall(f"{title} {text}".strip(), _CANDIDATES * recalled_count, topic)
     recalled = await _evidence(mind, hits, recalled_count)
     identity = await mind.identity.get()
     context = await gather(mind, recalled)
@@ -131,7 +132,7 @@ async def draft(
 
 
 async def _evidence(mind: Layers, hits: Sequence[MindHit], count: int) -> list[MindHit]:
-    """The best hits; a draft of this pipeline counts half, and not at all beside what it was drafted with."""
+    """The best hits. An output of this pipeline counts half, and is left out if a thought that it is based on is a hit."""
     found, ids = [], {hit.id for hit in hits}
     for hit in hits:
         entry = await mind.log.get(hit.id)
@@ -145,7 +146,7 @@ async def _evidence(mind: Layers, hits: Sequence[MindHit], count: int) -> list[M
 
 
 def _is_said(text: str, hits: Iterable[MindHit]) -> bool:
-    """Whether hits say every sentence of a text already."""
+    """Whether some hits contain every sentence of a text."""
     from sense_memory.mind.rule_model import split_sentences  # slow to import: see `Mind`
 
     said = {" ".join(sentence.lower().split()) for hit in hits for sentence in split_sentences(hit.text)}
@@ -153,7 +154,7 @@ def _is_said(text: str, hits: Iterable[MindHit]) -> bool:
 
 
 async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
-    """The context for a draft: the identity, the summaries of the recalled thoughts' topics, and the thoughts."""
+    """The context of a draft: the identity, the recalled thoughts, and the summaries of their topics."""
     hits = list(recalled)
     identity = (await mind.identity.get()).lines()
     names = dict.fromkeys(name for hit in hits for name in hit.topics)
@@ -169,18 +170,18 @@ async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
 async def store_thought(
     mind: Layers, entry: LogEntry, *, title: str = "", topics: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Keep an entry of the log as a thought, and bring its topics up to date; returns the topics.
+    """Store an entry of the log as a thought, and update its topics; returns the topics.
 
-    May be called again, also after an interruption: a topic whose newest thought it is already does not count it twice.
+    May be repeated, also after an interruption: a topic does not count its newest thought twice.
 
     Args:
         mind: the mind.
         entry: the entry.
-        title: of the thought.
-        topics: its topics; by default they are classified.
+        title: the title of the thought.
+        topics: the topics of the thought; by default the model classifies it.
 
     Raises:
-        ModelError: the model gave no usable answer; the thought was not kept.
+        ModelError: the model gave no valid answer; the thought was not stored.
     """
     names = tuple(topics) or await mind.topics.classify(entry.text, title)
     for name in names:
@@ -191,19 +192,19 @@ async def store_thought(
 
 
 async def backfill(mind: Layers, *, progress: Callable[[int], None] | None = None) -> int:
-    """Keep every output that is in the log and not in the archive as a thought; returns how many.
+    """Store every output in the log that is not yet in the archive as a thought; returns how many.
 
-    May be interrupted and called again: what is kept already is skipped.
+    May be interrupted and repeated: stored thoughts are skipped.
 
     Args:
         mind: the mind.
-        progress: called with the number of thoughts kept so far.
+        progress: called with the number of thoughts stored so far.
     """
     kept = {passage.source for passage in await mind.archive.all()}
     count = 0
     for entry in await mind.log.entries():
-        is_told = entry.text.strip() and entry.payload.get("is_new") is not False
-        if entry.kind in _BACKFILLED and entry.id not in kept and is_told:
+        is_thought = entry.text.strip() and entry.payload.get("is_new") is not False
+        if entry.kind in _BACKFILLED and entry.id not in kept and is_thought:
             await store_thought(mind, entry, title=str(entry.payload.get("title", "")))
             count += 1
             if progress is not None:

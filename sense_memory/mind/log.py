@@ -1,17 +1,17 @@
 """The log: everything that happened, as append-only entries, collected in pages.
 
-Guaranteed: an entry that `append` returned survives a kill, is on relays after the next `flush`, and keeps its id for
-ever. A page never loses an entry: whatever versions of a page exist, on this ledger or on relays, their union counts,
-less the entries that any of them says are removed.
+Guaranteed: an entry that `append` returned survives a kill, is queued for relays by the next `flush`, and never changes
+its id. A page never loses an entry: the entries of a page are the union of all its versions, on this ledger or on relays,
+except entries that a version lists as removed.
 
-Why it is safe: a new entry is a sealed row of its own (`ledger.caches`) until a durable page holds it; a kill between
-the two leaves it twice under one id. A device adds entries to its own pages only. If the ledger was set back (a restored
-disk image), another process wrote the same page meanwhile, or another device removed an entry of it, the ledger holds
-several versions of the page; the next flush unites them, writes the union, and drops only the versions that it has read.
-Where several devices do so, they write the same union, which leaves nothing to be written.
+Safe, because a new entry is a sealed row (`ledger.caches`) until a durable page holds it; after a kill between the two,
+the entry exists twice under one id. A device adds entries only to its own pages. The ledger can hold several versions of
+a page: if it was set back (a restored disk image), if another process wrote the same page, or if another device removed
+one of its entries. The next flush writes the union of the versions, and drops only versions that it has read. Devices
+that do this at the same time write the same union, so no further write follows.
 
-Cost: one sealed row for each entry. A page that is not full is signed and sent again with each flush, so sending costs
-half a page for each flush, and a relay holds one event for a page of entries.
+Cost: one sealed row for each entry. A page that is not full is signed and sent again with each flush, so each flush sends
+half a page on average, and a relay holds one event for each page.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 _KEY_NAME: Final = "sense-memory:log-key"
 _MAX_NAME_CHARS: Final = 256  # of a kind, an actor or a conversation
 _MAX_ID_CHARS: Final = 64
-_PAGES_AT_ONCE: Final = 8  # pages read without a pause, some 10 ms
-_PAGE_OVERHEAD_BYTES: Final = 200  # of a page's JSON without its entries
-_PAGE_DEPTH: Final = 8  # levels of JSON that a page adds at most; the encoder has a limit
+_PAGES_AT_ONCE: Final = 8  # pages read before other tasks get a turn, some 10 ms
+_PAGE_OVERHEAD_BYTES: Final = 200  # the JSON of a page without its entries
+_PAGE_DEPTH: Final = 8  # levels of JSON that a page adds to an entry, at most; the encoder limits the depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class LogEntry:
     """One thing that happened.
 
     Attributes:
-        id: 20 hex digits, in the order of time on one device; never changes.
-        kind: what happened, such as `agent.spoke`, `world.observed` or `message.user`; an open set.
+        id: 20 hex digits, ordered by time on one device; never changes.
+        kind: what happened, such as `agent.spoke`, `world.observed` or `message.user`; any name is allowed.
         actor: who did it.
         payload: plain JSON values.
-        at: seconds since 1970.
+        at: when it happened, seconds since 1970.
         turn: the number of the turn, or None.
         conversation: the conversation's id, or None.
-        author: public key of who signed it, 64 hex digits; empty in a log of one's own.
+        author: the public key of the signer, 64 hex digits; empty unless several authors share the log.
     """
 
     id: str
@@ -76,7 +76,7 @@ class LogEntry:
 
     @property
     def text(self) -> str:
-        """What the payload says in words: its `text`, `content` or `belief`, or else all its strings."""
+        """The words of the payload: its `text`, `content` or `belief`, or else all its strings."""
         for name in ("text", "content", "belief"):
             if isinstance(value := self.payload.get(name), str):
                 return value
@@ -97,30 +97,35 @@ class NewEntry:
 
 
 class SignsEntries(Protocol):
-    """Signs the entries of a log that several authors share, and tells genuine entries from forged ones."""
+    """Signs the entries of a log that several authors share, and tells genuine entries from forged ones.
+
+    An entry is given as its row in JSON, see `Log`.
+    """
 
     async def signature(self, row: list[Any]) -> list[str]:
-        """What to add to an entry as it stands in JSON."""
+        """The author's public key and signature, to append to a row."""
 
     def is_signed(self, row: list[Any]) -> bool:
-        """Whether an author signed exactly this entry; what is not signed is kept nowhere."""
+        """Whether an author signed exactly this row; an unsigned row is never stored."""
 
     def may_speak(self, row: list[Any]) -> bool:
-        """Whether the author of a signed entry may speak under its name; if not, it is not shown."""
+        """Whether the author of a signed row may speak under its actor's name; if not, the entry is not shown."""
 
 
 @dataclass(slots=True)
 class _Page:
-    """What this process knows of a page: its entries (as they stand in JSON, see `_key`) and the ids of removed entries."""
+    """The union of the versions of a page that this process has read: rows of entries by `_key`, and removed ids."""
 
     entries: dict[str, list[Any]] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
-    moved: set[str] = field(default_factory=set)  # entries that a later page holds, because this one was full
+    moved: set[str] = field(
+        default_factory=set
+    )  # entries that a later page holds, because this page was full
     seqs: set[int] = field(default_factory=set)  # the versions that were read
-    is_behind: bool = False  # whether the head lacks something of the union
+    is_behind: bool = False  # whether the head lacks a part of the union
 
     def unite(self, entries: Iterable[list[Any]], removed: set[str], moved: set[str]) -> list[str]:
-        """Add what a version says; returns the ids of entries that were here and are removed now."""
+        """Add the contents of a version; returns the ids of entries that are removed by it."""
         self.removed |= removed
         self.moved |= moved
         gone = [ident for ident in self.removed if ident in self.entries]
@@ -130,7 +135,7 @@ class _Page:
         return gone
 
     def overflow(self) -> list[list[Any]]:
-        """Take out the newest entries that fit no event, after several versions were united; they move on."""
+        """Remove and return the newest entries that do not fit an event after a union; they go to a later page."""
         rows: list[list[Any]] = []
         while self.size() > MAX_PLAINTEXT_BYTES - _PAGE_OVERHEAD_BYTES:
             ident, row = self.entries.popitem()
@@ -139,14 +144,14 @@ class _Page:
         return rows[::-1]
 
     def size(self) -> int:
-        """The length of the page's JSON in bytes, about."""
+        """The approximate length of the page's JSON, in bytes."""
         return _PAGE_OVERHEAD_BYTES + len(orjson.dumps(self.fields()))
 
     def is_covered_by(self, rows: Iterable[list[Any]], fields: Mapping[str, Any]) -> bool:
-        """Whether one version, of which these rows count, says all that the union says."""
-        said = {_key(row) for row in rows}
-        is_held = self.entries.keys() <= said and self.removed <= _ids(fields, "removed")
-        return is_held and said.isdisjoint(self.moved)
+        """Whether one version, with these valid rows, contains the whole union."""
+        held = {_key(row) for row in rows}
+        is_held = self.entries.keys() <= held and self.removed <= _ids(fields, "removed")
+        return is_held and held.isdisjoint(self.moved)
 
     def fields(self) -> dict[str, Any]:
         moved = {"moved": sorted(self.moved)} if self.moved else {}
@@ -156,13 +161,16 @@ class _Page:
 class Log:
     """The log of an agent.
 
+    Inside a page, an entry is a row: id, time, kind, actor, turn, conversation, payload, and in a shared log its author's
+    public key and signature.
+
     Args:
-        records: writes and opens pages.
-        on_append: called after entries were appended, with their size in bytes, to have them flushed soon.
-        signing: signs entries and verifies them, where several authors share the log; see `scenes`.
+        records: writes and decrypts pages.
+        on_append: called after an append with the size of the entries in bytes, to schedule a flush.
+        signing: signs and verifies entries; None unless several authors share the log, see `scenes`.
 
     Attributes:
-        forged: ids of entries that are not shown, because their author did not sign them.
+        forged: the ids of entries that are not shown, because their author did not sign them.
     """
 
     def __init__(
@@ -188,7 +196,7 @@ class Log:
         self._asked = False
 
     def judge_again(self, signing: SignsEntries) -> None:
-        """Judge all entries again, because there are other members now."""
+        """Judge all entries again, after the members have changed."""
         self._signing = signing
         self._entries, self._ordered, self._arrived, self._gone = {}, [], [], []
         self._pages, self._signed, self._cursor, self._row = {}, {}, START, 0
@@ -206,7 +214,7 @@ class Log:
         conversation: str | None = None,
         at: float | None = None,
     ) -> LogEntry:
-        """Append one entry; it is durable when this returns.
+        """Append one entry. Durable on return.
 
         Args:
             kind: what happened, such as `agent.spoke`.
@@ -218,14 +226,14 @@ class Log:
 
         Raises:
             InvalidInput: a name is empty or too long, or the payload is not plain JSON; nothing was appended.
-            TooLargeError: the entry fits no page (some 40,000 bytes of JSON); nothing was appended.
+            TooLargeError: the entry does not fit a page (some 40,000 bytes of JSON); nothing was appended.
             LedgerError: the ledger could not be written; nothing was appended.
         """
         new = NewEntry(kind, payload, actor, turn, conversation, at)
         return (await self.append_many([new]))[0]
 
     async def append_many(self, entries: Sequence[NewEntry]) -> list[LogEntry]:
-        """Append entries in their order, all or none. Errors as `append`."""
+        """Append entries in their order, all or none. Durable on return. Raises as `append`."""
         self._store.check()
         cipher = await self._opened_cipher()
         rows = [self._row_of(entry) for entry in entries]
@@ -241,7 +249,7 @@ class Log:
         return [_entry(row) for row in rows]
 
     async def remove(self, entry_id: str) -> None:
-        """Remove one entry, here and on relays; its id stays in its page, as removed.
+        """Remove one entry here and on relays; its page lists its id as removed.
 
         Raises:
             InvalidInput: no entry has this id, or the log is shared.
@@ -250,7 +258,7 @@ class Log:
             raise InvalidInput("an entry of a shared log cannot be removed; nothing was removed")
         await self.flush()
         await self.refresh()  # so that the version that was just written is dropped too
-        # Two processes that flush at once can put an entry into two pages.
+        # Two processes that flush at the same time can put an entry into two pages.
         held = {slot: page for slot, page in self._pages.items() if entry_id in page.entries}
         if not held:
             raise InvalidInput("no entry of the log has this id; nothing was removed")
@@ -262,10 +270,10 @@ class Log:
         self._store.ledger.checkpoint()
 
     async def flush(self) -> int:
-        """Sign every entry that is in no page yet, and queue the pages for relays; returns how many pages.
+        """Write every entry that is in no page yet to a page, and queue the pages for relays; returns how many pages.
 
         Raises:
-            ClockSkewError: this clock is far behind the newest version of a page; the entries stay durable as rows.
+            ClockSkewError: the clock is far behind the newest version of a page; the entries stay durable as rows.
             LedgerError: the ledger could not be written; the entries stay durable as rows.
         """
         async with self._flushing:
@@ -284,7 +292,7 @@ class Log:
             return written
 
     def _place(self, rows: Iterable[list[Any]], device: str) -> list[str]:
-        """Put rows into the pages of this device, new pages where the last one is full; returns the changed slots."""
+        """Put rows into the last page of this device, and into new pages when it is full; returns the changed slots."""
         prefix = f"{address.LOG_PAGES}{device}-"
         ends = [slot.removeprefix(prefix) for slot in self._pages if slot.startswith(prefix)]
         number = max((int(end) for end in ends if end.isascii() and end.isdigit()), default=0)
@@ -297,13 +305,13 @@ class Log:
                 number, size = number + 1, _PAGE_OVERHEAD_BYTES
                 page = self._pages[f"{prefix}{number}"] = _Page()
             page.entries[_key(row)] = row
-            page.is_behind = True  # until it is written: a flush that fails leaves it to the next
+            page.is_behind = True  # until the page is written: after a failed flush, the next one writes it
             size += length
             changed.append(f"{prefix}{number}")
         return changed
 
     async def _write_pages(self, slots: Iterable[str], *, forgets: bool = False) -> int:
-        """Write pages, and drop their versions that were read; returns how many pages."""
+        """Write pages, and drop the versions of them that were read; returns how many pages."""
         pages = {slot: self._pages[slot] for slot in slots}
         if not pages:
             return 0
@@ -313,7 +321,7 @@ class Log:
         )
         for page in pages.values():
             page.is_behind = False
-            page.seqs.clear()  # the next look brings the new head
+            page.seqs.clear()  # the next refresh reads the new head
         ledger = self._store.ledger
         await ledger.write(partial(ledger.drop_versions, forgets=forgets), read)
         return len(pages)
@@ -333,7 +341,7 @@ class Log:
         if not isinstance(new.payload, Mapping):
             raise InvalidInput("the payload of an entry must be a mapping; nothing was appended")
         now = self._store.options.clock()
-        # Entries of one instant get an order: a microsecond each, unless the clock was set back.
+        # Entries of one instant get times a microsecond apart, unless the clock was set back.
         self._last = self._last + 1e-6 if now <= self._last <= now + 1.0 else now
         at = self._last if new.at is None else float(new.at)
         if new.id and not _is_id(new.id):
@@ -353,7 +361,7 @@ class Log:
         after: str | None = None,
         limit: int | None = None,
     ) -> list[LogEntry]:
-        """The entries in the order of time, the oldest first.
+        """The entries in the order of time, oldest first.
 
         Args:
             kind: only entries of this kind.
@@ -361,11 +369,11 @@ class Log:
             conversation: only entries of this conversation.
             since: only entries from this time on, seconds since 1970.
             after: only entries after the entry with this id.
-            limit: the newest so many of them; all by default.
+            limit: only the newest entries, this many; None for all.
 
         Raises:
             InvalidInput: no entry has the id `after`.
-            NotSynced: the log is empty here, and no relay answered completely yet.
+            NotSynced: the log is empty here, and no relay has answered completely yet.
         """
         found: Sequence[LogEntry] = await self._all()
         if after is not None:
@@ -382,20 +390,20 @@ class Log:
         return list(found if limit is None else found[max(0, len(found) - limit) :])
 
     async def get(self, entry_id: str) -> LogEntry | None:
-        """The entry with an id, or None if there is none or it was removed."""
+        """The entry with an id; None if no entry has the id, or the entry was removed."""
         await self._all()
         return self._entries.get(entry_id)
 
     def known(self, entry_id: str) -> LogEntry | None:
-        """As `get`, as of the last look into the ledger."""
+        """As `get`, but as of the last `refresh`."""
         return self._entries.get(entry_id)
 
     def pages(self) -> dict[str, list[str]]:
-        """The ids of the entries in each page, by slot, as of the last look into the ledger."""
+        """The ids of the entries in each page, by slot, as of the last `refresh`."""
         return {slot: [row[0] for row in page.entries.values()] for slot, page in self._pages.items()}
 
     async def count_since(self, entry_id: str) -> int:
-        """How many entries came after an entry.
+        """The number of entries after an entry.
 
         Raises:
             InvalidInput: no entry has this id.
@@ -403,11 +411,11 @@ class Log:
         return len(await self._all()) - await self._place_of(entry_id) - 1
 
     async def changes(self, arrived: int, gone: int) -> tuple[list[LogEntry], list[str]]:
-        """What a follower has not seen: entries in the order of their arrival here, and ids of removed entries.
+        """The changes that a follower has not seen: new entries in the order of arrival, and ids of removed entries.
 
         Args:
-            arrived: how many arrived entries the follower has seen.
-            gone: how many removed ids the follower has seen.
+            arrived: the number of arrived entries that the follower has seen.
+            gone: the number of removed ids that the follower has seen.
         """
         await self._all()
         return self._arrived[arrived:], self._gone[gone:]
@@ -427,7 +435,7 @@ class Log:
         return self._ordered
 
     async def refresh(self) -> None:
-        """Read what changed in the ledger since the last look: new pages, other versions of pages, new rows."""
+        """Read the changes in the ledger since the last refresh: new pages, new versions of pages, new rows."""
         self._store.check()
         ledger = self._store.ledger
         if not ledger.feed.has_changed(self._cursor):
@@ -439,10 +447,10 @@ class Log:
         if slots:
             await self._read_pages(slots)
         await self._read_rows()
-        if not self._is_sorted:  # pages come in no order of time
+        if not self._is_sorted:  # pages are not read in the order of time
             self._ordered.sort(key=_order)
             self._is_sorted = True
-        if self._pages is judged:  # `judge_again` begins anew
+        if self._pages is judged:  # otherwise `judge_again` has reset the cursor
             self._cursor = changes.cursor
 
     async def _read_pages(self, slots: Sequence[str]) -> None:
@@ -460,10 +468,10 @@ class Log:
             page = self._unite(slot, fields, item.seq)
             if slot in crowded:
                 await self._unite_versions(slot)
-            # A removal by another device is known to that device alone once this page was written over it.
+            # Another device may have removed an entry in a version that this head has replaced.
             is_ours = self._signing is None or slot.startswith(own)
             page.is_behind = is_ours and not page.is_covered_by(self._counted(fields), fields)
-        if self._signing is not None:  # who holds the key can delete a page, or write another in its place
+        if self._signing is not None:  # any holder of the key can delete or replace a page
             read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
             for slot in {slot for slot in slots if slot.startswith(own)} - read:
                 if slot in self._pages:
@@ -478,7 +486,7 @@ class Log:
     def _unite(self, slot: str, fields: Mapping[str, Any], seq: int) -> _Page:
         page = self._pages.setdefault(slot, _Page())
         rows = self._counted(fields)
-        # Any member can write any page of a scene, so what a page there takes away does not count.
+        # Any member can write any page of a scene, so removals in its pages do not count.
         removed, moved = (
             set[str]() if self._signing else _ids(fields, name) for name in ("removed", "moved")
         )
@@ -488,7 +496,7 @@ class Log:
         return page
 
     def _counted(self, fields: Mapping[str, Any]) -> list[list[Any]]:
-        """The entries of a page: where several authors share the log, those that their authors signed."""
+        """The valid rows of a page; in a shared log, only rows that their authors signed."""
         return [row for row in _list(fields, "entries") if _is_row(row) and self._is_signed(row)]
 
     async def _read_rows(self) -> None:
@@ -543,12 +551,12 @@ class Log:
 
 _is_id: Final = re.compile(r"[0-9a-f]{20}").fullmatch
 _NUMBERS: Final = frozenset({int, float})
-LAST_SECOND: Final = 253_402_300_799  # of the year 9999; later dates have no calendar
+LAST_SECOND: Final = 253_402_300_799  # the end of the year 9999, after which `datetime` ends
 _order: Final = attrgetter("at", "id")
 
 
 def _key(row: Sequence[Any]) -> str:
-    """Names an entry: by its id, and its author where several share the log, so that nobody takes the id of another."""
+    """The key of an entry: its id, and in a shared log also its author, so that no author can take another's id."""
     return str(row[0]) if len(row) == 7 else f"{row[0]}{row[7]}"
 
 
@@ -562,13 +570,13 @@ def _ids(fields: Mapping[str, Any], name: str) -> set[str]:
 
 
 def _list(fields: Mapping[str, Any], name: str) -> list[Any]:
-    """A list in a page; empty where another writer put something else."""
+    """A list in a page; empty if another program wrote a value of another type."""
     found = fields.get(name)
     return found if isinstance(found, list) else []
 
 
 def _is_row(row: object) -> bool:
-    """Whether a value is an entry as this program writes them; anything else is left out."""
+    """Whether a value is a row as this program writes rows; other values are left out."""
     if not isinstance(row, list) or len(row) < 7:
         return False
     ident, at, kind, actor, turn, conversation, payload = row[:7]

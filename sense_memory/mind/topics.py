@@ -1,11 +1,12 @@
-"""Topics: free-form names that thoughts gather under, each with a rolling summary (layered memory, layer 3).
+"""Topics: free-form names for groups of thoughts, each with a rolling summary (layered memory, layer 3).
 
-A topic exists because a passage has it or because it has a summary. Classification prefers the topics that exist. When
-topics grow too many or one grows too broad, `proposals` says so; only `merge` and `rename` change anything.
+A topic exists if a passage has it or if it has a summary. Classification prefers existing topics. If there are too many
+topics, or one is too broad, `proposals` says so and changes nothing.
 
-Two devices that do not know of each other may merge one topic into different ones. Of such merges one counts, the same on
-every device: a record of the merged topic says where it went, and its newest version decides. The topic that got it
-remembers how many thoughts came with it, and counts them only as long as that record agrees. Its summary stays as it is.
+Guaranteed: if two devices merge one topic into different topics without knowing of each other, its thoughts count once,
+in the same topic on every device. Safe, because a record of the merged topic names its targets, and the newest version of
+that record decides. Each target remembers how many thoughts came with the merge, and counts them only while the record
+agrees; the text of its summary stays. The cost is one small record for each merged topic.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ if TYPE_CHECKING:
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.records import MindRecord, MindRecords
 
-MANY_COUNT: Final = 30  # topics, from which single ones are proposed for merging
-BROAD_COUNT: Final = 20  # passages of one topic, from which a split is proposed,
-BROAD_SHARE: Final = 0.4  # if it also has this share of all
-_SAME_NAME: Final = 0.5  # Jaccard similarity of names or summaries that should be one topic
+MANY_COUNT: Final = 30  # with so many topics, a merge of those with single passages is proposed
+BROAD_COUNT: Final = 20  # a split of a topic is proposed if it has so many passages,
+BROAD_SHARE: Final = 0.4  # and this share of all passages
+_SAME_NAME: Final = 0.5  # topics whose names or summaries have a higher Jaccard similarity should be one
 _MAX_NAME_CHARS: Final = 60
-_MAX_PARTS: Final = 100  # merges that a topic remembers, some 20 KB at most
+_MAX_PARTS: Final = 100  # merges that a topic remembers, at most some 20 KB
 _PREFIX: Final = f"{address.MIND}topic/"
 _INTO: Final = f"{address.MIND}into/"
 
-# A merge: the topic that was merged, how often it had been merged before, and the topic that got it.
+# A merge: the merged topic, how often it had been merged before, and its target.
 _Merge: TypeAlias = tuple[str, int, str]
-# Thoughts that a topic got by merges, and these merges, the oldest first: others may have got the thoughts before.
+# A number of thoughts that came to a topic by merges, and these merges, oldest first: thoughts may be merged repeatedly.
 _Part: TypeAlias = tuple[int, tuple[_Merge, ...]]
 
 
@@ -47,12 +48,12 @@ class Topic:
     """One topic.
 
     Attributes:
-        name: lower case, words joined by hyphens.
-        summary: what the agent holds about it; empty before the first update.
-        covered: how many thoughts the summary covers.
-        last: id of the last thought that it covers; may be empty.
-        passages: how many passages of the archive have the topic.
-        is_by_rule: whether rules wrote the summary, and no language model.
+        name: lower-case words joined by hyphens.
+        summary: the agent's view of the topic; empty before the first update.
+        covered: the number of thoughts that the summary covers.
+        last: the id of the last thought that the summary covers; may be empty.
+        passages: the number of passages of the archive with the topic.
+        is_by_rule: whether rules wrote the summary, and not a language model.
     """
 
     name: str
@@ -65,11 +66,11 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class TopicProposal:
-    """A change of topics that an agent may want.
+    """A proposed change of topics.
 
     Attributes:
         kind: `merge` or `split`.
-        topics: those concerned.
+        topics: the topics to change.
         reason: why, in words.
     """
 
@@ -84,7 +85,7 @@ class Topics:
     Args:
         records: holds the summaries.
         archive: holds the passages.
-        open_model: gives the model that classifies and summarises, when it is first needed.
+        open_model: opens the model that classifies and summarises, when it is first needed.
     """
 
     def __init__(
@@ -94,11 +95,11 @@ class Topics:
 
     @cached_property
     def model(self) -> LanguageModel:
-        """The language model of all parts of the mind; may be set."""
+        """The language model of all parts of the mind. May be set."""
         return self._open_model()
 
     async def all(self) -> list[Topic]:
-        """Every topic, those with most passages first."""
+        """All topics, those with most passages first."""
         counts, merges = await self._archive.topics(), await self._merges()
         found = {record.name: _counted(record, merges) for record in await self._records.under(_PREFIX)}
         found |= {name: Topic(name) for name in counts if name not in found}
@@ -110,27 +111,27 @@ class Topics:
         return [topic.name for topic in await self.all()]
 
     async def get(self, name: str) -> Topic:
-        """One topic; an empty one if nothing is known of it."""
+        """One topic; an empty topic if the name is unknown."""
         return next((topic for topic in await self.all() if topic.name == name), Topic(name))
 
     async def classify_topic(
         self, text: str, title: str = "", existing_topics: Sequence[str] | None = None
     ) -> str:
-        """The topic of a text: an existing one where one fits, else a new name."""
+        """The topic of a text: an existing topic that fits, or else a new name."""
         return (await self.classify(text, title, existing_topics))[0]
 
     async def classify(
         self, text: str, title: str = "", existing_topics: Sequence[str] | None = None
     ) -> tuple[str, ...]:
-        """The topics of a text, the best first.
+        """The topics of a text, best first.
 
         Args:
             text: the text.
-            title: its title.
-            existing_topics: names to choose from; by default all topics.
+            title: the title of the text.
+            existing_topics: the names to choose from; by default all topics.
 
         Raises:
-            ModelError: the model gave no usable answer.
+            ModelError: the model gave no valid answer.
         """
         known = {topic.name: topic.summary for topic in await self.all()}
         if existing_topics is not None:
@@ -139,34 +140,34 @@ class Topics:
         return tuple(dict.fromkeys(name if name in known else topic_name(name) for name in answer.topics))
 
     async def update_topic_summary(self, topic: str, new_text: str, *, last: str = "") -> Topic:
-        """Bring the summary of a topic up to date with a new text; returns the topic.
+        """Update the summary of a topic with a new text; returns the topic.
 
         Args:
-            topic: its name.
+            topic: the topic's name.
             new_text: the newest thought.
-            last: id of that thought.
+            last: the id of that thought.
 
         Raises:
-            ModelError: the model gave no usable answer; nothing was changed.
+            ModelError: the model gave no valid answer; nothing was changed.
         """
         path = _path(topic)
 
         async def updated(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
             before = _topic(found[path]) if path in found else Topic(topic)
             parts = _parts(found[path]) if path in found else []
-            return {path: _fields(await self._told(before, new_text, 1, last), parts)}
+            return {path: _fields(await self._summarised(before, new_text, 1, last), parts)}
 
         await self._records.change([path], updated)
         return await self.get(topic)
 
     async def merge(self, topics: Iterable[str], into: str) -> Topic:
-        """Make one topic of several: passages get its name, and the summaries are put together.
+        """Merge topics into one: passages get its name, and the model merges the summaries.
 
-        A merge that was interrupted is completed by calling it again; nothing is counted twice.
+        An interrupted merge is completed by repeating it; no thought is counted twice.
 
         Raises:
             InvalidInput: none of the topics exists.
-            ModelError: the model gave no usable answer; passages may have the new name already.
+            ModelError: the model gave no valid answer; passages may already have the new name.
         """
         names = [name for name in dict.fromkeys(topics) if name != into]
         known = set(await self.list_topics())
@@ -178,7 +179,7 @@ class Topics:
         target, paths = _path(into), {name: _path(name) for name in names}
 
         async def merged(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
-            """The merged topic, and the others emptied with it: whoever merges them again adds nothing."""
+            """The target, and the merged topics, emptied in the same write so that another merge adds nothing."""
             merges, changed = await self._merges(), {}
             after = _topic(found[target]) if target in found else Topic(into)
             parts = _parts(found[target]) if target in found else []
@@ -186,10 +187,11 @@ class Topics:
                 topic = _topic(found[path])
                 changed[path] = _fields(Topic(topic.name))
                 if topic.summary:
-                    after = await self._told(after, topic.summary, topic.covered, after.last or topic.last)
-                    went = merges.get(topic.name, ())
-                    changed[address.mind_path("into", topic.name)] = {"into": [*went, into]}
-                    parts += _given(topic, _parts(found[path]), (topic.name, len(went), into))
+                    last = after.last or topic.last
+                    after = await self._summarised(after, topic.summary, topic.covered, last)
+                    earlier = merges.get(topic.name, ())
+                    changed[address.mind_path("into", topic.name)] = {"into": [*earlier, into]}
+                    parts += _merged_parts(topic, _parts(found[path]), (topic.name, len(earlier), into))
             return {target: _fields(after, parts)} | changed
 
         await self._records.change([target, *paths.values()], merged)
@@ -197,11 +199,11 @@ class Topics:
         return await self.get(into)
 
     async def _merges(self) -> dict[str, tuple[str, ...]]:
-        """Where each topic that was ever merged went, each time; also where the ledger has not asked relays yet."""
+        """The targets of every topic that was ever merged, oldest merge first. Relays are not asked."""
         return {record.name: record.texts("into") for record in await self._records.under(_INTO, asks=False)}
 
-    async def _told(self, topic: Topic, new_text: str, count: int, last: str) -> Topic:
-        """A topic after `count` thoughts with a new text, the last of them `last` where it is known."""
+    async def _summarised(self, topic: Topic, new_text: str, count: int, last: str) -> Topic:
+        """A topic whose summary includes a new text of `count` thoughts; `last` is the id of the last one, if known."""
         task = UpdateTopicSummary(topic=topic.name, previous_summary=topic.summary, new_text=new_text)
         answer = await self.model.answer(task)
         return replace(
@@ -213,7 +215,7 @@ class Topics:
         )
 
     async def proposals(self) -> list[TopicProposal]:
-        """Topics that could be merged, because they are alike or many and small; and topics that grew too broad."""
+        """Merges of topics that are similar, or many and small; and splits of topics that are too broad."""
         topics = await self.all()
         found = [
             TopicProposal("merge", (one.name, other.name), "their names or summaries are nearly the same")
@@ -235,7 +237,7 @@ class Topics:
 
 
 def topic_name(text: str) -> str:
-    """A topic's name as this program writes it: lower case, words joined by hyphens; `general` for nothing.
+    """A text as the name of a topic: lower-case words joined by hyphens; `general` for a text without words.
 
     >>> topic_name("Agent Epistemology / memory")
     'agent-epistemology-memory'
@@ -279,7 +281,7 @@ def _topic(record: MindRecord) -> Topic:
 
 
 def _parts(record: MindRecord) -> list[_Part]:
-    """What a topic got by merges; nothing where another program wrote something else."""
+    """The parts of a topic that came by merges; empty if another program wrote other values."""
     try:
         return [
             (int(count), tuple((str(name), int(number), str(into)) for name, number, into in merges))
@@ -289,14 +291,14 @@ def _parts(record: MindRecord) -> list[_Part]:
         return []
 
 
-def _given(topic: Topic, parts: Sequence[_Part], merge: _Merge) -> list[_Part]:
-    """What a merge gives: the topic's own thoughts, and those that it got by earlier merges."""
+def _merged_parts(topic: Topic, parts: Sequence[_Part], merge: _Merge) -> list[_Part]:
+    """The parts that a merge adds to its target: the topic's own thoughts, and its parts of earlier merges."""
     own = topic.covered - sum(count for count, _ in parts)
     return [(own, (merge,)), *((count, (*earlier, merge)) for count, earlier in parts)]
 
 
 def _counted(record: MindRecord, merges: Mapping[str, tuple[str, ...]]) -> Topic:
-    """A topic without the thoughts that it got by merges that do not count, because another one does."""
+    """A topic without the thoughts of merges that do not count, because a later merge of the same topic does."""
     topic = _topic(record)
     lost = sum(
         count
