@@ -97,10 +97,7 @@ class NewEntry:
 
 
 class SignsEntries(Protocol):
-    """Signs the entries of a log that several authors share, and tells genuine entries from forged ones.
-
-    An entry is given as its row in JSON, see `Log`.
-    """
+    """Signs the entries of a log that several authors share, given as rows (see `Log`), and detects forged ones."""
 
     async def signature(self, row: list[Any]) -> list[str]:
         """The author's public key and signature, to append to a row."""
@@ -542,10 +539,8 @@ class Log:
 
     async def _opened_cipher(self) -> LocalCipher:
         if self._cipher is None:
-            ledger = self._store.ledger
-            self._cipher = await local_cipher(
-                self._store.options.signer, ledger.log_rows, _KEY_NAME, ledger.write
-            )
+            ledger, signer = self._store.ledger, self._store.options.signer
+            self._cipher = await local_cipher(signer, ledger.log_rows, _KEY_NAME, ledger.write)
         return self._cipher
 
 
