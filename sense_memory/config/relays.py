@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sense_memory.config.config_file import NAME as CONFIG
 from sense_memory.config.config_file import save_list
-from sense_memory.config.sources import ARGUMENT, DEFAULT, Found, Sources, invalid, refuse_key
+from sense_memory.config.sources import ARGUMENT, DEFAULT, SettingValue, Sources, invalid, refuse_key
 from sense_memory.errors import InvalidRelayUrl, InvalidSetting
 
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def find_relays(
     argument: Sequence[str] | None, sources: Sources, home: Path, configs: Mapping[str, Mapping[str, Any]]
-) -> tuple[Found[tuple[str, ...]], dict[str, str]]:
+) -> tuple[SettingValue[tuple[str, ...]], dict[str, str]]:
     """The checked relays of an agent, each once, and the origin of each.
 
     Args:
@@ -42,14 +42,14 @@ def find_relays(
         given = None if text is None else [part for part in re.split(r"[\s,]+", text) if part]
     if given is not None:
         urls = _checked(given, origin)
-        return Found(urls, origin), dict.fromkeys(urls, origin)
+        return SettingValue(urls, origin), dict.fromkeys(urls, origin)
     origins: dict[str, str] = {}
     for name, config in configs.items():
         place = f" (in {home / name})"
         for url in _checked(listed_relays(config, name, place), name, place):
             origins.setdefault(url, name)
     is_configured = any("relays" in config for config in configs.values())
-    return Found(tuple(origins), CONFIG if is_configured else DEFAULT), origins
+    return SettingValue(tuple(origins), CONFIG if is_configured else DEFAULT), origins
 
 
 def listed_relays(config: Mapping[str, Any], name: str, place: str = "") -> list[str]:

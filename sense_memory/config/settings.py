@@ -28,7 +28,7 @@ from sense_memory.config.sources import (
     ENV_FILE,
     ENVIRONMENT,
     RANK,
-    Found,
+    SettingValue,
     Sources,
     invalid,
 )
@@ -145,12 +145,14 @@ class Settings:
         own = agent_config(name.value)
         configs = {_CONFIG: config, own: _read_config(folder.value, own, _AGENT_CONFIG_KEYS)}
         urls, relay_origins = find_relays(relays, sources, folder.value, configs)
-        found: dict[str, Found[Any]] = {
+        found: dict[str, SettingValue[Any]] = {
             "home": folder,
             "agent": name,
             "relays": urls,
             "key_file": _find_key_file(key_file, sources, folder.value, name),
-            "ledger": Found(None, DEFAULT) if ledger is None else Found(Path(ledger).expanduser(), ARGUMENT),
+            "ledger": SettingValue(None, DEFAULT)
+            if ledger is None
+            else SettingValue(Path(ledger).expanduser(), ARGUMENT),
             "plan": _find_plan(plan, sources),
             "embedder": sources.embedder(embedder),
             "share_embeddings": sources.switch("share_embeddings", share_embeddings),
@@ -297,7 +299,7 @@ def _nsec_comes_first(settings: Settings, origin: str) -> bool:
 
 def _find_home(
     home: str | os.PathLike[str] | None, env_file: str | os.PathLike[str] | None, environ: Mapping[str, str]
-) -> tuple[Sources, Found[Path], Path]:
+) -> tuple[Sources, SettingValue[Path], Path]:
     """The sources of the other settings, the home folder, and the `.env` file.
 
     A `.env` that was named explicitly may name the home folder; the `.env` of the home folder may not.
@@ -306,7 +308,7 @@ def _find_home(
         path = _given_env_file(env_file)
         sources = Sources.of(environ, _read_env_file(path), path)
         folder, origin = sources.path("home", home)
-        return sources, Found(folder or default_home(), origin), path
+        return sources, SettingValue(folder or default_home(), origin), path
     folder, origin = Sources.of(environ, {}, None).path("home", home)
     folder = folder or default_home()
     path = folder / ".env"
@@ -314,25 +316,25 @@ def _find_home(
     if origin == DEFAULT and sources.path("home", None).value not in {None, folder}:
         problem = "set it in the environment: the .env of the home folder cannot move the home folder"
         raise invalid("home", ENV_FILE, problem)
-    return sources, Found(folder, origin), path
+    return sources, SettingValue(folder, origin), path
 
 
-def _find_agent(argument: str | None, sources: Sources) -> Found[str]:
+def _find_agent(argument: str | None, sources: Sources) -> SettingValue[str]:
     name, origin = sources.text("agent", argument)
     name = "default" if name is None else name
     if _agent_name(name) is None:
         raise invalid("agent", origin, "must be 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot")
-    return Found(name, origin)
+    return SettingValue(name, origin)
 
 
 def _find_key_file(
-    argument: str | os.PathLike[str] | None, sources: Sources, home: Path, agent: Found[str]
-) -> Found[Path]:
+    argument: str | os.PathLike[str] | None, sources: Sources, home: Path, agent: SettingValue[str]
+) -> SettingValue[Path]:
     """The key file that was named, unless an agent was named in a source that comes first."""
     path, origin = sources.path("key_file", argument)
     if path is None or RANK[agent.origin] < RANK[origin]:
-        return Found(home / "keys" / f"{agent.value}.key", DEFAULT)
-    return Found(path, origin)
+        return SettingValue(home / "keys" / f"{agent.value}.key", DEFAULT)
+    return SettingValue(path, origin)
 
 
 def _read_config(home: Path, name: str, keys: Sequence[str]) -> dict[str, Any]:
@@ -345,12 +347,12 @@ def _read_config(home: Path, name: str, keys: Sequence[str]) -> dict[str, Any]:
     return config
 
 
-def _find_plan(argument: str | None, sources: Sources) -> Found[Plan]:
+def _find_plan(argument: str | None, sources: Sources) -> SettingValue[Plan]:
     name, origin = sources.text("plan", argument)
     found = find_plan(_DEFAULT_PLAN if name is None else name)
     if found is None:
         raise invalid("plan", origin, f"must be one of {', '.join(PLANS)}")
-    return Found(found, origin)
+    return SettingValue(found, origin)
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:

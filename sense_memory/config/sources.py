@@ -51,7 +51,7 @@ _hide = re.compile(r"(?<=//).*(?=@)|(?<=@)(?!https?://).+(?=@)|(?<=[?#]).+|\bsk-
 _like_a_key = re.compile(r"(?i:n(?:crypt)?sec1[02-9ac-hj-np-z]{20})|^\s*[0-9A-Fa-f]{64}\s*$").search
 
 
-class Found(NamedTuple, Generic[_T]):
+class SettingValue(NamedTuple, Generic[_T]):
     """The value of a setting, and where it came from."""
 
     value: _T
@@ -77,7 +77,7 @@ class Sources:
         """The sources, with the variables of sense-memory that are not blank."""
         return cls(_ours(environ), _ours(dotenv), env_file)
 
-    def text(self, name: str, argument: str | None) -> Found[str | None]:
+    def text(self, name: str, argument: str | None) -> SettingValue[str | None]:
         """The first value of a setting, and its origin; (None, "default") if no source has a value."""
         found, origin = argument, ARGUMENT
         if found is None:
@@ -85,43 +85,45 @@ class Sources:
         if found is None:
             found, origin = self.dotenv.get(name), ENV_FILE
         if found is None:
-            return Found(None, DEFAULT)
+            return SettingValue(None, DEFAULT)
         refuse_key(name, found, origin)
-        return Found(found, origin)
+        return SettingValue(found, origin)
 
-    def path(self, name: str, argument: str | os.PathLike[str] | None) -> Found[Path | None]:
+    def path(self, name: str, argument: str | os.PathLike[str] | None) -> SettingValue[Path | None]:
         """As `text`, as an absolute path; a relative path in a `.env` is relative to the folder of the file."""
         found, origin = self.text(name, None if argument is None else os.fspath(argument))
         if found is None:
-            return Found(None, origin)
+            return SettingValue(None, origin)
         base = self.env_file.parent if origin == ENV_FILE and self.env_file is not None else Path()
         try:
-            return Found((base / Path(found).expanduser()).absolute(), origin)
+            return SettingValue((base / Path(found).expanduser()).absolute(), origin)
         except RuntimeError:
             raise invalid(name, origin, "write the full path: there is no user with this `~` name") from None
 
-    def switch(self, name: str, argument: str | None) -> Found[bool]:
+    def switch(self, name: str, argument: str | None) -> SettingValue[bool]:
         """As `text`, as a boolean; the default is no."""
         text, origin = self.text(name, argument)
         if (text or "no").lower() not in _SWITCH:
             raise invalid(name, origin, "must be yes or no")
-        return Found(_SWITCH[(text or "no").lower()], origin)
+        return SettingValue(_SWITCH[(text or "no").lower()], origin)
 
-    def model(self, argument: str | None, config: object) -> Found[ModelChoice | InvalidSetting | None]:
+    def model(
+        self, argument: str | None, config: object
+    ) -> SettingValue[ModelChoice | InvalidSetting | None]:
         """As `text`, then from the config file, as a language model; a bad value is handled as by `embedder`."""
         text, origin = self.text("model", argument)
         if text is None and config is not None:
             text, origin = config if isinstance(config, str) else "", CONFIG
             refuse_key("model", text, origin)
         try:
-            return Found(ModelChoice.parse("none" if text is None else text), origin)
+            return SettingValue(ModelChoice.parse("none" if text is None else text), origin)
         except InvalidInput as error:
             found = invalid("model", origin, f"'{_without_secrets(text or '')}' cannot be used: {error}")
         if origin == ARGUMENT:
             raise found
-        return Found(found, origin)
+        return SettingValue(found, origin)
 
-    def embedder(self, argument: str | None) -> Found[Choice | InvalidSetting]:
+    def embedder(self, argument: str | None) -> SettingValue[Choice | InvalidSetting]:
         """As `text`, as a choice of embedder.
 
         A bad argument raises InvalidSetting. A bad value in a variable is returned as this error, to be raised when an
@@ -131,12 +133,12 @@ class Sources:
         text = "none" if text is None else text
         base = self.env_file.parent if origin == ENV_FILE and self.env_file is not None else None
         try:
-            return Found(Choice.parse(text, base), origin)
+            return SettingValue(Choice.parse(text, base), origin)
         except InvalidInput as error:
             found = invalid("embedder", origin, f"'{_without_secrets(text)}' cannot be used: {error}")
         if origin == ARGUMENT:
             raise found
-        return Found(found, origin)
+        return SettingValue(found, origin)
 
 
 def _ours(variables: Mapping[str, str]) -> dict[str, str]:

@@ -7,22 +7,22 @@ parts (`outbox`, `heads`, `feed`, …).
 from __future__ import annotations
 
 from sense_memory.ledger.edits import Basis
-from sense_memory.ledger.heads import Stored
+from sense_memory.ledger.heads import StoredEvent
 from sense_memory.ledger.ledger import Ledger
 from sense_memory.ledger.removals import HeadMoved, Origin, Removal
 from sense_memory.ledger.schema import HELD, Role
-from sense_memory.ledger.versions import Filed, FilingResult
+from sense_memory.ledger.versions import FiledEvent, FilingResult
 
 
 __all__ = [
     "HELD",
     "Basis",
-    "Filed",
+    "FiledEvent",
     "FilingResult",
     "HeadMoved",
     "Ledger",
     "Origin",
     "Removal",
     "Role",
-    "Stored",
+    "StoredEvent",
 ]

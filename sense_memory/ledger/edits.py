@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sense_memory.ledger.database import Database
-    from sense_memory.ledger.versions import Filed
+    from sense_memory.ledger.versions import FiledEvent
 
 _COVERED_TO = (
     "SELECT max(second) FROM (SELECT until AS second FROM deletions WHERE target = ? UNION ALL "
@@ -126,7 +126,7 @@ class Edits:
         """Whether the ledger knows a deletion or a tombstone of a slot."""
         return self._db.row(_COVERED_TO, slot, slot) not in {None, (None,)}
 
-    def check_bases(self, items: Iterable[Filed], bases: Mapping[str, Basis] | None) -> dict[str, Basis]:
+    def check_bases(self, items: Iterable[FiledEvent], bases: Mapping[str, Basis] | None) -> dict[str, Basis]:
         """Check the bases of some edits, and return them; call this in the transaction that writes the edits.
 
         Raises:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sense_memory.ledger.database import Database
-    from sense_memory.ledger.heads import Heads, Stored
+    from sense_memory.ledger.heads import Heads, StoredEvent
 
 _BATCH_COUNT: Final = 500  # events in one batch for watchers
 _NEW: Final = (
@@ -133,7 +133,7 @@ class HeadChange:
     """
 
     slot: str
-    by: Stored
+    by: StoredEvent
     gone: str | None = None
 
 

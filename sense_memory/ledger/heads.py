@@ -38,7 +38,7 @@ _UNDER: Final = f"{_BENEATH} AND instr(substr(s.slot, ?), '/') = 0"  # directly 
 _EMBEDDINGS: Final = f"SELECT s.slot, s.head {_JOIN} WHERE e.role = {int(Role.EMBEDDING)} AND s.slot "
 
 
-class Stored(NamedTuple):
+class StoredEvent(NamedTuple):
     """An event as the ledger holds it. A tuple, because a start creates ten thousand of them.
 
     Attributes:
@@ -56,7 +56,9 @@ class Stored(NamedTuple):
     body: bytes
 
     def __repr__(self) -> str:
-        return f"Stored(seq={self.seq}, id={self.id.hex()[:16]}…, slot={self.slot!r}, role={self.role!r})"
+        return (
+            f"StoredEvent(seq={self.seq}, id={self.id.hex()[:16]}…, slot={self.slot!r}, role={self.role!r})"
+        )
 
     @property
     def created_at(self) -> int:
@@ -94,7 +96,7 @@ class Heads:
 
     # ── At some slots ───────────────────────────────────────────────────────────────────
 
-    def at(self, slot: str) -> Stored | None:
+    def at(self, slot: str) -> StoredEvent | None:
         """The head of a slot, which may be a tombstone; None if the slot has no head."""
         found = self._db.row(f"{_STORED} {_JOIN} WHERE s.slot = ?", slot)
         return stored(found) if found else None
@@ -104,7 +106,7 @@ class Heads:
         query = "SELECT slot, head FROM slots WHERE head IS NOT NULL AND slot IN "
         return [(slot, head) for slot, head in self._db.rows_in(query, slots)]
 
-    def live_at(self, slots: Iterable[str]) -> list[Stored]:
+    def live_at(self, slots: Iterable[str]) -> list[StoredEvent]:
         """The live heads of some slots."""
         return [stored(row) for row in self._db.rows_in(f"{_STORED} {_LIVE} AND s.slot IN ", slots)]
 
@@ -120,7 +122,7 @@ class Heads:
 
     # ── Under a prefix ──────────────────────────────────────────────────────────────────
 
-    def live_under(self, prefix: str) -> list[Stored]:
+    def live_under(self, prefix: str) -> list[StoredEvent]:
         """The live heads directly under a prefix (no further `/`), ordered by slot."""
         rows = self._db.rows(f"{_STORED} {_LIVE} AND {_UNDER} ORDER BY s.slot", *_under(prefix))
         return list(map(stored, rows))
@@ -240,10 +242,10 @@ class Heads:
         return self._db.row("SELECT 1 FROM slots WHERE head = ?", seq) is not None
 
 
-def stored(row: tuple[Any, ...]) -> Stored:
+def stored(row: tuple[Any, ...]) -> StoredEvent:
     """The event in a row with the columns seq, id, slot, role and body."""
     seq, ident, slot, role, body = row
-    return Stored(seq, ident, slot, _ROLES[role], body)
+    return StoredEvent(seq, ident, slot, _ROLES[role], body)
 
 
 def beneath(prefix: str) -> tuple[str, str]:

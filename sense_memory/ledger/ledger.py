@@ -12,14 +12,14 @@ from sense_memory.ledger.caches import LogRows, SnapshotFile, Vectors
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.edits import Drafts, Edits
 from sense_memory.ledger.feed import ChangeFeed, HeadChanges
-from sense_memory.ledger.heads import Heads, Stored, stored
+from sense_memory.ledger.heads import Heads, StoredEvent, stored
 from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.outbox import Outbox
 from sense_memory.ledger.relays import RelayRecords, Remark
 from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, save_draft
 from sense_memory.ledger.schema import Role
 from sense_memory.ledger.stamps import Stamps
-from sense_memory.ledger.versions import Filed, FilingResult
+from sense_memory.ledger.versions import FiledEvent, FilingResult
 from sense_memory.limits import (
     BUSY_BLOCKED_SECONDS,
     BUSY_PAUSE_SECONDS,
@@ -170,7 +170,7 @@ class Ledger:
 
     def append_versions(
         self,
-        items: Sequence[Filed],
+        items: Sequence[FiledEvent],
         relays: Sequence[str],
         now: float,
         *,
@@ -212,7 +212,7 @@ class Ledger:
 
     def _file_own(
         self,
-        items: Sequence[Filed],
+        items: Sequence[FiledEvent],
         now: float,
         bases: Mapping[str, Basis] | None,
         origins: Mapping[bytes, Origin] | None,
@@ -250,7 +250,7 @@ class Ledger:
 
     def file_events(
         self,
-        items: Sequence[Filed],
+        items: Sequence[FiledEvent],
         relay: str | None,
         now: float,
         origins: Mapping[bytes, Origin] | None = None,
@@ -304,14 +304,14 @@ class Ledger:
             (at,) = self._db.row("SELECT created_at FROM events WHERE id = ?", version) or (now,)
             save_draft(self._db, version, origin, TOO_LARGE, min(at, now))
 
-    def quarantined_due(self, now: float) -> list[Filed]:
+    def quarantined_due(self, now: float) -> list[FiledEvent]:
         """The quarantined events that are due."""
         return versions.due(self._db, now)
 
     def file_quarantined(
         self,
         now: float,
-        items: Sequence[Filed] | None = None,
+        items: Sequence[FiledEvent] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
     ) -> int:
         """File quarantined events that are due, by default all; returns how many. Raises as `file_events`."""
@@ -321,7 +321,7 @@ class Ledger:
         with self._change():
             return versions.release(self._db, items, FilingContext(now, origins))
 
-    def affected_memories(self, items: Sequence[Filed]) -> list[Stored]:
+    def affected_memories(self, items: Sequence[FiledEvent]) -> list[StoredEvent]:
         """The memories that some events may remove, or may replace without merging."""
         removed = set().union(*(item.targets for item in items))
         replaced = (item.slot for item in items if versions.overwrites(item))
@@ -352,11 +352,11 @@ class Ledger:
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────
 
-    def head(self, slot: str) -> Stored | None:
+    def head(self, slot: str) -> StoredEvent | None:
         """The version that counts at a slot, which may be a tombstone; None if the slot has no head."""
         return self.heads.at(slot)
 
-    def read(self, seqs: Sequence[int]) -> Iterator[Stored]:
+    def read(self, seqs: Sequence[int]) -> Iterator[StoredEvent]:
         """Stored events, ordered by seq and read in batches; events that are gone are left out."""
         ordered = sorted(seqs)
         for start in range(0, len(ordered), _READ_COUNT):
@@ -367,7 +367,7 @@ class Ledger:
             )
             yield from map(stored, found)
 
-    def journal(self, limit: int) -> list[Stored]:
+    def journal(self, limit: int) -> list[StoredEvent]:
         """The newest direct messages to oneself: at least the last `limit` by the time in the record, and some more.
 
         A burst backdates events by up to an hour, so the result reaches an hour further back than `limit` events.
@@ -382,7 +382,7 @@ class Ledger:
             for row in self._db.rows(f"SELECT seq, id, slot, role, body {page} AND created_at >= ?", reach)
         ]
 
-    def versions(self, slot: str) -> list[Stored]:
+    def versions(self, slot: str) -> list[StoredEvent]:
         """Every kept version of a slot, newest first; the head is the first."""
         return [
             stored(row)
@@ -421,11 +421,11 @@ class Ledger:
         )
         return [ident.hex() for (ident,) in rows]
 
-    def histories(self, prefix: str) -> Iterator[list[Stored]]:
+    def histories(self, prefix: str) -> Iterator[list[StoredEvent]]:
         """The versions of every slot directly under a prefix (no further `/`), each newest first."""
         return (self.versions(slot) for slot in self.heads.slots_under(prefix))
 
-    def by_id(self, event_id: str) -> Stored | None:
+    def by_id(self, event_id: str) -> StoredEvent | None:
         """One stored event by its id (hex), or None."""
         if not is_hex64(event_id):
             return None
@@ -440,12 +440,12 @@ class Ledger:
         found = self._db.rows_in("SELECT id FROM events WHERE id IN ", wanted)
         return {ident.hex() for (ident,) in found}
 
-    def filed_before(self, events: Sequence[Event]) -> dict[str, Filed]:
+    def filed_before(self, events: Sequence[Event]) -> dict[str, FiledEvent]:
         """By id, those of some verified events that this ledger has filed before, with slot and role as filed."""
         ids = (bytes.fromhex(event.id) for event in events)
         known = {row[0].hex(): row for row in self._db.rows_in(_BY_ID, ids)}
         return {
-            event.id: Filed(event, known[event.id][1], Role(known[event.id][2]))
+            event.id: FiledEvent(event, known[event.id][1], Role(known[event.id][2]))
             for event in events
             if event.id in known
         }
@@ -527,14 +527,14 @@ class Ledger:
             self._full.add(second)
         return int(count)
 
-    def _is_full(self, item: Filed, used: dict[int, int]) -> bool:
+    def _is_full(self, item: FiledEvent, used: dict[int, int]) -> bool:
         """Whether a second is full by now, because other processes wrote after the stamp."""
         second = item.event.created_at
         if second not in used:
             used[second] = self._used(second)
         return item.role is not Role.DELETION and used[second] >= MAX_EVENTS_PER_SECOND_COUNT
 
-    def _check_open(self, item: Filed, based: Collection[str]) -> None:
+    def _check_open(self, item: FiledEvent, based: Collection[str]) -> None:
         """Raise _SecondTaken if another process wrote, so that an event may not replace the version in its second."""
         if not self.open_slots({item.slot: item.role}, based):
             raise _SecondTaken

@@ -157,7 +157,7 @@ def open_slots(db: Database, wanted: Mapping[str, Role], known: Collection[str])
     return {
         slot
         for slot, role in db.rows_in(_OPEN, wanted)
-        if may_follow(Role(role), wanted[slot]) and is_simple(slot, wanted[slot], known)
+        if may_share_second(Role(role), wanted[slot]) and needs_no_merge(slot, wanted[slot], known)
     }
 
 
@@ -190,11 +190,11 @@ def undo_tombstone(db: Database, slot: str, second: int) -> None:
     db.execute("DELETE FROM events WHERE slot = ? AND created_at >= ? AND quarantined = 0", slot, second)
 
 
-def may_follow(before: Role, role: Role) -> bool:
+def may_share_second(before: Role, role: Role) -> bool:
     """Whether a version may replace the previous one in the same second: one of the same role, or a tombstone."""
     return role is before or role is Role.TOMBSTONE
 
 
-def is_simple(slot: str, role: Role, known: Collection[str]) -> bool:
+def needs_no_merge(slot: str, role: Role, known: Collection[str]) -> bool:
     """Whether a new version need not be merged: a tombstone, one that knows the previous version, or not persona."""
     return role is Role.TOMBSTONE or slot in known or not address.may_be_persona(slot)

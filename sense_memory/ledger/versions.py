@@ -75,7 +75,7 @@ class FilingResult(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
+class FiledEvent:
     """An event with its slot and role, as the ledger files it.
 
     Attributes:
@@ -93,7 +93,7 @@ class Filed:
     removals: Mapping[str, Removal] = field(default_factory=dict)
 
     @property
-    def comes_from(self) -> Origin:
+    def known_origin(self) -> Origin:
         """The origin; a plain origin if nobody has opened the event."""
         return self.origin or Origin.plain(self.event.id, self.event.created_at)
 
@@ -122,7 +122,7 @@ def slot_of_id(event_id: str) -> str:
     return f"#{event_id}"
 
 
-def apply(db: Database, filed: Filed, context: FilingContext) -> tuple[FilingResult, int | None]:
+def apply(db: Database, filed: FiledEvent, context: FilingContext) -> tuple[FilingResult, int | None]:
     """File one event; returns the result and, if the event is stored, its seq."""
     event, ident = filed.event, bytes.fromhex(filed.event.id)
     if context.replaces:
@@ -148,29 +148,29 @@ def apply(db: Database, filed: Filed, context: FilingContext) -> tuple[FilingRes
         is_doubtful = fate is FilingResult.STALE or state.has_tombstone or state.until != _NEVER
         add_fork(db, filed.slot, kept if is_doubtful else None)
         add_fork(db, filed.slot, state.head if fate is FilingResult.NEW and not state.has_tombstone else None)
-        if kept is not None and is_doubtful and read_removal(db, filed.slot).forgets(filed.comes_from):
+        if kept is not None and is_doubtful and read_removal(db, filed.slot).forgets(filed.known_origin):
             add_forgotten_fork(db, filed.slot, kept)
-    if kept is not None and (copied := filed.comes_from.copy_of):
+    if kept is not None and (copied := filed.known_origin.copy_of):
         _file_conflict_copy(db, filed, kept, copied, is_new=state.mark_at == _NEVER)
     return fate, kept
 
 
-def _file_conflict_copy(db: Database, filed: Filed, seq: int, copied: str, *, is_new: bool) -> None:
+def _file_conflict_copy(db: Database, filed: FiledEvent, seq: int, copied: str, *, is_new: bool) -> None:
     """List a conflict copy of a forgotten text as a fork; if the text is of this device, record that the edit lost."""
-    origin = filed.comes_from
+    origin = filed.known_origin
     if read_removal(db, copied).names(origin.said):
         add_fork(db, filed.slot, seq)
     elif is_new and origin.device and origin.device == device_of(db):
         record_overruled(db, filed.slot)
 
 
-def due(db: Database, now: float) -> list[Filed]:
+def due(db: Database, now: float) -> list[FiledEvent]:
     """The quarantined events that are due, as they were filed."""
     waiting = db.rows(DUE, int(now) + MAX_FUTURE_SECONDS)
-    return [Filed(Event.restored(body), slot, Role(role)) for slot, role, body in waiting]
+    return [FiledEvent(Event.restored(body), slot, Role(role)) for slot, role, body in waiting]
 
 
-def release(db: Database, items: Iterable[Filed], context: FilingContext) -> int:
+def release(db: Database, items: Iterable[FiledEvent], context: FilingContext) -> int:
     """File quarantined events that are due; returns how many."""
     count = 0
     for item in items:
@@ -225,7 +225,7 @@ class _PreviousState:
         return self.head is None or wins_over(event.created_at, event.id, self.head_at, self.head_id)
 
 
-def _previous_state(db: Database, filed: Filed, ident: bytes) -> _PreviousState:
+def _previous_state(db: Database, filed: FiledEvent, ident: bytes) -> _PreviousState:
     found = db.row(_PREVIOUS_STATE, ident, filed.slot, filed.slot, slot_of_id(filed.event.id)) or (None,) * 10
     known, quarantined, mark_at, head, head_at, head_id, role, until, deleted_by, named_until = found
     return _PreviousState(
@@ -242,7 +242,7 @@ def _previous_state(db: Database, filed: Filed, ident: bytes) -> _PreviousState:
     )
 
 
-def _replace_head(db: Database, filed: Filed) -> None:
+def _replace_head(db: Database, filed: FiledEvent) -> None:
     """Make room for a new head in the same second: a memory becomes history, any other event is deleted."""
     (head,) = db.row("SELECT head FROM slots WHERE slot = ?", filed.slot) or (None,)
     db.execute("UPDATE slots SET head = NULL WHERE slot = ?", filed.slot)
@@ -255,7 +255,7 @@ def _replace_head(db: Database, filed: Filed) -> None:
 
 
 def _file_version(
-    db: Database, filed: Filed, state: _PreviousState, context: FilingContext
+    db: Database, filed: FiledEvent, state: _PreviousState, context: FilingContext
 ) -> tuple[FilingResult, int | None]:
     """File a memory, a journal entry or an embedding: as head if it wins, else as history; not at all if removed."""
     event = filed.event
@@ -285,7 +285,7 @@ def _file_version(
     return FilingResult.STALE, None if filed.role is Role.EMBEDDING else _insert(db, filed)
 
 
-def _is_removed(db: Database, filed: Filed, *, is_covered: bool) -> bool:
+def _is_removed(db: Database, filed: FiledEvent, *, is_covered: bool) -> bool:
     """Whether a version is removed, and not kept even as history.
 
     A version of a forgotten text that is dated later is kept, because it must first be replaced on relays.
@@ -293,14 +293,16 @@ def _is_removed(db: Database, filed: Filed, *, is_covered: bool) -> bool:
     if filed.role is not Role.MEMORY:
         return is_covered
     removal = read_removal(db, filed.slot)
-    return removal.names(filed.event.id) or (is_covered and removal.reaches(filed.comes_from))
+    return removal.names(filed.event.id) or (is_covered and removal.reaches(filed.known_origin))
 
 
-def _record_if_overruled(db: Database, filed: Filed, state: _PreviousState, context: FilingContext) -> None:
+def _record_if_overruled(
+    db: Database, filed: FiledEvent, state: _PreviousState, context: FilingContext
+) -> None:
     """Before a head is replaced: record if it is an edit of this device that the new version does not know."""
     if context.origins is None or not overwrites(filed):
         return
-    old, new = context.of(bytes.fromhex(state.head_id), state.head_at), filed.comes_from
+    old, new = context.of(bytes.fromhex(state.head_id), state.head_at), filed.known_origin
     if old.text == new.text or new.knows(old):
         return
     is_ours = bool(old.device) and old.device == device_of(db)
@@ -312,22 +314,22 @@ def _record_if_overruled(db: Database, filed: Filed, state: _PreviousState, cont
         record_overruled(db, filed.slot)
 
 
-def overwrites(filed: Filed) -> bool:
+def overwrites(filed: FiledEvent) -> bool:
     """Whether a memory replaces the head without merging: any except a persona memory with a version vector.
 
     A page of the log does not: readers unite the pages, so no page replaces the entries of another.
     """
     if filed.role is not Role.MEMORY or address.is_log_page(filed.slot):
         return False
-    return not (_may_merge(filed) and filed.comes_from.seen)
+    return not (_may_merge(filed) and filed.known_origin.seen)
 
 
-def _may_merge(filed: Filed) -> bool:
-    return address.may_be_persona(filed.slot) and not filed.comes_from.is_flat
+def _may_merge(filed: FiledEvent) -> bool:
+    return address.may_be_persona(filed.slot) and not filed.known_origin.is_flat
 
 
 def _file_tombstone(
-    db: Database, filed: Filed, state: _PreviousState, context: FilingContext
+    db: Database, filed: FiledEvent, state: _PreviousState, context: FilingContext
 ) -> tuple[FilingResult, int | None]:
     """File a tombstone, and purge what it removes.
 
@@ -358,13 +360,13 @@ def _file_tombstone(
 _HELD: Final = f"SELECT 1 FROM outbox WHERE event = ? AND state IN {HELD} LIMIT 1"
 
 
-def _has_better_tombstone(db: Database, filed: Filed) -> bool:
+def _has_better_tombstone(db: Database, filed: FiledEvent) -> bool:
     """Whether a stored tombstone wins over an event."""
     found = db.row(f"SELECT created_at, id {_OF_SLOT} AND role = {int(Role.TOMBSTONE)}", filed.slot)
     return found is not None and wins_over(found[0], found[1].hex(), filed.event.created_at, filed.event.id)
 
 
-def _insert(db: Database, filed: Filed, *, quarantined: bool = False) -> int:
+def _insert(db: Database, filed: FiledEvent, *, quarantined: bool = False) -> int:
     event = filed.event
     cursor = db.execute(
         "INSERT INTO events (id, slot, kind, created_at, role, quarantined, body) VALUES (?, ?, ?, ?, ?, ?, ?)",

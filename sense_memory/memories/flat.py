@@ -29,10 +29,10 @@ from sense_memory.records.origins import next_seen
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sense_memory.ledger import Ledger, Stored
+    from sense_memory.ledger import Ledger, StoredEvent
     from sense_memory.palace.plan import Plan
     from sense_memory.records.reader import Reader
-    from sense_memory.records.snapshot import Opened
+    from sense_memory.records.snapshot import OpenedRecord
     from sense_memory.records.writer import Writer
 
 _KEY_CHARS: Final = 80  # of a key in an error
@@ -211,7 +211,7 @@ class FlatMemories:
         return Record(record.type, record.path, {**kept, **record.fields, **known})
 
 
-def _memory(stored: Stored | Opened, record: Record) -> Memory:
+def _memory(stored: StoredEvent | OpenedRecord, record: Record) -> Memory:
     return Memory(
         key=record.fields["key"],
         value=record.fields["value"],

@@ -19,7 +19,7 @@ from sense_memory.records.origins import origin_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sense_memory.ledger import Ledger, Stored
+    from sense_memory.ledger import Ledger, StoredEvent
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
 
@@ -52,7 +52,7 @@ def parts_of(name: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def head_at(ledger: Ledger, paths: Sequence[str]) -> Stored | None:
+def head_at(ledger: Ledger, paths: Sequence[str]) -> StoredEvent | None:
     """The head at one of these paths, a memory before a tombstone; None if no path has a head."""
     found = [stored for path in paths if (stored := ledger.head(address.d_tag(path)))]
     return next((stored for stored in found if stored.role is Role.MEMORY), found[0] if found else None)
@@ -107,7 +107,7 @@ async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[
     return found
 
 
-def _is_stray(ledger: Ledger, record: Record, stored: Stored) -> bool:
+def _is_stray(ledger: Ledger, record: Record, stored: StoredEvent) -> bool:
     """Whether a version belongs to a persona memory that was forgotten before, see `memories.persona.forks`."""
     if record.type is not RecordType.PERSONA:
         return False

@@ -26,7 +26,7 @@ from sense_memory.records.envelope import RecordType
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from sense_memory.ledger import Ledger, Stored
+    from sense_memory.ledger import Ledger, StoredEvent
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
     from sense_memory.records.writer import Writer
@@ -133,7 +133,7 @@ class Journal:
                 return entries[:limit]
             count *= 4
 
-    async def _opened(self, events: Sequence[Stored]) -> tuple[list[JournalEntry], int]:
+    async def _opened(self, events: Sequence[StoredEvent]) -> tuple[list[JournalEntry], int]:
         """The entries in some events, newest first, and how many of them are not backdated."""
         entries: list[tuple[float, int, JournalEntry]] = []
         on_time = 0

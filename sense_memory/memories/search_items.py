@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger.heads import Head
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
-    from sense_memory.records.snapshot import Opened
+    from sense_memory.records.snapshot import OpenedRecord
 
 
 # ── Items ───────────────────────────────────────────────────────────────────────────────
@@ -102,7 +102,7 @@ class RecordItems:
         path = name.removeprefix(_FLAT)  # the path of a journal entry is its whole name
         return None if slot is None else VectorSource(path, slot, self._rows[slot].stamp)
 
-    async def read(self, names: Iterable[str]) -> list[Opened]:
+    async def read(self, names: Iterable[str]) -> list[OpenedRecord]:
         """The memories and entries with these names, opened; names that are gone are left out."""
         slots = [self._slots[name] for name in names if name in self._slots]
         return await self._reader.opened([(slot, self._rows[slot].seq) for slot in slots])
@@ -140,7 +140,9 @@ class RecordItems:
             yield [], self._taken(part, {found.id: found for found in opened})
         self._cursor = changes.cursor
 
-    def _taken(self, heads: Iterable[tuple[Head, str]], records: Mapping[bytes, Opened]) -> list[SearchItem]:
+    def _taken(
+        self, heads: Iterable[tuple[Head, str]], records: Mapping[bytes, OpenedRecord]
+    ) -> list[SearchItem]:
         """Note some heads in the rows; returns the items that can be searched."""
         items = []
         for head, stamp in heads:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from sense_memory.ledger import Ledger, Stored
+    from sense_memory.ledger import Ledger, StoredEvent
     from sense_memory.ledger.feed import Cursor, HeadChange
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
@@ -303,7 +303,7 @@ class Watchers:
         return path if "/" not in path or path.startswith("persona/") else ""
 
 
-def _time(fields: Mapping[str, Any], stored: Stored) -> float:
+def _time(fields: Mapping[str, Any], stored: StoredEvent) -> float:
     """When a version was written: the time in the record, or else the date of the event."""
     ts = fields.get("ts")
     return float(ts) if isinstance(ts, int | float) and not isinstance(ts, bool) else float(stored.created_at)

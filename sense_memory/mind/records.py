@@ -27,7 +27,7 @@ from sense_memory.records.origins import edited_by
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from sense_memory.ledger import Basis, Stored
+    from sense_memory.ledger import Basis, StoredEvent
     from sense_memory.memories.open_store import OpenStore
 
 # Records with words of the user or the agent: `sync` names the edits of these that lost to another device.
@@ -201,7 +201,7 @@ class MindRecords:
         ]
 
 
-def _version(stored: Stored, record: envelope.Record, created_at: int) -> MindRecord:
+def _version(stored: StoredEvent, record: envelope.Record, created_at: int) -> MindRecord:
     is_forgotten = stored.role is Role.TOMBSTONE
     fields = {} if is_forgotten else _content(record.fields)
     return MindRecord(record.path, fields, stored.id.hex(), created_at, is_forgotten)

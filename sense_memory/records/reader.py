@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
-from sense_memory.ledger import Filed, FilingResult, HeadMoved, Origin, Role
+from sense_memory.ledger import FiledEvent, FilingResult, HeadMoved, Origin, Role
 from sense_memory.ledger.versions import deletion_targets, slot_of
 from sense_memory.limits import HELD_BYTES, SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE
 from sense_memory.nostr import address
@@ -20,16 +20,16 @@ from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_M
 from sense_memory.records import envelope
 from sense_memory.records.envelope import Record, RecordType
 from sense_memory.records.origins import origin_of, removal_of, removals_of
-from sense_memory.records.snapshot import Opened
+from sense_memory.records.snapshot import OpenedRecord
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sense_memory.ledger import Ledger, Stored
+    from sense_memory.ledger import Ledger, StoredEvent
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
-    from sense_memory.records.snapshot import Extra, Snapshot
+    from sense_memory.records.snapshot import Snapshot, SnapshotExtra
 
 
 _RECORD_OVERHEAD_BYTES: Final = 400  # of a record in memory, without its body
@@ -62,12 +62,12 @@ class Reader:
         held_bytes: int = HELD_BYTES,
     ) -> None:
         self._signer, self._ledger, self._clock, self._snapshot = signer, ledger, clock, snapshot
-        self._open: dict[str, Opened] = {}  # by slot
+        self._open: dict[str, OpenedRecord] = {}  # by slot
         self._held_bytes, self._held = held_bytes, 0
         self.on_new: Callable[[Sequence[str], str | None], None] | None = None
-        self.extras: dict[str, Extra] = {}
+        self.extras: dict[str, SnapshotExtra] = {}
 
-    async def record(self, stored: Stored) -> Record | None:
+    async def record(self, stored: StoredEvent) -> Record | None:
         """The record inside a stored event, or None if a newer schema is needed to read it.
 
         Raises:
@@ -76,11 +76,11 @@ class Reader:
         found = await self._opened(stored)
         return None if found.type is None else found.record
 
-    async def readable_record(self, stored: Stored) -> Record:
+    async def readable_record(self, stored: StoredEvent) -> Record:
         """As `record`, but raises NeedsNewerVersion."""
         return (await self._opened(stored)).record
 
-    async def records(self, events: Sequence[Stored]) -> list[tuple[Stored, Record]]:
+    async def records(self, events: Sequence[StoredEvent]) -> list[tuple[StoredEvent, Record]]:
         """The records inside many events, without records of a newer schema. Errors as `record`."""
         await self._load_from_snapshot(
             [stored.slot for stored in events if not self._holds(stored.slot, stored.id)]
@@ -88,14 +88,14 @@ class Reader:
         found = [(stored, await self.record(stored)) for stored in events]
         return [(stored, record) for stored, record in found if record is not None]
 
-    async def live(self, prefix: str) -> list[Opened]:
+    async def live(self, prefix: str) -> list[OpenedRecord]:
         """The records of the heads directly under a prefix, by address; as `records`.
 
         The event of a held record is not read again, because a seq names one event for ever.
         """
         return await self.opened(self._ledger.heads.uncovered_under(prefix))
 
-    async def opened(self, heads: Sequence[tuple[str, int]]) -> list[Opened]:
+    async def opened(self, heads: Sequence[tuple[str, int]]) -> list[OpenedRecord]:
         """The records of some heads (slot, seq) in their order, without tombstones; as `records`."""
         found, unknown = self._look_up(heads)
         if await self._load_from_snapshot([slot for slot, _ in unknown]):
@@ -108,11 +108,11 @@ class Reader:
         alive = (found[seq] for _, seq in heads if seq in found)
         return [item for item in alive if item.type is not None]
 
-    def hold_record(self, filed: Filed, record: Record) -> None:
+    def hold_record(self, filed: FiledEvent, record: Record) -> None:
         """Hold the record of an event that this process has just sealed. Vectors are not held: they are read once."""
         if record.type is not RecordType.EMBEDDING:
             ident = bytes.fromhex(filed.event.id)
-            self._open[filed.slot] = Opened.of(ident, record, filed.event.created_at)
+            self._open[filed.slot] = OpenedRecord.of(ident, record, filed.event.created_at)
 
     def drop_deleted(self, request: Event) -> None:
         """Drop the held records that a deletion names."""
@@ -138,7 +138,7 @@ class Reader:
 
         Args:
             name: as in `extras`.
-            made_of: what the extra must be made of, or it is not returned; see `Extra`.
+            made_of: what the extra must be made of, or it is not returned; see `SnapshotExtra`.
         """
         return None if self._snapshot is None else await self._snapshot.take_extra(name, made_of)
 
@@ -160,9 +160,11 @@ class Reader:
         known = self._open.get(slot)
         return known is not None and known.id == ident
 
-    def _look_up(self, heads: Sequence[tuple[str, int]]) -> tuple[dict[int, Opened], list[tuple[str, int]]]:
+    def _look_up(
+        self, heads: Sequence[tuple[str, int]]
+    ) -> tuple[dict[int, OpenedRecord], list[tuple[str, int]]]:
         """The held records of these heads (slot, seq), by seq; and the other heads."""
-        found: dict[int, Opened] = {}
+        found: dict[int, OpenedRecord] = {}
         unknown: list[tuple[str, int]] = []
         for slot, seq in heads:
             known = self._open.get(slot)
@@ -172,7 +174,7 @@ class Reader:
                 unknown.append((slot, seq))
         return found, unknown
 
-    async def _opened(self, stored: Stored) -> Opened:
+    async def _opened(self, stored: StoredEvent) -> OpenedRecord:
         known = self._open.get(stored.slot)
         if known is not None and known.id == stored.id:
             if not known.seq:
@@ -192,7 +194,7 @@ class Reader:
                 f"sync to restore from relays: event {stored.id.hex()[:16]}… can no longer be opened ({error}), so the "
                 "ledger is damaged; it was left as it is"
             ) from None
-        opened = Opened.of(stored.id, record, event.created_at, stored.seq)
+        opened = OpenedRecord.of(stored.id, record, event.created_at, stored.seq)
         if stored.role is not Role.EMBEDDING and (
             known is None or wins_over(event.created_at, event.id, known.created_at, known.id.hex())
         ):
@@ -214,7 +216,7 @@ class Reader:
         """
         counts: Counter[str] = Counter()
         left_out: dict[int, str] = {}
-        filed: list[Filed] = []
+        filed: list[FiledEvent] = []
         opened: dict[str, Record] = {}
         known = self._ledger.filed_before(events)
         for index, event in enumerate(events):
@@ -237,7 +239,7 @@ class Reader:
             self.on_new([item.event.id for item, fate in fresh if fate is FilingResult.NEW], relay)
         return counts, left_out
 
-    async def _apply(self, filed: Sequence[Filed], relay: str | None) -> Sequence[FilingResult]:
+    async def _apply(self, filed: Sequence[FiledEvent], relay: str | None) -> Sequence[FilingResult]:
         """File events, after reading every version that the events may remove or replace."""
         while True:
             origins = await self.origins(filed)
@@ -261,7 +263,7 @@ class Reader:
                 )
 
     async def origins(
-        self, filed: Sequence[Filed], known: Mapping[bytes, Origin] | None = None
+        self, filed: Sequence[FiledEvent], known: Mapping[bytes, Origin] | None = None
     ) -> Mapping[bytes, Origin]:
         """The origins of some events, and of the memories that these events may remove or replace; by event id.
 
@@ -272,20 +274,22 @@ class Reader:
         Raises:
             LedgerCorrupt: a stored event can no longer be opened.
         """
-        found = {bytes.fromhex(item.event.id): item.comes_from for item in filed if item.role is Role.MEMORY}
+        found = {
+            bytes.fromhex(item.event.id): item.known_origin for item in filed if item.role is Role.MEMORY
+        }
         known = known or {}
         for stored in self._ledger.affected_memories(filed):
             found[stored.id] = known.get(stored.id) or await self.origin(stored)
         return found
 
-    async def origin(self, stored: Stored) -> Origin:
+    async def origin(self, stored: StoredEvent) -> Origin:
         """The origin of a stored memory."""
         opened, ident = await self._opened(stored), stored.id.hex()
         if opened.type is None:
             return Origin.plain(ident, opened.created_at)
         return origin_of(opened.record, ident, opened.created_at)
 
-    def _hold_new_head(self, filed: Filed, record: Record | None) -> None:
+    def _hold_new_head(self, filed: FiledEvent, record: Record | None) -> None:
         """Hold the record of a new head, within `held_bytes`; drop the record that the event replaces or deletes."""
         if filed.role is Role.DELETION:
             self.drop_deleted(filed.event)
@@ -296,7 +300,7 @@ class Reader:
                 kept = self._open.get(filed.slot)
                 self._held += _RECORD_OVERHEAD_BYTES + (0 if kept is None else len(kept.body))
 
-    async def _classified(self, event: Event, opened: dict[str, Record]) -> Filed:
+    async def _classified(self, event: Event, opened: dict[str, Record]) -> FiledEvent:
         """An event with its slot and role; its record is added to `opened`.
 
         Raises:
@@ -313,7 +317,7 @@ class Reader:
                 address.d_tag(path): removal_of(fields, path, event.created_at)
                 for path, fields in removed.items()
             }
-            return Filed(event, slot_of(event), Role.DELETION, removals=removals)
+            return FiledEvent(event, slot_of(event), Role.DELETION, removals=removals)
         if event.kind not in {KIND_APP_DATA, KIND_DIRECT_MESSAGE}:
             raise _ForeignEvent  # relays are not asked for other kinds, but a file may contain any
         if event.kind == KIND_APP_DATA and (event.d_tag is None or not address.is_ours(event.d_tag)):
@@ -322,7 +326,7 @@ class Reader:
         try:
             record = await envelope.open_event(self._signer, event)
         except NeedsNewerVersion:
-            return Filed(event, slot)
+            return FiledEvent(event, slot)
         except BadPayload:
             if event.kind == KIND_DIRECT_MESSAGE:
                 raise _ForeignEvent from None  # another client's message to oneself
@@ -331,13 +335,13 @@ class Reader:
         return filed_as(record, event)
 
 
-def filed_as(record: Record, event: Event) -> Filed:
+def filed_as(record: Record, event: Event) -> FiledEvent:
     """The event of a record, with its slot, its role, and its origin or removals. Not for deletions."""
     role, slot = ROLES.get(record.type, Role.MEMORY), slot_of(event)
     if role is Role.TOMBSTONE:
-        return Filed(event, slot, role, removals=removals_of(record, slot, event.created_at))
+        return FiledEvent(event, slot, role, removals=removals_of(record, slot, event.created_at))
     origin = origin_of(record, event.id, event.created_at) if role is Role.MEMORY else None
-    return Filed(event, slot, role, origin)
+    return FiledEvent(event, slot, role, origin)
 
 
 def _is_worth_saving(unsaved: int, of: int) -> bool:

@@ -56,7 +56,7 @@ _TYPES: Final = {kind.value: kind for kind in RecordType}
 _UNSAVED_TYPES: Final = frozenset({None, RecordType.TOMBSTONE, RecordType.EMBEDDING})
 
 
-class Opened(NamedTuple):
+class OpenedRecord(NamedTuple):
     """A record, and the event that it was opened from. A tuple with bytes, because a hundred thousand are held.
 
     Attributes:
@@ -78,10 +78,14 @@ class Opened(NamedTuple):
     is_saved: bool = False
 
     def __repr__(self) -> str:
-        return f"Opened(id={self.id.hex()[:16]}…, type={self.type!r}, path={self.path!r}, seq={self.seq})"
+        return (
+            f"OpenedRecord(id={self.id.hex()[:16]}…, type={self.type!r}, path={self.path!r}, seq={self.seq})"
+        )
 
     @classmethod
-    def of(cls, ident: bytes, found: Record | NeedsNewerVersion, created_at: int, seq: int = 0) -> Opened:
+    def of(
+        cls, ident: bytes, found: Record | NeedsNewerVersion, created_at: int, seq: int = 0
+    ) -> OpenedRecord:
         """The result of opening an event."""
         if isinstance(found, NeedsNewerVersion):
             return cls(ident, None, "", b"%d" % found.version, created_at, seq)
@@ -114,7 +118,7 @@ class _MessageLocation(NamedTuple):
     length: int
 
 
-class FileSeal(NamedTuple):
+class MessageCipher(NamedTuple):
     """Encrypts and decrypts the messages of one file. A key is used for one file, and a number for one message."""
 
     cipher: ChaCha20Poly1305
@@ -133,7 +137,7 @@ class FileSeal(NamedTuple):
         return self.cipher.decrypt(number.to_bytes(12, "big"), sealed, self.bound)
 
 
-class Contents:
+class SnapshotFileReader:
     """The contents of a snapshot's file, read by its directory. A part that cannot be read counts as absent.
 
     Args:
@@ -148,7 +152,7 @@ class Contents:
         Exception: there is no file, or its directory cannot be read.
     """
 
-    def __init__(self, file: SnapshotFile, sealed: str, seal: FileSeal) -> None:
+    def __init__(self, file: SnapshotFile, sealed: str, seal: MessageCipher) -> None:
         self._file, self._sealed, self._seal = file, sealed, seal
         with file.open() as opened:
             if opened.read(len(MAGIC)) != MAGIC:
@@ -167,7 +171,7 @@ class Contents:
         }
         self.count = sum(rows for _, rows, _ in self._blocks)
         self._given: set[int] = set()  # blocks that `block` has returned
-        self._last: tuple[int, Mapping[str, Opened]] = -1, {}
+        self._last: tuple[int, Mapping[str, OpenedRecord]] = -1, {}
 
     def is_of(self, sealed: str | None) -> bool:
         """Whether this is the key to the file; never again after something was forgotten."""
@@ -182,12 +186,12 @@ class Contents:
         counts = Counter(self._block_of(slot) for slot in slots)
         return Counter({number: counts[number] for number in sorted(counts.keys() - self._given - {-1})})
 
-    def block(self, number: int) -> Mapping[str, Opened]:
+    def block(self, number: int) -> Mapping[str, OpenedRecord]:
         """The records of a block, by slot."""
         self._given.add(number)
         return self._read(number)
 
-    def find(self, slot: str) -> Opened | None:
+    def find(self, slot: str) -> OpenedRecord | None:
         """One record; fast if slots are looked up in order."""
         number = self._block_of(slot)
         if number != self._last[0]:
@@ -217,7 +221,7 @@ class Contents:
     def _block_of(self, slot: str) -> int:
         return bisect_right(self._firsts, slot) - 1
 
-    def _read(self, number: int) -> Mapping[str, Opened]:
+    def _read(self, number: int) -> Mapping[str, OpenedRecord]:
         try:
             return dict(_opened(self._message(self._blocks[number][2])))
         except (ValueError, TypeError, KeyError):  # as if it were empty
@@ -235,7 +239,7 @@ class Contents:
             return b""
 
 
-class NewContents:
+class SnapshotFileWriter:
     """The file of a new snapshot, while it is written.
 
     Args:
@@ -243,7 +247,7 @@ class NewContents:
         seal: encrypts its messages.
     """
 
-    def __init__(self, file: BinaryIO, seal: FileSeal) -> None:
+    def __init__(self, file: BinaryIO, seal: MessageCipher) -> None:
         self._file, self._seal = file, seal
         self._offset, self._number = file.write(MAGIC), _DIRECTORY
         self._blocks: list[tuple[str, int, _MessageLocation]] = []
@@ -263,9 +267,9 @@ class NewContents:
             places.append(await self._add(waiting))
         self._extras[name] = made_of, size, places
 
-    async def add_rows(self, rows: Iterable[tuple[str, Opened]]) -> None:
+    async def add_rows(self, rows: Iterable[tuple[str, OpenedRecord]]) -> None:
         """Add records by slot, in blocks. A record that is longer than any message is left out."""
-        block, size = list[tuple[str, Opened]](), 0
+        block, size = list[tuple[str, OpenedRecord]](), 0
         for row in rows:
             length = len(row[1].body)
             if length > SNAPSHOT_MESSAGE_BYTES:
@@ -278,7 +282,7 @@ class NewContents:
         if block:
             await self._add_block(block)
 
-    async def _add_block(self, block: Sequence[tuple[str, Opened]]) -> None:
+    async def _add_block(self, block: Sequence[tuple[str, OpenedRecord]]) -> None:
         self._blocks.append((block[0][0], len(block), await self._add(_text_of(block))))
 
     def finish(self) -> None:
@@ -302,7 +306,7 @@ class NewContents:
 # ── Blocks ──────────────────────────────────────────────────────────────────────────────
 
 
-def _text_of(block: Sequence[tuple[str, Opened]]) -> bytes:
+def _text_of(block: Sequence[tuple[str, OpenedRecord]]) -> bytes:
     """The plain text of a block: columns as JSON, then the bodies, so that only the needed bodies are parsed."""
     columns = [
         (
@@ -320,21 +324,21 @@ def _text_of(block: Sequence[tuple[str, Opened]]) -> bytes:
     return b"".join((len(head).to_bytes(_WORD_BYTES, "big"), head, *(item.body for _, item in block)))
 
 
-def _opened(text: bytes) -> Iterator[tuple[str, Opened]]:
+def _opened(text: bytes) -> Iterator[tuple[str, OpenedRecord]]:
     at = _WORD_BYTES + int.from_bytes(text[:_WORD_BYTES], "big")
     for slot, seq, ident, created_at, kind, path, size in zip(
         *orjson.loads(text[_WORD_BYTES:at]), strict=True
     ):
         where = slot.removeprefix(PREFIX) if path is None else path
         body = text[at : at + size]
-        yield slot, Opened(bytes.fromhex(ident), _TYPES[kind], where, body, created_at, seq, True)
+        yield slot, OpenedRecord(bytes.fromhex(ident), _TYPES[kind], where, body, created_at, seq, True)
         at += size
 
 
 _KEY_TYPE: Final = "sense-memory:snapshot-key"  # a text that was sealed for anything else is refused
 
 
-class Extra(Protocol):
+class SnapshotExtra(Protocol):
     """Data that costs more to compute from records than to read.
 
     Attributes:
@@ -362,11 +366,11 @@ class Snapshot:
 
     def __init__(self, signer: Signer, ledger: Ledger) -> None:
         self._signer, self._ledger, self._file = signer, ledger, ledger.snapshot
-        self._contents: Contents | None = None
+        self._contents: SnapshotFileReader | None = None
         self._is_open = False
         self._taken: set[str] = set()  # extras that were read: their readers write them to the next snapshot
 
-    async def read(self, slots: Sequence[str]) -> AsyncIterator[Mapping[str, Opened]]:
+    async def read(self, slots: Sequence[str]) -> AsyncIterator[Mapping[str, OpenedRecord]]:
         """The blocks with so many records of some slots that reading a block costs less than opening the events.
 
         Each block is returned once; use the block before the next step of the iteration.
@@ -382,7 +386,7 @@ class Snapshot:
                 yield contents.block(number)
                 await asyncio.sleep(0)
 
-    async def lacking(self, opened: Mapping[str, Opened]) -> tuple[int, int]:
+    async def lacking(self, opened: Mapping[str, OpenedRecord]) -> tuple[int, int]:
         """How many of some records, by slot, the snapshot lacks; and how many records the snapshot has."""
         contents = await self._opened()
         if contents is None:
@@ -402,7 +406,7 @@ class Snapshot:
         self._taken.add(name)
         return await contents.whole(name, made_of)
 
-    async def _opened(self) -> Contents | None:
+    async def _opened(self) -> SnapshotFileReader | None:
         """The contents of the file as of the first call; None if there is no file, or the file cannot be read."""
         sealed = self._file.key
         if sealed is None or self._is_open:
@@ -410,12 +414,12 @@ class Snapshot:
         self._is_open = True
         try:
             cipher = _cipher_in(await self._signer.decrypt(sealed, self._signer.public_key))
-            self._contents = Contents(self._file, sealed, FileSeal(cipher, self._bound()))
+            self._contents = SnapshotFileReader(self._file, sealed, MessageCipher(cipher, self._bound()))
         except Exception:  # a cache that cannot be read is ignored: the ledger has everything
             return None
         return self._contents
 
-    async def write(self, opened: Mapping[str, Opened], extras: Mapping[str, Extra]) -> bool:
+    async def write(self, opened: Mapping[str, OpenedRecord], extras: Mapping[str, SnapshotExtra]) -> bool:
         """Write a new snapshot of the ledger's live heads, and of extras.
 
         The new snapshot has the given records (by slot) and extras, the records of the old snapshot, and the old
@@ -433,7 +437,7 @@ class Snapshot:
         except Exception:  # a store must close even if a cache cannot be written
             return False
 
-    async def _replace(self, opened: Mapping[str, Opened], extras: Mapping[str, Extra]) -> bool:
+    async def _replace(self, opened: Mapping[str, OpenedRecord], extras: Mapping[str, SnapshotExtra]) -> bool:
         key = ChaCha20Poly1305.generate_key()
         text = orjson.dumps({"type": _KEY_TYPE, "key": key.hex()})
         async with asyncio.timeout(SNAPSHOT_SEAL_SECONDS):
@@ -441,7 +445,7 @@ class Snapshot:
         before = await self._opened()
         try:
             with self._ledger.write_now(self._file.begin, sealed) as file:
-                new = NewContents(file, FileSeal(ChaCha20Poly1305(key), self._bound()))
+                new = SnapshotFileWriter(file, MessageCipher(ChaCha20Poly1305(key), self._bound()))
                 for name, extra in extras.items():  # first: a dump may open more records
                     if (dumped := await extra.dump()) is not None:
                         await new.add_extra(name, extra.made_of, dumped)
@@ -472,8 +476,10 @@ def _cipher_in(text: bytes) -> ChaCha20Poly1305:
 
 
 def _rows(
-    opened: Mapping[str, Opened], before: Contents | None, heads: Iterable[tuple[str, int, bytes]]
-) -> Iterator[tuple[str, Opened]]:
+    opened: Mapping[str, OpenedRecord],
+    before: SnapshotFileReader | None,
+    heads: Iterable[tuple[str, int, bytes]],
+) -> Iterator[tuple[str, OpenedRecord]]:
     """The known records of the live heads (slot, seq, id), in the order of `heads`."""
     for slot, seq, ident in heads:
         known = opened.get(slot)

@@ -22,9 +22,9 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import ClockSkewError, InvalidEvent
-from sense_memory.ledger import Filed, HeadMoved, Removal, Role
+from sense_memory.ledger import FiledEvent, HeadMoved, Removal, Role
 from sense_memory.ledger.removals import ID_CHARS
-from sense_memory.ledger.stamps import BurstWait, is_simple
+from sense_memory.ledger.stamps import BurstWait, needs_no_merge
 from sense_memory.ledger.versions import slot_of
 from sense_memory.limits import (
     MAX_FUTURE_SECONDS,
@@ -105,7 +105,7 @@ class Writer:
             HeadMoved: a slot has changed since an edit's basis was read; nothing of this call was written.
         """
         sealed = [await envelope.seal(self._signer, record) for record in records]
-        filed: list[Filed] = []
+        filed: list[FiledEvent] = []
         while True:
             try:
                 filed = await self._stamped_and_signed(records, sealed, filed, bases or {})
@@ -179,7 +179,7 @@ class Writer:
         records = [envelope.tombstone(path, fields[path]) for path in paths if path not in bare]
         sealed = [await envelope.seal(self._signer, record) for record in records]
         content = await envelope.seal_deletion(self._signer, fields)
-        tombstones: list[Filed] = []
+        tombstones: list[FiledEvent] = []
         while True:
             tombstones = await self._stamped_and_signed(records, sealed, tombstones, bases or {})
             request = await self._request(fields, tombstones, bare, content)
@@ -201,10 +201,10 @@ class Writer:
     async def _request(
         self,
         fields: Mapping[str, Mapping[str, Any]],
-        tombstones: Sequence[Filed],
+        tombstones: Sequence[FiledEvent],
         bare: Mapping[str, int],
         content: str,
-    ) -> Filed:
+    ) -> FiledEvent:
         """The NIP-09 request for some addresses, with the ids of their tombstones and heads.
 
         At the addresses in `bare`, which get no tombstone, the request names the stored versions.
@@ -225,7 +225,7 @@ class Writer:
         )
         request = await self._signed(unsigned)
         removals = {address.d_tag(path): removal_of(said, path, second) for path, said in fields.items()}
-        return Filed(request, slot_of(request), Role.DELETION, removals=removals)
+        return FiledEvent(request, slot_of(request), Role.DELETION, removals=removals)
 
     async def _removal_fields(
         self, paths: Sequence[str], why: str, origins: dict[bytes, Origin]
@@ -290,7 +290,7 @@ class Writer:
         except ClockSkewError:  # the request names the entry by its id, which does not depend on time
             second = self._second_by_id(entry.created_at)
         request = await self._signed(envelope.entry_deletion(entry, second))
-        await self._append([Filed(request, slot_of(request), Role.DELETION)])
+        await self._append([FiledEvent(request, slot_of(request), Role.DELETION)])
         self._reader.drop_deleted(request)
         if embeddings := self._embeddings([address.JOURNAL + entry.id]):
             await self.forget_all(embeddings, insists=True)
@@ -298,7 +298,7 @@ class Writer:
 
     async def _append(
         self,
-        items: Sequence[Filed],
+        items: Sequence[FiledEvent],
         *,
         bases: Mapping[str, Basis] | None = None,
         origins: Mapping[bytes, Origin] | None = None,
@@ -335,9 +335,9 @@ class Writer:
         self,
         records: Sequence[Record],
         sealed: Sequence[SealedRecord],
-        before: Sequence[Filed],
+        before: Sequence[FiledEvent],
         known: Collection[str],
-    ) -> list[Filed]:
+    ) -> list[FiledEvent]:
         """The events of some records, stamped and signed; waits while a burst is too far ahead of the clock.
 
         Args:
@@ -352,7 +352,7 @@ class Writer:
                 break
             except BurstWait as wait:
                 await self._sleep(min(wait.seconds, 1.0))
-        filed: list[Filed] = []
+        filed: list[FiledEvent] = []
         for index, (record, item, second) in enumerate(zip(records, sealed, seconds, strict=True)):
             if before and before[index].event.created_at == second:
                 filed.append(before[index])
@@ -380,7 +380,7 @@ class Writer:
             seconds.append(second)
             if slot:  # this event is not handed out yet: the next event of the batch may replace it
                 marks[slot] = second
-                if is_simple(slot, _role(record), known):
+                if needs_no_merge(slot, _role(record), known):
                     is_open.add(slot)
         return seconds
 

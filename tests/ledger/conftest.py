@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from sense_memory.ledger import Filed, Ledger, Role
+from sense_memory.ledger import FiledEvent, Ledger, Role
 from sense_memory.ledger.versions import slot_of
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, Unsigned
@@ -36,21 +36,21 @@ class Author:
 
     def memory(self, name="a", at=50, text="one"):
         tag = f"sense-memory/{name}"
-        return Filed(self.signed(KIND_APP_DATA, at, [("d", tag)], text), tag)
+        return FiledEvent(self.signed(KIND_APP_DATA, at, [("d", tag)], text), tag)
 
     def tombstone(self, name="a", at=50, text="grave"):
         tag = f"sense-memory/{name}"
-        return Filed(self.signed(KIND_APP_DATA, at, [("d", tag)], text), tag, Role.TOMBSTONE)
+        return FiledEvent(self.signed(KIND_APP_DATA, at, [("d", tag)], text), tag, Role.TOMBSTONE)
 
     def journal(self, at=50, text="dear diary"):
         event = self.signed(KIND_DIRECT_MESSAGE, at, [("p", self.public_key)], text)
-        return Filed(event, slot_of(event))
+        return FiledEvent(event, slot_of(event))
 
     def deletion(self, at=50, names=(), ids=()):
         tags = [("a", address.coordinate(self.public_key, f"sense-memory/{name}")) for name in names]
         tags += [("e", ident) for ident in ids]
         event = self.signed(KIND_DELETION, at, tags)
-        return Filed(event, slot_of(event), Role.DELETION)
+        return FiledEvent(event, slot_of(event), Role.DELETION)
 
 
 @pytest.fixture(scope="session")

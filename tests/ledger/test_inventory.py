@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from sense_memory.ledger import Filed, Ledger
+from sense_memory.ledger import FiledEvent, Ledger
 from sense_memory.ledger.relays import LedgerReason, reason_sentence
 from sense_memory.ledger.schema import MIGRATIONS
 from sense_memory.nostr.event import KIND_APP_DATA
@@ -22,7 +22,7 @@ REFUSED = RelayVerdict(RelayOutcome.REFUSED, "blocked")
 
 
 def pair(item):
-    event = item.event if isinstance(item, Filed) else item
+    event = item.event if isinstance(item, FiledEvent) else item
     return event.created_at, bytes.fromhex(event.id)
 
 
@@ -355,7 +355,7 @@ def test_comparisons_come_to_rest_whatever_a_relay_holds(me, stage, seed):
         expected = set(stage.inventory())
         lacks, holds = expected - held, held - expected
         known = set(stage.ledger.inventory.known_pairs([ident for _, ident in holds]))
-        stage.take(*(by_pair[one] for one in holds - known if isinstance(by_pair[one], Filed)))
+        stage.take(*(by_pair[one] for one in holds - known if isinstance(by_pair[one], FiledEvent)))
         stage.settle([by_pair[one] for one in lacks], [by_pair[one] for one in holds])
         held |= lacks
     assert (lacks, holds) == (set(), set())

@@ -106,7 +106,7 @@ def test_a_process_killed_between_event_and_rows_leaves_neither(me, tmp_path):
     ledger.close()
     program = """
         import os, signal, sys
-        from sense_memory.ledger import Filed, Ledger
+        from sense_memory.ledger import FiledEvent, Ledger
         from sense_memory.nostr.event import RawEvent, verify
 
         ledger = Ledger(sys.argv[1], sys.argv[2])
@@ -115,7 +115,7 @@ def test_a_process_killed_between_event_and_rows_leaves_neither(me, tmp_path):
             queue(*given)
             os.kill(os.getpid(), signal.SIGKILL)
         ledger.outbox.queue_events = killed
-        ledger.append_versions([Filed(verify(RawEvent.loads(sys.argv[3])), "sense-memory/after")], [sys.argv[4]], 100.0)
+        ledger.append_versions([FiledEvent(verify(RawEvent.loads(sys.argv[3])), "sense-memory/after")], [sys.argv[4]], 100.0)
     """
     body = me.memory("after").event.body().decode()
     done = subprocess.run(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory.ledger import Filed, FilingResult, Ledger, Role
+from sense_memory.ledger import FiledEvent, FilingResult, Ledger, Role
 from sense_memory.ledger.versions import DUE, slot_of
 from sense_memory.limits import MAX_FUTURE_SECONDS
 from tests.inside import database_of
@@ -247,7 +247,7 @@ def _coordinate(author, name):
 
 
 def _as_deletion(event):
-    return Filed(event, slot_of(event), Role.DELETION)
+    return FiledEvent(event, slot_of(event), Role.DELETION)
 
 
 # ── Quarantine ──────────────────────────────────────────────────────────────────────────

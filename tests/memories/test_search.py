@@ -647,7 +647,7 @@ async def inside(signer, tmp_path):
         bound = blocks.MAGIC + f"{envelope.SCHEMA_VERSION} {signer.public_key}".encode()
         body = (tmp_path / "a.db.snapshot").read_bytes()
         file = SimpleNamespace(key="", open=lambda: io.BytesIO(body))
-        contents = blocks.Contents(file, "", blocks.FileSeal(cipher, bound))
+        contents = blocks.SnapshotFileReader(file, "", blocks.MessageCipher(cipher, bound))
         pieces = (piece for *_, extra in contents.extras() for piece in extra)
         return b"".join([*(contents._message(place) for _, _, place in contents._blocks), *pieces])
     finally:

@@ -89,7 +89,7 @@ class Devices:
 def devices(open_store, clock, tmp_path):
     """`async with devices() as on:` and then `await on.open("phone", Topics())`."""
 
-    class Opened:
+    class OpenedRecord:
         async def __aenter__(self):
             self.stack = AsyncExitStack()
             relay = await self.stack.enter_async_context(EmbeddedRelay(tmp_path / "relay.db", clock=clock))
@@ -98,7 +98,7 @@ def devices(open_store, clock, tmp_path):
         async def __aexit__(self, *error):
             await self.stack.aclose()
 
-    return Opened
+    return OpenedRecord
 
 
 async def fill(store):

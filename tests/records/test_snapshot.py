@@ -145,7 +145,7 @@ class Whole:
 
 def messages(body, cipher, bound):
     """What a snapshot holds, for whoever has the key; empty where something cannot be read."""
-    contents = blocks.Contents(Whole(body), Whole.key, blocks.FileSeal(cipher, bound))
+    contents = blocks.SnapshotFileReader(Whole(body), Whole.key, blocks.MessageCipher(cipher, bound))
     pieces = [piece for *_, extra in contents.extras() for piece in extra]
     return [contents._message(place) for _, _, place in contents._blocks] + pieces
 
@@ -654,9 +654,9 @@ async def test_a_list_reads_the_blocks_of_what_it_lists_and_no_others(stage, mon
         for number in range(40):
             await store.persona_remember("self", "facts", f"p{number}", "deep")
     read = []
-    message = blocks.Contents._message
+    message = blocks.SnapshotFileReader._message
     monkeypatch.setattr(
-        blocks.Contents, "_message", lambda self, place: read.append(place) or message(self, place)
+        blocks.SnapshotFileReader, "_message", lambda self, place: read.append(place) or message(self, place)
     )
     async with stage.open() as store:
         assert len(await store.recall_all()) == 20

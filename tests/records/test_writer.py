@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sense_memory.errors import ClockSkewError, InvalidEvent, InvalidInput, TooLargeError
-from sense_memory.ledger import Filed, Ledger, Role
+from sense_memory.ledger import FiledEvent, Ledger, Role
 from sense_memory.limits import MAX_EVENTS_PER_SECOND_COUNT, MAX_FUTURE_SECONDS
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from sense_memory.nostr.signer import LocalSigner
@@ -67,7 +67,7 @@ def stage(ledger, signer, clock):
 async def foreign_version(ledger, signer, key, at):
     """A version by another device with a clock of its own."""
     sealed = await envelope.seal(signer, envelope.flat(key, "theirs", float(at)))
-    return Filed(await signer.sign(sealed.at(at)), f"sense-memory/{key}")
+    return FiledEvent(await signer.sign(sealed.at(at)), f"sense-memory/{key}")
 
 
 # ── Stamps ──────────────────────────────────────────────────────────────────────────────

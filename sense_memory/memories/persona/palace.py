@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.version import PersonaVersion
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
-    from sense_memory.records.snapshot import Opened
+    from sense_memory.records.snapshot import OpenedRecord
     from sense_memory.records.writer import Writer
 
 _T = TypeVar("_T")
@@ -182,7 +182,7 @@ class Palace:
         self.catalog.put(memory)
         self._pass_on(memory.path)
 
-    def _show_plain(self, slot: str, opened: Opened) -> None:
+    def _show_plain(self, slot: str, opened: OpenedRecord) -> None:
         """Show a memory that equals its event. The fields are validated when the memory is first used."""
         read = MethodType(_read, opened)  # each memory has one, and a partial takes three times the RAM
         path = self.catalog.put_unread(*_names(opened), read)
@@ -550,7 +550,7 @@ class EditBatch:
 # ── Decrypted events ────────────────────────────────────────────────────────────────────
 
 
-def _names(opened: Opened) -> tuple[str, str, str]:
+def _names(opened: OpenedRecord) -> tuple[str, str, str]:
     """Domain, facet and key, from the path; from the fields if a name of another program contains a slash."""
     names = opened.path.split("/")[1:]
     if len(names) != _NAMES_COUNT:
@@ -560,5 +560,5 @@ def _names(opened: Opened) -> tuple[str, str, str]:
     return domain, facet, key
 
 
-def _read(opened: Opened) -> PersonaMemory:
+def _read(opened: OpenedRecord) -> PersonaMemory:
     return memory_of(opened.record.fields, opened.id.hex(), opened.created_at)
