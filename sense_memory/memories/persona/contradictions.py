@@ -24,8 +24,8 @@ from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import MAX_SUSPICIONS_COUNT
 from sense_memory.nostr import address
 from sense_memory.palace.connections import near_pairs
-from sense_memory.palace.contradictions import claims as claimed
 from sense_memory.palace.contradictions.claim_index import ClaimIndex, ContradictionScan
+from sense_memory.palace.contradictions.claims import read
 from sense_memory.palace.contradictions.detection import compare
 from sense_memory.palace.contradictions.phrases import Phrases
 from sense_memory.palace.search import STAMP_BYTES, stamp_of
@@ -185,7 +185,7 @@ class ContradictionDetector(CachedIndex):
     def __init__(
         self, palace: Palace, ledger: Ledger, reader: Reader, meaning: Meaning | None = None
     ) -> None:
-        super().__init__("claims", made_of("claims", 1), ledger, reader)
+        super().__init__("claims", made_of("claims", 2), ledger, reader)
         self._palace, self._catalog, self._meaning = palace, palace.catalog, meaning
         self._claims = ClaimIndex()
         self._is_restored = False
@@ -256,7 +256,7 @@ class ContradictionDetector(CachedIndex):
 
     def claims_the_same(self, one: PersonaMemory, other: PersonaMemory) -> bool:
         """Whether two texts of a memory make the same claims."""
-        return one.value == other.value or claimed.read(one).claims == claimed.read(other).claims
+        return one.value == other.value or read(one) == read(other)
 
     async def scan(self, memories: Iterable[PersonaMemory], limit: int) -> ContradictionScan:
         """The contradictions within the palace, and those that were suspected since this store was opened.

@@ -11,27 +11,17 @@ not nearly sure ends below the bound. Pure and deterministic: no model, no clock
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import product, zip_longest
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.models import PersonaMemory
-from sense_memory.palace.contradictions.claims import SAYS, Claim, read
+from sense_memory.palace.contradictions import vocabulary as terms
+from sense_memory.palace.contradictions.claims import read
 from sense_memory.palace.contradictions.figures import measured_apart
 from sense_memory.palace.contradictions.phrases import MAX_PHRASE_WORDS, matched, unless_named
 from sense_memory.palace.contradictions.turns import TURN, is_turn
 from sense_memory.palace.contradictions.vocabulary import (
-    ATTRIBUTES,
-    EXCLUSIVE,
-    LIKELY,
-    NAMED,
-    OCCASIONS,
-    PLACED,
-    SCHEDULED,
-    SEVERAL,
-    STATES,
-    STOP,
-    TURNS,
-    WIDE_PLACES,
-    axis,
     is_city,
     of_one_kind,
     place,
@@ -44,7 +34,8 @@ from sense_memory.palace.contradictions.vocabulary import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sense_memory.palace.contradictions.claims import Reading, Value
+    from sense_memory.palace.contradictions.claims import Claim, Clause, Reading, Value
+    from sense_memory.palace.contradictions.figures import Figure
     from sense_memory.palace.contradictions.phrases import Alike
 
 ACT_BOUND: Final = 0.75
@@ -114,16 +105,14 @@ def compare(old: PersonaMemory, new: PersonaMemory, alike: Alike | None = None) 
 
 def comparable(old: PersonaMemory, new: PersonaMemory) -> bool:
     """Whether two memories may be compared at all; see `compare`."""
-    if (old.domain, old.facet) != (new.domain, new.facet) or old.key == new.key:
-        return False
-    if old.superseded_by or new.superseded_by:
-        return False
-    if (old.conflict_of and old.conflict_of == new.path) or (new.conflict_of and new.conflict_of == old.path):
-        return False
-    if new.path in old.dismissed or old.path in new.dismissed:
-        return False
-    return not (old.contradicts and new.path in old.contradicts) and not (
-        new.contradicts and old.path in new.contradicts
+    return (
+        (old.domain, old.facet) == (new.domain, new.facet)
+        and old.key != new.key
+        and not (old.superseded_by or new.superseded_by)
+        and not any(
+            other.path in {one.conflict_of, *one.dismissed, *(one.contradicts or ())}
+            for one, other in ((old, new), (new, old))
+        )
     )
 
 
@@ -172,39 +161,21 @@ def between(old: str, new: str) -> str:
 
 
 def _surest(old: Reading, new: Reading, alike: Alike | None) -> Opposition | None:
-    """The surest opposition of any two claims; of equally sure ones, that of a relation."""
-    best: Opposition | None = None
-    for before in old.claims:
-        whole = before.relation == SAYS
-        if not whole and any(_same(before, after) for after in new.claims):
-            continue  # the new memory says it again
-        for after in new.claims:
-            if whole != (after.relation == SAYS) or measured_apart(before.measures, after.measures):
-                continue
-            found = _clauses(before, after, alike) if whole else _relations(before, after, alike)
-            if found and before.measures != after.measures:
-                found = found.at_most(_LIKELY)
-            if found and (best is None or found.confidence >= best.confidence + (0.001 if whole else 0)):
-                best = found
-    return best
+    """The surest opposition of any two clauses or claims; of equally sure ones, that of a relation."""
+    said = {(claim.relation, claim.subject, claim.value, claim.polarity) for claim in new.claims}
+    before = [one for one in old.claims if (one.relation, one.subject, one.value, one.polarity) not in said]
+    found = [_relations(one, other, alike) for one, other in product(before, new.claims)]
+    found += [_clauses(one, other, alike) for one, other in product(old.clauses, new.clauses)]
+    return max(filter(None, found), key=attrgetter("confidence"), default=None)
 
 
-def _same(one: Claim, other: Claim) -> bool:
-    return (
-        one.relation == other.relation
-        and one.subject == other.subject
-        and one.value == other.value
-        and one.polarity == other.polarity
-    )
-
-
-def _clauses(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
+def _clauses(old: Clause, new: Clause, alike: Alike | None) -> Opposition | None:
     """The opposition of two clauses as wholes."""
-    is_close = old.mood == new.mood and abs(len(old.subject) - len(new.subject)) <= MAX_PHRASE_WORDS
+    is_close = old.mood == new.mood and abs(len(old.words) - len(new.words)) <= MAX_PHRASE_WORDS
     if not (is_close or new.turned or (old.states and new.states) or (old.figures and new.figures)):
         return None  # most pairs end here
-    shared = old.subject & new.subject
-    if not shared:
+    shared = old.words & new.words
+    if not shared or measured_apart(old.measures, new.measures):
         return None
     found = _said(old, new, shared, alike) if is_close else None
     if found is None:
@@ -214,19 +185,20 @@ def _clauses(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
 
 def _relations(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
     """The opposition of two claims of relations."""
+    if measured_apart(old.measures, new.measures):
+        return None
     if alike is not None:
         return _other_words(old, new, alike)
     if old.relation != new.relation or old.subject != new.subject:
         return None
     found = _reversed(old, new) or _denied(old, new) or _replaced(old, new)
-    is_loose = old.aside or old.hedged or new.hedged or old.scope != new.scope
-    return found.at_most(_LIKELY) if found and is_loose else found
+    return found.at_most(_LIKELY) if found and (old.loose or new.loose or old.scope != new.scope) else found
 
 
 # ── Rules for whole clauses ─────────────────────────────────────────────────────────────
 
 
-def _said(old: Claim, new: Claim, shared: frozenset[str], alike: Alike | None) -> Opposition | None:
+def _said(old: Clause, new: Clause, shared: frozenset[str], alike: Alike | None) -> Opposition | None:
     """The same clause with one difference: its side, a figure, a status, a thing of one kind.
 
     >>> between("Telemetry is enabled", "Telemetry is off"), between("Telemetry is off", "Telemetry is not enabled")
@@ -238,7 +210,7 @@ def _said(old: Claim, new: Claim, shared: frozenset[str], alike: Alike | None) -
     >>> between("House 1 is open", "House 2 is closed"), between("The red house is open", "The blue house is closed")
     ('', '')
     """
-    left, right = old.subject - new.subject, new.subject - old.subject
+    left, right = old.words - new.words, new.words - old.words
     if len(left) > MAX_PHRASE_WORDS or len(right) > MAX_PHRASE_WORDS:
         return None
     found = _opposite(old, new, shared) or _figure(old, new, shared)
@@ -252,7 +224,7 @@ def _said(old: Claim, new: Claim, shared: frozenset[str], alike: Alike | None) -
         and len(more) <= 2
         and old.owned == new.owned
         and old.spoken[:1] == new.spoken[:1]
-        and _is_denial(denied)
+        and denied.polarity == any(not side for _, side, _ in denied.sides)
         and dict(old.spoken[-1:]).keys() == dict(new.spoken[-1:]).keys()
     ):
         return found.at_most(_LIKELY)  # the wider claim is the one denied
@@ -262,40 +234,34 @@ def _said(old: Claim, new: Claim, shared: frozenset[str], alike: Alike | None) -
     return None
 
 
-def _is_denial(claim: Claim) -> bool:
-    """Whether a clause denies, or takes the unfavourable side."""
-    return claim.polarity == any(not side for _, side, _ in claim.sides)
-
-
-def _opposite(old: Claim, new: Claim, shared: frozenset[str]) -> Opposition | None:
+def _opposite(old: Clause, new: Clause, shared: frozenset[str]) -> Opposition | None:
     """The same clause affirmed and denied: by a negation, or by a word for the opposite."""
-    theirs = {name: (side, word) for name, side, word in new.sides}
     flips = [
-        (one, theirs[name][1], name)
+        (name, one, other)
         for name, side, one in old.sides
-        if name in theirs and theirs[name][0] != side
+        for their_name, their_side, other in new.sides
+        if name == their_name and side != their_side
     ]
-    denied = old.polarity != new.polarity
-    if len(flips) + denied != 1 or len(shared) < 2 or _figures_differ(old, new):
+    if len(flips) + (old.polarity != new.polarity) != 1 or len(shared) < 2 or _figures_apart(old, new):
         return None
     if flips:
-        one, other, name = flips[0]
-        kind = "sentiment" if name in _FEELINGS else "antonym"
-        return Opposition(kind, _SURE, _short(f"{one} → {other}"))
+        name, one, other = flips[0]
+        return Opposition("sentiment" if name in _FEELINGS else "antonym", _SURE, _short(f"{one} → {other}"))
     said, when = (new, "was") if new.polarity else (old, "now")
     words = " ".join(raw for word, raw in said.spoken if word in shared)
-    graded = {stem(word) for _, _, word in old.sides} != {stem(word) for _, _, word in new.sides}
-    return Opposition("negation", _LIKELY if graded else _SURE, _short(f"{when} denied: {words}"))
+    return Opposition("negation", _SURE, _short(f"{when} denied: {words}"))
 
 
-def _figures_differ(old: Claim, new: Claim) -> bool:
-    return len(old.figures) != len(new.figures) or any(
-        one.kind != other.kind or one.differs(other)
-        for one, other in zip(old.figures, new.figures, strict=True)
-    )
+def _figures_apart(old: Clause, new: Clause) -> list[tuple[Figure | None, Figure | None]]:
+    """The figures of two clauses, each with the other's at its place, that are not the same."""
+    return [
+        (one, other)
+        for one, other in zip_longest(old.figures, new.figures)
+        if one is None or other is None or one.kind != other.kind or one.differs(other)
+    ]
 
 
-def _figure(old: Claim, new: Claim, shared: frozenset[str]) -> Opposition | None:
+def _figure(old: Clause, new: Clause, shared: frozenset[str]) -> Opposition | None:
     """The same clause with another figure.
 
     >>> between("The VoxRelay deadline is March 3", "The VoxRelay deadline is 17 March")
@@ -303,40 +269,31 @@ def _figure(old: Claim, new: Claim, shared: frozenset[str]) -> Opposition | None
     >>> between("I have a dentist appointment on 4 May", "I have a dentist appointment on 9 May")
     ''
     """
-    if len(old.figures) != len(new.figures) or old.polarity != new.polarity or not old.polarity:
-        return None
-    if old.mood == "past" or not {side[:2] for side in old.sides} <= {side[:2] for side in new.sides}:
-        return None
-    apart = [
-        (a, b) for a, b in zip(old.figures, new.figures, strict=True) if a.kind != b.kind or a.differs(b)
-    ]
-    if len(apart) != 1 or apart[0][0].kind != apart[0][1].kind:
+    apart = _figures_apart(old, new)
+    if len(apart) != 1 or not (old.polarity and new.polarity) or old.mood == "past":
         return None
     one, other = apart[0]
+    if one is None or other is None or one.kind != other.kind:
+        return None
+    if not {side[:2] for side in old.sides} <= {side[:2] for side in new.sides}:
+        return None
     text = _short(f"{one.text} → {other.text}")
     if not one.is_date:
         return Opposition("number", _SURE, text)
-    if shared & OCCASIONS and not (old.definite and new.definite):
-        return None
-    if (
-        one.kind == "date"
-        and not shared & SCHEDULED
-        and any(raw.endswith("ed") and word not in old.told for word, raw in old.spoken)
-    ):
-        return None  # what happened may happen again
-    scheduled = bool(shared & SCHEDULED) and not shared & OCCASIONS
-    return Opposition("date", _SURE if scheduled else _LIKELY, text)
+    if shared & terms.OCCASIONS:
+        return Opposition("date", _LIKELY, text) if old.definite and new.definite else None
+    return Opposition("date", _SURE if shared & terms.SCHEDULED else _LIKELY, text)
 
 
-def _one_word(old: Claim, new: Claim) -> Opposition | None:
+def _one_word(old: Clause, new: Clause) -> Opposition | None:
     """The same clause with another status, another thing of one kind, or a word turned by its beginning.
 
     >>> between("The relaunch is in progress", "The relaunch is done"), between("The API is safe", "The API is unsafe")
     ('acts: ongoing → done', 'acts: safe → unsafe')
     """
-    if old.polarity != new.polarity or _figures_differ(old, new):
+    if old.polarity != new.polarity or _figures_apart(old, new):
         return None
-    (one,), (other,) = old.subject - new.subject, new.subject - old.subject
+    (one,), (other,) = old.words - new.words, new.words - old.words
     said, now = dict(old.spoken).get(one, one), dict(new.spoken).get(other, other)
     text = _short(f"{said} → {now}")
     if one.lstrip("±") == other.lstrip("±"):
@@ -350,7 +307,7 @@ def _one_word(old: Claim, new: Claim) -> Opposition | None:
     return None
 
 
-def _superseded(old: Claim, new: Claim) -> Opposition | None:
+def _superseded(old: Clause, new: Clause) -> Opposition | None:
     """What was said of something, and later of the same thing that it took a turn.
 
     >>> between("Eszter's operation is on 3 October", "The clinic postponed Eszter's operation to 11 November")
@@ -358,12 +315,9 @@ def _superseded(old: Claim, new: Claim) -> Opposition | None:
     """
     if not new.turned or old.turned or not old.polarity or old.mood == "past" or new.mood == "plan":
         return None
-    if old.owned != new.owned and old.spoken[:1] == new.spoken[:1]:
-        return None
-    vague = _VAGUE | {"me", "us"} if new.polarity else _VAGUE  # "I quit …" ends what I do; "now I …" may not
-    words = {word: raw for word, raw in old.spoken if word[0] not in "±~@" and word not in vague}
-    shared = {word for word, raw in words.items() if word in new.turned and not TURNS.search(raw)}
-    used = "replac" in new.subject and {"use", "uses", "run", "runs"} & {raw for _, raw in old.spoken}
+    words = {word: raw for word, raw in old.spoken if word[0] not in "±~@" and word not in _VAGUE}
+    shared = {word for word, raw in words.items() if word in new.turned and not terms.TURNS.search(raw)}
+    used = "replac" in new.words and {"use", "uses", "run", "runs"} & {raw for _, raw in old.spoken}
     least = 1 if used and shared == {new.spoken[0][0]} else max(2, len(words) / 3)
     if len(words) > _MAX_SUPERSEDED_WORDS or len(shared) < least:
         return None
@@ -371,24 +325,24 @@ def _superseded(old: Claim, new: Claim) -> Opposition | None:
     return Opposition("status", _LIKELY, _short(f"perhaps no longer true: {said}"))
 
 
-def _states(old: Claim, new: Claim) -> Opposition | None:
+def _states(old: Clause, new: Clause) -> Opposition | None:
     """Two states of one person that exclude each other.
 
     >>> between("Salma's husband is Idris", "Salma is divorced"), between("Karl is vegan", "Karl ordered the steak")
     ('suspected: husband → divorced', 'suspected: vegan → steak')
     """
-    apart = [state for state in old.states if (state[0], not state[1]) in new.states]
-    if not apart or not old.spoken or old.spoken[0][0] != new.spoken[0][0] or old.mood != "fact":
+    apart = sorted(state for state in old.states if (state[0], not state[1]) in new.states)
+    if not apart or old.spoken[0][0] != new.spoken[0][0] or old.mood != "fact" or new.mood == "plan":
         return None
-    if new.mood == "plan" or not (old.polarity and new.polarity) or len(old.spoken) > _MAX_SUPERSEDED_WORDS:
+    if not (old.polarity and new.polarity) or len(old.spoken) > _MAX_SUPERSEDED_WORDS:
         return None
-    (number, side), *_ = sorted(apart)
-    before = next(raw for _, raw in old.spoken if STATES.get(stem(raw)) == (number, side))
-    after = next(raw for _, raw in new.spoken if STATES.get(stem(raw)) == (number, not side))
+    number, side = apart[0]
+    before = next(raw for _, raw in old.spoken if terms.STATES.get(stem(raw)) == (number, side))
+    after = next(raw for _, raw in new.spoken if terms.STATES.get(stem(raw)) == (number, not side))
     return Opposition("status", _LIKELY, f"{before} → {after}")
 
 
-def _other_figure(old: Claim, new: Claim) -> Opposition | None:
+def _other_figure(old: Clause, new: Clause) -> Opposition | None:
     """Another figure of the same kind for the same thing, in other words.
 
     >>> between("The depot holds 40 crates", "The capacity of the depot is 60 crates")
@@ -399,30 +353,25 @@ def _other_figure(old: Claim, new: Claim) -> Opposition | None:
     if len(old.figures) != 1 or len(new.figures) != 1 or old.polarity != new.polarity or old.mood != new.mood:
         return None
     one, other = old.figures[0], new.figures[0]
-    left, right = old.subject - new.subject, new.subject - old.subject
-    shared = (old.subject & new.subject) - _VAGUE
-    if old.owned != new.owned and (left | right) & old.names:
-        return None
+    left, right = old.words - new.words, new.words - old.words
+    shared = (old.words & new.words) - _VAGUE
     if old.mood != "fact" or not one.differs(other) or not ((left and right) or new.turned):
         return None
-    if len(left) == len(right) == 1 and _spot(old, left) == _spot(new, right):
+    if len(left) == len(right) == 1 and _place_of(old, left) == _place_of(new, right):
         return None  # one word for another: another thing
-    if not old.spoken or old.spoken[0][0] not in shared or (left | right) & _REPORTED:
+    if not old.spoken or old.spoken[0][0] not in shared or (left & old.names and right & new.names):
         return None
-    if any(word[0] in "#@" for word in left | right) or (left & old.names and right & new.names):
+    if one.is_date and (shared & terms.OCCASIONS or not (old.words | new.words) & terms.SCHEDULED):
         return None
-    if one.is_date and (shared & OCCASIONS or not (old.subject | new.subject) & SCHEDULED):
-        return None
-    if len(shared) < 2 or 2 * len(shared) < min(len(old.subject), len(new.subject)):
+    if len(shared) < 2 or 2 * len(shared) < min(len(old.words), len(new.words)):
         return None
     return Opposition("date" if one.is_date else "number", _LIKELY, _short(f"{one.text} → {other.text}"))
 
 
-def _spot(claim: Claim, words: frozenset[str]) -> int:
-    return next(at for at, (word, _) in enumerate(claim.spoken) if word in words)
+def _place_of(clause: Clause, words: frozenset[str]) -> int:
+    return next(at for at, (word, _) in enumerate(clause.spoken) if word in words)
 
 
-_REPORTED: Final = words("tell say think claim believ hear accord")
 _VAGUE: Final = words("make go have get feel think work day time year good new thing way help take want life")
 
 
@@ -435,7 +384,7 @@ def _reversed(old: Claim, new: Claim) -> Opposition | None:
     >>> between("We chose Orpheus over Kokoro", "We chose Kokoro over Orpheus")
     'acts: chose: Orpheus over Kokoro → Kokoro over Orpheus'
     """
-    if not (old.value and new.value and old.over and new.over) or old.polarity != new.polarity:
+    if not (old.over and new.over) or old.polarity != new.polarity:
         return None
     if set(old.over) != set(new.value.words) or set(new.over) != set(old.value.words):
         return None
@@ -449,9 +398,8 @@ def _denied(old: Claim, new: Claim) -> Opposition | None:
     >>> between("Nora works at Siemens in Munich", "Nora no longer works at Siemens")
     'suspected: works at: Siemens, now denied'
     """
-    if old.polarity == new.polarity or not (old.value and new.value) or old.value.words != new.value.words:
-        return None
-    if old.value.figures != new.value.figures:
+    one, other = old.value, new.value
+    if old.polarity == new.polarity or (one.words, one.figures) != (other.words, other.figures):
         return None
     word = "now" if old.polarity else "was"
     return Opposition("negation", _SURE, _short(f"{old.relation}: {old.value.text}, {word} denied"))
@@ -473,19 +421,13 @@ def _replaced(old: Claim, new: Claim) -> Opposition | None:
     >>> between("Nora prefers short answers", "Nora prefers honest answers")
     'suspected: prefers: short answers → honest answers'
     """
-    if not (old.polarity and new.polarity and old.value and new.value) or old.over or new.over:
+    is_wider = old.scope != new.scope and (old.scope or not new.changed)
+    if not (old.polarity and new.polarity) or old.over or new.over or is_wider:
         return None
-    if old.scope != new.scope and (
-        (old.scope and new.scope) or not ((old.placed and new.placed) or (new.changed and not old.scope))
-    ):
-        return None
-    if not _differ(old.value, new.value):
-        return None
-    sure = _exclusive(old, new, old.value, new.value)
-    if not sure:
-        return None
-    name = old.relation if old.relation != "is" else old.spoken[0][1] if old.spoken else "is"
-    return Opposition(_kind_of(old.value), sure, _short(f"{name}: {old.value.text} → {new.value.text}"))
+    sure = _exclusive(old, new, old.value, new.value) if _differ(old.value, new.value) else 0.0
+    name = old.spoken[0][1] if old.spoken else old.relation
+    text = _short(f"{name}: {old.value.text} → {new.value.text}")
+    return Opposition(_kind_of(old.value), sure, text) if sure else None
 
 
 def _kind_of(value: Value) -> str:
@@ -519,64 +461,44 @@ def _differ(old: Value, new: Value) -> bool:
 def _exclusive(old: Claim, new: Claim, one: Value, other: Value) -> float:
     """How surely a relation does not hold two values at once; 0 where it may well."""
     name = old.relation
-    kinds = {one.kind, other.kind}
+    values = terms.RELATIONS[name].values if name in terms.RELATIONS else ""
     alike = any(of_one_kind(a, b) for a in one.words for b in other.words)
     kin = alike or (len(one.words) > 1 and len(other.words) > 1 and one.words[-1] == other.words[-1])
     if name == "uses":
         return (_FAIRLY_SURE if old.scope and old.scope == new.scope else _LIKELY) if kin else 0.0
-    if name == "prefers":
-        # Short answers may be honest answers; tea is no coffee.
-        return (_FAIRLY_SURE if alike else _LIKELY) if kin and "list" not in kinds else 0.0
-    if kinds != {one.kind} and "list" not in kinds and not (name == "is" and not old.subject & NAMED):
+    if name == "prefers":  # short answers may be honest answers; tea is no coffee
+        return (_FAIRLY_SURE if alike else _LIKELY) if kin else 0.0
+    if one.kind != other.kind and not (name == "is" and not old.subject & terms.NAMED):
         return 0.0
-    if "list" in kinds:
-        return _LIKELY if set(one.words).isdisjoint(other.words) else 0.0
     if name == "is":
-        if not old.subject & ATTRIBUTES:
-            return 0.0
-        if any(axis(value.words[-1])[0] for value in (one, other) if value.words):
-            return 0.0
-        if old.subject & NAMED and one.kind not in {"name", "figure", "a"}:
-            return 0.0
-        if one.kind == "figure" and one.figures[0].is_date and not old.subject & SCHEDULED:
-            return _LIKELY
-        return _FAIRLY_SURE
+        named = one.kind in {"name", "figure", "a"} or not old.subject & terms.NAMED
+        return _FAIRLY_SURE if old.subject & terms.ATTRIBUTES and named else 0.0
     if name == "is a":
         return _LIKELY if new.changed else 0.0
-    if name == "takes place on" and not (new.changed or old.subject & SCHEDULED - OCCASIONS):
+    if name == "takes place on" and not (new.changed or old.subject & terms.SCHEDULED - terms.OCCASIONS):
         return 0.0  # a meeting may take place on two days, but one that was moved has left the first
-    if name in LIKELY:  # a machine and one of its ports do not exclude each other
+    if values == "likely":  # a machine and one of its ports do not exclude each other
         return 0.0 if name == "runs on" and ("port" in one.words) != ("port" in other.words) else _LIKELY
-    if name not in EXCLUSIVE or any(word in _CIRCUMSTANCES for word in (*one.words, *other.words)):
-        return 0.0
-    if not (is_city(one.words) and is_city(other.words)):
-        if (not WIDE_PLACES.isdisjoint(one.words)) != (not WIDE_PLACES.isdisjoint(other.words)):
-            return _LIKELY if new.changed else 0.0
-        if name in PLACED:
-            return _LIKELY
-    if one.kind in {"name", "figure"} and not (name == "called" and old.subject & SEVERAL):
-        return _LIKELY if one.words[:1] == other.words[:1] and one.words else _FAIRLY_SURE
-    return _LIKELY
-
-
-_CIRCUMSTANCES: Final = words(
-    "push commit demand background foreground production staging parallel time schedule night home weekend"
-)
+    if values == "place" and not (is_city(one.words) and is_city(other.words)):
+        is_part = terms.WIDE_PLACES.isdisjoint(one.words) != terms.WIDE_PLACES.isdisjoint(other.words)
+        return _LIKELY if new.changed or not is_part else 0.0
+    is_sure = one.kind in {"name", "figure"} and not (name == "called" and old.subject & terms.SEVERAL)
+    return _FAIRLY_SURE if is_sure else _LIKELY
 
 
 def _other_words(old: Claim, new: Claim, alike: Alike) -> Opposition | None:
     """A relation of one subject that is called otherwise: somebody's wife, and whom he is married to."""
-    if not (old.value and new.value and old.polarity and new.polarity) or old.subject.isdisjoint(new.subject):
+    if not (old.polarity and new.polarity) or old.subject.isdisjoint(new.subject):
         return None
     if old.relation == new.relation != "is":
         return None
-    if not ((old.subject ^ new.subject) & ATTRIBUTES or {old.relation, new.relation} & (EXCLUSIVE | LIKELY)):
+    if not ((old.subject ^ new.subject) & terms.ATTRIBUTES or {old.relation, new.relation} & terms.SINGLE):
         return None
     if not _differ(old.value, new.value) or old.value.kind != new.value.kind or old.value.kind == "list":
         return None
     called = [
         _spoken(claim, claim.subject - beside.subject)
-        + [word for word in claim.relation.split() if word not in STOP]
+        + [word for word in claim.relation.split() if word not in terms.STOP]
         for claim, beside in ((old, new), (new, old))
     ]
     values = old.value.text.lower().split(), new.value.text.lower().split()
@@ -588,7 +510,7 @@ def _other_words(old: Claim, new: Claim, alike: Alike) -> Opposition | None:
     return Opposition("value", _LIKELY, _short(text)) if pairs else None
 
 
-def _spoken(claim: Claim, words: Iterable[str]) -> list[str]:
+def _spoken(claim: Claim | Clause, words: Iterable[str]) -> list[str]:
     """Words as they were written, in the order of the clause."""
     return [raw for word, raw in claim.spoken if word in set(words)]
 

@@ -141,6 +141,7 @@ class Figure:
 
 
 Item: TypeAlias = "str | Figure"
+Measures: TypeAlias = "frozenset[tuple[str, str]]"
 
 _PERIODS: Final = {
     "hourly": "hour",
@@ -168,7 +169,7 @@ _MEASURE: Final = re.compile(
 )
 
 
-def measures(text: str) -> frozenset[tuple[str, str]]:
+def measures(text: str) -> Measures:
     """In what the figures of a lowercase clause are measured, beside their units: what is per month, or before tax.
 
     >>> measures("20 euros a month") == measures("the monthly fee is 25 euros"), sorted(measures("$5/seat net"))
@@ -182,7 +183,7 @@ def measures(text: str) -> frozenset[tuple[str, str]]:
     )
 
 
-def measured_apart(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
+def measured_apart(one: Measures, other: Measures) -> bool:
     """Whether two figures answer two questions: each has a measure of one sort that the other lacks.
 
     >>> measured_apart(measures("20 euros per month"), measures("240 euros per year"))

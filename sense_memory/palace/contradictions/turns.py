@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions.figures import items
-from sense_memory.palace.contradictions.vocabulary import ARTICLES, BE, LASTING, PAST, stem
+from sense_memory.palace.contradictions.vocabulary import ARTICLES, BE, HINTS, LASTING, PAST, TURNS, stem
 
 
 if TYPE_CHECKING:
@@ -34,20 +34,6 @@ _MAX_FRAME: Final = (
     0.5  # share of the shorter text's words that the other has in the same order; above, worded alike
 )
 
-_TURNS: Final = re.compile(
-    r"\b(?:no longer|no more|not any|any ?more|any longer|instead(?! of)|switched|swapped|quit|stopped|ceased|"
-    r"(?:gave|given) (?:it )?up|turned (?:out|down)|turns out|became(?! friends)|(?:has|have|had) become|mistaken?|"
-    r"(?:had|got|was|were|is) (?:it |that )?wrong|ended|retired|refuse[sd]?|declined|cancell?ed|postponed|replaced|"
-    r"dropped(?! off)|sold (?:the|it|h[ie][sr]|their|my|our)|divorced|separated|broke up|widow(?:er|ed)?|(?:has|have) (?:grown|come to|turned|shrunk|fallen|"
-    r"risen)|changed(?! due)|(?:raised|lowered) to|reverted|revoked|withdr[ae]wn?|withdrew|abandoned|abolished|"
-    r"overturned|reversed|corrected|shifted|for good|moved(?! by)|relocated|called off|backed out|got (?:married|divorced)|"
-    r"over to|went (?:up|down)|extension|extended|renamed)\b"
-)
-_SLIGHT_TURNS: Final = re.compile(
-    r"\b(?:now|already|finally|until|left|shut|closed|these days|by now|lost(?! to)|(?:is|are) back|since(?= (?:\w+day|"
-    r"spring|summer|autumn|winter|last|january|february|march|april|may|june|july|august|september|october|november|"
-    r"december)\b))\b"
-)
 _TOKEN: Final = re.compile(r"[^\W_]+(?:[.:]\d+)*")
 _POSSESSIVE: Final = re.compile(r"['\u2019]s\b")
 _NAMING: Final = re.compile(r"[a-z]\d")
@@ -72,9 +58,9 @@ def is_turn(old: str, new: str, alike: Alike) -> bool:
     False
     """
     before, after = old.lower(), new.lower()
-    turn = _TURN if _TURNS.search(after) else _SLIGHT_TURN if _SLIGHT_TURNS.search(after) else 0.0
+    turn = _TURN if TURNS.search(after) else _SLIGHT_TURN if HINTS.search(after) else 0.0
     score = _BIAS + turn + _WORD * (len(before.split()) + len(after.split()))
-    if not turn or score + _NEAR * _NEAREST <= 0 or _TURNS.search(before):
+    if not turn or score + _NEAR * _NEAREST <= 0 or TURNS.search(before):
         return False
     if PAST.search(before) and not LASTING.search(before):
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 from unicodedata import normalize
 
 import Stemmer
@@ -17,16 +17,13 @@ import Stemmer
 
 _LATIN_END: Final = "\u0250"
 _ENGLISH: Final = Stemmer.Stemmer("english")
-_IRREGULAR: Final = {
-    "chose": "choose", "chosen": "choose", "led": "lead", "wrote": "write", "written": "write", "built": "build",
-    "went": "go", "goes": "go", "married": "marry", "has": "have", "having": "have", "licence": "license",
-    "colour": "color", "colours": "color", "coloured": "color", "favourite": "favorite", "favourites": "favorite",
-    "favour": "favor", "centre": "center", "ran": "run", "made": "make", "got": "get", "lives": "live",
-    "children": "child", "js": "javascript", "ts": "typescript",
-    "postgresql": "postgres", "tz": "timezone", "bday": "birthday", "e-mail": "email",
-    "i": "me", "my": "me", "mine": "me", "myself": "me", "we": "us", "our": "us", "ours": "us",
-    "ich": "me", "mein": "me", "meine": "me", "meu": "me", "minha": "me",
-}  # fmt: skip
+_IRREGULAR_TEXT: Final = """
+chose choose, chosen choose, led lead, wrote write, written write, built build, went go, goes go, married marry, has
+have, having have, licence license, colour color, colours color, coloured color, favourite favorite, favourites
+favorite, favour favor, centre center, ran run, made make, got get, lives live, children child, js javascript, ts
+typescript, postgresql postgres, tz timezone, bday birthday, e-mail email, i me, my me, mine me, myself me, we us, our
+us, ours us, ich me, mein me, meine me, meu me, minha me"""
+_IRREGULAR: Final = dict(pair.split() for pair in _IRREGULAR_TEXT.split(","))
 
 
 @lru_cache(maxsize=65_536)
@@ -37,16 +34,12 @@ def stem(word: str) -> str:
     (True, 'toma', 'me')
     """
     plain = word if word.isascii() else _unaccented(word)
-    known = _IRREGULAR.get(plain)
-    return str(_ENGLISH.stemWord(plain if known is None else known))
+    return str(_ENGLISH.stemWord(_IRREGULAR.get(plain, plain)))
 
 
 def _unaccented(word: str) -> str:
     """`tomás` as `tomas`, the way keys are mostly written; other scripts keep their marks."""
-    return "".join(
-        decomposed[0] if sign < _LATIN_END and len(decomposed := normalize("NFD", sign)) > 1 else sign
-        for sign in word
-    )
+    return "".join(normalize("NFD", sign)[0] if sign < _LATIN_END else sign for sign in word)
 
 
 def words(text: str) -> frozenset[str]:
@@ -58,97 +51,101 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(map(stem, text.split()))
 
 
+def _said(alternatives: str) -> re.Pattern[str]:
+    """A pattern of whole words; its alternatives may go on in the next line."""
+    return re.compile(rf"\b(?:{alternatives.replace(chr(10), '')})\b")
+
+
 # ── Grammar ─────────────────────────────────────────────────────────────────────────────
 
 ARTICLES: Final = words(
     "a an the der das dem ein eine einen le la l un une el los las una o as um uma du de des"
 )
 BE: Final = words("is are was were be been being am 's isn't aren't ist sind sont é são são :")
-AUXILIARIES: Final = BE | words(
-    """has have had having do does did don't doesn't will would shall should can could may might must cannot can't won't
-    haben tiene tienen tem têm"""
-)
-NEGATORS: Final = words(
-    """not no never cannot nor neither none nobody nothing hardly nicht kein keine keinen keiner nie niemals pas jamais
-    nunca jamás não nada without"""
-)
+AUXILIARIES: Final = BE | words("""
+has have had having do does did don't doesn't will would shall should can could may might must cannot can't won't
+haben tiene tienen tem têm""")
+NEGATORS: Final = words("""
+not no never cannot nor neither none nobody nothing hardly nicht kein keine keinen keiner nie niemals pas jamais nunca
+jamás não nada without""")
 # Said of a claim and no part of it: when two notes differ in these words only, they say the same.
-CHANGES: Final = words("""now currently again recently anymore already finally instead just still nowadays lately meanwhile
-    jetzt nun mittlerweile maintenant désormais ahora agora""")
-STOP: Final = ARTICLES | AUXILIARIES - {"might", "could", "would"} | CHANGES | words(
-    """this that these those and to in of on at by for from with into onto about as it its it'd he she they them his her
-    hers their theirs him who which what there here so too also very really quite rather then both own such s t d ll re
-    ve m mr mrs ms dr per while get gets got it's that's there's actually definitely absolutely simply truly kind sort
-    bit much even any anyone anything enough gezogen umgezogen n im am bei zu nach für auf von und en y e ne au aux no na em con por para à do da     das que ya que's whom whose"""
-)  # fmt: skip
+CHANGES: Final = words("""
+now currently again recently anymore already finally instead just still nowadays lately meanwhile jetzt nun
+mittlerweile maintenant désormais ahora agora""")
+STOP: Final = (ARTICLES | AUXILIARIES | CHANGES) - {"might", "could", "would"} | words("""
+this that these those and to in of on at by for from with into onto about as it its it'd he she they them his her hers
+their theirs him who which what there here so too also very really quite rather then both own such s t d ll re ve m mr
+mrs ms dr per while get gets got it's that's there's actually definitely absolutely simply truly kind sort bit much
+even any anyone anything enough gezogen umgezogen n im am bei zu nach für auf von und en y e ne au aux no na em con
+por para à do da das que ya que's whom whose""")
 FIRST: Final = words("i my we our me us mine ich mein meine meu minha")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
-PLANS: Final = re.compile(
-    r"\b(?:plans?(?! (?:costs?|includes?|allows?|has|offers?|(?:is|was|went) [^.]{0,20}?[$€£\d]))|planning|means to|hop(?:es?|ing)|wants?|wish(?:es)?|considers?|considering|might|maybe|perhaps|could|would|if|"
-    r"whether|thinking (?:of|about)|dreams?|possibly|probably|going to(?= \w+ (?:to|in|at)\b)|intends?|aims?|applied|"
-    r"applying|looking (?:for|into)|interested in|possible|proposed|proposes|suggests?|suggested|allegedly|"
-    r"reportedly|heard|rumou?rs?|wonders?|imagine|tentative(?:ly)?|according)\b"
-)
-PAST: Final = re.compile(
-    r"\b(?:used to|formerly|previously|once|originally|former|was|were|had|did|didn't|wasn't|weren't|ago|yesterday|"
-    r"went|felt|drove|grew|ran|wrote|took|came|saw|met|bought|sold|told|gave|spent|lived|worked|stayed|"
-    r"(?:as a|when \w+ was a) (?:child|kid|student|teenager)|last (?:year|month|week|\w+day|summer|winter|spring)|"
-    r"(?:has|have|'ve) (?:been|\w+ed(?= (?:an?|the|to|in|for|with|on|his|her|their|\w+ing)\b| *$)|won|had|done|seen|made|gone))\b"
-)
-# Past in form, and yet a fact of today.
-LASTING: Final = re.compile(
-    r"\b(?:born|founded|established|moved|switched|renamed|became|decided|picked|opted|need|embed|relocated|settled|migrated|shifted|"
-    r"postponed|rescheduled|delayed|brought forward|raised|cut|lowered|increased|reduced|extended|pushed|went (?:up|down))\b"
-)
 ROUGHLY: Final = words(
     "some about around roughly approximately almost nearly approx circa ca over under over rund etwa environ"
 )
+PLANS: Final = _said(r"""
+plans?(?! (?:costs?|includes?|allows?|has|offers?|(?:is|was|went) [^.]{0,20}?[$€£\d]))|planning|means to|hop(?:es?|ing)|
+wants?|wish(?:es)?|considers?|considering|might|maybe|perhaps|could|would|if|whether|thinking (?:of|about)|dreams?|
+possibly|probably|going to(?= \w+ (?:to|in|at)\b)|intends?|aims?|applied|applying|looking (?:for|into)|interested in|
+possible|proposed|proposes|suggests?|suggested|allegedly|reportedly|heard|rumou?rs?|wonders?|imagine|tentative(?:ly)?|
+according""")
+PAST: Final = _said(r"""
+used to|formerly|previously|once|originally|former|was|were|had|did|didn't|wasn't|weren't|ago|yesterday|went|felt|drove|
+grew|ran|wrote|took|came|saw|met|bought|sold|told|gave|spent|lived|worked|stayed|
+(?:as a|when \w+ was a) (?:child|kid|student|teenager)|last (?:year|month|week|\w+day|summer|winter|spring)|(?:has|have|'ve)
+ (?:been|\w+ed(?= (?:an?|the|to|in|for|with|on|his|her|their|\w+ing)\b| *$)|won|had|done|seen|made|gone)""")
+# Past in form, and yet a fact of today.
+LASTING: Final = _said(r"""
+born|founded|established|moved|switched|renamed|became|decided|picked|opted|need|embed|relocated|settled|migrated|shifted|
+postponed|rescheduled|delayed|brought forward|raised|cut|lowered|increased|reduced|extended|pushed|went (?:up|down)""")
+# The end of a state of things, and what hints at one: with more in common, enough to suspect what was said before.
+TURNS: Final = _said(r"""
+no longer|no more|not any|any ?more|any longer|instead(?! of)|switched|swapped|quit|stopped|ceased|(?:gave|given) (?:it )?up|
+turn(?:ed|s) out|turned down|became(?! friends)|(?:has|have|had) become|a mistake|mistaken|(?:had|got|was|were|is) (?:it |that )?wrong|
+ended|retired|refuse[sd]?|declined|cancell?ed|postponed|replaced|dropped(?! off)|sold|divorced|separated|broke up|widow(?:er|ed)?|
+(?:has|have) (?:grown|come to|turned|shrunk|fallen|risen)|changed(?! due)|raised|lowered|reverted|revoked|withdr[ae]wn?|
+abandoned|abolished|overturned|reversed|corrected|shifted|for good(?=[.,]|$)|moved(?! by)|relocated|call(?:ed|s) .*off|backed out|
+got (?:married|divorced)|over to|went (?:up|down)|extension|extended|renamed|formerly""")
+HINTS: Final = _said(r"""
+now|already|finally|left|shut|closed|these days|by now|lost(?! to| in)|(?:is|are) back|
+since(?= (?:\w+day|spring|summer|autumn|winter|last|january|february|march|april|may|june|july|august|september|october|november|december)\b)""")
 
-# The new state of something that was otherwise: enough to suspect, with two more words in common.
-TURNS: Final = re.compile(
-    r"\b(?:now|no longer|any ?more|left|quit|stopped|cancell?ed|postponed|moved|raised|lowered|turned out|a mistake|(?:had|got|was|were) (?:it )?wrong|"
-    r"instead(?! of)|gave up|given up|backed out|call(?:ed|s) .* off|called off|divorced|widow(?:er)?|retired|turned down|"
-    r"declined|refuses|lost(?! in)|sold|switched|changed|replaced|renamed|reverted|dropped(?! off)|revoked|withdr[ae]wn?|"
-    r"abolished|abandoned|broke up|separated|no more|overturned|reversed|corrected|ended|formerly|shifted|went (?:up|down)|has (?:grown|come to|shrunk)|extension|relocated|extended)\b"
-)
-
-# Said before tokens are cut: idioms that mean one word.
+# Said before tokens are cut: what one word means, and the idioms for it.
 _IDIOMS: Final = {
-    r"no longer|ya no|já não|nicht mehr": "not",
-    r"not only|not just|not yet|no doubt|no problem|nothing but|no (?:more|later|fewer|less) than|no matter": "",
-    r"(?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with)": "not works at",
-    r"not any ?more|not any longer": "not",
-    r"any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present": "now",
-    r"has come to|have come to|after all": "",
-    r"knows? how to": "can",
-    r"(?:stopped|quit|quits|gave up|given up|gives up|ceased)(?= )": "not",
-    r"can not (?:stand|bear)|could not (?:stand|bear)": "hates",
-    r"not a (?:big |huge )?fan of": "dislikes",
-    r"a (?:big |huge )?fan of|fond of|keen on": "likes",
-    r"night owl|evening person|night person|late riser": "nightowl",
-    r"morning person|early riser|early bird": "morningperson",
-    r"(?:turned|switched) on": "enabled",
-    r"(?:turned|switched) off": "disabled",
-    r"is (?:for|in favou?r of)(?= )|am (?:for|in favou?r of)(?= )": "supports",
-    r"is (?:against|opposed to)|am (?:against|opposed to)": "opposes",
-    r"has been (?:shut|taken) (?:down|offline)|was (?:shut|taken) (?:down|offline)": "offline",
-    r"in progress|in the works|being built|under ?way|in review|under review": "ongoing",
-    r"on hold": "paused",
-    r"not (?:yet )?started|to do": "planned",
-    r"called off": "cancelled",
-    r"only child": "onlychild",
-    r"vs ?code|visual studio code": "vscode",
-    r"operating system": "os",
-    r"time zone": "timezone",
-    r"pull request": "pr",
-    r"open source": "opensource",
-    r"closed source": "proprietary",
-    r"ne (?=\w+ (?:pas|plus)\b)|n' ?(?=\w+ (?:pas|plus)\b)": "",
-    r"plus(?= (?:à|chez|de|en|le|la)\b)": "pas",
+    "not": r"no longer|ya no|já não|nicht mehr",
+    "": r"not only|not just|not yet|no doubt|no problem|nothing but|no (?:more|later|fewer|less) than|no matter|"
+    r"(?:has|have) come to|after all|ne (?=\w+ (?:pas|plus)\b)|n' ?(?=\w+ (?:pas|plus)\b)",
+    "not works at": r"(?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with)",
+    "not ": r"not any ?more|not any longer|(?:stopped|quit|quits|gave up|given up|gives up|ceased) ",
+    "now": r"any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present",
+    "can": r"knows? how to",
+    "hates": r"(?:can|could) not (?:stand|bear)",
+    "dislikes": r"not a (?:big |huge )?fan of",
+    "likes": r"a (?:big |huge )?fan of|fond of|keen on",
+    "nightowl": r"night owl|(?:evening|night) person|late riser",
+    "morningperson": r"morning person|early (?:riser|bird)",
+    "enabled": r"(?:turned|switched) on",
+    "disabled": r"(?:turned|switched) off",
+    "supports": r"(?:is|am) (?:for|in favou?r of)(?= )",
+    "opposes": r"(?:is|am) (?:against|opposed to)",
+    "offline": r"(?:has been|was) (?:shut|taken) (?:down|offline)",
+    "ongoing": r"in progress|in the works|being built|under ?way|(?:in|under) review",
+    "paused": r"on hold",
+    "planned": r"not started|to do",
+    "cancelled": r"called off",
+    "onlychild": r"only child",
+    "vscode": r"vs ?code|visual studio code",
+    "os": r"operating system",
+    "timezone": r"time zone",
+    "pr": r"pull request",
+    "opensource": r"open source",
+    "proprietary": r"closed source",
+    "pas": r"plus(?= (?:à|chez|de|en|le|la)\b)",
 }
-_IDIOM: Final = re.compile(r"\b(?:" + "|".join(f"(?P<i{at}>{text})" for at, text in enumerate(_IDIOMS)) + ")")
-_ANY_IDIOM: Final = re.compile(rf"\b(?:{'|'.join(_IDIOMS)})")
-_MEANINGS: Final = tuple(_IDIOMS.values())
+_IDIOM: Final = re.compile(
+    r"\b(?:" + "|".join(f"(?P<i{at}>{text})" for at, text in enumerate(_IDIOMS.values())) + ")"
+)
+_MEANINGS: Final = tuple(_IDIOMS)
 
 
 def plain(text: str) -> str:
@@ -157,61 +154,46 @@ def plain(text: str) -> str:
     >>> plain("nora no longer drinks coffee"), plain("the bus is called off")
     ('nora not drinks coffee', 'the bus is cancelled')
     """
-    return (
-        text
-        if not _ANY_IDIOM.search(text)
-        else _IDIOM.sub(lambda match: _MEANINGS[int((match.lastgroup or "i0")[1:])], text)
-    )
+    return _IDIOM.sub(lambda match: _MEANINGS[int((match.lastgroup or "i0")[1:])], text)
 
 
 # ── Opposites ───────────────────────────────────────────────────────────────────────────
 # One axis each: any word left of the bar opposes any word right of it. A word stands on one axis only.
 
 _AXES: Final = """
-like love enjoy adore appreciate cherish mag liebt aime adora gusta gosta | dislike hate detest loathe despise hasst déteste odia odeia;
-trust | distrust mistrust; agree | disagree; support favor | oppose;
-accept allow permit | reject refuse forbid forbidden prohibit ban banned deny disallow; include | exclude omit;
-enable activate active on | disable deactivate inactive off; open unresolved | closed shut resolved;
-public | private secret confidential; synchronous | asynchronous; morningperson | nightowl;
-introvert introverted shy | extrovert extroverted outgoing; dark | light; strict | lenient loose permissive;
-pass | fail broken; success successful | failure unsuccessful; selfhosted self-hosted | cloudhosted cloud-hosted;
-cautious careful | reckless careless; married | single unmarried divorced widowed; employed | unemployed jobless;
-before | after; cheap inexpensive affordable | expensive costly pricey; early | late;
-fast quick rapid speedy | slow sluggish; brief short concise terse | long detailed verbose lengthy;
-left-handed | right-handed; optimistic | pessimistic; online up reachable | down offline unreachable;
-mandatory required compulsory obligatory necessary | optional voluntary; ascending | descending;
-increase grow | decrease shrink; inside indoors indoor | outside outdoors outdoor; mutable | immutable;
-alive | dead deceased; true correct accurate | false wrong incorrect inaccurate; legal lawful | illegal unlawful;
-possible | impossible; visible | invisible hidden; present | absent; full | empty;
-full-time fulltime | part-time parttime; permanent | temporary provisional; local | remote;
-manual manually | automatic automatically automated; static | dynamic; read-only readonly | writable writeable;
-persistent durable | ephemeral volatile transient; deterministic | nondeterministic random;
-good great excellent wonderful elegant beautiful lovely useful helpful reliable impressed delight relief fantastic tasty interesting | bad poor awful terrible horrible ugly useless worthless annoyed disappointment disaster boring disgusting tedious;
-important crucial essential | unimportant irrelevant negligible; easy simple | hard difficult complicated;
-strong | weak; hot warm | cold cool; big large huge | small little tiny; high | low; healthy | sick ill;
-clean | dirty; quiet silent | loud noisy; calm relaxed | anxious nervous stressed; happy glad | sad;
-proud | ashamed embarrassed; patient | impatient; polite | rude impolite; honest | dishonest;
-confident sure certain | uncertain unsure insecure; lazy idle | diligent hardworking;
-tidy organized organised | messy disorganized chaotic; formal | informal casual; flexible | rigid inflexible;
-centralized centralised | decentralized decentralised; opensource | proprietary; monolithic | microservices;
-always everybody everyone | nobody; maximum | minimum; more | less fewer; keep retain | drop discard; attend | skip;
-remember | forget; worth | overrated; free gratis | paid; teetotal teetotaller sober | drinker;
-smoker | nonsmoker non-smoker; rounded | square; afraid scared | fearless
-"""
+like love enjoy adore appreciate cherish mag liebt aime adora gusta gosta | dislike hate detest loathe despise hasst
+déteste odia odeia; trust | distrust mistrust; agree | disagree; support favor | oppose; accept allow permit | reject
+refuse forbid forbidden prohibit ban banned deny disallow; include | exclude omit; enable activate active on | disable
+deactivate inactive off; open unresolved | closed shut resolved; public | private secret confidential; synchronous |
+asynchronous; morningperson | nightowl; introvert introverted shy | extrovert extroverted outgoing; dark | light;
+strict | lenient loose permissive; pass | fail broken; success successful | failure unsuccessful; selfhosted
+self-hosted | cloudhosted cloud-hosted; cautious careful | reckless careless; married | single unmarried divorced
+widowed; employed | unemployed jobless; before | after; cheap inexpensive affordable | expensive costly pricey; early
+| late; fast quick rapid speedy | slow sluggish; brief short concise terse | long detailed verbose lengthy;
+left-handed | right-handed; optimistic | pessimistic; online up reachable | down offline unreachable; mandatory
+required compulsory obligatory necessary | optional voluntary; ascending | descending; increase grow | decrease
+shrink; inside indoors indoor | outside outdoors outdoor; mutable | immutable; alive | dead deceased; true correct
+accurate | false wrong incorrect inaccurate; legal lawful | illegal unlawful; possible | impossible; visible |
+invisible hidden; present | absent; full | empty; full-time fulltime | part-time parttime; permanent | temporary
+provisional; local | remote; manual manually | automatic automatically automated; static | dynamic; read-only readonly
+| writable writeable; persistent durable | ephemeral volatile transient; deterministic | nondeterministic random; good
+great excellent wonderful elegant beautiful lovely useful helpful reliable impressed delight relief fantastic tasty
+interesting | bad poor awful terrible horrible ugly useless worthless annoyed disappointment disaster boring
+disgusting tedious; important crucial essential | unimportant irrelevant negligible; easy simple | hard difficult
+complicated; strong | weak; hot warm | cold cool; big large huge | small little tiny; high | low; healthy | sick ill;
+clean | dirty; quiet silent | loud noisy; calm relaxed | anxious nervous stressed; happy glad | sad; proud | ashamed
+embarrassed; patient | impatient; polite | rude impolite; honest | dishonest; confident sure certain | uncertain
+unsure insecure; lazy idle | diligent hardworking; tidy organized organised | messy disorganized chaotic; formal |
+informal casual; flexible | rigid inflexible; centralized centralised | decentralized decentralised; opensource |
+proprietary; monolithic | microservices; always everybody everyone | nobody; maximum | minimum; more | less fewer;
+keep retain | drop discard; attend | skip; remember | forget; worth | overrated; free gratis | paid; teetotal
+teetotaller sober | drinker; smoker | nonsmoker non-smoker; rounded | square; afraid scared | fearless"""
 _UNLIKE: Final = re.compile(r"(?:un(?!i[toqvf]|der|til|less|cle)|dis(?=connect|engag|abl)|non-?)-?(\w{4,})$")
-
-
-def _axes() -> dict[str, tuple[str, bool]]:
-    found: dict[str, tuple[str, bool]] = {}
-    for line in _AXES.split(";"):
-        sides = [[stem(word) for word in side.split()] for side in line.split("|")]
-        for word in sides[0] + sides[1]:
-            found.setdefault(word, (f"±{sides[0][0]}", word in sides[0]))
-    return found
-
-
-_BY_WORD: Final = _axes()
-_NO_AXIS: Final = ("", True)
+_BY_WORD: Final[dict[str, tuple[str, bool]]] = {}
+for _line in _AXES.split(";"):
+    _left, _right = ([stem(word) for word in side.split()] for side in _line.split("|"))
+    for _word in _left + _right:
+        _BY_WORD.setdefault(_word, (f"±{_left[0]}", _word in _left))
 
 
 @lru_cache(maxsize=65_536)
@@ -224,10 +206,9 @@ def axis(word: str) -> tuple[str, bool]:
     if found := _BY_WORD.get(stem(word)):
         return found
     if match := _UNLIKE.match(word):
-        base = stem(match[1])
-        name, side = _BY_WORD.get(base, (f"±{base}", True))
+        name, side = _BY_WORD.get(stem(match[1]), (f"±{stem(match[1])}", True))
         return name, not side
-    return _NO_AXIS
+    return "", True
 
 
 # ── Kinds ───────────────────────────────────────────────────────────────────────────────
@@ -235,32 +216,27 @@ def axis(word: str) -> tuple[str, bool]:
 
 _KINDS_TEXT: Final = """
 brother sister cousin; son daughter baby teenager; mother father; grandmother grandfather; husband wife colleague;
-morning afternoon evening night; weekday weekend week month; spring summer autumn winter;
-breakfast lunch dinner snack; north south east west;
-red blue green yellow orange purple pink black white brown grey gray turquoise; dog cat horse rabbit hamster;
-tea coffee beer wine juice; vegan vegetarian pescatarian omnivore carnivore; bread rice meat fish;
-car bus train bicycle bike plane tram; guitar violin piano flute cello drums;
-football tennis swimming skiing basketball; doctor nurse teacher lawyer engineer designer;
-customer supplier tenant landlord; school hospital museum library; house office garden garage;
-phone laptop printer camera; price weight height length; login logout signup upload; client server browser;
-frontend backend; staging production testing development; german french spanish italian english portuguese;
-tabs spaces; window aisle; vim neovim emacs zed helix nano vscode sublime intellij pycharm webstorm;
-react vue svelte angular solid vanilla jquery preact; npm pnpm yarn bun; pip poetry uv pipenv conda;
-postgres mysql mariadb sqlite oracle mssql mongodb duckdb dynamodb redis; rabbitmq nats kafka zeromq sqs;
-email sms letter chat signal whatsapp telegram slack; linux windows macos debian ubuntu fedora nixos;
-bash zsh fish powershell; mercurial git svn; github gitlab codeberg gitea bitbucket sourcehut;
-aws azure gcp cloudflare hetzner vercel netlify heroku; black ruff yapf autopep8; pytest unittest nose;
-rest graphql grpc soap; http https websocket websockets; json yaml toml xml; mit apache gpl agpl bsd mpl;
-merge rebase squash; camelcase snake_case kebab-case pascalcase; metric imperial; celsius fahrenheit;
-firefox chrome safari edge brave; ios android; markdown restructuredtext asciidoc; docker podman kubernetes nomad;
-arabica robusta; kaffee tee; café thé; chá
-"""
+morning afternoon evening night; weekday weekend week month; spring summer autumn winter; breakfast lunch dinner
+snack; north south east west; red blue green yellow orange purple pink black white brown grey gray turquoise; dog cat
+horse rabbit hamster; tea coffee beer wine juice; vegan vegetarian pescatarian omnivore carnivore; bread rice meat
+fish; car bus train bicycle bike plane tram; guitar violin piano flute cello drums; football tennis swimming skiing
+basketball; doctor nurse teacher lawyer engineer designer; customer supplier tenant landlord; school hospital museum
+library; house office garden garage; phone laptop printer camera; price weight height length; login logout signup
+upload; client server browser; frontend backend; staging production testing development; german french spanish italian
+english portuguese; tabs spaces; window aisle; vim neovim emacs zed helix nano vscode sublime intellij pycharm
+webstorm; react vue svelte angular solid vanilla jquery preact; npm pnpm yarn bun; pip poetry uv pipenv conda;
+postgres mysql mariadb sqlite oracle mssql mongodb duckdb dynamodb redis; rabbitmq nats kafka zeromq sqs; email sms
+letter chat signal whatsapp telegram slack; linux windows macos debian ubuntu fedora nixos; bash zsh fish powershell;
+mercurial git svn; github gitlab codeberg gitea bitbucket sourcehut; aws azure gcp cloudflare hetzner vercel netlify
+heroku; black ruff yapf autopep8; pytest unittest nose; rest graphql grpc soap; http https websocket websockets; json
+yaml toml xml; mit apache gpl agpl bsd mpl; merge rebase squash; camelcase snake_case kebab-case pascalcase; metric
+imperial; celsius fahrenheit; firefox chrome safari edge brave; ios android; markdown restructuredtext asciidoc;
+docker podman kubernetes nomad; arabica robusta; kaffee tee; café thé; chá"""
 KINDS: Final = tuple(tuple(line.split()) for line in _KINDS_TEXT.split(";"))
-_KIND_OF: Final[dict[str, frozenset[int]]] = {
+_KINDS_OF: Final = {
     word: frozenset(number for number, kind in enumerate(KINDS) if word in map(stem, kind))
     for word in _stems(_KINDS_TEXT.replace(";", " "))
 }
-_NO_KIND: Final[frozenset[int]] = frozenset()
 
 
 def of_one_kind(one: str, other: str) -> bool:
@@ -269,104 +245,112 @@ def of_one_kind(one: str, other: str) -> bool:
     >>> of_one_kind("tab", "space"), of_one_kind("tab", "tab"), of_one_kind("tab", "tea")
     (True, False, False)
     """
-    return one != other and not _KIND_OF.get(one, _NO_KIND).isdisjoint(_KIND_OF.get(other, _NO_KIND))
+    return one != other and not _KINDS_OF.get(one, frozenset()).isdisjoint(_KINDS_OF.get(other, ()))
 
 
-# Statuses: a stem and what it amounts to; which of them a thing cannot have together.
-_STATUSES: Final = {
-    "planned": "planned todo draft proposed pending waiting unstarted scheduled queued",
-    "open": "unfinished incomplete vacant",
-    "active": "inprogress ongoing started",
-    "done": "done finished complete completed merged shipped delivered accepted approved released launched "
-    "implemented deployed published",
-    "paused": "blocked paused postponed delayed stalled deferred suspended",
-    "stopped": "cancelled canceled abandoned dropped rejected scrapped declined discontinued",
-    "confirmed": "confirmed",
+# Statuses: what a stem amounts to; which of them a thing may have together.
+_STATUSES: Final = """
+planned: planned todo draft proposed pending waiting unstarted scheduled queued
+open: unfinished incomplete vacant
+active: inprogress ongoing started
+done: done finished complete completed merged shipped delivered accepted approved released launched implemented deployed published
+paused: blocked paused postponed delayed stalled deferred suspended
+stopped: cancelled canceled abandoned dropped rejected scrapped declined discontinued
+confirmed: confirmed"""
+STATUS: Final = {
+    word: name
+    for line in _STATUSES.split("\n")[1:]
+    for name, _, text in [line.partition(":")]
+    for word in text.split()
 }
-_APART: Final = """planned done|planned stopped|open done|open stopped|active done|active stopped|active paused|done paused|
-done stopped|paused stopped|confirmed stopped|confirmed paused|planned paused|planned active"""
-STATUS: Final = {word: name for name, text in _STATUSES.items() for word in text.split()}
-_APART_PAIRS: Final = frozenset(frozenset(pair.split()) for pair in _APART.replace("\n", "").split("|"))
+_TOGETHER: Final = frozenset(
+    {
+        "open planned",
+        "active open",
+        "open paused",
+        "confirmed planned",
+        "active confirmed",
+        "confirmed done",
+        "confirmed open",
+    }
+)
 
 
 def statuses_apart(one: str, other: str) -> bool:
     """Whether something cannot have both statuses at one time.
 
-    >>> statuses_apart("planned", "done"), statuses_apart("open", "active")
-    (True, False)
+    >>> statuses_apart("planned", "done"), statuses_apart("open", "active"), statuses_apart("open", "air")
+    (True, False, False)
     """
-    return frozenset((one, other)) in _APART_PAIRS
+    return (
+        one != other
+        and {one, other} <= set(STATUS.values())
+        and " ".join(sorted((one, other))) not in _TOGETHER
+    )
 
 
 # States of one person that exclude each other, in words that need nothing else in common.
-_STATES_TEXT: Final = """single unmarried divorced widow widower widowed separated | married marry wife husband spouse engaged dating girlfriend boyfriend
-vegan vegetarian | meat steak beef chicken pork fish sausage bacon
-teetotal teetotaller sober nondrinker | wine beer whisky vodka
-atheist | god believer catholic
-pregnant | birth gave-birth
-retired unemployed jobless | employed teaches employer
+_STATES_TEXT: Final = """
+single unmarried divorced widow widower widowed separated | married marry wife husband spouse engaged dating girlfriend boyfriend;
+vegan vegetarian | meat steak beef chicken pork fish sausage bacon; teetotal teetotaller sober nondrinker | wine beer whisky vodka;
+atheist | god believer catholic; pregnant | birth gave-birth; retired unemployed jobless | employed teaches employer;
 onlychild | brother sister sibling siblings"""
 STATES: Final = {
     word: (number, side)
-    for number, line in enumerate(_STATES_TEXT.splitlines())
-    for side, text in zip((False, True), line.split(" | "), strict=True)
+    for number, line in enumerate(_STATES_TEXT.split(";"))
+    for side, text in zip((False, True), line.split("|"), strict=True)
     for word in _stems(text)
 }
 
-# Places that contain other places, and parts of cities: "Vancouver" and "Canada" are not opposites.
-WIDE_PLACES: Final = _stems(
-    """africa america asia europe scandinavia usa us uk england scotland wales ireland britain canada mexico brazil brasil
-    argentina chile peru colombia germany deutschland france spain españa portugal italy austria switzerland belgium
-    netherlands holland denmark sweden norway finland iceland poland czechia hungary romania bulgaria greece turkey
-    ukraine russia estonia latvia lithuania croatia serbia slovenia israel egypt morocco nigeria kenya ghana ethiopia
-    india pakistan china japan korea taiwan thailand vietnam indonesia malaysia philippines australia zealand california
-    texas florida oregon ontario quebec alberta bavaria bayern saxony catalonia andalusia tuscany states kingdom
-    country countryside coast abroad kreuzberg neukölln mitte brooklyn queens manhattan bronx soho camden hackney alfama
-    montmartre shibuya kitsilano altona sendling quarter district suburb downtown"""
-)
-
-# Well-known cities, none of them part of another; any other place may be part of one.
+# ── Places ──────────────────────────────────────────────────────────────────────────────
+# What contains other places, and parts of cities: "Vancouver" and "Canada" are not opposites.
+WIDE_PLACES: Final = _stems("""
+africa america asia europe scandinavia usa us uk england scotland wales ireland britain canada mexico brazil brasil
+argentina chile peru colombia germany deutschland france spain españa portugal italy austria switzerland belgium
+netherlands holland denmark sweden norway finland iceland poland czechia hungary romania bulgaria greece turkey
+ukraine russia estonia latvia lithuania croatia serbia slovenia israel egypt morocco nigeria kenya ghana ethiopia
+india pakistan china japan korea taiwan thailand vietnam indonesia malaysia philippines australia zealand california
+texas florida oregon ontario quebec alberta bavaria bayern saxony catalonia andalusia tuscany states kingdom country
+countryside coast abroad kreuzberg neukölln mitte brooklyn queens manhattan bronx soho camden hackney alfama
+montmartre shibuya kitsilano altona sendling quarter district suburb downtown""")
+# Well-known cities, none of them part of another; any other place may be part of one. With their other names.
 _CITIES: Final = """
-Amsterdam|Antwerp|Athens|Atlanta|Auckland|Austin|Baltimore|Bangalore|Bangkok|Barcelona|Basel|Beijing|Beirut|Belfast|
-Belgrade|Bergen|Berlin|Bern|Bilbao|Bogotá|Bologna|Bonn|Bordeaux|Boston|Braga|Bremen|Brighton|Brisbane|Bristol|Brno|Brussels|
-Bucharest|Budapest|Buenos Aires|Cairo|Calgary|Cambridge|Cape Town|Caracas|Cardiff|Casablanca|Chennai|Chicago|Coimbra|
-Cologne|Copenhagen|Cork|Dakar|Dallas|Delhi|Denver|Detroit|Dortmund|Dresden|Dubai|Dublin|Düsseldorf|Edinburgh|Eindhoven|
-Essen|Faro|Florence|Frankfurt|Freiburg|Gdańsk|Geneva|Genoa|Ghent|Glasgow|Gothenburg|Granada|Graz|Hamburg|Hanoi|Hanover|
-Havana|Heidelberg|Helsinki|Hong Kong|Houston|Innsbruck|Istanbul|Jakarta|Jerusalem|Karlsruhe|Kassel|Kiel|Kraków|Kyiv|
-Kyoto|Lagos|Las Vegas|Leeds|Leipzig|Lille|Lima|Linz|Lisbon|Liverpool|Ljubljana|London|Los Angeles|Lucerne|Lyon|Maastricht|
-Madrid|Mainz|Málaga|Malmö|Manchester|Manila|Mannheim|Marseille|Melbourne|Mexico City|Miami|Milan|Minneapolis|Montpellier|
-Montreal|Moscow|Mumbai|Munich|Münster|Nairobi|Nantes|Naples|New Orleans|New York|Nice|Nuremberg|Oakland|Osaka|Oslo|Ottawa|
-Oxford|Palermo|Paris|Perth|Philadelphia|Phoenix|Pittsburgh|Portland|Porto|Potsdam|Poznań|Prague|Quito|Reykjavik|Riga|
-Rio de Janeiro|Rome|Rostock|Rotterdam|Salzburg|San Diego|San Francisco|Santiago|São Paulo|Sarajevo|Seattle|Seoul|Seville|
-Shanghai|Singapore|Sofia|Stockholm|Strasbourg|Stuttgart|Sydney|Taipei|Tallinn|Tbilisi|Tel Aviv|The Hague|Thessaloniki|Tokyo|
-Toronto|Toulouse|Trieste|Trondheim|Tübingen|Turin|Utrecht|Valencia|Vancouver|Venice|Verona|Vienna|Vilnius|Warsaw|Washington|
-Weimar|Winnipeg|Wrocław|York|Zagreb|Zaragoza|Zurich"""
-
-# One place by several names, in short or in its own language.
-_PLACE_NAMES: Final = """
-New York|NYC|New York City; San Francisco|SF; Washington|Washington DC|DC; Rio|Rio de Janeiro;
-United States|USA|US|United States of America|America|Vereinigte Staaten|États-Unis|Estados Unidos;
-United Kingdom|UK|Great Britain|Britain|GB; United Arab Emirates|UAE; Netherlands|Holland; Czechia|Czech Republic;
-Germany|Deutschland|Allemagne|Alemania|Alemanha; Spain|España|Espanha; Italy|Italia; Austria|Österreich;
-Switzerland|Schweiz|Suisse; Brazil|Brasil; Turkey|Türkiye; Munich|München; Cologne|Köln; Vienna|Wien; Nuremberg|Nürnberg;
-Hanover|Hannover; Zurich|Zürich; Geneva|Genf|Genève; Brussels|Brüssel|Bruxelles; Antwerp|Antwerpen; Ghent|Gent|Gand;
-Lisbon|Lisboa|Lissabon; Porto|Oporto; Rome|Roma|Rom; Milan|Milano|Mailand; Florence|Firenze|Florenz; Venice|Venezia|Venedig;
-Naples|Napoli|Neapel; Turin|Torino; Genoa|Genova; Prague|Praha|Prag; Warsaw|Warszawa|Warschau; Kraków|Cracow|Krakow|Krakau;
-Copenhagen|København|Kopenhagen; Gothenburg|Göteborg; Athens|Athen|Athina; Seville|Sevilla; Moscow|Moskau|Moskva;
-Bucharest|București|Bukarest; Belgrade|Beograd; Kyiv|Kiev; Beijing|Peking; Mumbai|Bombay; The Hague|Den Haag; Bangalore|Bengaluru
-"""
+Amsterdam|Antwerp=Antwerpen|Athens=Athen=Athina|Atlanta|Auckland|Austin|Baltimore|Bangalore=Bengaluru|Bangkok|
+Barcelona|Basel|Beijing=Peking|Beirut|Belfast|Belgrade=Beograd|Bergen|Berlin|Bern|Bilbao|Bogotá|Bologna|Bonn|Bordeaux|
+Boston|Braga|Bremen|Brighton|Brisbane|Bristol|Brno|Brussels=Brüssel=Bruxelles|Bucharest=București=Bukarest|Budapest|
+Buenos Aires|Cairo|Calgary|Cambridge|Cape Town|Caracas|Cardiff|Casablanca|Chennai|Chicago|Coimbra|Cologne=Köln|
+Copenhagen=København=Kopenhagen|Cork|Dakar|Dallas|Delhi|Denver|Detroit|Dortmund|Dresden|Dubai|Dublin|Düsseldorf|
+Edinburgh|Eindhoven|Essen|Faro|Florence=Firenze=Florenz|Frankfurt|Freiburg|Gdańsk|Geneva=Genf=Genève|Genoa=Genova|
+Ghent=Gent=Gand|Glasgow|Gothenburg=Göteborg|Granada|Graz|Hamburg|Hanoi|Hanover=Hannover|Havana|Heidelberg|Helsinki|
+Hong Kong|Houston|Innsbruck|Istanbul|Jakarta|Jerusalem|Karlsruhe|Kassel|Kiel|Kraków=Cracow=Krakow=Krakau|Kyiv=Kiev|
+Kyoto|Lagos|Las Vegas|Leeds|Leipzig|Lille|Lima|Linz|Lisbon=Lisboa=Lissabon|Liverpool|Ljubljana|London|Los Angeles|
+Lucerne|Lyon|Maastricht|Madrid|Mainz|Málaga|Malmö|Manchester|Manila|Mannheim|Marseille|Melbourne|Mexico City|Miami|
+Milan=Milano=Mailand|Minneapolis|Montpellier|Montreal|Moscow=Moskau=Moskva|Mumbai=Bombay|Munich=München|Münster|
+Nairobi|Nantes|Naples=Napoli=Neapel|New Orleans|New York=NYC=New York City|Nice|Nuremberg=Nürnberg|Oakland|Osaka|Oslo|
+Ottawa|Oxford|Palermo|Paris|Perth|Philadelphia|Phoenix|Pittsburgh|Portland|Porto=Oporto|Potsdam|Poznań|
+Prague=Praha=Prag|Quito|Reykjavik|Riga|Rio de Janeiro=Rio|Rome=Roma=Rom|Rostock|Rotterdam|Salzburg|San Diego|
+San Francisco=SF|Santiago|São Paulo|Sarajevo|Seattle|Seoul|Seville=Sevilla|Shanghai|Singapore|Sofia|Stockholm|
+Strasbourg|Stuttgart|Sydney|Taipei|Tallinn|Tbilisi|Tel Aviv|The Hague=Den Haag|Thessaloniki|Tokyo|Toronto|Toulouse|
+Trieste|Trondheim|Tübingen|Turin=Torino|Utrecht|Valencia|Vancouver|Venice=Venezia=Venedig|Verona|Vienna=Wien|Vilnius|
+Warsaw=Warszawa=Warschau|Washington=Washington DC=DC|Weimar|Winnipeg|Wrocław|York|Zagreb|Zaragoza|Zurich=Zürich"""
+# Other places of several names.
+_PLACES: Final = """
+United States=USA=US=United States of America=America=Vereinigte Staaten=États-Unis=Estados Unidos|
+United Kingdom=UK=Great Britain=Britain=GB|United Arab Emirates=UAE|Netherlands=Holland|Czechia=Czech Republic|
+Germany=Deutschland=Allemagne=Alemania=Alemanha|Spain=España=Espanha|Italy=Italia|Austria=Österreich|
+Switzerland=Schweiz=Suisse|Brazil=Brasil|Turkey=Türkiye"""
 
 
-def _names(line: str) -> list[tuple[str, ...]]:
-    """The stems of names that `|` separates."""
+def _names(text: str) -> list[list[tuple[str, ...]]]:
+    """The stems of places that `|` separates, each with its names."""
     return [
-        tuple(stem(word) for word in name.lower().split() if word not in STOP) for name in line.split("|")
+        [tuple(stem(word) for word in name.lower().split() if word not in STOP) for name in line.split("=")]
+        for line in text.replace("\n", "").split("|")
     ]
 
 
-_BY_PLACE_NAME: Final = {
-    name: names[0] for line in _PLACE_NAMES.split(";") for names in [_names(line)] for name in names
-}
+_KNOWN_CITIES: Final = frozenset(names[0] for names in _names(_CITIES))
+_BY_PLACE_NAME: Final = {name: names[0] for names in _names(f"{_CITIES}|{_PLACES}") for name in names}
 
 
 def place(name: tuple[str, ...]) -> tuple[str, ...]:
@@ -376,9 +360,6 @@ def place(name: tuple[str, ...]) -> tuple[str, ...]:
     (('new', 'york'), True, ())
     """
     return _BY_PLACE_NAME.get(name, name)
-
-
-_KNOWN_CITIES: Final = frozenset(_BY_PLACE_NAME.get(name, name) for name in _names(_CITIES))
 
 
 def is_city(name: tuple[str, ...]) -> bool:
@@ -391,127 +372,110 @@ def is_city(name: tuple[str, ...]) -> bool:
 
 
 # ── Relations ───────────────────────────────────────────────────────────────────────────
-# Nouns whose owner has one of them at a time: "the default branch is …", "Lisa's email is …".
-ATTRIBUTES: Final = _stems(
-    """name email phone address timezone birthday birthplace hometown color license capital ceo cto owner maintainer boss
-    manager browser os pronouns branch version port budget price cost fee rent rate salary deadline size age height weight
-    password url domain currency font typeface theme scheme wife husband spouse surname nickname handle username priority
-    backend encoding default favorite usual primary preferred limit maximum minimum target editor database nationality
-    employer shell provider path endpoint directory repository grade tier interval timeout ttl bank doctor dentist
-    university major framework protocol bucket region author captain coach teacher landlord president mayor director
-    headquarters office profession job occupation car password retention quota
-    lieblingsfarbe geburtstag frist preis couleur préférée anniversaire cumpleaños plazo precio prazo preço"""
-)
-# Nouns for what happens on one date only, unlike an appointment.
-SCHEDULED: Final = _stems(
-    """deadline due start begin end open close launch release birthday expire standup retro relaunch wedding birth born
-    found founded establish leave arrive ship take handover bed sleep wake run cutover freeze graduation kickoff
-    frist geburtstag échéance anniversaire plazo cumpleaños prazo aniversário"""
-)
-# Nouns for things that may occur many times, on different dates.
-OCCASIONS: Final = _stems(
-    """appointment meeting call visit session flight trip exam interview lesson class dinner lunch party concert
-    game match workshop talk event review termin treffen rendez-vous réunion cita reunión consulta reunião"""
-)
-# A number behind one of these tells which one it is.
-IDENTIFYING: Final = words(
-    """issue pr crate rfc nip chapter room part phase sprint invoice ticket bug item lesson section figure table case option
-    season episode volume relay server node drawer box batch order shard user agent house lamp player team unit sensor
-    customer apartment flat line floor gate track platform level step milestone week version v story building bus"""
-)
 
-# name: what a clause may say for it. The longest pattern wins at one place; what stands before is the subject.
+
+class Relation(NamedTuple):
+    """How a relation is said, and what its values are.
+
+    Attributes:
+        values: `one` at a time, one `place`, `likely` one, or any number: `many`.
+        nouns: as an attribute: "Nora's employer is Bosch" says where she works.
+        verbs: a pattern of what a clause says for it; what stands before is the subject.
+    """
+
+    values: str
+    nouns: str
+    verbs: str
+
+
+# name; values; nouns; verbs. The longest pattern wins at one place.
+_RELATIONS: Final = r"""
+lives in; place; home residence city hometown; lives? in|living in|resides? in|based in|settled in|
+(?:moved|relocated) (?:back )?to|moved into(?= an? [\w -]{2,30}? in )|rents an? [\w -]{2,30}? in|
+(?:home|residence|flat|apartment|house) is (?:now )?in|wohn(?:t|e) (?:jetzt )?in|leb(?:t|e) (?:jetzt )?in|
+ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|vit à|a déménagé à|vive? en|se ha mudado a|se mudó a|mor[ao] em|
+vivo em|mudou-se para|se mudou para
+works at; one; employer workplace company; works? (?:at|for)|employed (?:at|by)|has a job at|got a job at|
+arbeitet? (?:jetzt )?(?:bei|für)|travaille (?:chez|pour)|trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para)
+works as; likely; job profession occupation; works? as|arbeitet? als|travaille comme|trabaj[ao] como|trabalh[ao] como
+called; one; name; called|named|renamed to|goes by|heißt|heisst|s' ?appelle|se llama|se chama|chama-se
+born in; place;; born (?:in|at)
+born on; one; birthday birthdate geburtstag anniversaire cumpleaños aniversário; born on
+married to; one;; (?:married|engaged) to
+reports to; one; boss manager supervisor; reports? to
+comes from; place;; is (?:originally )?from|am (?:originally )?from|comes? from|kommt aus
+belongs to; one; owner; belongs? to|owned by
+led by; one; lead leader maintainer; (?:led|managed|headed|run|maintained|taught|designed|coached) by
+leads; many;; leads|heads|chairs|manages|maintains|coaches
+costs; one; price cost fee; costs?|kostet|coûte|cuesta|custa
+hosted on; one; host hosting hoster; (?:hosted|deployed) (?:on|at|by|with)
+runs on; likely;; runs? on
+written in; likely;; (?:written|coded|implemented) in
+built with; likely;; (?:built|made) with
+licensed under; one; license; (?:licensed|released) under
+printed on; one;; printed on
+located in; place;; (?:located|situated|headquartered) in
+stored in; one;; (?:stored|kept) in
+measured in; one;; measured in
+paid in; one;; paid in
+takes place in; one;; (?:takes place|is held) (?:in|at)
+takes place on; one;; (?!)
+listens on; one;; listens? on(?: port)?
+studies at; one;; (?:studies|study|studying) at|goes to(?= (?:the )?\w+ (?:school|university|college))
+majors in; one;; majors? in|majoring in
+plays for; one;; plays? for
+prefers; many; preference; prefers?|likes?(?= [\w ]+ (?:better|more) than )|(?:trinkt|isst|mag) lieber|bevorzug[te]|
+préfère|prefiere|prefiero|prefere|prefiro
+drives; likely; car; drives?(?= an? )
+uses; many;; uses?|(?:switched|migrated|moved)(?= from\b)|(?:switched|migrated) to|benutzt|verwendet|utilise|usa
+chose; likely;; chose|chosen|picked|decided (?:on|for)|settled on|opted for|went with|go with"""
 RELATIONS: Final = {
-    "lives in": r"lives? in|living in|resides? in|based in|settled in|(?:moved|relocated) (?:back )?to|moved into(?= an? [\w -]{2,30}? in )|rents an? [\w -]{2,30}? in|"
-    r"(?:home|residence|flat|apartment|house) is (?:now )?in|wohn(?:t|e) (?:jetzt )?in|leb(?:t|e) (?:jetzt )?in|"
-    r"ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|vit à|a déménagé à|vive? en|se ha mudado a|se mudó a|"
-    r"mor[ao] em|vivo em|mudou-se para|se mudou para",
-    "works at": r"works? (?:at|for)|employed (?:at|by)|has a job at|got a job at|arbeitet? (?:jetzt )?(?:bei|für)|"
-    r"travaille (?:chez|pour)|trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para)",
-    "works as": r"works? as|arbeitet? als|travaille comme|trabaj[ao] como|trabalh[ao] como",
-    "called": r"called|named|renamed to|goes by|heißt|heisst|s' ?appelle|se llama|se chama|chama-se",
-    "born in": r"born (?:in|at)",
-    "born on": r"born on",
-    "married to": r"(?:married|engaged) to",
-    "reports to": r"reports? to",
-    "comes from": r"is (?:originally )?from|am (?:originally )?from|comes? from|kommt aus",
-    "belongs to": r"belongs? to|owned by",
-    "led by": r"(?:led|managed|headed|run|maintained|taught|designed|coached) by",
-    "leads": r"leads|heads|chairs|manages|maintains|coaches",
-    "costs": r"costs?|kostet|coûte|cuesta|custa",
-    "hosted on": r"(?:hosted|deployed) (?:on|at|by|with)",
-    "runs on": r"runs? on",
-    "written in": r"(?:written|coded|implemented) in",
-    "built with": r"(?:built|made) with",
-    "licensed under": r"(?:licensed|released) under",
-    "printed on": r"printed on",
-    "located in": r"(?:located|situated|headquartered) in",
-    "stored in": r"(?:stored|kept) in",
-    "measured in": r"measured in",
-    "paid in": r"paid in",
-    "takes place in": r"(?:takes place|is held) (?:in|at)",
-    "listens on": r"listens? on(?: port)?",
-    "studies at": r"(?:studies|study|studying) at|goes to(?= (?:the )?\w+ (?:school|university|college))",
-    "majors in": r"majors? in|majoring in",
-    "plays for": r"plays? for",
-    "prefers": r"prefers?|likes?(?= [\w ]+ (?:better|more) than )|(?:trinkt|isst|mag) lieber|bevorzug[te]|préfère|"
-    r"prefiere|prefiero|prefere|prefiro",
-    "drives": r"drives?(?= an? )",
-    "uses": r"uses?|(?:switched|migrated|moved)(?= from\b)|(?:switched|migrated) to|benutzt|verwendet|utilise|usa",
-    "chose": r"chose|chosen|picked|decided (?:on|for)|settled on|opted for|went with|go with",
+    name: Relation(values, nouns, verbs)
+    for line in _RELATIONS.replace("|\n", "|").split("\n")[1:]
+    for name, values, nouns, verbs in [re.split(r"; ?", line)]
 }
 RELATION: Final = re.compile(  # of a text in lower case
     r"\b(?<![\w'])(?:"
-    + "|".join(f"(?P<r{n}>{text})" for n, text in enumerate(RELATIONS.values()))
+    + "|".join(f"(?P<r{n}>{said.verbs})" for n, said in enumerate(RELATIONS.values()))
     + r")(?![\w-])"
 )
 RELATION_NAMES: Final = tuple(RELATIONS)
-# What an attribute is called as a relation: "Nora's employer is Bosch" says where she works.
-SAME_RELATION: Final = {
-    stem(noun): name
-    for name, nouns in {
-        "lives in": "home residence city hometown",
-        "works at": "employer workplace company",
-        "works as": "job profession occupation",
-        "called": "name",
-        "reports to": "boss manager supervisor",
-        "costs": "price cost fee",
-        "belongs to": "owner",
-        "led by": "lead leader maintainer",
-        "hosted on": "host hosting hoster",
-        "born on": "birthday birthdate geburtstag anniversaire cumpleaños aniversário",
-        "licensed under": "license",
-        "drives": "car",
-        "prefers": "preference",
-    }.items()
-    for noun in nouns.split()
-}
+SINGLE: Final = frozenset(name for name, said in RELATIONS.items() if said.values != "many")
+RELATION_OF: Final = {stem(noun): name for name, said in RELATIONS.items() for noun in said.nouns.split()}
 # Attributes whose value is a name: "her manager is strict" does not say who the manager is.
-NAMED: Final = _stems(
-    """wife husband spouse boss manager doctor dentist owner maintainer landlord teacher president mayor director captain coach
-    author ceo cto phone car bank university address hometown headquarters office email capital height weight size age salary
-    price cost fee rent budget employer host name nickname username birthplace"""
-)
+NAMED: Final = _stems("""
+wife husband spouse boss manager doctor dentist owner maintainer landlord teacher president mayor director captain
+coach author ceo cto phone car bank university address hometown headquarters office email capital height weight size
+age salary price cost fee rent budget employer host name nickname username birthplace""")
+# Nouns whose owner has one of them at a time: "the default branch is …", "Lisa's email is …".
+ATTRIBUTES: Final = NAMED | _stems("""
+timezone birthday color license browser os pronouns branch version port rate deadline password url domain currency
+font typeface theme scheme surname handle priority backend encoding default favorite usual primary preferred limit
+maximum minimum target editor database nationality shell provider path endpoint directory repository grade tier
+interval timeout ttl major framework protocol bucket region profession job occupation password retention quota
+lieblingsfarbe geburtstag frist preis couleur préférée anniversaire cumpleaños plazo precio prazo preço""")
+# Nouns for what happens on one date only, unlike an appointment.
+SCHEDULED: Final = _stems("""
+deadline due start begin end open close launch release birthday expire standup retro relaunch wedding birth born found
+founded establish leave arrive ship take handover bed sleep wake run cutover freeze graduation kickoff frist
+geburtstag échéance anniversaire plazo cumpleaños prazo aniversário""")
+# Nouns for things that may occur many times, on different dates.
+OCCASIONS: Final = _stems("""
+appointment meeting call visit session flight trip exam interview lesson class dinner lunch party concert game match
+workshop talk event review termin treffen rendez-vous réunion cita reunión consulta reunião""")
+# A number behind one of these tells which one it is.
+IDENTIFYING: Final = words("""
+issue pr crate rfc nip chapter room part phase sprint invoice ticket bug item lesson section figure table case option
+season episode volume relay server node drawer box batch order shard user agent house lamp player team unit sensor
+customer apartment flat line floor gate track platform level step milestone week version v story building bus""")
 # A subject may have several of these, each with a name of its own.
-SEVERAL: Final = _stems(
-    """sister brother son daughter child dog cat pet friend colleague cousin aunt uncle horse baby boy girl rabbit bird
-    student neighbour puppy kitten turtle grandson granddaughter"""
-)
-# A subject has one of these at a time, whatever its value.
-EXCLUSIVE: Final = frozenset(
-    """lives in|works at|called|born in|born on|married to|reports to|comes from|belongs to|hosted on|licensed under|
-    printed on|located in|measured in|paid in|studies at|plays for|listens on|costs|majors in|stored in|led by|
-    takes place in|takes place on""".replace("\n    ", "").split("|")
-)
-# Of these the values are places, and one may be a part of another.
-PLACED: Final = frozenset({"lives in", "born in", "located in", "comes from"})
-# Of these it is likely that a subject has one.
-LIKELY: Final = frozenset({"works as", "drives", "written in", "built with", "runs on", "chose"})
+SEVERAL: Final = _stems("""
+sister brother son daughter child dog cat pet friend colleague cousin aunt uncle horse baby boy girl rabbit bird
+student neighbour puppy kitten turtle grandson granddaughter""")
 # Said of a key, and no part of the subject that it names.
-KEY_NOISE: Final = _stems(
-    """new now note notes update updated current info fact old is are not no yes the of a an and or to in on at moved
-    switched changed 1 2 3 prefers prefer preference preferences likes choice decision setting settings config
-    live lives home city residence place address job work works employer company birthplace born hosting host name called editor
-    license ci build runs married marriage boss reports owner belongs first second third favorite day later earlier
-    before after status state"""
-)
+KEY_NOISE: Final = _stems("""
+new now note notes update updated current info fact old is are not no yes the of a an and or to in on at moved
+switched changed 1 2 3 prefers prefer preference preferences likes choice decision setting settings config live lives
+home city residence place address job work works employer company birthplace born hosting host name called editor
+license ci build runs married marriage boss reports owner belongs first second third favorite day later earlier before
+after status state""")
