@@ -75,7 +75,7 @@ def agent_key(
 
     Raises:
         KeyMissing: no place has the key (`looked`), or an encrypted key cannot be unlocked (`locked`).
-        BadKey: what a place holds is not a key, or the password is wrong.
+        BadKey: a place holds something other than a key, or the password is wrong.
         UnsafeFile: others can read or replace the key file.
     """
     looked: list[str] = []

@@ -260,7 +260,7 @@ def find_embedder(settings: Settings, *, environ: Mapping[str, str] = os.environ
     Raises:
         InvalidSetting: the setting does not name an embedder.
         MissingExtra: the library of the embedder is not installed.
-        EmbedderError: the files of the embedder are not those that were checked.
+        EmbedderError: the embedder's files differ from those that were checked.
         InvalidInput: the key of the endpoint is malformed.
     """
     if isinstance(settings.embedder, InvalidSetting):

@@ -358,7 +358,7 @@ class Database:
             return 0
 
     def _set_up(self, owner: str) -> None:
-        """Check the file, which a foreign file survives unchanged; then configure SQLite and migrate the schema."""
+        """Check the file before the first write, so that a foreign file stays unchanged; then configure and migrate it."""
         if self.path is None:
             fill(self._connection, MIGRATIONS, owner)
         self._check_file()

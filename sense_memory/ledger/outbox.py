@@ -266,7 +266,7 @@ class Outbox:
         with self._db.transaction():
             return sum(self._db.execute(_RETRY, now, url).rowcount for url in urls)
 
-    def _requeue(self, url: str, seq: int, now: float, every: float = HEAL_SECONDS) -> int:
+    def _requeue(self, url: str, seq: int, now: float) -> int:
         return self._db.execute(
             "INSERT INTO outbox (relay, event, state, due_at) "
             "SELECT relay, ?, 'queued', ? FROM relays WHERE url = ? "
@@ -275,7 +275,7 @@ class Outbox:
             seq,
             now,
             url,
-            every,
+            HEAL_SECONDS,
         ).rowcount
 
     # ── Sending ─────────────────────────────────────────────────────────────────────────

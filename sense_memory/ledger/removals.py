@@ -91,8 +91,8 @@ class Removal:
         seen: versions within this version vector are pruned.
         upto: versions without a version vector are pruned up to this second; -1 for none.
         kept: ids of texts that the forgetting device had, and did not name because a conflict copy of them lives.
-        is_automatic: whether no user asked for this removal: time, or a decision on another device, caused it.
-        is_blind: whether the known texts are not stated, because an older version or another client removed them.
+        is_automatic: whether time or a decision of another device caused the removal, and no user asked for it.
+        is_blind: whether the removal does not state its texts, because an older version or another client wrote it.
         copies: the slots that may hold copies of the texts.
     """
 
