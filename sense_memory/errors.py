@@ -102,7 +102,8 @@ class InvalidSetting(InvalidInput):
 
     def __init__(self, name: str, origin: str, problem: str) -> None:
         self.name, self.origin = name, origin
-        super().__init__(f"{name} (from {origin}): {problem}")
+        place = "the environment" if origin == "environment" else origin
+        super().__init__(f"{name} (from {place}): {problem}")
 
 
 class TooLargeError(InvalidInput):

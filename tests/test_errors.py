@@ -24,7 +24,7 @@ CLASSES = {
 SENTENCES = [
     (
         errors.InvalidSetting("SENSE_MEMORY_RELAYS", "environment", "not a relay"),
-        "SENSE_MEMORY_RELAYS (from environment): not a relay",
+        "SENSE_MEMORY_RELAYS (from the environment): not a relay",
     ),
     (
         errors.TooLargeError(40_961, 40_960),

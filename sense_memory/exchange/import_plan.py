@@ -138,7 +138,7 @@ async def plan_import(
     )
     if halflife_days is not None and not MIN_HALFLIFE_DAYS <= halflife_days <= MAX_HALFLIFE_DAYS:
         raise InvalidInput(
-            f"the half-life must lie between {MIN_HALFLIFE_DAYS:g} and {MAX_HALFLIFE_DAYS:,.0f} days; nothing was written"
+            f"the half-life must be between {MIN_HALFLIFE_DAYS:g} and {MAX_HALFLIFE_DAYS:,.0f} days; nothing was written"
         )
     now = store.clock()
     wanted = _storable(

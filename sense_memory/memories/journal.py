@@ -100,7 +100,7 @@ class Journal:
         """The newest entries, newest first."""
         if type(limit) is not int or not 1 <= limit <= MAX_RECENT_COUNT:
             raise InvalidInput(
-                f"limit must lie between 1 and {MAX_RECENT_COUNT:,}, not {printable(repr(limit))}"
+                f"limit must be between 1 and {MAX_RECENT_COUNT:,}, not {printable(repr(limit))}"
             )
         found = await self._entries(limit)
         if not found and await self._ask("journal entries are"):

@@ -542,6 +542,6 @@ def check(query: object, limit: object, relevance_floor: object) -> None:
     if not isinstance(query, str):
         raise InvalidInput("a query must be text")
     if type(limit) is not int or not 1 <= limit <= MAX_FOUND_COUNT:
-        raise InvalidInput(f"limit must lie between 1 and {MAX_FOUND_COUNT:,}, not {quoted(limit)}")
+        raise InvalidInput(f"limit must be between 1 and {MAX_FOUND_COUNT:,}, not {quoted(limit)}")
     if type(relevance_floor) not in {int, float} or not 0 <= relevance_floor <= 1:  # type: ignore[operator]
-        raise InvalidInput(f"relevance_floor must lie between 0 and 1, not {quoted(relevance_floor)}")
+        raise InvalidInput(f"relevance_floor must be between 0 and 1, not {quoted(relevance_floor)}")

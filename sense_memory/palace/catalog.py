@@ -96,6 +96,41 @@ def states_at(relevances: NDArray[np.float64]) -> NDArray[np.int8]:
     return count.astype(np.int8)
 
 
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How a palace fades if nothing is recalled.
+
+    Attributes:
+        memories: in the order of the caller.
+        times: seconds since 1970.
+        relevances: of each memory at each time, of shape (memories, times).
+    """
+
+    memories: tuple[PersonaMemory, ...]
+    times: tuple[float, ...]
+    relevances: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, memories: Sequence[PersonaMemory], times: Sequence[float]) -> Self:
+        """The forecast for some times, at least one."""
+        columns = Columns.of(memories)
+        found = np.stack([columns.relevances(moment) for moment in times], axis=1)
+        return cls(tuple(memories), tuple(times), found)
+
+    def states(self, places: Sequence[int] | None = None) -> dict[str, NDArray[np.intp]]:
+        """How many memories are in each state at each time, active first; of the memories at `places`, or of all."""
+        numbers = states_at(self.relevances if places is None else self.relevances[list(places)])
+        counts = {state.value: (numbers == number).sum(axis=0) for number, state in enumerate(STATES)}
+        return dict(reversed(counts.items()))
+
+    def domains(self) -> dict[str, list[int]]:
+        """The places of the memories of each domain, the largest domain first."""
+        found: dict[str, list[int]] = {}
+        for place, memory in enumerate(self.memories):
+            found.setdefault(memory.domain, []).append(place)
+        return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
 _FIRST_PLACES = 1_024
 _AGES = 3  # rows of the table that decay depends on; the rows of `Tally` follow
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory, State
-from sense_memory.palace.catalog import Catalog, Columns
+from sense_memory.palace.catalog import Catalog, Columns, Forecast
 from sense_memory.palace.lifecycle import current_relevance, current_state
 
 
@@ -209,3 +209,20 @@ def test_thousands_fit_and_keep_their_order():
         catalog.put(memory("a", "a", f"{number:05}", 0))
 
     assert [item.key for item in catalog.ranked(NOW)] == [f"{number:05}" for number in range(3_000)]
+
+
+def test_a_forecast_counts_the_states_that_each_memory_will_have():
+    memories = [memory("a", "f", "k", 0), memory("b", "f", "l", 60), memory("b", "f", "m", 130)]
+    times = [NOW, NOW + 90 * DAY]
+
+    found = Forecast.of(memories, times)
+
+    assert found.domains() == {"b": [1, 2], "a": [0]}
+    for places in ([0, 1, 2], [1, 2]):
+        counts = found.states(places)
+        assert list(counts) == ["active", "fading", "forgotten", "dissolved"]
+        for number, now in enumerate(times):
+            oracle = Counter(current_state(memories[place], now).value for place in places)
+            assert {state: int(count[number]) for state, count in counts.items()} == {
+                state: oracle[state] for state in counts
+            }

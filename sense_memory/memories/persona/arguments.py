@@ -227,7 +227,7 @@ def _texts(what: str, value: object, limit: int) -> list[str]:
 
 def _number(what: str, value: object, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InvalidInput(f"{what} must lie between {low:g} and {high:g}; nothing was written")
+        raise InvalidInput(f"{what} must be between {low:g} and {high:,g}; nothing was written")
     return float(value)
 
 

@@ -123,7 +123,7 @@ def test_status_and_doctor_name_the_embedder_and_count_what_it_has_not_read(agen
 def test_a_mistyped_embedder_stops_only_what_needs_one_and_is_shown(agent, monkeypatch):
     agent("palace", "remember", "people/facts/lisa", "artist")
     monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "statik")
-    problem = "SENSE_MEMORY_EMBEDDER (from environment): 'statik' cannot be used: not an embedder; write one of none, static,"
+    problem = "SENSE_MEMORY_EMBEDDER (from the environment): 'statik' cannot be used: not an embedder; write one of none, static,"
 
     for command in (["search", "lisa"], ["palace", "search", "lisa"], ["embed"], ["embed", "--dry-run"]):
         assert agent(*command, code=2).stderr.startswith(f"error: {problem}")
@@ -158,7 +158,7 @@ def test_an_extra_that_is_missing_is_named_with_how_to_get_it(agent, monkeypatch
 def test_a_switch_that_says_neither_yes_nor_no_is_an_error(agent, cats, monkeypatch):
     monkeypatch.setenv("SENSE_MEMORY_SHARE_EMBEDDINGS", "perhaps")
     told = agent("embed", code=2).stderr
-    assert "SENSE_MEMORY_SHARE_EMBEDDINGS (from environment): must be yes or no" in told
+    assert "SENSE_MEMORY_SHARE_EMBEDDINGS (from the environment): must be yes or no" in told
 
 
 def test_what_is_done_and_left_is_there_for_programs(agent, cats):

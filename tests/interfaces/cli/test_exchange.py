@@ -132,7 +132,7 @@ def test_an_export_in_an_archive_is_read_too(agent, tmp_path):
         (["text.bin"], "an OpenClaw workspace (openclaw); "),
         (["x.json", "--into", "flat/x", "--yes"], "reserved"),
         (["x.json", "--into", "a/b/c", "--yes"], "must not contain"),
-        (["x.json", "--halflife", "-1", "--yes"], "half-life must lie between"),
+        (["x.json", "--halflife", "-1", "--yes"], "half-life must be between"),
     ],
 )
 def test_what_cannot_be_imported_is_one_sentence(agent, tmp_path, arguments, says):

@@ -414,7 +414,7 @@ def test_an_empty_journal_and_an_empty_entry(agent):
     assert "not blank" in agent("journal", "", code=2).stderr
     assert agent.json("recent", "-n", "0", code=2)["error"] == {
         "type": "InvalidInput",
-        "message": "--limit must lie between 1 and 100,000, not 0",
+        "message": "--limit must be between 1 and 100,000, not 0",
     }
 
 

@@ -256,9 +256,9 @@ def test_a_connection_with_what_is_not_there_yet_is_made_and_told(palace):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--halflife", "0"], "--halflife must lie between 1e-05 and 36500; nothing was written"),
-        (["--halflife", "nan"], "--halflife must lie between"),
-        (["--confidence", "3"], "--confidence must lie between 0 and 1; nothing was written"),
+        (["--halflife", "0"], "--halflife must be between 1e-05 and 36,500; nothing was written"),
+        (["--halflife", "nan"], "--halflife must be between"),
+        (["--confidence", "3"], "--confidence must be between 0 and 1; nothing was written"),
         (["--theme", " "], "--theme must be non-empty texts"),
         (["--connect", ""], "--connect must be non-empty texts"),
         (["--halflife", "soon"], "Invalid value for '--halflife': it must be a valid number\n"),

@@ -239,7 +239,7 @@ def test_a_backup_of_a_ledger_that_is_not_there_is_an_error(agent, tmp_path):
 def test_a_setting_that_can_not_be_used_exits_with_2_and_says_where_it_came_from(cli, monkeypatch):
     monkeypatch.setenv("SENSE_MEMORY_RELAYS", "http://x")
 
-    assert "SENSE_MEMORY_RELAYS (from environment)" in cli("status", code=2).stderr
+    assert "SENSE_MEMORY_RELAYS (from the environment)" in cli("status", code=2).stderr
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -27,17 +27,22 @@ from sense_memory.interfaces.cli.mind.group import (
     show,
 )
 from sense_memory.interfaces.cli.mind.log import entry_data, show_entries
+from sense_memory.interfaces.cli.names import place as place_of
 from sense_memory.interfaces.cli.program import ends
 from sense_memory.interfaces.text import as_json, iso, quantity
 from sense_memory.nostr.keys import npub as to_npub
 
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.membership import SceneState
     from sense_memory.mind.scenes import Scene
     from sense_memory.mind.share import SharedMemory
     from sense_memory.store import MemoryStore
+
+_T = TypeVar("_T")
 
 scenes = group(
     "scenes",
@@ -84,6 +89,17 @@ def _member(scene: Scene, given: str) -> str:
         return named[0] if named else given
     known = ", ".join(sorted(scene.state.members.values()))
     raise not_found(f"no member of {scene.state.name} is called {given!r}, only {known}; nothing was changed")
+
+
+async def _changed(
+    store: MemoryStore, given: str, wait: float, change: Callable[[Scene], Awaitable[_T]]
+) -> tuple[SceneState, _T]:
+    """Change a scene, send the change, and return the scene's state and the result of the change."""
+    scene = await _scene(store, given)
+    result = await change(scene)
+    await _sync(scene, wait)
+    await deliver(store, wait)
+    return scene.state, result
 
 
 async def _sync(scene: Scene, wait: float) -> None:
@@ -135,14 +151,10 @@ def invite(
     """Add a member, and print the invitation, which only that member can open."""
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[str, SceneState]:
-        found = await _scene(store, scene)
-        text = await found.invite(npub, name)
-        await _sync(found, wait)
-        await deliver(store, wait)
-        return text, found.state
+    async def work(store: MemoryStore) -> tuple[SceneState, str]:
+        return await _changed(store, scene, wait, lambda found: found.invite(npub, name))
 
-    text, state = invocation.run(work)
+    state, text = invocation.run(work)
     typer.echo(as_json({"scene": state.id, "invitation": text}) if invocation.as_json else text)
 
 
@@ -211,11 +223,12 @@ def append_to_scene(
     invocation = of(context)
 
     async def work(store: MemoryStore) -> LogEntry:
-        found = await _scene(store, scene)
-        entry = await found.append(kind, {"text": content}, actor=actor, turn=turn)
-        await _sync(found, wait)
-        await deliver(store, wait)
-        return entry
+        payload = {"text": content}
+        return (
+            await _changed(
+                store, scene, wait, lambda found: found.append(kind, payload, actor=actor, turn=turn)
+            )
+        )[1]
 
     entry = invocation.run(work)
     done(invocation, entry_data(entry), f"appended as {entry.id}")
@@ -278,11 +291,7 @@ def remove_member(
     """Remove a member: later entries use a new key. The member can still read earlier entries."""
 
     async def work(store: MemoryStore) -> SceneState:
-        found = await _scene(store, scene)
-        await found.remove(_member(found, member))
-        await _sync(found, wait)
-        await deliver(store, wait)
-        return found.state
+        return (await _changed(store, scene, wait, lambda found: found.remove(_member(found, member))))[0]
 
     state = of(context).run(work)
     _tell_scene(context, state, f"removed; {quantity(len(state.members), 'member')} left, under a new key")
@@ -315,8 +324,8 @@ ReaderArgument = Annotated[str, argument("NPUB", "The public key of the reader."
 
 
 def _place(given: str) -> tuple[str, str]:
-    domain, slash, facet = given.partition("/")
-    if not slash or not domain or not facet or "/" in facet:
+    domain, facet = place_of(given)
+    if domain is None or facet is None:
         raise InvalidInput(f"give DOMAIN/FACET, such as people/facts, not {given!r}; nothing was changed")
     return domain, facet
 

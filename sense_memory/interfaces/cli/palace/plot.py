@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -20,64 +19,20 @@ from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.palace.group import NONE, REVIEWS, command, look
-from sense_memory.interfaces.cli.palace.shapes import BOUNDS, StateChoice
+from sense_memory.interfaces.cli.palace.shapes import BOUNDS
 from sense_memory.interfaces.text import as_json, iso, one_line, quantity
 from sense_memory.limits import DAY_SECONDS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
-    from sense_memory.models import PersonaMemory
+    from sense_memory.palace.catalog import Forecast
 
 _YEAR_DAYS: Final = 365
 _STEPS: Final = 120  # moments of a curve
 _SHOWN_DAYS: Final = (0, 30, 91, 182, _YEAR_DAYS)  # rows of the table
 _FORMATS: Final = (".png", ".svg")
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What becomes of a palace if nothing is recalled.
-
-    Attributes:
-        memories: the most relevant first.
-        times: moments from now on, seconds since 1970.
-        relevances: of each memory at each moment, of shape (memories, times).
-    """
-
-    memories: tuple[PersonaMemory, ...]
-    times: tuple[float, ...]
-    relevances: NDArray[Any]
-
-    @classmethod
-    def of(cls, memories: Sequence[PersonaMemory], times: Sequence[float]) -> Forecast:
-        """The forecast for some moments."""
-        import numpy as np
-
-        from sense_memory.palace.catalog import Columns
-
-        columns = Columns.of(memories)
-        found = np.stack([columns.relevances(moment) for moment in times], axis=1)
-        return cls(tuple(memories), tuple(times), found)
-
-    def states(self, places: Sequence[int] | None = None) -> dict[str, NDArray[Any]]:
-        """How many memories are in each state at each moment; with `places` of those memories only."""
-        from sense_memory.palace.catalog import STATES, states_at
-
-        numbers = states_at(self.relevances if places is None else self.relevances[list(places)])
-        counts = {state.value: (numbers == number).sum(axis=0) for number, state in enumerate(STATES)}
-        return {state.value: counts[state.value] for state in StateChoice}
-
-    def domains(self) -> dict[str, list[int]]:
-        """The places of the memories of each domain; the largest domain first."""
-        found: dict[str, list[int]] = {}
-        for place, memory in enumerate(self.memories):
-            found.setdefault(memory.domain, []).append(place)
-        return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
 
 
 @command(
@@ -123,6 +78,8 @@ def plot(
     if not memories:
         typer.echo(as_json(_data(None, [], None)) if invocation.as_json else NONE, err=not invocation.as_json)
         return
+    from sense_memory.palace.catalog import Forecast  # late: numpy takes a while
+
     if file is not None:
         ahead = [now + days * DAY_SECONDS * step / (_STEPS - 1) for step in range(_STEPS)]
         _draw(file, Forecast.of(memories, ahead), domain)
@@ -168,7 +125,7 @@ def _data(forecast: Forecast | None, domains: list[dict[str, Any]], file: Path |
 
 def _print(forecast: Forecast) -> None:
     """The states at some moments, and on a terminal the domains as they are now too."""
-    states = [state.value for state in StateChoice]
+    states = list(forecast.states())
     rows = [
         (_day(moment), *(f"{count:,}" for count in _at(forecast, number).values()))
         for number, moment in enumerate(forecast.times)
