@@ -323,7 +323,11 @@ def _find_agent(argument: str | None, sources: Sources) -> SettingValue[str]:
     name, origin = sources.text("agent", argument)
     name = "default" if name is None else name
     if _agent_name(name) is None:
-        raise invalid("agent", origin, "must be 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot")
+        raise invalid(
+            "agent",
+            origin,
+            "must be 1 to 64 of the characters A-Z, a-z, 0-9, '.', '_' and '-', without a leading '.'",
+        )
     return SettingValue(name, origin)
 
 

@@ -214,7 +214,7 @@ def test_agent_names_that_could_leave_the_folder_are_refused(load, name):
 
 
 def test_a_bad_name_says_which_variable_holds_it(load):
-    with pytest.raises(InvalidSetting, match=r"SENSE_MEMORY_AGENT \(from environment\)"):
+    with pytest.raises(InvalidSetting, match=r"SENSE_MEMORY_AGENT \(from the environment\)"):
         load({"SENSE_MEMORY_AGENT": "a/b"})
 
 

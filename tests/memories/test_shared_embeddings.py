@@ -261,7 +261,7 @@ async def test_a_setting_says_what_embed_does_where_it_is_not_told(
 def test_a_setting_that_is_neither_yes_nor_no_is_named(tmp_path):
     environ = {"SENSE_MEMORY_SHARE_EMBEDDINGS": "perhaps"}
     with pytest.raises(
-        InvalidSetting, match=r"SENSE_MEMORY_SHARE_EMBEDDINGS \(from environment\): must be yes or no"
+        InvalidSetting, match=r"SENSE_MEMORY_SHARE_EMBEDDINGS \(from the environment\): must be yes or no"
     ):
         Settings.load(home=tmp_path, environ=environ)
 

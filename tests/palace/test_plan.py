@@ -152,7 +152,7 @@ def test_a_plan_is_named_with_either_hyphen_in_any_case(name):
 def test_an_unknown_plan_is_refused_with_those_that_are_known(load):
     with pytest.raises(
         InvalidSetting,
-        match=r"SENSE_MEMORY_PLAN \(from environment\): must be one of free, keep, self_hosted",
+        match=r"SENSE_MEMORY_PLAN \(from the environment\): must be one of free, keep, self_hosted",
     ):
         load({"SENSE_MEMORY_PLAN": "platinum"})
 

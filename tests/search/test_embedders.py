@@ -115,7 +115,7 @@ def test_settings_say_which_embedder_and_who_said_so(tmp_path):
     mistyped = Settings.load(home=tmp_path, environ={"SENSE_MEMORY_EMBEDDER": "magic"})
     with pytest.raises(
         InvalidSetting,
-        match=r"SENSE_MEMORY_EMBEDDER \(from environment\): 'magic' cannot be used: not an embedder; write",
+        match=r"SENSE_MEMORY_EMBEDDER \(from the environment\): 'magic' cannot be used: not an embedder; write",
     ):
         find_embedder(mistyped, environ={})
     assert Settings.load(home=tmp_path / "new", environ={}).embedder == Choice("none")
