@@ -442,7 +442,7 @@ async def test_what_to_do_with_contradictions_is_one_of_three_words(open_store):
         (
             lambda s: s.persona_remember("d", "f", "k", "v", halflife_days=0),
             InvalidInput,
-            "halflife_days must lie",
+            "halflife_days must be",
         ),
         (lambda s: s.persona_remember("d", "f", "k", "v", confidence=1.1), InvalidInput, "between 0 and 1"),
         (lambda s: s.persona_remember("d", "f", "k", "v", confidence=float("nan")), InvalidInput, "between"),
@@ -467,7 +467,7 @@ async def test_what_to_do_with_contradictions_is_one_of_three_words(open_store):
         (lambda s: s.persona_recall("d", "f", "a/b"), InvalidAddress, "without '/'"),
         (lambda s: s.persona_forget("d", "", "k"), InvalidAddress, "facet must be"),
         (lambda s: s.persona_search(7), InvalidInput, "must be text"),
-        (lambda s: s.persona_search("x", 0), InvalidInput, "limit must lie"),
+        (lambda s: s.persona_search("x", 0), InvalidInput, "limit must be"),
         (lambda s: s.persona_compress(max_tokens=1), InvalidInput, "at least 32"),
         (lambda s: s.persona_prune(without=["wss://other.example"]), InvalidInput, "does not use"),
         (lambda s: s.history("people/lisa"), InvalidAddress, "domain/facet/key"),
