@@ -11,9 +11,12 @@ agrees; the text of its summary stays. The cost is one small record for each mer
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.model import ClassifyTopic, UpdateTopicSummary
@@ -33,7 +36,9 @@ BROAD_COUNT: Final = 20  # a split of a topic is proposed if it has so many pass
 BROAD_SHARE: Final = 0.4  # and this share of all passages
 _SAME_NAME: Final = 0.5  # topics whose names or summaries have a higher Jaccard similarity should be one
 _MAX_NAME_CHARS: Final = 60
-_MAX_PARTS: Final = 100  # merges that a topic remembers, at most some 20 KB
+_MAX_PARTS_BYTES: Final = 8_192  # of the merges that a topic remembers
+_MAX_STEPS: Final = 8  # merges of the same thoughts that a topic remembers, the newest
+_MAX_TARGETS: Final = 50  # targets of one topic that are remembered, the newest
 _PREFIX: Final = f"{address.MIND}topic/"
 _INTO: Final = f"{address.MIND}into/"
 
@@ -190,7 +195,7 @@ class Topics:
                     last = after.last or topic.last
                     after = await self._summarised(after, topic.summary, topic.covered, last)
                     earlier = merges.get(topic.name, ())
-                    changed[address.mind_path("into", topic.name)] = {"into": [*earlier, into]}
+                    changed[address.mind_path("into", topic.name)] = {"into": _newest([*earlier, into])}
                     parts += _merged_parts(topic, _parts(found[path]), (topic.name, len(earlier), into))
             return {target: _fields(after, parts)} | changed
 
@@ -262,7 +267,7 @@ def _path(name: str) -> str:
 
 def _fields(topic: Topic, parts: Sequence[_Part] = ()) -> dict[str, Any]:
     return {
-        "parts": parts[-_MAX_PARTS:],
+        "parts": _remembered(parts),
         "summary": topic.summary,
         "covered": topic.covered,
         "last": topic.last,
@@ -291,6 +296,27 @@ def _parts(record: MindRecord) -> list[_Part]:
         return []
 
 
+def _newest(targets: Sequence[str]) -> list[str]:
+    """The targets of a topic at the same places, with empty texts for the oldest ones if there are many."""
+    old = max(0, len(targets) - _MAX_TARGETS)
+    return [*[""] * old, *targets[old:]]
+
+
+def _remembered(parts: Sequence[_Part]) -> list[_Part]:
+    """The parts as far as their record has room: old merges are forgotten, and their thoughts count from then on."""
+    kept: list[_Part] = []
+    for steps in range(_MAX_STEPS, 0, -1):
+        counts = Counter[tuple[_Merge, ...]]()
+        for count, merges in parts:
+            counts[merges[-steps:]] += count
+        kept = [(count, merges) for merges, count in counts.items() if count]
+        if len(orjson.dumps(kept)) <= _MAX_PARTS_BYTES:
+            break
+    while len(orjson.dumps(kept)) > _MAX_PARTS_BYTES:
+        del kept[: 1 + len(kept) // 10]
+    return kept
+
+
 def _merged_parts(topic: Topic, parts: Sequence[_Part], merge: _Merge) -> list[_Part]:
     """The parts that a merge adds to its target: the topic's own thoughts, and its parts of earlier merges."""
     own = topic.covered - sum(count for count, _ in parts)
@@ -304,7 +330,8 @@ def _counted(record: MindRecord, merges: Mapping[str, tuple[str, ...]]) -> Topic
         count
         for count, earlier in _parts(record)
         if any(
-            merges.get(name, ())[number : number + 1] not in {(), (into,)} for name, number, into in earlier
+            merges.get(name, ())[number : number + 1] not in {(), ("",), (into,)}
+            for name, number, into in earlier
         )
     )
     return replace(topic, covered=max(0, topic.covered - lost))

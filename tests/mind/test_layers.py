@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from itertools import pairwise
 
 import pytest
 
@@ -305,6 +306,26 @@ async def test_a_topic_that_two_devices_merge_into_different_topics_counts_in_on
         await think(devices[0].mind, "More of tea.", topics=["tea"])
         await devices[0].mind.topics.merge(["tea"], into="garden")
         assert await counts() == {"garden": (7, 7)}
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("way", ["onward", "together", "to and fro"])
+async def test_topics_can_be_merged_again_and_again(way):
+    """Merges are remembered in the topic's record, which has to fit an event that relays take."""
+    async with opened(clock=loop_clock()) as store:
+        topics, names = store.mind.topics, [f"{number:03}-{'long-name-' * 5}" for number in range(60)]
+        for name in names[:2] if way == "to and fro" else names:
+            await topics.update_topic_summary(name, "Thoughts are green.")
+        merges = {
+            "onward": [([source], target) for source, target in pairwise(names)],
+            "together": [(names[:-1], names[-1])],
+            "to and fro": [([names[number % 2]], names[1 - number % 2]) for number in range(60)],
+        }
+        for sources, target in merges[way]:
+            await topics.merge(sources, target)
+            await asyncio.sleep(2)
+        (left,) = await topics.all()
+        assert left.covered == (2 if way == "to and fro" else 60)
 
 
 async def test_backfilling_keeps_each_output_of_the_log_once():
