@@ -1,7 +1,7 @@
 """Tasks for DSPy: every task as a `dspy.Signature`, and a `LanguageModel` that answers with DSPy's modules.
 
-With these, an optimiser of DSPy (such as GEPA) improves the instructions of a task on examples, and the improved module
-answers for the mind. DSPy repairs an answer of the wrong form itself, by asking once more for JSON. Needs the extra `dspy`.
+A DSPy optimiser (such as GEPA) can improve the instructions of a task on examples, and the improved module can answer for
+the mind. If an answer has the wrong form, DSPy asks once more for JSON. Needs the extra `dspy`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from sense_memory.mind.model import AnswerT, Task
 
-_MARK = "[[ ##"  # begins a field in the prompts of DSPy
+_MARK = "[[ ##"  # the beginning of a field in DSPy's prompts
 
 
 def signature_of(task_type: type[Task[Any]]) -> Any:
     """The `dspy.Signature` of a type of task: its instructions, its inputs, and the fields of its answer.
 
-    A field of the answer that has the name of an input is called `answer_…`.
+    If a field of the answer has the name of an input, it is called `answer_…`.
     """
     asked = {name: (info.annotation, dspy.InputField()) for name, info in task_type.model_fields.items()}
     answered = {
@@ -38,13 +38,13 @@ def signature_of(task_type: type[Task[Any]]) -> Any:
 
 
 def example_of(task: Task[AnswerT], answer: AnswerT) -> Any:
-    """A task and its right answer as a `dspy.Example`, for an optimiser."""
+    """A task and its correct answer as a `dspy.Example`, for an optimiser."""
     known = {field: getattr(answer, name) for name, field in _answer_fields(type(task)).items()}
     return dspy.Example(**dict(task), **known).with_inputs(*type(task).model_fields)
 
 
 class TaskModule(dspy.Module):  # type: ignore[misc]
-    """A `dspy.Module` that answers one type of task; what optimisers improve.
+    """A `dspy.Module` that answers one type of task, and that an optimiser can improve.
 
     Args:
         task_type: the type of task.
@@ -68,7 +68,7 @@ class DspyModel:
 
     Args:
         lm: a `dspy.LM`.
-        modules: by type of task, what answers it, such as an optimised `TaskModule`; a plain one by default.
+        modules: the modules that answer tasks, by type of task, such as an optimised `TaskModule`; a plain one by default.
     """
 
     def __init__(self, lm: Any, modules: Mapping[type[Task[Any]], Any] | None = None) -> None:
@@ -79,7 +79,7 @@ class DspyModel:
 
     @property
     def name(self) -> str:
-        """The model, as DSPy calls it."""
+        """DSPy's name of the model."""
         return str(self._lm.model)
 
     async def answer(self, task: Task[AnswerT]) -> AnswerT:
@@ -95,21 +95,21 @@ class DspyModel:
                 found = await module.acall(**dict(task))
             answer = kind.answer_type(**{name: found[field] for name, field in _answer_fields(kind).items()})
             problem = task.problem(answer)
-        except Exception:  # whatever a provider raises; its words may hold the prompt
-            problem = "no valid answer came"
+        except Exception:  # providers raise errors of any class, whose words may contain the prompt
+            problem = "it gave no valid answer"
         if problem:
             raise ModelError(self.name, f"{problem}. Try again, or use a larger model")
         return cast("AnswerT", answer)
 
 
 def _answer_fields(task_type: type[Task[Any]]) -> dict[str, str]:
-    """The fields of an answer with their names in the signature."""
+    """The fields of an answer, with their names in the signature."""
     names = [name for name in task_type.answer_type.model_fields if name != "is_by_rule"]
     return {name: f"answer_{name}" if name in task_type.model_fields else name for name in names}
 
 
 def _data(value: Any) -> Any:
-    """Inputs in which no text can begin another field of the prompt."""
+    """Inputs whose texts cannot begin another field of the prompt."""
     if isinstance(value, str):
         return value.replace(_MARK, "[ [##")
     if isinstance(value, dict):

@@ -1,14 +1,15 @@
 """`EndpointModel`: tasks answered by a language model behind a service that speaks OpenAI's chat API.
 
-pydantic-ai carries the questions: it puts the type of the answer into the prompt, checks what comes back, and asks once
-more with the reason if that is invalid. The service is asked to hold the model to the type (`json_schema`), without which
-small models write no valid JSON; a service that refuses this is asked without it from then on. Retries after rate limits, server errors and
-lost connections are the `openai` client's: three attempts, with the waits that the service asks for, of two minutes at most.
+pydantic-ai sends the questions: it puts the type of the answer into the prompt, checks the answer, and asks once more with
+the reason if the answer is invalid. The service is asked to hold the model to the type (`json_schema`), without which
+small models write invalid JSON; if a service refuses that, it is no longer asked for it. The `openai` client retries after
+rate limits, server errors and lost connections: three attempts, with the waits that the service asks for, two minutes at
+most.
 
-What is guaranteed: one answer takes at most `timeout` seconds altogether; of one response at most `MAX_RESPONSE_BYTES` are
-read; requests go to the named address and nowhere else (no redirects, no proxies, no account or key of the environment's
-OPENAI_… variables). Inputs are data: each stands escaped between its own tags, apart from the instructions. No error and no
-log line carries a prompt, an answer, the key, or words of the service.
+Guaranteed: one answer takes at most `timeout` seconds; at most `MAX_RESPONSE_BYTES` of a response are read; requests go
+only to the named address (no redirects, no proxies, no account or key from OPENAI_… variables). Inputs are data: each is
+escaped between its own tags, apart from the instructions. No error and no log line contains a prompt, an answer, the key,
+or words of the service.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.model import AnswerT, Task
 
 TIMEOUT_SECONDS: Final = 60.0
-RETRY_COUNT: Final = 2  # requests after the first, for one question
+RETRY_COUNT: Final = 2  # requests after the first one, for one question
 MAX_RESPONSE_BYTES: Final = 4_000_000
 MAX_INPUT_CHARS: Final = 400_000  # of one input of a task: about 100,000 tokens
 _DATA: Final = (
@@ -55,7 +56,7 @@ _DATA: Final = (
 )
 _TYPE: Final = "Answer with one JSON object of this schema, and nothing else:\n{schema}"
 _PROBLEMS: Final = {
-    400: "refused the request (HTTP 400). Is it a model for chats?",
+    400: "refused the request (HTTP 400). Is the model a chat model?",
     401: f"refused the key (HTTP 401). Check {KEY_VARIABLE}",
     403: f"refused the key (HTTP 403). Check {KEY_VARIABLE}",
     404: "does not know this path or this model (HTTP 404). Check SENSE_MEMORY_MODEL",
@@ -63,7 +64,7 @@ _PROBLEMS: Final = {
     429: "is busy (HTTP 429). Try again later",
 }
 _INVALID: Final = (
-    "answered twice with something else than what the task asks for. Try again, or use a larger model"
+    "answered twice, but not in the form that the task asks for. Try again, or use a larger model"
 )
 
 
@@ -71,8 +72,8 @@ class EndpointModel:
     """A language model behind a service.
 
     Args:
-        choice: which, where, and the key.
-        timeout: seconds that one answer may take altogether, retries and repair included.
+        choice: the model, the service and the key.
+        timeout: seconds for one answer, with all retries.
 
     Raises:
         MissingExtra: the extra `model` is not installed (raised by the import).
@@ -106,7 +107,9 @@ class EndpointModel:
             problem = self._why(error)
         else:
             return cast("AnswerT", found.model_copy(update={"is_by_rule": False}))
-        raise ModelError(self.name, problem)  # out of the handler: the cause holds words of the service
+        raise ModelError(
+            self.name, problem
+        )  # outside of the handler, because the cause contains words of the service
 
     async def _ask(self, model: Any, task: Task[AnswerT]) -> Any:
         if self._holds_to_types:
@@ -121,7 +124,7 @@ class EndpointModel:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Any]:
-        """The model in pydantic-ai; its connections live as long as one answer."""
+        """The model in pydantic-ai, with connections for one answer."""
         http = httpx2.AsyncClient(
             timeout=self._timeout,
             follow_redirects=False,
@@ -129,7 +132,7 @@ class EndpointModel:
             event_hooks={"response": [_bounded]},
             headers={"Accept-Encoding": "identity"},
         )
-        # The client looks for what is None in OPENAI_… variables, which belong to another service.
+        # For an argument that is None, the client reads OPENAI_… variables, which belong to another service.
         client = AsyncOpenAI(
             base_url=self._choice.url,
             api_key=self._choice.key or "none",
@@ -143,7 +146,7 @@ class EndpointModel:
             yield OpenAIChatModel(self._choice.model, provider=OpenAIProvider(openai_client=client))
 
     def _why(self, error: Exception) -> str:
-        """Why there is no answer, in our words."""
+        """Why there is no answer, in words of this program."""
         match error:
             case ModelHTTPError(status_code=status):
                 return _PROBLEMS.get(status, f"failed (HTTP {status}). Try again later")
@@ -160,7 +163,7 @@ class EndpointModel:
 
 
 def _agent(model: Any, task: Task[AnswerT], output: Any) -> Any:
-    """A model of pydantic-ai, asked for the answer to one task."""
+    """The agent of pydantic-ai that asks a model to answer one task."""
     kind = type(task)
     agent = Agent(
         model,
@@ -204,7 +207,7 @@ def _data(value: object, *, quote: bool = False) -> str:
 
 
 class _Bounded(httpx2.AsyncByteStream):  # type: ignore[misc]
-    """A response that ends after `MAX_RESPONSE_BYTES`; its JSON is invalid then."""
+    """A response that ends after `MAX_RESPONSE_BYTES`; a longer one is then invalid JSON."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -222,7 +225,7 @@ class _Bounded(httpx2.AsyncByteStream):  # type: ignore[misc]
 
 
 async def _bounded(response: Any) -> None:
-    """Bound the body of a response. A compressed one, which was not asked for, could still be of any size."""
+    """Bound the body of a response. A compressed body, which was not asked for, could expand to any size, and is closed."""
     headers: Mapping[str, str] = response.headers
     if headers.get("content-encoding", "identity") != "identity":
         await response.aclose()

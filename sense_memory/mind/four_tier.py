@@ -1,7 +1,7 @@
-"""`MemoryManager`: the public API of the four-tier memory under its own names, over the parts of a mind.
+"""`MemoryManager`: the documented API of the four-tier memory, over the parts of a mind.
 
-The prompt is rebuilt only when the compiled blocks differ from those that it was built with; the metadata (dates and
-counts) changes all the time and never causes a rebuild.
+The system prompt is rebuilt only when the compiled blocks have changed. The metadata (dates and counts) changes all the
+time, and never causes a rebuild.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MemoryManager:
         archive: archival memory.
         search: finds messages and passages.
         conversation: recall memory, and the context window.
-        model: summarises.
+        model: summarises conversations.
         clock: seconds since 1970.
     """
 
@@ -54,7 +54,7 @@ class MemoryManager:
         return await self._blocks.compile()
 
     async def compile_metadata(self) -> str:
-        """Dates and counts as XML: now, the last change of a block, messages and passages that can be searched."""
+        """Dates and counts as XML: the current date, the last change of a block, the numbers of messages and passages."""
         changed = [block.updated_at for block in await self._blocks.all() if block.updated_at is not None]
         lines = [f"- The current system date is: {utc(self._clock())}"]
         if changed:
@@ -70,7 +70,7 @@ class MemoryManager:
         return "\n".join(("<memory_metadata>", *lines, "</memory_metadata>"))
 
     async def system_prompt(self, base: str = "") -> str:
-        """Base instructions, blocks and metadata. The same text as last time unless the compiled blocks changed."""
+        """Base instructions, blocks and metadata; the same text as before, unless the compiled blocks have changed."""
         compiled = await self.compile()
         if not self._prompt or compiled != self._compiled:
             self._compiled = compiled
@@ -86,7 +86,7 @@ class MemoryManager:
         return mind_tools(self._blocks, self._archive, self._search, self.conversation.id)
 
     def needs_compaction(self, current_tokens: int) -> bool:
-        """Whether a context of so many tokens takes 80 % of the window or more."""
+        """Whether a context with this number of tokens takes 80 % of the window or more."""
         return self.conversation.needs_compaction(current_tokens)
 
     async def compact(self) -> ContextState:

@@ -1,8 +1,8 @@
 """The identity of an agent, distilled from its topics, and its objectives (layered memory, layer 4).
 
-The identity is one record; every refresh is a new version, and the old identities stay in the history. It is refreshed when
-enough thoughts have come or the topics have moved, never for a single request. Objectives are records of their own; the
-identity names the active ones.
+The identity is one record; every refresh is a new version, and earlier identities stay in the history. A refresh is due
+after enough new thoughts, or when the summaries of the topics have changed enough; a single request never causes one.
+Each objective is a record; the identity names the active objectives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 STATUSES: Final = ("active", "done", "dropped")
 EVERY_COUNT: Final = 20  # thoughts between two refreshes
-MOVED_SHARE: Final = 0.5  # a refresh is due at once when this share of the words in topic summaries is new
+MOVED_SHARE: Final = 0.5  # a refresh is due if this share of the words in topic summaries has changed
 _IDENTITY: Final = f"{address.MIND}identity"
 
 
@@ -57,15 +57,15 @@ class AgentIdentity:
     Attributes:
         themes: a narrative summary.
         roles: what the agent is.
-        objectives: ids of its active objectives, by priority.
-        values: what it holds to.
-        tensions: where its views pull against each other.
-        recent_reflections: ids of the newest thoughts when it was distilled.
-        covered: how many thoughts there were then.
-        sketch: of the words of the topic summaries that it was distilled from, to tell how far they moved.
-        at: when it was distilled, seconds since 1970; None for the empty identity.
-        is_by_rule: whether rules distilled it, and no language model.
-        own_roles, own_values: those that were set by hand; they come first in `roles` and `values`, and stay.
+        objectives: the ids of the active objectives, by priority.
+        values: the agent's values.
+        tensions: views of the agent that conflict.
+        recent_reflections: the ids of the newest thoughts at the time of the distillation.
+        covered: the number of thoughts at that time.
+        sketch: a sketch of the words in the topic summaries, which shows how much they have changed since.
+        at: when the identity was distilled, seconds since 1970; None for the empty identity.
+        is_by_rule: whether rules distilled the identity, and not a language model.
+        own_roles, own_values: roles and values that were set by hand; they come first, and a refresh keeps them.
     """
 
     themes: str = ""
@@ -91,8 +91,8 @@ class IdentityKernel:
     """The identity and the objectives of an agent.
 
     Args:
-        records: reads and writes them.
-        topics: what the identity is distilled from; also gives the model.
+        records: reads and writes the identity and the objectives.
+        topics: the topics from which the identity is distilled; they also give the model.
     """
 
     def __init__(self, records: MindRecords, topics: Topics) -> None:
@@ -105,20 +105,20 @@ class IdentityKernel:
     # ── Identity ────────────────────────────────────────────────────────────────────────
 
     async def get(self) -> AgentIdentity:
-        """The identity as it was last distilled; an empty one at first."""
+        """The current identity; an empty identity before the first refresh."""
         record = await self._records.read(_IDENTITY)
         return AgentIdentity() if record is None else _identity(record)
 
     async def history(self) -> list[AgentIdentity]:
-        """The identities that this ledger keeps, the newest first."""
+        """The versions of the identity in this ledger, newest first."""
         return [_identity(version) for version in await self._records.versions(_IDENTITY)]
 
     async def is_due(self, *, every: int = EVERY_COUNT, moved: float = MOVED_SHARE) -> bool:
-        """Whether enough thoughts came, or the topics moved far enough, since the identity was distilled.
+        """Whether there are enough new thoughts, or enough changes of topic summaries, since the last refresh.
 
         Args:
-            every: how many thoughts.
-            moved: share of the words of all summaries that are new, 0 to 1.
+            every: the number of thoughts that make a refresh due.
+            moved: the share of changed words in all summaries that makes a refresh due, 0 to 1.
         """
         before, topics = await self.get(), await self._topics.all()
         covered = sum(topic.covered for topic in topics)
@@ -126,13 +126,13 @@ class IdentityKernel:
             return False
         if before.at is None or covered - before.covered >= every:
             return True
-        return 1 - _likeness(before.sketch, _sketch(topic.summary for topic in topics)) >= moved
+        return 1 - _similarity(before.sketch, _sketch(topic.summary for topic in topics)) >= moved
 
     async def refresh_identity_kernel(self) -> AgentIdentity:
-        """Distil the identity anew from all topic summaries.
+        """Distil a new identity from all topic summaries.
 
         Raises:
-            ModelError: the model gave no usable answer; the identity stays as it was.
+            ModelError: the model gave no valid answer; the identity was not changed.
         """
         topics, objectives = await self._topics.all(), await self.objectives()
         summaries = {topic.name: topic.summary for topic in topics if topic.summary}
@@ -161,13 +161,13 @@ class IdentityKernel:
         return await self._rewrite(distilled)
 
     async def set_values(self, values: Iterable[str]) -> AgentIdentity:
-        """Say what the agent holds to, such as "never share private keys"; an empty list takes it back.
+        """Set the values of the agent, such as "never share private keys"; an empty list removes them.
 
-        They come before the values that are distilled from topics, every refresh keeps them, and `check` compares outputs
-        with them.
+        These values come before the values that are distilled from topics. Every refresh keeps them, and `check` compares
+        outputs with them.
 
         Raises:
-            InvalidInput: a value is no text, or empty; nothing was changed.
+            InvalidInput: a value is not a text, or is empty; nothing was changed.
         """
         own = _checked_texts(values, "value")
 
@@ -178,7 +178,7 @@ class IdentityKernel:
         return await self._rewrite(edited)
 
     async def set_roles(self, roles: Iterable[str]) -> AgentIdentity:
-        """Say what the agent is, such as "careful archivist"; as `set_values`."""
+        """Set the roles of the agent, such as "careful archivist"; as `set_values`."""
         own = _checked_texts(roles, "role")
 
         async def edited(before: AgentIdentity) -> AgentIdentity:
@@ -188,7 +188,7 @@ class IdentityKernel:
         return await self._rewrite(edited)
 
     async def _rewrite(self, edit: Callable[[AgentIdentity], Awaitable[AgentIdentity]]) -> AgentIdentity:
-        """Edit the identity as it stands, whoever changed it meanwhile."""
+        """Edit the current identity, again if it changes meanwhile; returns the new version."""
         written = list[AgentIdentity]()
 
         async def edited(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
@@ -200,10 +200,10 @@ class IdentityKernel:
         return written[0]
 
     async def check(self, output: str) -> Coherence:
-        """Compare an output with identity, active objectives and values.
+        """Compare an output with the identity, the active objectives and the values.
 
         Raises:
-            ModelError: the model gave no usable answer.
+            ModelError: the model gave no valid answer.
         """
         identity, objectives = await self.get(), await self.objectives()
         task = CheckCoherence(
@@ -220,7 +220,7 @@ class IdentityKernel:
         """The objectives by priority, then by age.
 
         Args:
-            status: only those of this status; None for all.
+            status: only objectives with this status; None for all.
         """
         found = [_objective(record) for record in await self._records.under(f"{address.MIND}objective/")]
         wanted = (objective for objective in found if status is None or objective.status == status)
@@ -240,10 +240,10 @@ class IdentityKernel:
         priority: int | None = None,
         status: str | None = None,
     ) -> Objective:
-        """Change what is given of an objective; returns it as it is then.
+        """Change the given fields of an objective; returns the new version.
 
         Raises:
-            InvalidInput: no objective has this id, or a value cannot be used; nothing was changed.
+            InvalidInput: no objective has this id, or a value is not valid; nothing was changed.
         """
         given = {"text": text, "priority": priority, "status": status}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -254,7 +254,7 @@ class IdentityKernel:
     async def _change(
         self, objective_id: str, edit: Callable[[Objective], Objective], new: Objective | None = None
     ) -> Objective:
-        """Edit an objective as it stands, whoever changed it meanwhile."""
+        """Edit the current version of an objective, again if it changes meanwhile; returns the new version."""
         path, written = address.mind_path("objective", objective_id), list[Objective]()
 
         async def edited(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
@@ -297,7 +297,7 @@ def _sketch(texts: Iterable[str]) -> tuple[int, ...]:
     return tuple(sorted({crc32(word.encode()) for text in texts for word in words(text)})[:_SKETCH_COUNT])
 
 
-def _likeness(one: Sequence[int], other: Sequence[int]) -> float:
+def _similarity(one: Sequence[int], other: Sequence[int]) -> float:
     """The Jaccard similarity of two sets of words, estimated from their sketches; exact for up to 256 words."""
     union = sorted({*one, *other})[:_SKETCH_COUNT]
     return len(set(one) & set(other) & set(union)) / len(union) if union else 1.0

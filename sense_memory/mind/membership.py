@@ -1,15 +1,16 @@
-"""Who is a member of a scene, under which key; and how what two devices of its owner decided becomes one decision. Pure.
+"""The members of a scene under each of its keys, and the union of the decisions of two devices of its owner. Pure.
 
-A scene has a key for each time that somebody was removed. Each key says who was removed with it (`removed`) and which keys
-the remover knew (`after`). Under one key members only join, so two versions of it unite by union.
+A scene gets a new key whenever a member is removed. A key names the members who were removed with it (`removed`) and the
+keys that it directly follows (`after`). Under one key members only join, so two versions of a key are united by union.
 
-Guaranteed: devices that know the same keys agree on who is a member and which key is current, in whatever order they heard
-of them; and who was removed by any device that did not know of a later invitation is no member under the current key.
+Guaranteed: devices that know the same keys agree on the members and on the current key, in whatever order they learned of
+the keys; and a member whom any device removed is not a member under the current key, unless a device that knew of the
+removal invited the member again.
 
-Why it is safe: `united` is a union, so order and repetition do not matter, and `settled` looks only at the union. Of several
-keys that nobody has followed on, it takes one that excludes everybody removed elsewhere, the same on every device; only if
-there is none it asks for a new key. Two devices that draw one at the same time draw the same members, and the next look
-takes one of the two.
+Safe, because `united` is a union, so order and repetition do not matter, and `settled` depends only on the union. If there
+are several keys that no key follows, `settled` chooses one that excludes every removed member, the same on every device;
+if there is no such key, it asks for a new one. Two devices that make a new key at the same time give both keys the same
+members, and then choose one of the two. The cost is one pass over the keys.
 """
 
 from __future__ import annotations
@@ -31,23 +32,21 @@ if TYPE_CHECKING:
 
 MAX_MEMBERS: Final = 100
 MAX_RECORD_BYTES: Final = 38_000  # of a scene in its record
-MAX_INVITATION_BYTES: Final = 20_000  # of a scene in an invitation, which becomes text of 36,000 bytes
-_PLAIN_BYTES: Final = (
-    16_000  # up to which members are spelled out for each key, as earlier programs read them
-)
+MAX_INVITATION_BYTES: Final = 20_000  # of a scene in an invitation, which becomes a text of 36,000 bytes
+_PLAIN_BYTES: Final = 16_000  # a smaller scene lists the members for each key, as earlier versions read them
 _KEY_ID_CHARS: Final = 16
 
 
 @dataclass(frozen=True)
 class SceneKey:
-    """One key of a scene, and who is a member under it.
+    """One key of a scene, and the members under this key.
 
     Attributes:
         secret: 64 hex digits.
-        members: the name of each member by public key, the owner's included.
-        removed: public keys of those who were removed with this key.
-        after: ids of the keys that it directly follows on.
-        depth: how many keys came before it, one after the other.
+        members: the names of the members by public key, the owner included.
+        removed: the public keys of the members who were removed with this key.
+        after: the ids of the keys that this key directly follows.
+        depth: the length of the longest chain of keys before this key.
     """
 
     secret: str = field(repr=False)
@@ -58,20 +57,20 @@ class SceneKey:
 
     @cached_property
     def id(self) -> str:
-        """Names the key, and tells nothing of it."""
+        """A hash that names the key without revealing it."""
         return sha256(self.secret.encode()).hexdigest()[:_KEY_ID_CHARS]
 
 
 @dataclass(frozen=True, slots=True)
 class SceneState:
-    """What a member knows of a scene, as its record holds it.
+    """A member's knowledge of a scene, as its record holds it.
 
     Attributes:
         id: 16 hex digits; the same for all members.
-        name: for people.
-        owner: public key of who made the scene.
-        keys: all keys, the current one last.
-        relays: where the scene lies.
+        name: the name for people.
+        owner: the public key of the agent that made the scene.
+        keys: all keys, the current key last.
+        relays: the relays of the scene.
     """
 
     id: str
@@ -82,7 +81,7 @@ class SceneState:
 
     @property
     def members(self) -> Mapping[str, str]:
-        """The name of each present member by public key."""
+        """The names of the current members by public key."""
         return self.keys[-1].members
 
     def with_member(self, key: str, name: str) -> SceneState:
@@ -91,7 +90,7 @@ class SceneState:
         return replace(self, keys=(*self.keys[:-1], replace(current, members={**current.members, key: name})))
 
     def with_key(self, secret: str, members: Mapping[str, str]) -> SceneState:
-        """The scene with a new current key, under which only these are members."""
+        """The scene with a new current key, under which only the given members remain."""
         ends = leaves(self.keys)
         gone = frozenset(one for key in ends for one in key.members if one not in members)
         depth = 1 + max(key.depth for key in ends)
@@ -99,18 +98,18 @@ class SceneState:
         return replace(self, keys=(*self.keys, new))
 
 
-# ── Two devices ─────────────────────────────────────────────────────────────────────────
+# ── Union and decision ──────────────────────────────────────────────────────────────────
 
 
 def leaves(keys: Iterable[SceneKey]) -> list[SceneKey]:
-    """The keys that no other key follows on."""
+    """The keys that no other key follows."""
     found = list(keys)
     followed = frozenset[str]().union(*(key.after for key in found))
     return [key for key in found if key.id not in followed]
 
 
 def united(one: SceneState, other: SceneState) -> SceneState:
-    """What two versions of a scene say together; `settled` says which key is current then."""
+    """The union of two versions of a scene; `settled` chooses its current key."""
     keys = {key.id: key for key in one.keys}
     for key in other.keys:
         known = keys.get(key.id, key)
@@ -126,12 +125,12 @@ def united(one: SceneState, other: SceneState) -> SceneState:
 
 
 def settled(state: SceneState, *, decides: bool) -> tuple[SceneState, Mapping[str, str] | None]:
-    """The scene with the key that every device takes; and the members of the new key that it needs, or None.
+    """The scene with the current key that every device chooses; and the members of a new key if one is needed, or None.
 
     Args:
         state: the scene.
-        decides: whether this is a device of the owner, which knows all keys. Then whoever was invited under a key that is
-            not current any more becomes a member under the current one; others take the owner's word.
+        decides: whether this is a device of the owner, which knows all keys. Then members who were invited under an
+            earlier key become members under the current key. Other devices wait for the owner's decision.
     """
     keys = {key.id: key for key in state.keys}
     ends = leaves(state.keys)
@@ -145,20 +144,20 @@ def settled(state: SceneState, *, decides: bool) -> tuple[SceneState, Mapping[st
 
 
 def _members(keys: Mapping[str, SceneKey], ends: Iterable[SceneKey]) -> dict[str, str]:
-    """Who is a member: whom nobody removed, and whom nobody removed that did not know of the key that has them."""
+    """The members: those whom no key removed, and those of a leaf whom only keys before that leaf removed."""
     gone = frozenset[str]().union(*(key.removed for key in keys.values()))
     members: dict[str, str] = {}
     for key in keys.values():
         members = _joined(members, {one: name for one, name in key.members.items() if one not in gone})
     for end in ends:
-        known = _line(keys, end.id)
+        known = _with_ancestors(keys, end.id)
         out = frozenset[str]().union(*(key.removed for key in keys.values() if key.id not in known))
         members = _joined(members, {one: name for one, name in end.members.items() if one not in out})
     return members
 
 
-def _line(keys: Mapping[str, SceneKey], key_id: str) -> set[str]:
-    """The ids of a key and of all keys that it follows on."""
+def _with_ancestors(keys: Mapping[str, SceneKey], key_id: str) -> set[str]:
+    """The ids of a key and of all keys that it follows, directly or through others."""
     found, left = set[str](), [key_id]
     while left:
         if (ident := left.pop()) not in found:
@@ -168,7 +167,7 @@ def _line(keys: Mapping[str, SceneKey], key_id: str) -> set[str]:
 
 
 def waiting(state: SceneState, key: SceneKey) -> set[str]:
-    """Members of the present key who may know no later key than this one."""
+    """The current members who may know no later key than this one."""
     current = state.keys[-1]
     others = [other for other in state.keys if other.depth > key.depth and other.id != current.id]
     return {
@@ -179,7 +178,7 @@ def waiting(state: SceneState, key: SceneKey) -> set[str]:
 
 
 def _joined(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
-    """The members of both; of two that have one name, the second is told apart by its key."""
+    """The union of two sets of members; if two members have one name, the second gets a part of its key."""
     names: dict[str, str] = {}
     for key in sorted(one.keys() | other.keys()):
         name = min(found for found in (one.get(key), other.get(key)) if found is not None)
@@ -188,12 +187,12 @@ def _joined(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
 
 
 def tidy(name: object) -> str:
-    """A name as members have it: without blanks around it, and single ones within; empty if it is no text."""
+    """A name without blanks around it, and with single blanks within; empty if the value is not a text."""
     return " ".join(name.split()) if isinstance(name, str) else ""
 
 
 def folded(name: str) -> str:
-    """What two names that look the same have in common."""
+    """A name for comparison: names that look the same give the same text."""
     return tidy(name).casefold()
 
 
@@ -203,7 +202,7 @@ def folded(name: str) -> str:
 def fields_of(state: SceneState, limit: int = MAX_RECORD_BYTES) -> dict[str, Any]:
     """A scene as fields, with as many of its newest keys as fit into `limit` bytes of JSON.
 
-    A small scene spells out the members of each key; a large one has a table of them.
+    A small scene lists the members of each key; a large scene has a table of members to which its keys refer.
     """
     for start in range(len(state.keys)):
         for encoded in (_plain, _tabled):
@@ -214,7 +213,7 @@ def fields_of(state: SceneState, limit: int = MAX_RECORD_BYTES) -> dict[str, Any
 
 
 def fits(state: SceneState) -> bool:
-    """Whether a scene with all its keys fits into its record."""
+    """Whether a scene fits into its record with all its keys."""
     return len(fields_of(state)["keys"]) == len(state.keys)
 
 
@@ -248,7 +247,7 @@ def state_of(fields: Mapping[str, Any]) -> SceneState:
     """A scene from its fields.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError, IndexError, BadKey, InvalidAddress: they are no scene's.
+        ValueError, TypeError, KeyError, AttributeError, IndexError, BadKey, InvalidAddress: the fields are not a scene.
     """
     keys: list[SceneKey] = []
     for row in fields["keys"]:
@@ -261,9 +260,8 @@ def state_of(fields: Mapping[str, Any]) -> SceneState:
         if not are_members(members):
             raise ValueError
         known, depth = (key.id for key in keys[-1:]), row.get("depth")
-        gone = (
-            one for one in (keys[-1].members if keys else ()) if one not in members
-        )  # as earlier programs say it
+        # Earlier versions of this program do not write `removed`: it is the difference to the key before.
+        gone = (one for one in (keys[-1].members if keys else ()) if one not in members)
         after, removed = _texts(row.get("after"), known), _texts(row.get("removed"), gone)
         keys.append(
             SceneKey(row["secret"], members, removed, after, depth if type(depth) is int else len(keys))
@@ -280,7 +278,7 @@ def _texts(found: object, otherwise: Iterable[str]) -> frozenset[str]:
 
 
 def are_members(members: object) -> TypeGuard[Mapping[str, str]]:
-    """Whether a value maps public keys to names, each of its own."""
+    """Whether a value maps public keys to names that differ from each other."""
     return (
         isinstance(members, dict)
         and 0 < len(members) <= MAX_MEMBERS

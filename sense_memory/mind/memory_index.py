@@ -1,9 +1,9 @@
-"""`MemoryIndex` ranks entries of the log by meaning; `HybridIndex` is the one that needs neither package nor network.
+"""`MemoryIndex` ranks entries of the log by meaning; `HybridIndex` does so without another package or the network.
 
-An index is derived: it can be wiped and built again from the log, and indexing an entry twice changes nothing. It never
-decides which entries an agent may see, because a view filters first, then indexes, then searches.
+An index is derived: it can be wiped and built again from the log, and indexing an entry twice changes nothing. An index
+never decides which entries an agent may see: a view filters entries first, then indexes them, then searches.
 
-`memory_index_from_env` opens the index that the environment names: this one, or a backend in `mind.indexes`.
+`memory_index_from_env` opens the index that the environment names: `HybridIndex`, or a backend in `mind.indexes`.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class MemoryIndex(Protocol):
     """An index over entries of the log (ADR-0018 of the agent-ledger memory)."""
 
     def index(self, events: tuple[LogEntry, ...]) -> None:
-        """Index entries; an entry that is indexed already (by its id) changes nothing."""
+        """Index entries; an entry whose id is already indexed changes nothing."""
 
     def search(self, query: str, k: int) -> list[LogEntry]:
-        """At most `k` indexed entries, the most relevant first."""
+        """At most `k` indexed entries, most relevant first."""
 
 
 class HybridIndex:
-    """The index in this process: the search of sense-memory, by words, and by meaning where there is an embedder.
+    """An index in this process, with the search of sense-memory: by words, and with an embedder also by meaning.
 
     Args:
-        embedder: to rank by meaning too; see `open_embedder`.
+        embedder: ranks by meaning, see `open_embedder`; None for words only.
     """
 
     def __init__(self, embedder: Embedder | None = None) -> None:
@@ -54,7 +54,7 @@ class HybridIndex:
         self._entries: dict[str, LogEntry] = {}
 
     def index(self, events: Sequence[LogEntry]) -> None:
-        """Index entries; an entry that is indexed already (by its id) changes nothing."""
+        """Index entries; an entry whose id is already indexed changes nothing."""
         new = {entry.id: entry for entry in events if entry.id not in self._entries}
         self._entries |= new
         self._index.put_many(
@@ -63,7 +63,7 @@ class HybridIndex:
         )
 
     def search(self, query: str, k: int) -> list[LogEntry]:
-        """At most `k` indexed entries, the most relevant first."""
+        """At most `k` indexed entries, most relevant first."""
         return [self._entries[hit.id] for hit in self._index.search(query, k)] if k > 0 else []
 
     def clear(self) -> None:
@@ -73,10 +73,10 @@ class HybridIndex:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> HybridIndex:
-        """An index by its only option, `embedder` (a setting such as "static"); by words alone without it.
+        """An index from its only option, `embedder` (a setting such as "static"); without it, by words only.
 
         Raises:
-            InvalidInput: another option, or a setting that names no embedder.
+            InvalidInput: there is another option, or the setting names no embedder.
             MissingExtra: the packages of the embedder are not installed.
         """
         if config.keys() - {"embedder"} or not isinstance(setting := config.get("embedder", "none"), str):
@@ -85,16 +85,16 @@ class HybridIndex:
 
 
 def memory_index_from_env(environ: Mapping[str, str] | None = None) -> MemoryIndex | None:
-    """The memory index that the environment asks for; None unless MEMORY_INDEX is 1, true, yes, on, or cloud.
+    """The memory index that the environment names; None unless MEMORY_INDEX is 1, true, yes, on, or cloud.
 
     MEMORY_INDEX_BACKEND is `hybrid`, `mem0` (the default), `cloud`, `pgvector` or `chroma`. MEMORY_INDEX_CONFIG is a JSON
     object for the backend's `from_config`. `cloud`, in either variable, sends the text of entries to mem0's servers.
 
     Args:
-        environ: the variables; by default those of this process.
+        environ: the variables; by default the environment of this process.
 
     Raises:
-        InvalidSetting: a value cannot be used; the error repeats nothing of it.
+        InvalidSetting: a value is not valid. The error repeats nothing of the value.
         MissingExtra: the packages of the backend are not installed.
         MemoryIndexError: the backend cannot be reached, or refuses its configuration.
     """
@@ -135,7 +135,7 @@ def _backend_of(environ: Mapping[str, str]) -> str | None:
 
 
 def _opened(backend: str, config: Mapping[str, Any], environ: Mapping[str, str]) -> MemoryIndex:
-    """A backend, imported when it is chosen."""
+    """Open a backend; only its module is imported."""
     if backend == "cloud":
         from sense_memory.mind.indexes.mem0 import Mem0CloudIndex
 

@@ -1,8 +1,8 @@
-"""The language model, which every part can do without: typed tasks, and the one method that answers them.
+"""The interface of language models: typed tasks, and the method that answers them.
 
-A task is a pydantic model: instructions, typed inputs, a typed result. `RuleModel` (rule_model.py) answers every task by
-rules, deterministically and offline; it is the default. Another model answers the same tasks with the same types, so a
-part does not know which model it has. `Answer.is_by_rule` marks what no model wrote.
+A task is a pydantic model with instructions, typed inputs and a typed answer. `RuleModel`, the default, answers every task
+by rules, deterministically and offline. A language model answers the same tasks with the same types, so the parts of a
+mind do not know which model they have. `Answer.is_by_rule` marks answers of rules.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pydantic.json_schema import SkipJsonSchema  # noqa: TC002 - pydantic reads 
 
 
 _words = re.compile(r"[^\W_]+").findall
-MAX_SUMMARY_WORDS = 100  # of a conversation (Letta's SHORTER_SUMMARY_PROMPT)
+MAX_SUMMARY_WORDS = 100  # for the summary of a conversation (Letta's SHORTER_SUMMARY_PROMPT)
 
 
 class Answer(BaseModel):
-    """What a model answers. Unknown fields are ignored, because models add some.
+    """The answer of a model. Unknown fields are ignored, because models add fields.
 
     Attributes:
-        is_by_rule: whether rules wrote the answer, and no language model.
+        is_by_rule: whether rules wrote the answer, and not a language model.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -35,10 +35,10 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class Task(BaseModel, Generic[AnswerT]):
-    """Something to ask a model. Inputs are data: text of a log or of a user is never part of the instructions.
+    """A question to a model. Inputs are data: the text of a log or a user is never part of the instructions.
 
     Attributes:
-        instructions: what to do, for a language model.
+        instructions: what a language model has to do.
         answer_type: the type of the answer.
     """
 
@@ -48,7 +48,7 @@ class Task(BaseModel, Generic[AnswerT]):
     answer_type: ClassVar[type[Answer]] = Answer
 
     def problem(self, answer: Answer) -> str:
-        """Why an answer of the right type does not fit these inputs, for the model; empty if it fits."""
+        """Why an answer of the right type does not fit these inputs, as a message to the model; empty if it fits."""
         del answer
         return ""
 
@@ -61,7 +61,7 @@ class LanguageModel(Protocol):
         """The answer to a task.
 
         Raises:
-            ModelError: the model could not be reached, or its answer was invalid twice; nothing was changed.
+            ModelError: the model cannot be reached, or gave an invalid answer twice; nothing was changed.
         """
 
 
@@ -72,7 +72,7 @@ class Summary(Answer):
     """A summary of a conversation.
 
     Attributes:
-        summary: under 100 words: the task, the present state, the next steps.
+        summary: fewer than 100 words: the task, the current state, the next steps.
     """
 
     summary: str
@@ -90,8 +90,8 @@ class SummarizeConversation(Task[Summary]):
 
     Attributes:
         conversation_history: the messages to summarise, one on a line, oldest first.
-        previous_summary: of what came before them; empty if nothing did. The new summary covers it too.
-        max_words: how long the summary may be at most, so that it leaves room in the context window.
+        previous_summary: the summary of the earlier messages, which the new summary replaces; may be empty.
+        max_words: the largest number of words, so that the summary leaves room in the context window.
     """
 
     instructions: ClassVar[str] = (
@@ -113,19 +113,19 @@ class TopicNames(Answer):
     """The topics of a text.
 
     Attributes:
-        topics: one to three names, lower case, words joined by hyphens; the best first.
+        topics: one to three names of lower-case words joined by hyphens, best first.
     """
 
     topics: Annotated[tuple[str, ...], Field(min_length=1, max_length=3)]
 
 
 class ClassifyTopic(Task[TopicNames]):
-    """Assign a text to topics: existing ones where they fit, a new one where none does.
+    """Assign a text to topics: to existing topics that fit, or else to a new topic.
 
     Attributes:
         text: the text.
-        title: its title; may be empty.
-        existing_topics: the names in use, each with a summary, which may be empty.
+        title: the title of the text; may be empty.
+        existing_topics: the names in use with their summaries, which may be empty.
     """
 
     instructions: ClassVar[str] = (
@@ -143,14 +143,14 @@ class TopicSummary(Answer):
     """The summary of a topic.
 
     Attributes:
-        summary: what the agent holds about the topic.
+        summary: the agent's view of the topic.
     """
 
     summary: str
 
 
 class UpdateTopicSummary(Task[TopicSummary]):
-    """Bring the rolling summary of a topic up to date with a new text.
+    """Update the rolling summary of a topic with a new text.
 
     Attributes:
         topic: the topic's name.
@@ -173,10 +173,10 @@ class DistilledIdentity(Answer):
     """An identity, distilled from the summaries of all topics.
 
     Attributes:
-        themes: a narrative summary of what runs through the topics.
+        themes: a narrative summary of the common themes.
         roles: what the agent is.
-        values: what the agent holds to.
-        tensions: where its views pull against each other.
+        values: the agent's values.
+        tensions: views of the agent that conflict.
     """
 
     themes: str
@@ -189,9 +189,9 @@ class DistillIdentity(Task[DistilledIdentity]):
     """Distil the identity of an agent.
 
     Attributes:
-        topic_summaries: by topic.
-        objectives: texts of the agent's objectives.
-        previous_themes: of the identity so far; empty at first.
+        topic_summaries: the summaries by topic.
+        objectives: the texts of the agent's objectives.
+        previous_themes: the themes of the last identity; empty at first.
     """
 
     instructions: ClassVar[str] = (
@@ -213,7 +213,7 @@ class Reflection(Answer):
 
     Attributes:
         belief: one sentence.
-        based_on: places in the given experiences, from 0.
+        based_on: the places of the evidence in the given experiences, from 0.
     """
 
     belief: str
@@ -224,9 +224,9 @@ class Reflect(Task[Reflection]):
     """Condense recent experience into one belief.
 
     Attributes:
-        agent: whose belief.
+        agent: the agent that holds the belief.
         experiences: what happened, oldest first.
-        scene: what is going on now; may be empty.
+        scene: the current scene, in words; may be empty.
     """
 
     instructions: ClassVar[str] = (
@@ -240,7 +240,7 @@ class Reflect(Task[Reflection]):
     scene: str = ""
 
     def problem(self, answer: Answer) -> str:
-        """Evidence that does not exist, or no belief."""
+        """Finds an empty belief, or evidence that does not exist."""
         found = cast("Reflection", answer)
         if not found.belief.strip():
             return "the belief is empty"
@@ -251,13 +251,13 @@ class ExtractedMemory(BaseModel):
     """A memory that a conversation suggests.
 
     Attributes:
-        domain: `people`, or `skills` for how the agent should work.
+        domain: `people`; or `skills`, for how the agent should work.
         facet: facts, preferences, decisions or procedures.
-        key: the subject and what is said of it, such as `nora-home`; lower case, words joined by hyphens.
+        key: the subject and the topic, such as `nora-home`: lower-case words joined by hyphens.
         value: one sentence in the third person.
-        quote: the words of the conversation that say so, verbatim.
-        themes: what it is about.
-        reason: why it is worth keeping, in a word or two.
+        quote: the words of the conversation behind the memory, verbatim.
+        themes: the themes of the memory.
+        reason: why the memory is worth keeping, in a word or two.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -270,7 +270,7 @@ class ExtractedMemory(BaseModel):
     themes: tuple[str, ...] = ()
     reason: str = ""
 
-    # Not bounds of the fields: services that hold a model to a schema make huge grammars of those.
+    # Checked here, because services that hold a model to a schema make huge grammars of bounds in fields.
     @field_validator("key")
     @classmethod
     def _is_a_name(cls, value: str) -> str:
@@ -295,10 +295,10 @@ class ExtractedMemories(Answer):
 
 
 class ExtractMemories(Task[ExtractedMemories]):
-    """Find what a conversation says that is worth remembering.
+    """Find statements of a conversation that are worth remembering.
 
     Attributes:
-        conversation: lines that begin with a speaker, or what the user said.
+        conversation: lines that begin with a speaker, or the user's words alone.
     """
 
     instructions: ClassVar[str] = (
@@ -311,14 +311,14 @@ class ExtractMemories(Task[ExtractedMemories]):
     conversation: str
 
     def problem(self, answer: Answer) -> str:
-        """A quote that the conversation does not hold."""
+        """Finds a quote that is not in the conversation."""
         found = cast("ExtractedMemories", answer).memories
         if all(self.place_of(memory.quote) for memory in found):
             return ""
-        return "each quote must stand in the conversation, word for word"
+        return "each quote must be in the conversation, word for word"
 
     def place_of(self, quote: str) -> tuple[int, int] | None:
-        """Where a quote begins and ends in the conversation; models may quote what was escaped for them."""
+        """Where a quote begins and ends in the conversation; a model may quote the escaped text that it was sent."""
         for words in (quote, unescape(quote)):
             if (start := self.conversation.find(words)) >= 0:
                 return start, start + len(words)
@@ -326,13 +326,13 @@ class ExtractMemories(Task[ExtractedMemories]):
 
 
 class CoherenceIssue(BaseModel):
-    """One thing in which an output goes against the agent.
+    """A contradiction between an output and a statement about the agent.
 
     Attributes:
-        against: what it goes against.
-        statement: the value, objective, or line of the identity.
+        against: the kind of the statement.
+        statement: the value, the objective, or the line of the identity.
         excerpt: the words of the output.
-        reason: why.
+        reason: why they contradict each other.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -347,8 +347,8 @@ class Coherence(Answer):
     """The verdict on an output.
 
     Attributes:
-        is_coherent: whether nothing goes against identity, objectives and values.
-        issues: what does.
+        is_coherent: whether the output contradicts neither identity nor objectives nor values.
+        issues: the contradictions; empty if the output is coherent.
     """
 
     is_coherent: bool
@@ -359,9 +359,9 @@ class CheckCoherence(Task[Coherence]):
     """Compare an output with identity, objectives and values.
 
     Attributes:
-        output: the text.
-        identity: lines of the identity.
-        objectives: texts of the active objectives.
+        output: the text to check.
+        identity: the lines of the identity.
+        objectives: the texts of the active objectives.
         values: the values.
     """
 
@@ -377,10 +377,10 @@ class CheckCoherence(Task[Coherence]):
     values: tuple[str, ...] = ()
 
     def problem(self, answer: Answer) -> str:
-        """A verdict that its issues belie."""
+        """Finds a verdict that does not agree with its issues."""
         found = cast("Coherence", answer)
         fits = found.is_coherent == (not found.issues)
-        return "" if fits else "is_coherent must be true exactly where issues is empty"
+        return "" if fits else "is_coherent must be true if issues is empty, and false otherwise"
 
 
 class Canonical(Answer):
@@ -394,11 +394,11 @@ class Canonical(Answer):
 
 
 class Canonicalize(Task[Canonical]):
-    """Bring a draft into the agent's voice, without changing what it says.
+    """Rewrite a draft in the agent's voice, without changing its meaning.
 
     Attributes:
         text: the draft.
-        identity: lines of the identity.
+        identity: the lines of the identity.
     """
 
     instructions: ClassVar[str] = (
@@ -411,11 +411,11 @@ class Canonicalize(Task[Canonical]):
 
 
 class Reply(Answer):
-    """What to say to an input.
+    """The reply to an input.
 
     Attributes:
         text: the text.
-        is_empty: whether it says only that nothing is known; rules say so.
+        is_empty: whether the reply says only that nothing is known; only rules set this.
     """
 
     text: str
@@ -423,10 +423,10 @@ class Reply(Answer):
 
 
 class WriteReply(Task[Reply]):
-    """Answer an input with what the agent remembers.
+    """Answer an input with the agent's memories.
 
     Attributes:
-        input: what to answer.
+        input: the text to answer.
         context: identity, topics and recalled thoughts, in the order of `ContextBuilder`.
     """
 
@@ -444,7 +444,7 @@ class PassageRanking(Answer):
     """Passages by relevance.
 
     Attributes:
-        ranked_indices: places of passages, from 0, the most relevant first.
+        ranked_indices: the places of the passages, from 0, most relevant first.
     """
 
     ranked_indices: tuple[int, ...]
@@ -455,7 +455,7 @@ class RerankPassages(Task[PassageRanking]):
 
     Attributes:
         query: the query.
-        passages: their texts.
+        passages: the texts of the passages.
     """
 
     instructions: ClassVar[str] = (
@@ -467,7 +467,7 @@ class RerankPassages(Task[PassageRanking]):
     passages: tuple[str, ...]
 
     def problem(self, answer: Answer) -> str:
-        """Passages that do not exist, or that are ranked twice."""
+        """Finds passages that do not exist, or that are ranked twice."""
         ranked = cast("PassageRanking", answer).ranked_indices
         if len(set(ranked)) < len(ranked):
             return "ranked_indices names a place twice"
@@ -475,7 +475,7 @@ class RerankPassages(Task[PassageRanking]):
 
 
 def _misplaced(places: tuple[int, ...], count: int, name: str) -> str:
-    """What is wrong with places in a list of `count`: one lies outside it; empty if none does."""
+    """The problem of places in a list of `count` items, if one is out of range; or empty."""
     return (
         f"{name} must be places from 0 to {count - 1}"
         if any(not 0 <= place < count for place in places)

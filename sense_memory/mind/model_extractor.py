@@ -1,4 +1,4 @@
-"""`ModelExtractor`: memories that a conversation suggests, by a language model; for `MemoryStore.persona_extract`."""
+"""`ModelExtractor`: a language model proposes memories from a conversation, for `MemoryStore.persona_extract`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ModelExtractor:
-    """Proposes memories by the task `ExtractMemories`; each stands on a sentence of the text.
+    """Proposes memories by the task `ExtractMemories`; each proposal names the words of the text behind it.
 
     Args:
         model: answers the task.
@@ -26,7 +26,7 @@ class ModelExtractor:
         """The proposals from a conversation, in the order of the text.
 
         Raises:
-            ModelError: the model gave no usable answer.
+            ModelError: the model gave no valid answer.
         """
         if not text.strip():
             return []

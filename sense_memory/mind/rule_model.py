@@ -1,7 +1,7 @@
-"""`RuleModel`: every task of `model` answered by rules, offline and deterministic; the default.
+"""`RuleModel`: every task of `model` answered by rules, offline and deterministically. The default model.
 
-The rules take sentences from what they are given and never make one up, so an answer says nothing that its input did not
-say. Every answer is marked `is_by_rule`. Words are compared by their stems, stop words aside.
+The rules choose sentences of their input and never invent one, so an answer contains only statements of its input. Every
+answer is marked `is_by_rule`. Words are compared by their stems, without stop words.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ if TYPE_CHECKING:
 
 _TOPIC_WORDS: Final = 120  # of a topic's summary
 _THEME_WORDS: Final = 150  # of an identity's themes
-_SAME_BOUND: Final = 0.5  # Jaccard similarity from which two sentences say the same
-_TOPIC_TERMS: Final = 2  # words of a summary that a text must share with it, beside a quarter of its own
+_SAME_BOUND: Final = 0.5  # sentences with this Jaccard similarity or more say the same
+_TOPIC_TERMS: Final = (
+    2  # a text fits a topic if it shares so many words with the summary, and a quarter of its own
+)
 _sentences = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]*").findall
 _role = re.compile(r"\bI(?:'m| am) an? ([^.,;!?\n]{3,60})")
 _value = re.compile(r"\bI (?:value|believe in|care about|stand for|prefer) ([^.;!?\n]{3,80})")
@@ -81,10 +83,10 @@ _filler = re.compile(
     re.IGNORECASE,
 )
 _section = re.compile(r"(Task|Facts|State|Next): (.*?)(?= (?:Facts|State|Next): |$)", re.DOTALL)
-_LEAST: Final = 6  # words of a part of a summary, however short that has to be
-_FACT_WORDS: Final = 49  # of a summary, for what has to be kept
-_FACT_CHUNK: Final = 14  # words of one such sentence
-_FACT_WEIGHT: Final = 2  # from which a sentence is one
+_LEAST: Final = 6  # a part of a summary may always have so many words
+_FACT_WORDS: Final = 49  # words of all facts in a summary
+_FACT_CHUNK: Final = 14  # words of one fact
+_FACT_WEIGHT: Final = 2  # the least weight of a fact
 _SMALL_TALK: Final = """
 hi hello hey ha haha hahaha lol yes yeah yep no nope ok okay oh ah sure see thanks thank nice great good cool fine right well
 wow bye please glad hear welcome sound got understand understood interesting indeed perfect alright sorry know noted lovely
@@ -104,7 +106,7 @@ class RuleModel:
     """Answers every task by rules.
 
     Args:
-        language: of words in Latin letters, for their stems, as Snowball names it.
+        language: the language of words in Latin letters, for their stems, by Snowball's name.
     """
 
     def __init__(self, language: str = "english") -> None:
@@ -116,7 +118,7 @@ class RuleModel:
         """The answer to a task, marked `is_by_rule`.
 
         Raises:
-            TypeError: no rule answers such a task.
+            TypeError: no rule answers tasks of this type.
         """
         rules: Mapping[type, Callable[[Any], Answer]] = {
             SummarizeConversation: self._summarize,
@@ -140,7 +142,10 @@ class RuleModel:
         return [self._stem(word) for word in words(text) if word not in self._stops and len(word) > 1]
 
     def _central(self, sentences: Sequence[str], about: str = "") -> list[str]:
-        """Sentences, those first whose words occur most in all of them, or in `about`; of equals the later ones."""
+        """Sentences in the order of centrality: how often their words occur in all of them and in `about`.
+
+        Of equally central sentences the later one comes first.
+        """
         counts = Counter(term for sentence in (*sentences, about) for term in set(self._terms(sentence)))
 
         def centrality(place: int) -> tuple[float, int]:
@@ -150,17 +155,18 @@ class RuleModel:
         order = sorted(range(len(sentences)), key=centrality, reverse=True)
         return [sentences[place] for place in order]
 
-    def _alike(self, one: str, other: str) -> float:
+    def _similarity(self, one: str, other: str) -> float:
+        """The Jaccard similarity of the stems of two texts, 0 to 1."""
         first, second = set(self._terms(one)), set(self._terms(other))
         return len(first & second) / len(first | second) if first | second else 0.0
 
     # ── Conversations ───────────────────────────────────────────────────────────────────
 
     def _summarize(self, task: SummarizeConversation) -> Summary:
-        """The task (the first request, or that of the previous summary), what has to be kept, the state, the last thing said.
+        """The task (the first request, or the task of the previous summary), facts, the state, and the last statement.
 
-        What has to be kept (names, numbers, decisions, duties) competes by weight, not by age: a summary of a summary of a
-        summary still says what was important at first. A later sentence replaces one that it repeats or corrects.
+        Facts (names, numbers, decisions, duties) compete by weight, not by age, so a summary of a summary still contains
+        what was important at first. A later sentence replaces a sentence that it repeats or corrects.
         """
         lines = [line.partition(": ")[::2] for line in task.conversation_history.splitlines() if line.strip()]
         contents = [content for _, content in lines if content]
@@ -193,17 +199,19 @@ class RuleModel:
         return Summary(summary=_cut(summary or "Nothing was said.", MAX_SUMMARY_WORDS - 1))
 
     def _is_small_talk(self, text: str) -> bool:
-        """Whether a text has no words but those of greeting, thanking and agreeing."""
+        """Whether a text consists of words of greeting, thanks and agreement."""
         return set(self._terms(text)) <= self._small_talk
 
-    def _facts(self, sentences: Sequence[str], besides: Collection[str], limit: int) -> list[str]:
-        """The weightiest sentences within `limit` words, in their order; of equals the earlier ones."""
+    def _facts(self, sentences: Sequence[str], excluded: Collection[str], limit: int) -> list[str]:
+        """The weightiest sentences within `limit` words, in their order; of equal weight, the earlier ones."""
         kept: list[str] = []
         for sentence in sentences:
             fact = _cut(sentence, _FACT_CHUNK)
-            if sentence not in besides and _weight(fact) >= _FACT_WEIGHT:
+            if sentence not in excluded and _weight(fact) >= _FACT_WEIGHT:
                 old = (
-                    item for item in kept if corrects(fact, item) or self._alike(item, fact) >= _SAME_BOUND
+                    item
+                    for item in kept
+                    if corrects(fact, item) or self._similarity(item, fact) >= _SAME_BOUND
                 )
                 for item in list(old):
                     kept.remove(item)
@@ -217,7 +225,7 @@ class RuleModel:
                 chosen.add(fact)
         return [fact for fact in kept if fact in chosen]
 
-    # ── TopicNames and identity ─────────────────────────────────────────────────────────────
+    # ── Topics and identity ─────────────────────────────────────────────────────────────
 
     def _classify(self, task: ClassifyTopic) -> TopicNames:
         counts = Counter(self._terms(task.text))
@@ -236,7 +244,7 @@ class RuleModel:
         return TopicNames(topics=(self._new_topic(task, counts),))
 
     def _new_topic(self, task: ClassifyTopic, counts: Counter[str]) -> str:
-        """The two most frequent words, in the order of the text; `general` if there are none."""
+        """The two most frequent words, in the order of the text; `general` for a text without words."""
         spelled: dict[str, str] = {}
         for word in words(f"{task.title} {task.text}"):
             spelled.setdefault(self._stem(word), word)
@@ -245,13 +253,14 @@ class RuleModel:
         return "-".join(spelled[term] for term in sorted(best, key=order.index)) or "general"
 
     def _update_summary(self, task: UpdateTopicSummary) -> TopicSummary:
-        """The previous sentences that the new text neither repeats nor contradicts, then the new ones; newest kept."""
+        """The previous sentences that the new text neither repeats nor contradicts, then the new text; the newest fit."""
         new = split_sentences(task.new_text)
         old = [
             sentence
             for sentence in split_sentences(task.previous_summary)
             if not any(
-                self._alike(sentence, said) >= _SAME_BOUND or contradicts(sentence, said) for said in new
+                self._similarity(sentence, other) >= _SAME_BOUND or contradicts(sentence, other)
+                for other in new
             )
         ]
         return TopicSummary(summary=_newest([*old, *new], _TOPIC_WORDS))
@@ -278,7 +287,7 @@ class RuleModel:
     # ── Reflection, coherence, replies ──────────────────────────────────────────────────
 
     def _reflect(self, task: Reflect) -> Reflection:
-        """The most central experience as the belief, resting on those that share its words."""
+        """The most central experience as the belief; the experiences that share its words are the evidence."""
         belief = self._central(task.experiences, task.scene)[0]
         wanted = set(self._terms(belief))
         shared = [len(wanted & set(self._terms(said))) for said in task.experiences]
@@ -302,7 +311,7 @@ class RuleModel:
         return Coherence(is_coherent=not issues, issues=tuple(issues))
 
     def _conflict(self, kind: str, statement: str, sentence: str) -> str:
-        """Why a sentence goes against a statement; empty if it does not."""
+        """Why a sentence contradicts a statement; empty if it does not."""
         if contradicts(statement, sentence):
             return "it says the opposite"
         said, is_denied = set(self._terms(sentence)), bool(_denial.search(sentence))
@@ -329,7 +338,7 @@ class RuleModel:
         return ""
 
     def _reply(self, task: WriteReply) -> Reply:
-        """The sentences of the context that share most words with the input, at most three."""
+        """The sentences of the context, at most three, that share most words with the input."""
         wanted = set(self._terms(task.input))
         sentences = _distinct(split_sentences(task.context))
         shared = {sentence: len(wanted & set(self._terms(sentence))) for sentence in sentences}
@@ -344,7 +353,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def contradicts(old: str, new: str) -> bool:
-    """Whether one sentence surely contradicts another, by the palace's rules."""
+    """Whether one sentence certainly contradicts another, by the palace's rules."""
     found = compare(as_memory("old", old, 0.0), as_memory("new", new, 1.0))
     return found is not None and found.acts
 
@@ -373,7 +382,7 @@ def _ranking(task: RerankPassages) -> PassageRanking:
 
 
 def _weight(sentence: str) -> int:
-    """How much a sentence has to be kept: names, numbers, decisions and duties do, questions do not."""
+    """The weight of a sentence: names, numbers, decisions and duties raise the weight, a question has none."""
     if sentence.rstrip("… ").endswith("?"):
         return 0
     is_told = bool(_named.search(sentence)) + bool(_numbered.search(sentence))
@@ -381,13 +390,13 @@ def _weight(sentence: str) -> int:
 
 
 def _cut(text: str, count: int) -> str:
-    """The first words of a text; an ellipsis stands for the others."""
+    """The first `count` words of a text; an ellipsis replaces the others."""
     parts = text.split()
     return " ".join(parts) if len(parts) <= count else " ".join(parts[:count]).rstrip(",;:") + "…"
 
 
 def _newest(sentences: Sequence[str], count: int) -> str:
-    """The last sentences that have at most `count` words together, in their order; at least the last one, cut."""
+    """The last sentences within `count` words, in their order; at least the last sentence, shortened if necessary."""
     kept: list[str] = []
     for sentence in reversed(sentences):
         if kept and sum(len(item.split()) for item in (*kept, sentence)) > count:

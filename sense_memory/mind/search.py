@@ -1,13 +1,14 @@
-"""Search over the log and the archive: the one search core of sense-memory, with two more places.
+"""Search over the log and the archive, with the search core of sense-memory.
 
-The index follows the log and the archive by what changed, so a search after an append indexes one entry; between two
-processes the index lies in the snapshot. With an embedder, messages and passages are found by meaning too: a search
-embeds what has no vectors yet for a second at most, the newest first, and an embedder that fails or does not answer
-leaves the words. Age lowers a score by a tenth at most: what was said long ago is found when it is meant.
+The index follows the changes of the log and the archive, so a search after an append indexes one entry. Between two
+processes the snapshot keeps the index. With an embedder, messages and passages are also found by meaning: a search embeds
+items without vectors for a second at most, newest first. If the embedder fails or does not answer, the search ranks by
+words. Age lowers a score by a tenth at most, so an old entry that matches best is found.
 
-Vectors lie in the ledger's sealed vectors: one row for each passage, and one for each page of the log with the vectors
-of all its entries. Removing an entry removes the row of its page in the same transaction; the other entries of that
-page are embedded again. The snapshot is discarded whenever something was removed, because the index remembers words.
+A removed entry leaves the caches too. The ledger's sealed vectors have one row for each passage, and one for each page of
+the log with the vectors of all its entries. Removing an entry removes the row of its page in the same transaction, and the
+next refresh discards the snapshot, because the index contains words. The cost: the other entries of the page are embedded
+again, and the next process builds a new index.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_FLOOR: Final = 0.9  # of the factor by which age lowers a score
-_PART_COUNT: Final = 100  # items indexed without a pause, some 10 ms
-_THREAD_COUNT: Final = 5_000  # from this many items on, a thread sorts their words
-_ANSWER_SECONDS: Final = 2 * EMBED_SECONDS  # that a search waits for its embedder
+_FLOOR: Final = 0.9  # the least factor by which age lowers a score
+_PART_COUNT: Final = 100  # items to index before other tasks get a turn, some 10 ms
+_THREAD_COUNT: Final = 5_000  # an index with so many items sorts its words in a thread
+_ANSWER_SECONDS: Final = 2 * EMBED_SECONDS  # the longest wait of a search for its embedder
 _KEPT_COUNT: Final = 256  # items with new vectors that are cached together
-_READ_COUNT: Final = 16  # rows of cached vectors read without a pause
+_READ_COUNT: Final = 16  # rows of cached vectors to read before other tasks get a turn
 _NUMBER_BYTES: Final = 8
-_MORE_COUNT: Final = 15  # hits beyond those asked for, among which corrections are looked for
-_STEP: Final = 1e-5  # by which a correction ranks before what it corrects
+_MORE_COUNT: Final = 15  # more hits than asked for, to find corrections among them
+_STEP: Final = 1e-5  # the score of a correction above the corrected hit
 _ARCHIVE: Final = f"{address.PREFIX}{address.MIND}archive/"
 
 
@@ -71,19 +72,19 @@ EVERYWHERE: Final = tuple(Place)
 
 @dataclass(frozen=True, slots=True)
 class MindHit:
-    """Something that was found.
+    """A message, an entry of the log or a passage that was found.
 
     Attributes:
-        place: where.
-        id: of the entry or the passage.
-        text: what it says.
-        at: seconds since 1970.
+        place: where it was found.
+        id: the id of the entry or the passage.
+        text: its text.
+        at: when it was written, seconds since 1970.
         score: higher is better; comparable within one search only.
         actor: who said it; empty for a passage.
         conversation: the conversation's id, or None.
-        tags, topics: of a passage.
-        why: the reasons that make up the score, the largest first.
-        corrected_by: id of a later hit that corrects this one; see `corrections`. It ranks before this one.
+        tags, topics: the tags and topics of a passage.
+        why: the reasons that make up the score, largest first.
+        corrected_by: the id of a later hit that corrects this hit and ranks before it, see `corrections`; or empty.
     """
 
     place: Place
@@ -119,8 +120,8 @@ class MindSearch(CachedIndex):
         self._is_sorted = self._is_clean = True
         self._is_compared = False  # whether the saved index was compared with the log
         self._fresh: set[str] = set()  # items whose vectors are not cached yet
-        self._newest = ""  # id of the entry that arrived last
-        self._made = 0  # vectors made since the last were cached
+        self._newest = ""  # the id of the entry that arrived last
+        self._made = 0  # vectors made since vectors were last cached
         self._asking: set[asyncio.Task[NDArray[np.float32] | None]] = set()
         self._is_late = (
             False  # whether a search gave up waiting for the embedder, and its answer is still to come
@@ -139,18 +140,18 @@ class MindSearch(CachedIndex):
         tags: Collection[str] = (),
         topic: str | None = None,
     ) -> list[MindHit]:
-        """What answers a query best.
+        """The hits that answer a query best.
 
         Args:
             query: a question or some words.
-            limit: how many hits at most.
-            within: places to look in.
+            limit: the largest number of hits.
+            within: the places to search.
             conversation: only messages and entries of this conversation.
-            tags: only passages that have one of these tags.
+            tags: only passages with one of these tags.
             topic: only passages of this topic.
 
         Raises:
-            ValueError: no such place.
+            ValueError: a place is unknown.
             MissingExtra: the store's embedder is not installed.
         """
         places = frozenset(map(Place, within))
@@ -171,7 +172,7 @@ class MindSearch(CachedIndex):
         return self._asked_last(query, with_corrections_first(found))[: max(0, limit)]
 
     def _asked_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:
-        """The same with the question itself last: a message that only asks it, or just brought it, is no answer."""
+        """Hits with the question itself last: a message that asks the question, or has just brought it, is no answer."""
         asked = query.strip()
         is_question = asked.endswith("?")
 
@@ -183,17 +184,17 @@ class MindSearch(CachedIndex):
         return sorted(hits, key=is_asked)
 
     async def close(self) -> None:
-        """Stop waiting for the embedder, and cache the vectors that are not cached yet."""
+        """Stop waiting for the embedder, and cache new vectors."""
         for task in list(self._asking):
             task.cancel()
         meaning = await self._store.embedding() if self._fresh else None
         if meaning is not None and self._index is not None:
             await self._keep(self._index, meaning)
 
-    # ── Following the log and the archive ───────────────────────────────────────────────
+    # ── The index ───────────────────────────────────────────────────────────────────────
 
     async def refresh(self) -> SearchIndex:
-        """The index, after what changed since the last search was indexed."""
+        """The index with the changes of the log and the archive since the last search."""
         async with self._refreshing:
             index = self._index = self._index or await self._restored()
             entries, gone = await self._log.changes(self._arrived, self._gone)
@@ -228,7 +229,7 @@ class MindSearch(CachedIndex):
         self._cursor = changes.cursor
 
     def _is_lost(self, name: str) -> bool:
-        """Whether an item of a saved index is an entry that the log has no longer."""
+        """Whether an item of a saved index is an entry that is no longer in the log."""
         return name.startswith(f"{Place.LOG}/") and self._log.known(_ident(name)) is None
 
     async def _drop(self, index: SearchIndex, names: Iterable[str]) -> None:
@@ -255,7 +256,7 @@ class MindSearch(CachedIndex):
                 index.put_many(items, embeds=False)
 
     async def _sort(self, index: SearchIndex) -> None:
-        """Make everything in the index findable."""
+        """Sort the words of new items, so that they can be found."""
         if not self._is_sorted:
             is_long = len(index) >= _THREAD_COUNT
             index.fold(await asyncio.to_thread(index.folded) if is_long else index.folded())
@@ -264,7 +265,7 @@ class MindSearch(CachedIndex):
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
 
     async def _direction(self, index: SearchIndex, query: str) -> NDArray[np.float32] | None:
-        """The vector of a question; None without an embedder, or where it fails or does not answer in time."""
+        """The vector of a question; None without an embedder, or if it fails or does not answer in time."""
         meaning = await self._store.embedding()
         if meaning is None or self._is_late:
             return None
@@ -279,12 +280,12 @@ class MindSearch(CachedIndex):
         self._asking.discard(task)
         self._is_late = self._is_late and bool(self._asking)
         if not task.cancelled():
-            task.exception()  # a caller that still waits gets the error
+            task.exception()  # marks the error as read; a caller that still waits gets it too
 
     async def _ask(
         self, index: SearchIndex, meaning: EmbedderClient, query: str
     ) -> NDArray[np.float32] | None:
-        """The vector of a question, after items without vectors got theirs, as far as `EMBED_SECONDS` allows."""
+        """The vector of a question. First, for up to `EMBED_SECONDS`, items without vectors get theirs."""
         end = meaning.clock() + EMBED_SECONDS
         async with self._filling:
             while (newest := index.without_meaning(EMBED_BATCH_COUNT)) and meaning.clock() <= end:
@@ -297,7 +298,7 @@ class MindSearch(CachedIndex):
         return None if rows is None else rows[0]
 
     async def _read(self, index: SearchIndex, meaning: EmbedderClient, names: Sequence[str]) -> int:
-        """Have the embedder read some items; returns how many got vectors."""
+        """Embed some items; returns how many got vectors."""
         items = {name: item for name in names if (item := self._item(name)) is not None}
         texts = {name: index.texts_of(item) for name, item in items.items()}
         reads = await meaning.read(texts) if texts else None
@@ -309,7 +310,7 @@ class MindSearch(CachedIndex):
         return taken
 
     async def _keep(self, index: SearchIndex, meaning: EmbedderClient) -> None:
-        """Cache new vectors; those of a page once all its entries have theirs."""
+        """Cache new vectors; vectors of a page are cached once all its entries have vectors."""
         self._made, made, kept = 0, dict[str, MemoryVectors](), list[str]()
         for slot, names in self._sources(index):
             if not self._fresh.isdisjoint(names):
@@ -340,7 +341,7 @@ class MindSearch(CachedIndex):
         for ident in self._passages:
             yield f"{_ARCHIVE}{ident}", [_passage_name(ident)]
 
-    # ── Finding ─────────────────────────────────────────────────────────────────────────
+    # ── Filters and scores ──────────────────────────────────────────────────────────────
 
     def _allowed(
         self, index: SearchIndex, conversation: str | None, tags: frozenset[str], topic: str | None
@@ -369,7 +370,7 @@ class MindSearch(CachedIndex):
         ]
 
     def _found(self, name: str) -> LogEntry | Passage | None:
-        """An entry or a passage by its name in the index; None where it was removed since the index was refreshed."""
+        """An entry or a passage by its name in the index; None if it was removed since the last refresh."""
         ident = _ident(name)
         return self._passages.get(ident) if name.startswith(_PASSAGE) else self._log.known(ident)
 
@@ -383,13 +384,13 @@ class MindSearch(CachedIndex):
             return _passage_item(found)
         return None if found is None else _entry_item(found)
 
-    # ── Keeping ─────────────────────────────────────────────────────────────────────────
+    # ── The snapshot ────────────────────────────────────────────────────────────────────
 
     async def catch_up(self) -> None:
-        """Do nothing: a store that closes reads nothing more. The next process reads what is new."""
+        """Do nothing: a store that closes reads no changes. The next process reads them."""
 
     async def dump(self) -> Sequence[bytes | memoryview] | None:
-        """As `CachedIndex.dump`; None too if an entry was removed, by whatever device."""
+        """As `CachedIndex.dump`; also None if any device has removed an entry."""
         return await super().dump() if self._is_clean else None
 
     def dumped(self) -> Sequence[bytes | memoryview]:
@@ -402,15 +403,15 @@ class MindSearch(CachedIndex):
         embedder = None if meaning is None else meaning.embedder
         saved = await self.saved()
         if saved:
-            with suppress(ValueError, KeyError, TypeError, IndexError):  # a cache: the index is made anew
+            with suppress(ValueError, KeyError, TypeError, IndexError):  # only a cache: a new index is built
                 return await asyncio.to_thread(SearchIndex.load, saved, SearchOptions(), embedder)
         return SearchIndex(SearchOptions(), embedder=embedder)
 
 
 def with_corrections_first(hits: Iterable[MindHit]) -> list[MindHit]:
-    """Hits in which each correction ranks just before what it corrects; nothing else changes its place.
+    """Hits in which each correction ranks just before the hit that it corrects; the other hits keep their order.
 
-    Only a speaker corrects what it said, or what an assistant made of it, in the same conversation.
+    A speaker corrects only its own statements and those of an assistant, in the same conversation.
     """
     scored: dict[str, MindHit] = {hit.id: hit for hit in hits}
     by_age = sorted(scored.values(), key=lambda hit: (hit.at, hit.id))
@@ -430,7 +431,7 @@ def with_corrections_first(hits: Iterable[MindHit]) -> list[MindHit]:
 
 
 def _may_correct(new: MindHit, old: MindHit) -> bool:
-    """Whether two hits are statements of one kind and one speaker, or the older one is an assistant's."""
+    """Whether two hits are in one place and conversation, and of one speaker or the older one of an assistant."""
     is_spoken = old.actor in {new.actor, "assistant"}
     return is_spoken and (new.place, new.conversation) == (old.place, old.conversation)
 
@@ -457,7 +458,7 @@ def _place_of(entry: LogEntry) -> Place:
 
 
 def _number(text: str | None) -> int:
-    """A number that stands for a text in a column of the index."""
+    """A hash of a text as a number, for a column of the index; 0 for None."""
     if text is None:
         return 0
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=_NUMBER_BYTES).digest())
@@ -473,14 +474,14 @@ def _hit(found: LogEntry | Passage, hit: SearchHit) -> MindHit:
 
 
 def _entry_item(entry: LogEntry) -> SearchItem | None:
-    """An entry for the index, with the number of its conversation; None where it has no text."""
+    """An entry for the index, with the number of its conversation; None if the entry has no text."""
     name, text = _entry_name(entry.id), entry.text
     place, number = _place_of(entry), _number(entry.conversation)
     return SearchItem(name, text, entry.at, entry.actor, kind=place, event=number) if text else None
 
 
 def _passage_item(passage: Passage) -> SearchItem:
-    """A passage for the index: without its time, because passages of one day have nothing to do with each other."""
+    """A passage for the index; without its time, because passages of one day are not related."""
     themes = (*passage.tags, *passage.topics)
     stamp = _number("\0".join((passage.content, passage.title, *themes)))
     name, kind = _passage_name(passage.id), Place.ARCHIVE
@@ -491,7 +492,7 @@ def _passage_item(passage: Passage) -> SearchItem:
 
 
 def _stamp(index: SearchIndex, names: Sequence[str]) -> str:
-    """Tells apart the states of some items."""
+    """A hash of the states of some items."""
     states = " ".join(f"{name} {index.stamp(name)}" for name in names)
     return f"{_number(states):0{2 * _NUMBER_BYTES}x}"
 
@@ -499,7 +500,7 @@ def _stamp(index: SearchIndex, names: Sequence[str]) -> str:
 def _split(
     index: SearchIndex, names: Sequence[str], rows: NDArray[np.float32]
 ) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """The rows of some items, each with its own; nothing where they do not fit."""
+    """The rows of each of some items; nothing if the number of rows does not fit."""
     counts = [index.piece_count(name) for name in names]
     if sum(counts) == len(rows):
         ends = np.cumsum(counts)

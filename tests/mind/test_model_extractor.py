@@ -47,5 +47,5 @@ def test_a_quote_that_nobody_said_does_not_fit():
     said = ExtractedMemory(domain="people", facet="facts", key="k", value="v", quote="I live in Rome.")
     assert (
         task.problem(ExtractedMemories(memories=(said,)))
-        == "each quote must stand in the conversation, word for word"
+        == "each quote must be in the conversation, word for word"
     )

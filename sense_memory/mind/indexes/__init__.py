@@ -1,1 +1,1 @@
-"""Backends of `MemoryIndex`, each behind a package of its own and imported when it is chosen."""
+"""Backends of `MemoryIndex`, each on another package; a backend is imported when it is chosen."""

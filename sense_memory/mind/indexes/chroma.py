@@ -33,9 +33,9 @@ class ChromaIndex(DerivedVectorIndex):
     """An index in Chroma, in this process: no server, no network, no telemetry.
 
     Args:
-        embedder: makes the vectors; Chroma's own embedding function, which downloads a model, is never used.
-        path: a folder that keeps the index, in plaintext; None for memory, which ends with the process.
-        collection: the name of the collection; each embedder has a collection of its own under it.
+        embedder: makes the vectors; Chroma's embedding function, which downloads a model, is never used.
+        path: the folder of the index, in plaintext; None for an index in RAM.
+        collection: the beginning of the collection's name; each embedder has its own collection.
 
     Raises:
         MissingExtra: chromadb is not installed.
@@ -52,7 +52,7 @@ class ChromaIndex(DerivedVectorIndex):
         import chromadb
         from chromadb.config import Settings
 
-        # All clients in memory share one database, so each index in memory has a collection of its own.
+        # All clients in RAM share one database, so each index in RAM has its own collection.
         mark = embedder.name if path is not None else uuid.uuid4().hex
         self._name = f"{collection}-{hashlib.sha256(mark.encode()).hexdigest()[:12]}"
         with failures(self.name):
@@ -66,10 +66,10 @@ class ChromaIndex(DerivedVectorIndex):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> ChromaIndex:
-        """An index by its options: `path`, `collection`, `embedder` (a setting such as "static").
+        """An index from its options: `path`, `collection`, `embedder` (a setting such as "static").
 
         Raises:
-            InvalidInput: another option, or no embedder.
+            InvalidInput: there is another option, or no embedder.
             MissingExtra: chromadb or the packages of the embedder are not installed.
             MemoryIndexError: Chroma cannot open the folder.
         """

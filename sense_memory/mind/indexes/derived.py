@@ -1,7 +1,7 @@
-"""What the backends share: an index is derived from the log, idempotent by entry id, and can be wiped.
+"""The base classes of the backends: an index is derived from the log, idempotent by entry id, and can be wiped.
 
-A backend stores each entry whole, as JSON, beside what it needs to find it, so a hit is an entry again without the log.
-What it stores is plaintext, unlike the ledger, and an entry that was removed from the log stays in it until `clear`.
+A backend stores each whole entry as JSON, so a hit can be turned into an entry without the log. Unlike the ledger, a
+backend stores plaintext, and keeps an entry that was removed from the log until `clear`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class DerivedIndex(ABC):
-    """An index that a backend keeps. Every call waits for the backend: call it in a thread where that is too long.
+    """An index in a backend. Calls block until the backend has answered; use a thread if that takes too long.
 
     Attributes:
-        name: of the backend, for errors.
-        batch: how many entries are stored at once.
+        name: the name of the backend, for errors.
+        batch: the number of entries that are stored with one call.
     """
 
     name: ClassVar[str]
@@ -44,7 +44,7 @@ class DerivedIndex(ABC):
         self._known: set[str] | None = None
 
     def index(self, events: Sequence[LogEntry]) -> None:
-        """Index entries; an entry that is indexed already (by its id) changes nothing.
+        """Index entries; an entry whose id is already indexed changes nothing.
 
         Raises:
             MemoryIndexError: the backend failed; some of the entries may be indexed.
@@ -59,7 +59,7 @@ class DerivedIndex(ABC):
                 self._known.update(entry.id for entry in part)
 
     def search(self, query: str, k: int) -> list[LogEntry]:
-        """At most `k` indexed entries, the most relevant first.
+        """At most `k` indexed entries, most relevant first.
 
         Raises:
             MemoryIndexError: the backend failed.
@@ -82,7 +82,7 @@ class DerivedIndex(ABC):
 
     @abstractmethod
     def _stored_ids(self) -> Iterable[str]:
-        """The ids of the entries that are stored already."""
+        """The ids of the stored entries."""
 
     @abstractmethod
     def _store(self, entries: Sequence[LogEntry]) -> None:
@@ -90,7 +90,7 @@ class DerivedIndex(ABC):
 
     @abstractmethod
     def _hits(self, query: str, k: int) -> Iterable[object]:
-        """The stored JSON of the most relevant entries, the best first."""
+        """The stored JSON of the most relevant entries, best first."""
 
     @abstractmethod
     def _wipe(self) -> None:
@@ -98,10 +98,10 @@ class DerivedIndex(ABC):
 
 
 class DerivedVectorIndex(DerivedIndex):
-    """An index whose vectors an embedder of sense-memory makes.
+    """An index over vectors of an embedder of sense-memory.
 
     Args:
-        embedder: as `open_embedder` returns; vectors of different embedders are never compared.
+        embedder: see `open_embedder`; vectors of different embedders are never compared.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -110,7 +110,7 @@ class DerivedVectorIndex(DerivedIndex):
 
     def _store(self, entries: Sequence[LogEntry]) -> None:
         vectors = embedded(self._embedder, [entry.text for entry in entries])
-        # A text without meaning has no direction, and is like nothing.
+        # The vector of a text without meaning is zero, and has no cosine.
         rows = [(entry, vector) for entry, vector in zip(entries, vectors, strict=True) if vector.any()]
         if rows:
             self._insert(rows)
@@ -125,7 +125,7 @@ class DerivedVectorIndex(DerivedIndex):
 
     @abstractmethod
     def _nearest(self, vector: NDArray[np.float32], k: int) -> Iterable[object]:
-        """The stored JSON of the entries whose vectors are nearest by cosine, the best first."""
+        """The stored JSON of the entries with the nearest vectors by cosine, best first."""
 
 
 def stored(entry: LogEntry) -> str:
@@ -134,7 +134,7 @@ def stored(entry: LogEntry) -> str:
 
 
 def restored(text: object) -> LogEntry | None:
-    """The entry that `stored` wrote; None for anything else, because others may write to a backend too."""
+    """The entry that `stored` wrote; None for other values, because other programs may write to a backend."""
     try:
         fields = orjson.loads(text)  # type: ignore[arg-type]
         entry = LogEntry(**fields)
@@ -145,7 +145,7 @@ def restored(text: object) -> LogEntry | None:
 
 
 def local_embedder(setting: object = None) -> Embedder:
-    """The embedder that a setting names; by default the best that is installed here: `minilm`, or else `static`.
+    """The embedder that a setting names; by default the best installed embedder: `minilm`, or else `static`.
 
     Raises:
         InvalidInput: the setting names no embedder.
@@ -169,10 +169,10 @@ def _opened(setting: str) -> Embedder:
 
 
 def options_of(config: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """A configuration that has only known names.
+    """A configuration as a dict, checked for unknown names.
 
     Raises:
-        InvalidInput: it has another name.
+        InvalidInput: the configuration has an unknown name.
     """
     if unknown := config.keys() - set(names):
         raise InvalidInput(f"remove {len(unknown)} unknown names; known are {', '.join(names)}")
@@ -183,7 +183,7 @@ def need(package: str, extra: str) -> None:
     """Check that the package of a backend is installed.
 
     Raises:
-        MissingExtra: it is not.
+        MissingExtra: the package is not installed.
     """
     if find_spec(package) is None:
         raise MissingExtra(extra)
@@ -191,7 +191,7 @@ def need(package: str, extra: str) -> None:
 
 @contextmanager
 def failures(name: str) -> Iterator[None]:
-    """Turn any error of a backend into a `MemoryIndexError`, without its text, which may hold an entry or a password."""
+    """Turn any error of a backend into a `MemoryIndexError` without its text, which may contain an entry or a password."""
     try:
         yield
     except SenseMemoryError:

@@ -1,8 +1,8 @@
 """`Mem0MemoryIndex` and `Mem0CloudIndex`: entries as raw memories of mem0 (package mem0ai, extra `memory`).
 
 Each entry is one memory with inference off: its text is embedded verbatim, and no model extracts facts from it. The
-whole entry is in the memory's metadata. mem0's own telemetry, which it decides on when it is imported, is off unless
-MEM0_TELEMETRY is set; a program that imports mem0 itself, before an index does, has to set it to False.
+memory's metadata holds the whole entry. mem0's telemetry is off unless MEM0_TELEMETRY is set. mem0 reads that variable
+when it is imported, so a program that imports mem0 before an index does has to set MEM0_TELEMETRY to False.
 """
 
 from __future__ import annotations
@@ -23,19 +23,15 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders.embedder import Embedder
 
 _USER: Final = "sense-memory"
-_ALL: Final = 1_000_000  # memories of a listing
-_PAGE: Final = 100  # memories of a page of the hosted service
-_UNUSED: Final = {
-    "api_key": "unused"
-}  # for models that mem0 wants to have configured, and that are never called
+_ALL: Final = 1_000_000  # memories in a listing
+_PAGE: Final = 100  # memories in a page of the hosted service
+_UNUSED: Final = {"api_key": "unused"}  # configures models that mem0 requires and that are never called
 
 
 class _Mem0(DerivedIndex):
-    """What both have in common: one memory for each entry, under one `user_id`."""
+    """The common part of both indexes: one memory for each entry, under one `user_id`."""
 
-    batch: ClassVar = (
-        1  # mem0 makes an id of its own for each memory, so what was stored must be known at once
-    )
+    batch: ClassVar = 1  # mem0 gives each memory a new id, so each stored entry must be noted at once
 
     def __init__(self, client: Any, user_id: str, **more: str) -> None:
         super().__init__()
@@ -50,7 +46,7 @@ class _Mem0(DerivedIndex):
     def _store(self, entries: Sequence[LogEntry]) -> None:
         for entry in entries:
             self._client.add(
-                # Some vector stores of mem0 keep no NUL; the entry itself is escaped.
+                # Some vector stores of mem0 do not store NUL; the JSON of the entry is escaped.
                 [{"role": "user", "content": entry.text.replace("\0", " ")}],
                 user_id=self._user,
                 metadata={"entry_id": entry.id, "entry": stored(entry)},
@@ -73,7 +69,7 @@ class Mem0MemoryIndex(_Mem0):
 
     Args:
         memory: a `mem0.Memory`; see also `local` and `from_config`.
-        user_id: the user in mem0 that entries belong to; one for each agent.
+        user_id: the user in mem0 to whom the entries belong; one for each agent.
     """
 
     name: ClassVar = "mem0"
@@ -83,7 +79,7 @@ class Mem0MemoryIndex(_Mem0):
 
     @classmethod
     def local(cls, embedder: Embedder, *, user_id: str = _USER) -> Mem0MemoryIndex:
-        """An index in memory that an embedder of sense-memory serves: no network, no file, no key.
+        """An index in RAM with an embedder of sense-memory: no network, no file, no key.
 
         Raises:
             MissingExtra: mem0ai is not installed.
@@ -91,7 +87,7 @@ class Mem0MemoryIndex(_Mem0):
         """
         need("mem0", "memory")
         with failures(cls.name), warnings.catch_warnings():
-            # Qdrant in memory says that it indexes no payloads, which is of no matter here.
+            # Qdrant warns that it does not index payloads in RAM, which does not matter here.
             warnings.filterwarnings("ignore", "Payload indexes have no effect", UserWarning)
             from qdrant_client import QdrantClient
 
@@ -105,10 +101,10 @@ class Mem0MemoryIndex(_Mem0):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Mem0MemoryIndex:
-        """An index by the configuration of `mem0.Memory.from_config`, which gets it verbatim; `local` if it is empty.
+        """An index from a configuration, which `mem0.Memory.from_config` gets verbatim; `local` if it is empty.
 
-        Without an `embedder` in it, sense-memory's own is used (`minilm`, or else `static`), and `embedding_model_dims`
-        of the vector store has to be its dimension. `history_db_path` is memory unless it says otherwise.
+        Without an `embedder`, an embedder of sense-memory is used (`minilm`, or else `static`), and the vector store's
+        `embedding_model_dims` must be the dimension of that embedder. The default of `history_db_path` is RAM.
 
         Raises:
             MissingExtra: mem0ai or the packages of an embedder are not installed.
@@ -125,14 +121,14 @@ class Mem0MemoryIndex(_Mem0):
 class Mem0CloudIndex(_Mem0):
     """An index in mem0's hosted service. **It sends the text of every indexed entry to mem0's servers.**
 
-    The service files memories in the background: an entry may be found only some seconds after it was indexed.
+    The service stores memories in the background: a search may find an entry only some seconds after it was indexed.
 
     Args:
-        api_key: of the service.
-        org_id: the organisation; the key has to belong to it.
-        project_id: the project; the key has to belong to it.
-        host: where the service is, if not at api.mem0.ai.
-        user_id: the user in mem0 that entries belong to; one for each agent.
+        api_key: the key of the service.
+        org_id: the organisation to which the key must belong.
+        project_id: the project to which the key must belong.
+        host: the address of the service; api.mem0.ai by default.
+        user_id: the user in mem0 to whom the entries belong; one for each agent.
 
     Raises:
         MissingExtra: mem0ai is not installed.
@@ -166,14 +162,14 @@ class Mem0CloudIndex(_Mem0):
     def from_config(
         cls, config: Mapping[str, Any], environ: Mapping[str, str] | None = None
     ) -> Mem0CloudIndex:
-        """An index by its options `host`, `org_id`, `project_id` and `user_id`; the key comes from the environment only.
+        """An index from its options `host`, `org_id`, `project_id` and `user_id`, and a key from the environment.
 
         Args:
-            config: wins over the environment.
-            environ: with MEM0_API_KEY, and MEM0_ORG_ID, MEM0_PROJECT_ID and MEM0_HOST; by default the environment.
+            config: the options, which take precedence over the environment.
+            environ: may hold MEM0_API_KEY, MEM0_ORG_ID, MEM0_PROJECT_ID and MEM0_HOST; by default this process's own.
 
         Raises:
-            InvalidInput: another option, or no key.
+            InvalidInput: there is another option, or no key.
             MissingExtra: mem0ai is not installed.
             MemoryIndexError: as for the class.
         """
@@ -196,7 +192,7 @@ class Mem0CloudIndex(_Mem0):
 
 
 class _Embedding:
-    """An embedder of sense-memory as mem0 asks one."""
+    """An embedder of sense-memory behind the interface of mem0."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -210,7 +206,7 @@ class _Embedding:
 
 
 def _memory(config: Mapping[str, Any], embedder: Embedder | None) -> Any:
-    """A `mem0.Memory`; without `llm` and `embedder`, those that mem0 makes can reach nothing, and are never called."""
+    """A `mem0.Memory`. Without `llm` and `embedder`, mem0 gets models with an invalid key, which are never called."""
     filled = {
         "llm": {"provider": "openai", "config": _UNUSED},
         "embedder": {"provider": "openai", "config": _UNUSED},
@@ -223,7 +219,7 @@ def _memory(config: Mapping[str, Any], embedder: Embedder | None) -> Any:
 
 
 def _imported() -> Any:
-    """The package, imported without its telemetry and without the filters of warnings that it sets."""
+    """The package mem0, imported without its telemetry and without the warning filters that it sets."""
     before = os.environ.get("MEM0_TELEMETRY")
     os.environ["MEM0_TELEMETRY"] = before or "False"
     try:

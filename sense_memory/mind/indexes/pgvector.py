@@ -1,7 +1,7 @@
 """`PgvectorIndex`: entries in a table of PostgreSQL with the extension pgvector (package psycopg, extra `pgvector`).
 
-Neighbours are found exactly, by comparing all vectors of the embedder: for 100,000 entries the database needs some tens
-of milliseconds, and no hit is missed as with an approximate index.
+The nearest neighbours are exact: a search compares all vectors of the embedder, which takes some tens of milliseconds for
+100,000 entries. An approximate index would be faster and miss hits.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders.embedder import Embedder
 
 _TABLE: Final = "sense_memory_log"
-_SECONDS: Final = 10  # that a connection may take
+_SECONDS: Final = 10  # the timeout of a connection
 
 
 class PgvectorIndex(DerivedVectorIndex):
-    """An index in PostgreSQL, in a table of its own. The table holds plaintext; it is made where it is missing.
+    """An index in a table of PostgreSQL, which is created if it is missing and holds plaintext.
 
     Args:
-        embedder: makes the vectors; rows of another embedder in the table are left alone.
-        url: of the database, as psycopg takes it, such as "postgresql://agent@127.0.0.1/memory".
-        table: its name; one for each agent.
+        embedder: makes the vectors; rows of other embedders in the table are ignored.
+        url: the database, as for psycopg, such as "postgresql://agent@127.0.0.1/memory".
+        table: the name of the table; one for each agent.
 
     Raises:
         MissingExtra: psycopg is not installed.
-        InvalidInput: `url` or `table` is empty or no text.
-        MemoryIndexError: the database cannot be reached, or has no pgvector and this user may not add it.
+        InvalidInput: `url` or `table` is empty, or not a text.
+        MemoryIndexError: the database cannot be reached, or lacks pgvector and this user may not add it.
     """
 
     name: ClassVar = "pgvector"
@@ -59,7 +59,7 @@ class PgvectorIndex(DerivedVectorIndex):
         self._connection: Any = None
         with failures(self.name):
             self._run("CREATE EXTENSION IF NOT EXISTS vector")
-            # Vectors of any dimension: each embedder has its own.
+            # The column takes vectors of any dimension, because each embedder has its own dimension.
             self._run(
                 "CREATE TABLE IF NOT EXISTS {} (id text, embedder text, entry text NOT NULL, "
                 "vector vector NOT NULL, PRIMARY KEY (embedder, id))"
@@ -67,10 +67,10 @@ class PgvectorIndex(DerivedVectorIndex):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> PgvectorIndex:
-        """An index by its options: `url`, `table`, `embedder` (a setting such as "static").
+        """An index from its options: `url`, `table`, `embedder` (a setting such as "static").
 
         Raises:
-            InvalidInput: another option, no `url`, or no embedder.
+            InvalidInput: there is another option, no `url`, or no embedder.
             MissingExtra: psycopg or the packages of the embedder are not installed.
             MemoryIndexError: the database cannot be used.
         """
