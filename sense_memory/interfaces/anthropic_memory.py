@@ -1,11 +1,11 @@
 """Claude's memory tool (`memory_20250818`) on an agent's memories: each file is one memory.
 
-`/memories/{domain}/{facet}/{key}` is a persona memory, and `/memories/{key}` a flat one. Files at other depths have a
-place in the palace too, see `nested_names`; every path comes back exactly as given. The sentences are those that the
-tool's documentation names, so that a model meets what it was trained on.
+`/memories/{domain}/{facet}/{key}` is a persona memory, and `/memories/{key}` a flat one. Files at other depths are in
+the palace too, see `nested_names`; every path is read back exactly as given. Answers are the sentences of the tool's
+documentation, which models were trained on.
 
-No file is outside of the store: a path is a name and is never opened. Paths that try to leave `/memories` are refused
-all the same, because they show that something is wrong.
+A path is a name and is never opened as a file. Paths that try to leave `/memories` are refused nevertheless, because
+they show that something is wrong.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = "/memories"
 SOURCE: Final = "tool:anthropic"  # the source of files in the palace that are created here
-MAX_VIEWED_CHARS: Final = 16_000  # of a file without a range, as the tool tells the model
+MAX_VIEWED_CHARS: Final = 16_000  # of a file that is viewed without a range, as the tool's documentation says
 MAX_LISTED_COUNT: Final = 1_000  # lines of a listing
 _NUMBER_WIDTH: Final = 6
 _AROUND: Final = 2  # lines before and after a change
@@ -57,7 +57,7 @@ _locks: WeakKeyDictionary[MemoryStore, tuple[asyncio.AbstractEventLoop, asyncio.
 
 
 class _StoreFiles:
-    """What both tools have in common: the files of a store, before the SDK's class in the order of bases."""
+    """The common part of both tools: the files of a store. It comes before the SDK's class in the order of bases."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SenseMemoryTool(_StoreFiles, BetaAbstractMemoryTool):  # type: ignore[misc
     view = create = str_replace = insert = delete = rename = execute
 
     def clear_all_memory(self) -> str:
-        """Forget every file here, for good. The journal, and what lies outside of `folder`, stays."""
+        """Forget every file, for good. The journal, and memories outside `folder`, stay."""
         return self._calls.wait(self._files.clear())
 
 
@@ -111,7 +111,7 @@ class AsyncSenseMemoryTool(_StoreFiles, BetaAsyncAbstractMemoryTool):  # type: i
     view = create = str_replace = insert = delete = rename = execute
 
     async def clear_all_memory(self) -> str:
-        """Forget every file here, for good. The journal, and what lies outside of `folder`, stays."""
+        """Forget every file, for good. The journal, and memories outside `folder`, stay."""
         return await self._calls.run(self._files.clear())
 
 
@@ -134,7 +134,7 @@ class _File:
 
 
 class MemoryFiles:
-    """The commands of the memory tool on a store. One command runs at a time, because an edit reads and then writes.
+    """The commands of the memory tool on a store, one at a time, because an edit reads and then writes.
 
     Args:
         store: an open store.
@@ -149,7 +149,7 @@ class MemoryFiles:
             raise InvalidInput("folder must be a domain, or domain/facet")
 
     async def execute(self, command: Any) -> str:
-        """Run a command; raises ToolError where it cannot be carried out."""
+        """Run a command; raises ToolError if the command cannot be carried out."""
         name = getattr(command, "command", None)
         commands: dict[Any, Any] = {
             "view": self._view,
@@ -282,7 +282,7 @@ class MemoryFiles:
     # ── Files ───────────────────────────────────────────────────────────────────────────
 
     def _place(self, parts: _Parts) -> tuple[str, str, str] | str:
-        """Where a file lies: the place of a persona memory, or the key of a flat one."""
+        """The place of a file: a persona memory's, or the key of a flat memory."""
         labels = (*self._folder, *parts[:-1])
         return palace_name(labels, parts[-1]) if labels else memory_key(parts[-1])
 
@@ -298,14 +298,16 @@ class MemoryFiles:
         return _File(parts, found[0]) if found else None
 
     async def _find_here(self, parts: _Parts) -> _File | None:
-        """As `_find`; also where no relay has answered yet: what is created then meets older versions at a sync."""
+        """As `_find`, but without an error if no relay has answered yet: a sync merges what is created then with older
+        versions.
+        """
         try:
             return await self._find(parts)
         except NotSynced:
             return None
 
     async def _below(self, parts: _Parts, *, is_there: bool = False) -> list[_File]:
-        """The files in a directory and in those below, ordered by path; with `is_there` of those that are here."""
+        """The files in a directory and below it, ordered by path; with `is_there`, no error if no relay has answered yet."""
         below = (*self._folder, *parts)
         domain = palace_domain(below[0]) if below else None
         memories: list[Memory | PersonaMemory] = [] if below else list(await self._store.recall_all())
@@ -329,7 +331,7 @@ class MemoryFiles:
 
     async def _write(self, parts: _Parts, text: str, *, is_new: bool = False) -> None:
         if not text.strip():
-            raise ToolError("Error: An empty file cannot be kept: write some text, or delete the file")
+            raise ToolError("Error: Write some text, or delete the file: an empty file cannot be kept")
         place = self._place(parts)
         if isinstance(place, str):
             await self._store.remember(place, text)
@@ -338,7 +340,7 @@ class MemoryFiles:
         await self._store.persona_remember(*place, text, contradictions="off", **given)
 
     async def _copy(self, moves: Sequence[tuple[_File, _Parts]]) -> None:
-        """Write files anew under other paths, with what the palace knows of them; links among them move along."""
+        """Write files under new paths, with their palace data; links among these files follow."""
         flat, palace, new_paths = list[tuple[str, str]](), list[tuple[Any, tuple[str, str, str]]](), {}
         for file, parts in moves:
             place = self._place(parts)
@@ -366,7 +368,7 @@ class MemoryFiles:
 
 
 def _lock(store: MemoryStore) -> asyncio.Lock:
-    """The lock of all memory tools on a store, in the event loop in which it is open now."""
+    """The lock that all memory tools on a store share, for the event loop in which the store is open now."""
     loop, known = asyncio.get_running_loop(), _locks.get(store)
     if known is None or known[0] is not loop:
         known = _locks[store] = loop, asyncio.Lock()
@@ -374,7 +376,7 @@ def _lock(store: MemoryStore) -> asyncio.Lock:
 
 
 def _path_of(memory: Memory | PersonaMemory) -> _Parts:
-    """The path of a memory below `/memories`; empty where it has none."""
+    """The path of a memory below `/memories`; empty if the memory has none."""
     domain = getattr(memory, "domain", None)
     if domain is None:
         name = nested_key(memory.key)
@@ -403,7 +405,7 @@ def _copied(memory: Any, place: tuple[str, str, str], new_paths: dict[str, str])
 
 
 def _text(command: Any, name: str) -> str:
-    """A field of a command, which a model may have left out or filled with something else."""
+    """A text field of a command; a model may have left the field out, or given another type."""
     given = getattr(command, name, None)
     if not isinstance(given, str):
         raise ToolError(f"Error: `{name}` must be text")
@@ -474,7 +476,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _places(text: str, part: str) -> list[int]:
-    """Where a part begins in a text, also where two overlap; nowhere if the part is empty."""
+    """Where a part begins in a text, overlaps included; nowhere if the part is empty."""
     found, place = [], text.find(part) if part else -1
     while place >= 0:
         found.append(place)
@@ -483,7 +485,7 @@ def _places(text: str, part: str) -> list[int]:
 
 
 def _listing(path: str, depth: int, files: Sequence[_File]) -> str:
-    """A directory with what lies up to two levels below, directories with the size of all they hold."""
+    """A directory with its contents up to two levels below; a directory's size is that of all its files."""
     sizes: dict[str, int] = {}
     whole = 0
     for file in files:

@@ -1,10 +1,10 @@
 """`SenseMemoryStore`: LangGraph's long-term memory (`BaseStore`) in an agent's palace.
 
-Items are persona memories: what a graph puts, the command line finds, and the other way round. How namespaces become
-domains and facets is in `nested_names`; docs/langgraph.md says what differs from other stores.
+Items are persona memories: the command line finds what a graph puts, and a graph finds what the command line writes.
+`nested_names` maps namespaces to domains and facets; docs/langgraph.md says what differs from other stores.
 
-A value that is nothing but a text, under the field that `text_field` names, is kept as that text. Every other value is
-kept as JSON, and where an item says how it is indexed, in an object with the one more member `langgraph`.
+A value that has only a text, in the field that `text_field` names, is kept as that text. Every other value is kept as
+JSON. If an item says how to index it, the JSON object has one more member, `langgraph`.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
     from sense_memory.sync_store import SyncMemoryStore
 
-SOURCE: Final = "tool:langgraph"  # the source of the memories that are written here
+SOURCE: Final = "tool:langgraph"  # the source of memories written by this store
 _MARK: Final = "langgraph"
 _DAY_MINUTES: Final = 1_440.0
 _HALFLIVES_TO_DISSOLVE: Final = math.log2(1 / FORGOTTEN_FROM)  # 6.64
 _MIN_TTL_MINUTES: Final = 0.1
-_HITS_FOR_EACH: Final = 4  # hits that are asked for at first, for each item that is wanted
+_HITS_FOR_EACH: Final = 4  # hits to ask for first, for each wanted item
 _SEARCHED_STATES: Final = (State.ACTIVE, State.FADING, State.FORGOTTEN)
 
 
 class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framework
     """LangGraph's store on a `MemoryStore` or a `SyncMemoryStore`, which stays open as long as this is used.
 
-    The asynchronous methods may be awaited in any event loop, and the others called in any thread but that of the
-    store's own loop. Reads of a batch see what was there before its writes; of several writes of one item in a batch
-    the last counts; all values are checked before the first is written.
+    The asynchronous methods may be awaited in any event loop, the others called in any thread except that of the
+    store's own loop. Reads of a batch see the state before its writes; the last of several writes of one item
+    counts; all values are checked before the first is written.
 
     Args:
         store: an open store; a `MemoryStore` in the event loop in which it was opened.
@@ -78,7 +78,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
             always left out, and `persona_prune` deletes them; the other two settings have no effect.
 
     Raises:
-        InvalidInput: not a store, or a `MemoryStore` outside of its event loop.
+        InvalidInput: the object is not a store, or is a `MemoryStore` outside its event loop.
     """
 
     supports_ttl = True
@@ -109,7 +109,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         """Run operations in order; see the class.
 
         Raises:
-            InvalidNamespaceError: a namespace cannot be one.
+            InvalidNamespaceError: a namespace is not valid.
             InvalidInput: a value, a time to live or a filter cannot be used; nothing was written.
             TooLargeError: a value is too long for a memory; nothing was written.
             NotSynced: nothing was found, and no relay ever answered completely.
@@ -165,7 +165,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
     async def _at(self, place: tuple[str, str, str], *, revive: bool = False) -> PersonaMemory | None:
         try:
             found = await self._store.persona_recall(*place, revive=revive)
-        except InvalidAddress:  # nothing can have this name
+        except InvalidAddress:  # no item can have this name
             return None
         return found[0] if found else None
 
@@ -180,7 +180,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         end = op.offset + op.limit
         if op.query:
             ranked = await self._found(op, min(MAX_FOUND_COUNT, _HITS_FOR_EACH * max(end, 1)))
-            if len(ranked) < end:  # much was filtered out
+            if len(ranked) < end:  # the filter removed many
                 ranked = await self._found(op, MAX_FOUND_COUNT)
         else:
             there = await self._entries(op.namespace_prefix)
@@ -193,7 +193,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         return [SearchItem(**entry.item(), score=score) for entry, score in shown]
 
     async def _found(self, op: SearchOp, count: int) -> list[tuple[_StoredItem, float | None]]:
-        """The items that a query finds among the best hits of the palace, with their scores, the best first."""
+        """The items that a query finds, with their scores, the best first."""
         prefix = op.namespace_prefix
         found: list[tuple[_StoredItem, float | None]] = []
         for hit in await self._hits(op, count):
@@ -207,7 +207,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         return found
 
     async def _hits(self, op: SearchOp, count: int) -> list[Hit]:
-        """The best hits of every state but dissolved, which has expired; each state is asked for by itself."""
+        """The best hits in every state except dissolved, which means expired; each state is searched separately."""
         domain = palace_domain(op.namespace_prefix[0]) if op.namespace_prefix else None
         hits: list[Hit] = []
         for state in _SEARCHED_STATES:
@@ -217,7 +217,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         return sorted(hits, key=lambda hit: (-hit.score, hit.path))
 
     def _is_meant(self, entry: _StoredItem, hit: Hit) -> bool:
-        """Whether an item was found by a field that is indexed, or by its meaning."""
+        """Whether an indexed field, or the meaning, found the item."""
         fields = self._fields if entry.index is None else entry.index
         if fields is None:
             return True
@@ -234,7 +234,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         )
 
     async def _refresh(self, memories: Iterable[PersonaMemory]) -> None:
-        """Revive what was written here with a time to live; what others wrote is only revived by its exact key."""
+        """Revive items written here with a time to live; other memories are revived only by their exact key."""
         for memory in memories:
             if memory.source == SOURCE and memory.halflife_days < MAX_HALFLIFE_DAYS:
                 await self._at((memory.domain, memory.facet, memory.key), revive=True)
@@ -253,7 +253,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         return [entry for entry in entries if entry is not None and entry.namespace[: len(prefix)] == prefix]
 
     def _entry(self, memory: PersonaMemory) -> _StoredItem | None:
-        """A memory as an item; None where it has expired, or no namespace leads to it."""
+        """A memory as an item; None if the memory has expired, or has no namespace."""
         name = _name_of(memory.domain, memory.facet, memory.key)
         if name is None or state_at(memory.current_relevance or 0.0) is State.DISSOLVED:
             return None
@@ -294,13 +294,13 @@ class _StoredItem:
 
 
 def halflife_days(ttl: object) -> float:
-    """The half-life with which a memory dissolves when its time to live, in minutes, is over: a 6.64th of it.
+    """The half-life, 1/6.64 of the time to live in minutes, with which a memory dissolves when that time is over.
 
     >>> round(halflife_days(60 * 24 * 6.643856), 3)
     1.0
 
     Raises:
-        InvalidInput: not a number of minutes from 0.1 to some 665 years.
+        InvalidInput: the time to live is not a number of minutes from 0.1 up to about 665 years.
     """
     longest = MAX_HALFLIFE_DAYS * _HALFLIVES_TO_DISSOLVE * _DAY_MINUTES
     if type(ttl) not in {int, float} or not _MIN_TTL_MINUTES <= ttl <= longest:  # type: ignore[operator]
@@ -311,7 +311,7 @@ def halflife_days(ttl: object) -> float:
 
 
 def _name_of(domain: str, facet: str, key: str) -> tuple[tuple[str, ...], str] | None:
-    """The namespace and key of a memory; None where there is none, such as for a label with a dot in it."""
+    """The namespace and key of a memory; None if there is none, for example for a label with a dot."""
     name = nested_name(domain, facet, key)
     return None if name is None or any("." in label or "\0" in label for label in name[0]) else name
 
@@ -320,7 +320,7 @@ def _name_of(domain: str, facet: str, key: str) -> tuple[tuple[str, ...], str] |
 
 
 def _text_of(value: dict[str, Any], index: object, text_field: str) -> str:
-    """The text of a memory with this value; `_value_of` gives the value back."""
+    """The text that keeps a value; the inverse of `_value_of`."""
     if index is None and value.keys() == {text_field}:
         text = value[text_field]
         if isinstance(text, str) and text.strip() and _parsed(text) is None and _is_encodable(text):
@@ -333,8 +333,7 @@ def _text_of(value: dict[str, Any], index: object, text_field: str) -> str:
         return text if _is_encodable(text) else json.dumps(whole, allow_nan=False)
     except (ValueError, TypeError, RecursionError):
         raise InvalidInput(
-            "a value must be what JSON can hold: texts as keys, and texts, finite numbers, booleans, None, lists and "
-            "such mappings as values; nothing was written"
+            "a value must be JSON: texts as keys; texts, finite numbers, booleans, None, lists and mappings as values; nothing was written"
         ) from None
 
 
@@ -353,7 +352,7 @@ def _value_of(text: str, text_field: str) -> tuple[dict[str, Any], list[str] | L
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
-    """The object that a text is, as JSON; None for any other text."""
+    """The object in a text that is JSON; None for any other text."""
     if not text.startswith("{"):
         return None
     try:
@@ -364,7 +363,7 @@ def _parsed(text: str) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """A JSON value; raises TypeError for what would come back as something else."""
+    """A JSON value; raises TypeError for a value that JSON would change."""
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise TypeError
@@ -388,7 +387,7 @@ def _passes(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
 
 
 def _holds(value: Any, given: Any) -> bool:
-    """Whether a value is as a filter wants it; an object holds if it has the wanted members."""
+    """Whether a value passes a filter; an object passes if it has the wanted members."""
     if isinstance(given, dict):
         if any(str(key).startswith("$") for key in given):
             return all(_compares(value, operator, than) for operator, than in given.items())
@@ -408,7 +407,7 @@ _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 def _compares(value: Any, operator: str, than: Any) -> bool:
-    """Whether a value passes one operator. Numbers compare with numbers, and texts with texts; others never do."""
+    """Whether a value passes one operator. Numbers compare with numbers, texts with texts, nothing else."""
     if operator in {"$eq", "$ne"}:
         return bool(value == than) == (operator == "$eq")
     if operator not in _ORDER:

@@ -1,8 +1,9 @@
-"""Servers for this machine only: the socket they listen on, and the requests that each of them refuses.
+"""Servers for this machine only: their socket, and the requests that every such server refuses.
 
-Every program on this machine, and every page in its browser, can reach a loopback port. So a request is answered only if
-its `Host` is exactly an address of the server (a name that an attacker points to 127.0.0.1 is another), and only if no page
-of another origin made it (`Origin`, `Sec-Fetch-Site`). Secrets, such as a token, are checked by each server itself.
+Every program on this machine, and every page in its browser, can reach a loopback port. So a request is answered only
+if its `Host` is exactly an address of the server (a name that an attacker points to 127.0.0.1 is another), and only if
+no page of another origin made it (`Origin`, `Sec-Fetch-Site`). Secrets, such as a token, are checked by each server
+itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def listening_socket(address: str, port: int) -> socket.socket:
 
     Args:
         address: 127.0.0.1 or ::1.
-        port: 0 takes a free one.
+        port: 0 chooses a free port.
 
     Raises:
         OSError: the port is taken, or not allowed.
@@ -41,7 +42,7 @@ def listening_socket(address: str, port: int) -> socket.socket:
 
 
 def refusal(headers: Iterable[tuple[bytes, bytes]], hosts: Collection[str]) -> tuple[int, str] | None:
-    """The status and the reason with which a request is refused; None where its headers are those of a client of ours.
+    """The status and the reason of a refusal; None if the request may be answered.
 
     Args:
         headers: of the request, as ASGI has them.

@@ -1,8 +1,8 @@
 """The tools of an agent for OpenAI's function calling, in chat completions and in responses.
 
-Schemas are strict by default, so that the service itself holds a model to them: every argument is required, and those
-that one may leave out may be null instead. What a model passes is checked all the same, because other services speak
-this protocol too and not all of them are strict.
+Schemas are strict by default, so that the service itself enforces them: every argument is required, and an optional
+argument may be null. What a model passes is checked nevertheless, because not every service with this protocol is
+strict.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOT_JSON: Final = "the arguments must be a JSON object; nothing was done"
 
 
 class OpenAITools(StoreTools):
-    """The tools of an agent, declared for a model and called as it asks. Arguments and errors as `StoreTools`."""
+    """The tools of an agent, declared for a model and called by name. Arguments and errors as `StoreTools`."""
 
     def chat(self, *, strict: bool = True) -> list[dict[str, Any]]:
         """`tools` of a chat completion; without `strict` for services that do not know it."""
@@ -46,7 +46,7 @@ class OpenAITools(StoreTools):
             name: of the tool; only those that were declared can be called.
             arguments: a JSON object, as the model wrote it.
 
-        Arguments that cannot be used, and calls that fail, give an answer with the one key `error`; a bug is raised.
+        Bad arguments and failed calls return an object whose only key is `error`; a bug is raised.
         """
         given = _arguments(arguments)
         return _json({"error": _NOT_JSON} if given is None else await self.call(name, given))
@@ -84,7 +84,7 @@ def _answer(call: Any, told: str) -> dict[str, Any]:
 
 
 def _arguments(text: object) -> dict[str, Any] | None:
-    """The object that a text is, as JSON; an empty text, which some models send, is an empty object."""
+    """The JSON object in a text; an empty text, which some models send, means an empty object."""
     if not isinstance(text, str):
         return None
     try:
@@ -104,7 +104,7 @@ def _function(name: str, description: str, parameters: Mapping[str, Any], *, str
 
 
 def _strict(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with every property required; those that were not may be null, and say their default."""
+    """The schema with every property required; optional ones may be null and name their default."""
     properties = {
         name: dict(part) if name in parameters["required"] else _nullable(part)
         for name, part in parameters["properties"].items()

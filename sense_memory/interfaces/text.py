@@ -97,7 +97,7 @@ def fold(text: str, width: int, indent: int = 2) -> str:
 
 
 def some(names: Sequence[str], limit: int) -> str:
-    """The first of some names, separated by commas, and how many more there are."""
+    """The first few names, separated by commas, and the number of the others."""
     rest = f" and {len(names) - limit:,} more" if len(names) > limit else ""
     return ", ".join(one_line(name) for name in names[:limit]) + rest
 
@@ -147,7 +147,7 @@ def _json_escape(char: str) -> str:
 
 
 def superseded(by: str | None) -> str:
-    """The note before the text of a memory that another memory superseded; else empty."""
+    """The note before the text of a superseded memory; empty for other memories."""
     return f"[superseded by {one_line(by)}] " if by else ""
 
 

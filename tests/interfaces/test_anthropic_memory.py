@@ -144,11 +144,11 @@ async def test_a_file_is_created_viewed_edited_renamed_and_deleted():
         ),
         (
             ("create", "/memories/x", {"file_text": " \n"}),
-            "Error: An empty file cannot be kept: write some text, or delete the file",
+            "Error: Write some text, or delete the file: an empty file cannot be kept",
         ),
         (
             ("str_replace", LISA, {"old_str": "Lisa."}),
-            "Error: An empty file cannot be kept: write some text, or delete the file",
+            "Error: Write some text, or delete the file: an empty file cannot be kept",
         ),
         (("create", "/memories/x"), "Error: `file_text` must be text"),
         (("view", None), "Error: `path` must be text"),

@@ -1,9 +1,9 @@
-"""What runs at events of a harness's session: it reads the harness's JSON, and answers as the harness expects.
+"""The hooks of a harness's session: they read the harness's JSON, and answer as the harness expects.
 
-At the start of a session the compressed palace and the newest journal entries are printed as context. Before a harness
-compacts its context, the messages that it is about to summarize are added to the mind's conversation memory, and the
-journal gets one entry that says so: no word is lost, and `sense-memory mind search` finds it. Both are offline, and
-safe to repeat: a message that is here already is skipped, and without a new message nothing is written.
+At the start of a session, the compressed palace and the newest journal entries are printed as context. Before a
+harness compacts its context, the messages that it is about to summarize are added to the mind as a conversation, and
+the journal gets one entry about that: no word is lost, and `sense-memory mind search` finds the messages. Both hooks
+work offline and may be repeated: known messages are skipped, and without a new message nothing is written.
 
 The answer is the JSON that Claude Code, Codex and Gemini CLI understand alike: `hookSpecificOutput.additionalContext`.
 Before a compaction nothing is printed, because Claude Code would take it as instructions for its summary.
@@ -33,7 +33,7 @@ CONTEXT_TOKENS: Final = 1_000
 _JOURNAL_COUNT: Final = 3
 _JOURNAL_CHARS: Final = 400
 _QUOTED_CHARS: Final = 300  # of the last words of each side, in the journal
-_EXTRACTED_CHARS: Final = 20_000  # of what the user said, that is looked through for facts
+_EXTRACTED_CHARS: Final = 20_000  # of the user's words that are searched for facts
 _FACT_COUNT: Final = 5
 
 
@@ -41,7 +41,7 @@ def event_of(text: bytes) -> dict[str, Any]:
     """The JSON object that a harness writes to a hook's stdin; empty for no input.
 
     Raises:
-        InvalidInput: it is something else.
+        InvalidInput: stdin has something else.
     """
     if not text.strip():
         return {}
@@ -55,7 +55,7 @@ def event_of(text: bytes) -> dict[str, Any]:
 
 
 def is_whole(text: bytes) -> bool:
-    """Whether this is a whole JSON text, after which no more is waited for."""
+    """Whether this is a complete JSON text, so that nothing more is awaited."""
     if not text.rstrip().endswith(b"}"):
         return False
     try:
@@ -66,7 +66,7 @@ def is_whole(text: bytes) -> bool:
 
 
 async def session_start(store: MemoryStore, now: float) -> str:
-    """The answer at the start of a session: context as JSON, or nothing where there is nothing to tell."""
+    """The answer at the start of a session: context as JSON, or an empty text if there is no context."""
     palace = await store.persona_compress(max_tokens=CONTEXT_TOKENS)
     entries = await store.recent(_JOURNAL_COUNT)
     blocks = [f"# Memory (sense-memory)\n{DATA_NOTE}"]
@@ -124,14 +124,14 @@ async def pre_compact(store: MemoryStore, event: Mapping[str, Any]) -> int:
 
 
 def _is_each_turn(event: Mapping[str, Any]) -> bool:
-    """Gemini CLI (0.61) tells of an automatic compression before each turn, and then mostly does not compress."""
+    """Gemini CLI (0.61) announces an automatic compression before each turn, and then usually does not compress."""
     return event.get("hook_event_name") == "PreCompress" and event.get("trigger") == "auto"
 
 
 async def _journal_text(
     store: MemoryStore, event: Mapping[str, Any], conversation: str, new: Sequence[TranscriptMessage]
 ) -> str:
-    """One entry about a compaction: where the words are, what was asked and answered last, and facts that were told."""
+    """One entry about a compaction: where the messages are, the last question and answer, and facts that the user told."""
     folder = _brief(str(event.get("cwd") or "an unknown folder"), _QUOTED_CHARS)
     count = quantity(len(new), "message")
     lines = [
@@ -143,7 +143,7 @@ async def _journal_text(
             lines.append(f"{what}: {_brief(message.content, _QUOTED_CHARS)}")
     told = "\n".join(message.content for message in new if message.role == "user")[-_EXTRACTED_CHARS:]
     facts = [found.value for found in await store.persona_extract(told)][-_FACT_COUNT:]
-    lines += [f"Told, and perhaps worth remembering: {_brief(fact, _QUOTED_CHARS)}" for fact in facts]
+    lines += [f"The user said, perhaps worth remembering: {_brief(fact, _QUOTED_CHARS)}" for fact in facts]
     return "\n".join(lines)
 
 

@@ -1,10 +1,10 @@
-"""Puts the server, the hooks and the skill into a harness's files, and takes them out again.
+"""Adds the server, the hooks and the skill to a harness's files, and removes them again.
 
-Everything is planned first, from what the files hold now: a plan is a list of `FileChange`, and nothing is written
-while it is made. `apply` then writes all of them or none: each file is compared with what the plan saw, backed up, and
-replaced atomically; if one fails, those before it are put back. What is taken out is exactly what was put in: a file
-whose backup plus our entries is what it holds now gets the bytes of that backup, otherwise the entries are cut out of
-its text. Costs: each file is read and parsed a few times.
+Everything is planned first, from the present files: a plan is a list of `FileChange`, and planning writes nothing.
+`apply` then makes all changes or none: each file is compared with what the plan saw, backed up, and replaced
+atomically; if one fails, the files before it are restored. A removal undoes exactly what was added: if a backup plus
+our entries equals the present file, the file gets the bytes of the backup; otherwise our entries are cut out of its
+text. It costs a few reads and parses of each file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _literal = re.compile(r"true|false|null|[-+.\d]+").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What happens to one file.
+    """The change of one file.
 
     Attributes:
         path: as the harness names it.
@@ -68,7 +68,7 @@ class FileChange:
         return "create" if self.before is None else "remove" if self.after is None else "change"
 
     def diff(self) -> str:
-        """A unified diff. Texts of lines that are not ours show as "…": they may be secrets of other servers."""
+        """A unified diff. Texts in lines that are not ours are shown as "…": they may be secrets of other servers."""
         old, new = (_decoded(data or b"", self.path).splitlines() for data in (self.before, self.after))
         if not (self.before and self.after):
             return "\n".join(f"{'+' if self.after else '-'}{line}" for line in (new or old))
@@ -98,7 +98,7 @@ def _is_code(rest: str) -> bool:
 def plan_install(
     spec: HarnessSpec, machine: Machine, launch: Launch, *, project: Path | None, parts: Iterable[str]
 ) -> list[FileChange]:
-    """What installing changes, file by file.
+    """The changes of an installation, file by file.
 
     Args:
         spec: the harness.
@@ -122,7 +122,7 @@ def plan_install(
 def plan_uninstall(
     spec: HarnessSpec, machine: Machine, *, project: Path | None, backups: Path
 ) -> list[FileChange]:
-    """What uninstalling changes, file by file; files without anything of ours are left out. Errors as `plan_install`."""
+    """The changes of a removal, file by file; files without our entries are left out. Errors as `plan_install`."""
     found = []
     for path, entries in _files(spec, spec.entries, machine, project):
         change = _changed(path, entries, project, _without_entry)
@@ -136,7 +136,7 @@ def plan_uninstall(
 
 
 def parts_installed(spec: HarnessSpec, machine: Machine, *, project: Path | None = None) -> list[str]:
-    """Which parts of ours a harness has; a file that cannot be read counts as without."""
+    """Which of our parts a harness has; a file that cannot be read counts as having none."""
     found = []
     for entry in spec.entries:
         path = entry.file(machine, project)
@@ -203,7 +203,7 @@ def _changed(path: Path, entries: Sequence[Entry], project: Path | None, edit: A
 
 
 def _target(path: Path, project: Path | None) -> Path:
-    """The file behind links. Files of a project must not lead out of it: its links may be somebody else's."""
+    """The file behind links. Links in a project must not lead out of the project: somebody else may have made them."""
     try:
         target = path.resolve()
     except (OSError, RuntimeError):
@@ -407,7 +407,7 @@ def _slot(target: Path) -> str:
 
 
 def _from_backup(change: FileChange, entries: Sequence[Entry], backups: Path) -> bytes | None:
-    """The newest backup that, with our entries as they stand in the file, is what the file holds now."""
+    """The newest backup that equals the present file once our entries from that file are added to it."""
     text = (change.before or b"").decode()
     for path in sorted(backups.glob(f"{_slot(change.target)}-*"), reverse=True):
         old = path.read_bytes()
@@ -420,10 +420,10 @@ def _from_backup(change: FileChange, entries: Sequence[Entry], backups: Path) ->
 
 
 def _with_ours(old: str, text: str, entries: Sequence[Entry]) -> str:
-    """A text with the entries of ours that stand in another; a text that has some itself is refused."""
+    """A text with our entries from another text; a text that has our entries already is refused."""
     for entry in entries:
         if entry.kind == EntryKind.FILE or _present(old, entry):
-            raise InvalidInput("is not from before the installation")
+            raise InvalidInput("was made after the installation")
         if not _present(text, entry):
             continue
         if entry.kind == EntryKind.JSON_ITEM:

@@ -1,9 +1,9 @@
 """The table of agent harnesses: which files they read, and what is put there.
 
-Each spec names where its format is documented, looked up on 22 November 2026, in part through excerpts. Where "tried"
-is said, the program itself was started with what is written here, and listed it. What could not be verified is left
-out, and docs/harnesses.md says so. The same server, hooks and skill are written for every harness: what differs is the
-file, the place in it, and the names of fields.
+Each spec names the documentation of its format, looked up on 22 November 2026, in part through excerpts. "tried" means
+that the program itself was started with these files and listed the server. Formats that could not be verified are left
+out, and docs/harnesses.md says so. Every harness gets the same server, hooks and skill; only the file, the place in
+it, and the names of fields differ.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Machine:
     platform: str
 
     def folder(self, variable: str, default: Path) -> Path:
-        """The folder that a variable of the environment names, if it does."""
+        """The folder that an environment variable names, if it is set."""
         named = self.environ.get(variable, "").strip()
         return Path(named) if named and Path(named).is_absolute() else default
 
@@ -106,8 +106,8 @@ class Launch:
         return [*self.program[1:], "mcp", *self.options, *(["--create-key"] if self.creates_key else [])]
 
     def hook(self, name: str) -> str:
-        """A shell command that runs a hook. It succeeds even where the program is gone or too old for the command,
-        because a hook that fails may block a harness: exit code 2 forbids Claude Code to compact.
+        """A shell command that runs a hook. The command succeeds even if the program is gone or too old for it, because a
+        failing hook may block a harness: exit code 2 keeps Claude Code from compacting.
         """
         env = ["env", *(f"{key}={value}" for key, value in self.env.items())] if self.env else []
         return shlex.join([*env, *self.program, "hook", name, *self.options]) + " || true"
@@ -263,7 +263,7 @@ CLAUDE_DESKTOP: Final = HarnessSpec(
     ),
     lambda machine: (machine.support / "Claude",),
     ("https://modelcontextprotocol.io/docs/develop/connect-local-servers",),
-    ("quit Claude Desktop and start it again: it reads the file when it starts",),
+    ("restart Claude Desktop: it reads the file only at its start",),
     ("darwin",),
 )
 
@@ -297,7 +297,7 @@ CODEX: Final = HarnessSpec(
         "https://developers.openai.com/codex/skills",
         "tried: @openai/codex 0.169.0",
     ),
-    ("Codex runs a hook only after you have trusted it: enter /hooks in Codex",),
+    ("enter /hooks in Codex and trust the hooks: Codex runs only trusted hooks",),
 )
 
 

@@ -1,7 +1,7 @@
 """The HTTP transport: the streamable HTTP of MCP, on a loopback address, for clients that have the token.
 
-Each request is checked before the SDK sees it: it names this server and no page of another origin made it
-(`interfaces.loopback`), and it carries the token.
+Each request is checked before the SDK sees it: the request names this server, no page of another origin made it
+(`interfaces.loopback`), and it has the token.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _GRACE_SECONDS: Final = 1  # for requests in progress when the server ends
 
 
 def listener_at(listen: str) -> socket.socket:
-    """A socket that listens at HOST:PORT; port 0 takes a free one.
+    """A socket that listens at HOST:PORT; port 0 chooses a free port.
 
     Raises:
-        InvalidInput: not an address of this machine's loopback, or it is in use.
+        InvalidInput: the address is not one of this machine's loopback, or is in use.
     """
     host, _, port = listen.rpartition(":")
     address = _HOSTS.get(host.strip("[]").lower())
@@ -55,11 +55,11 @@ def listener_at(listen: str) -> socket.socket:
 
 
 def bearer_token(home: Path, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The token that clients must send, and in words where it is: in the environment, or in a file that is made once.
+    """The token that clients must send, and in words its place: the environment, or a file that is made once.
 
     Raises:
         UnsafeFile: others can read the file, or it is not a plain file.
-        InvalidInput: the token is too short to be one.
+        InvalidInput: the token is too short.
     """
     given = environ.get(TOKEN_VARIABLE, "").strip()
     place = f"{TOKEN_VARIABLE} in the environment"
@@ -102,7 +102,7 @@ async def serve_http(
         listener: from `listener_at`.
         token: what clients must send as bearer token.
         stop: ends the server.
-        ready: called with the URL once requests are taken.
+        ready: called with the URL once the server accepts requests.
     """
     import uvicorn
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

@@ -1,8 +1,8 @@
-"""The program `sense-memory mcp`: opens the store when it is needed, serves, and closes the store whatever ends it.
+"""The program `sense-memory mcp`: it opens the store when needed, serves, and closes the store however it ends.
 
-`initialize` is answered before the store is open: opening begins at once, beside it. A key that is missing is made only if
-the user allowed that, and only when a tool is used. Relays are followed while the store is open; a read that finds nothing
-waits for them a second at most, and a call never otherwise.
+`initialize` is answered while the store opens in the background. A missing key is made only if the user allowed that,
+and only when a tool is used. Relays are followed while the store is open. A read that finds nothing waits for relays,
+for a second at most; no other call waits for them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from sense_memory.nostr.signer import LocalSigner
     from sense_memory.store import MemoryStore
 
-READ_SECONDS: Final = 1.0  # that a read which finds nothing waits for relays
-CLOSE_SECONDS: Final = 1.5  # for relays to take what is queued: clients kill a server after some two seconds
+READ_SECONDS: Final = 1.0  # how long a read that finds nothing waits for relays
+CLOSE_SECONDS: Final = 1.5  # for relays to accept the queue: clients kill a server after about two seconds
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -45,7 +45,7 @@ class ServerOptions:
         listen: HOST:PORT for HTTP; None for stdio.
         profile: which tools.
         read_only: only tools that read.
-        allow_destructive: also tools whose work cannot be taken back.
+        allow_destructive: also tools whose effect cannot be undone.
         create_key: make a key if there is none.
         debug: log more to stderr.
     """
@@ -59,7 +59,7 @@ class ServerOptions:
 
 
 class CannotOpen(SenseMemoryError):
-    """The store cannot be opened; says what the user has to do."""
+    """The store cannot be opened; the message says what the user has to do."""
 
 
 async def serve(
@@ -119,7 +119,7 @@ async def serve(
 
 
 def _end(stop: asyncio.Event, store: LazyStore) -> None:
-    """The first signal ends the server; the second one ends waiting for relays too."""
+    """The first signal ends the server; the second ends the wait for relays too."""
     if stop.is_set():
         store.hurry()
     stop.set()
@@ -162,7 +162,7 @@ class LazyStore:
         self._hurrying: asyncio.Task[None] | None = None
 
     async def open_early(self) -> None:
-        """Open the store where there is a key; a problem is reported when a tool is used."""
+        """Open the store if there is a key; a problem is reported when a tool is used."""
         with suppress(SenseMemoryError):
             async with self._turn:
                 if self._store is None:
@@ -200,7 +200,7 @@ class LazyStore:
                 "there is no key yet, and so no memory"
             )
         if isinstance(error, KeyMissing):
-            return "Ask the user for a key file without password: the key is encrypted, and cannot be asked for here"
+            return "Ask the user for a key file without a password: the key is encrypted, and this server cannot ask for the password"
         return (
             f"Ask the user to run `sense-memory{agent} doctor`: the memory cannot be opened "
             f"({type(error).__name__}); nothing was changed"

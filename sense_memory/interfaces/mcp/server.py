@@ -1,7 +1,7 @@
 """What the MCP server offers, in the protocol's own JSON: tools, resources and one prompt. No SDK, no transport.
 
-Whatever was stored leaves as a JSON string inside a JSON document that says first that it is data, so no text can end
-its frame, and invisible characters are escaped. Errors are sentences for a model; places of files are left out of them.
+Stored text is sent as a JSON string inside a JSON document that begins by saying that the text is data, so no text can
+leave its frame; invisible characters are escaped. Errors are sentences for a model and name no files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sense_memory.store import MemoryStore
 
-MAX_AT_ONCE: Final = 32  # calls that run at the same time; the others wait for their turn
+MAX_AT_ONCE: Final = 32  # calls that run at the same time; further calls wait
 _MAX_TREE: Final = 1_000  # memories in the tree of the palace
 _SCHEME: Final = "sense-memory://"
 _JSON: Final = "application/json"
@@ -49,10 +49,10 @@ class MemoryServer:
     Args:
         opened: gives the open store; called when a tool is first used.
         profile: which tools; see `tools.Profile`.
-        read_only: only what reads.
-        allow_destructive: also what cannot be taken back.
+        read_only: only tools that read.
+        allow_destructive: also tools whose effect cannot be undone.
         export_folder: the only folder that `export` writes to.
-        hidden: paths of this machine that no answer names.
+        hidden: paths on this machine that answers must not name.
         clock: returns seconds since 1970.
 
     Attributes:
@@ -83,7 +83,7 @@ class MemoryServer:
                 clock=clock,
             )
         }
-        # Resources and the prompt revive nothing: a client may load them without being asked.
+        # Resources and the prompt revive no memory: a client may load them unasked.
         self._reads = {tool.name: tool for tool in memory_tools(opened, read_only=True, clock=clock)}
         self._hidden = sorted(map(str, hidden), key=len, reverse=True)
         self._turns = asyncio.Semaphore(MAX_AT_ONCE)
@@ -132,7 +132,7 @@ class MemoryServer:
         async with self._turn():
             try:
                 result = await self._tools[name].call(params.get("arguments"))
-            except Exception as error:  # a bug: the model gets an answer all the same
+            except Exception as error:  # a bug: the model gets an answer nevertheless
                 result = {"error": self.problem(name, error)}
         if "error" in result:
             result = {"error": self._without_places(result["error"])}
@@ -259,7 +259,8 @@ class MemoryServer:
     def problem(self, what: str, error: Exception) -> str:
         """The sentence of an error for a client.
 
-        Of an unexpected one, a bug, the sentence names only the type, and the log has the traceback without its message, which may quote a memory.
+        For a bug, the sentence names only the type of the error. The log gets the traceback without the message, which
+        may quote a memory.
         """
         if isinstance(error, SenseMemoryError):
             return self._without_places(str(error))

@@ -1,10 +1,10 @@
-"""The stdio transport: lines of JSON-RPC from stdin and to stdout, which carries nothing else.
+"""The stdio transport: lines of JSON-RPC on stdin and stdout, and nothing else on stdout.
 
-While it serves, descriptor 1 of the process is stderr and descriptor 0 is empty: whatever a library prints, or a child
-process reads, cannot reach the protocol. Messages are read by a thread, because a read of stdin cannot be cancelled, and
-written by the event loop, so that a client that does not read holds up nothing else. A message that is too large, not JSON
-or no JSON-RPC is answered with an error here, because the SDK would not answer; the id of one that cannot be parsed is
-searched for in its first and last bytes.
+While the server runs, descriptor 1 of the process is stderr and descriptor 0 is empty, so that a library that prints,
+or a child process that reads, cannot disturb the protocol. A thread reads messages, because a read of stdin cannot be
+cancelled; the event loop writes them, so that a client that does not read holds up nothing else. A message that is too
+large, not JSON or not JSON-RPC is answered with an error here, because the SDK would not answer. If a message cannot
+be parsed, its id is searched for in its first and last bytes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 MAX_MESSAGE_BYTES: Final = 16 * 2**20
-ANSWER_SECONDS: Final = 5.0  # that calls in progress have when stdin ends
+ANSWER_SECONDS: Final = 5.0  # for calls in progress when stdin ends
 _READ_BYTES: Final = 2**16
 _EDGE_BYTES: Final = 300  # where the id of a message is searched for
 _WAITING_COUNT: Final = 64  # messages read ahead
 _TOO_LARGE: Final = f"send less: a message has at most {MAX_MESSAGE_BYTES // 2**20} MiB; nothing was done"
-_NO_JSON: Final = "send JSON: this is not, or it is nested too deeply; nothing was done"
-_NO_MESSAGE: Final = "send one message of JSON-RPC 2.0 on a line: this is none; nothing was done"
+_NO_JSON: Final = "send JSON: this message is not JSON, or is nested too deeply; nothing was done"
+_NO_MESSAGE: Final = "send one JSON-RPC 2.0 message on each line: this line is not one; nothing was done"
 _STDIN: Final = 0
 _STDOUT: Final = 1
 _STDERR: Final = 2
@@ -56,7 +56,7 @@ async def serve_stdio(server: Any, idle: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def _wire() -> AsyncIterator[tuple[int, _Writer]]:
-    """The protocol's own descriptors, away from 0 and 1, which are diverted until the end of the process."""
+    """The protocol's own descriptors; 0 and 1 are diverted until the process ends."""
     stdin, stdout = os.dup(_STDIN), os.dup(_STDOUT)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, _STDIN)
@@ -114,7 +114,7 @@ class _Lines:
                 await asyncio.sleep(TURN_SECONDS)  # and its answer is written
 
     def _read(self) -> None:
-        """In a thread: put each line into the queue, which stops the reading while it is full."""
+        """In a thread: put each line into the queue; a full queue stops the reading."""
         with suppress(RuntimeError):  # the loop has ended
             for line in _lines(self._stdin):
                 asyncio.run_coroutine_threadsafe(self._queue.put(line), self._loop).result()
@@ -122,7 +122,7 @@ class _Lines:
 
 
 def _lines(descriptor: int) -> Iterator[bytes]:
-    """The lines of a file; of one that is too long its first and last bytes, as many as show that it is."""
+    """The lines of a file. A line that is too long is cut to its first and last bytes, and stays too long."""
     held = bytearray()
     while data := _chunk(descriptor):
         *ends, rest = data.split(b"\n")
@@ -130,7 +130,7 @@ def _lines(descriptor: int) -> Iterator[bytes]:
             yield bytes(held + end)
             held.clear()
         held += rest
-        if len(held) > MAX_MESSAGE_BYTES + 2 * _READ_BYTES:  # the middle of it is of no use
+        if len(held) > MAX_MESSAGE_BYTES + 2 * _READ_BYTES:  # the middle is not needed
             del held[_EDGE_BYTES : len(held) - MAX_MESSAGE_BYTES - _READ_BYTES]
     if held:
         yield bytes(held)
@@ -144,9 +144,9 @@ def _chunk(descriptor: int) -> bytes:
 
 
 def _parsed(line: bytes) -> tuple[str, Any]:
-    """A message as text that the SDK can parse, and what its parser makes of it. Raises ValueError where it cannot.
+    """A message as text that the SDK can parse, and its parsed value. Raises ValueError for other messages.
 
-    The SDK drops a message with half of a character, and its client waits in vain: that half becomes U+FFFD.
+    The SDK drops a message with half a character, and the client would wait in vain: the half becomes U+FFFD.
     """
     from pydantic_core import from_json
 
@@ -163,7 +163,7 @@ def _parsed(line: bytes) -> tuple[str, Any]:
 
 
 def _is_message(found: Any) -> bool:
-    """Whether JSON is a request, a notification or an answer that the SDK takes; it drops all else without a word."""
+    """Whether JSON is a request, a notification or an answer that the SDK accepts; the SDK drops all others silently."""
     if not isinstance(found, dict) or found.get("jsonrpc") != "2.0":
         return False
     is_call = isinstance(found.get("method"), str) and isinstance(found.get("params", {}), dict | None)
@@ -191,7 +191,7 @@ def _refusal(ident: bytes, code: int, problem: str) -> bytes:
 
 
 class _Writer:
-    """Writes to a descriptor: without blocking the event loop, unless it is a plain file."""
+    """Writes to a descriptor without blocking the event loop, unless the descriptor is a plain file."""
 
     def __init__(self, descriptor: int, stream: asyncio.StreamWriter | None) -> None:
         self._descriptor, self._stream = descriptor, stream
@@ -207,7 +207,7 @@ class _Writer:
         return cls(descriptor, asyncio.StreamWriter(*made, None, loop))
 
     async def write(self, data: bytes) -> None:
-        """Write it all. A client that has gone is not an error: the end of stdin shows it."""
+        """Write all of it. A client that is gone is no error here: stdin will end."""
         if self._stream is None:
             os.write(self._descriptor, data)
             return

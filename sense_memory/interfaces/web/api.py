@@ -1,7 +1,7 @@
 """The API of the page: calls of a store as JSON, each answer below a megabyte. It decides nothing about memories.
 
-Long lists come in pieces, which `next` continues. Texts are sent as they are: the page shows them as text. Reading
-writes nothing, and revives no memory.
+A long list is sent in pieces; `next` names the next piece. Texts are sent unchanged: the page shows them as text.
+Reading writes nothing and revives no memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _VERSIONS_COUNT: Final = 60
 _LISTED_COUNT: Final = 100  # of each list of an introspection
 _ENTRIES_COUNT: Final = 100
 _NODES_COUNT: Final = 160
-_PICTURES_COUNT: Final = 4  # pictures of the palace that are remembered, for those who page through them
+_PICTURES_COUNT: Final = 4  # pictures of the palace that are kept while pages read them
 _log: Final = logging.getLogger("sense_memory.web")
 
 
@@ -107,7 +107,7 @@ class Api:
         return routes
 
     async def warm(self) -> None:
-        """Open the memories and index them while the browser starts, so that the first question does not wait for it."""
+        """Open the memories and index them while the browser starts, so that the first question does not wait."""
         with suppress(SenseMemoryError):  # the page says what is wrong
             await self._store.persona_recall()
             await self._store.index()
@@ -115,7 +115,7 @@ class Api:
                 await self._store.mind.search("", 0)
 
     async def _session(self, request: Request) -> Response:
-        """Who the agent is; for the browser of the session, or one that exchanges the token and becomes it."""
+        """Who the agent is: for the browser of the session, or for one that exchanges the token now."""
         cookie, given = "", request.headers.get(TOKEN_HEADER)
         if not self._access.admits(request):
             cookie = self._access.exchange(given) if given else ""
@@ -143,11 +143,11 @@ class Api:
     # ── The palace ──────────────────────────────────────────────────────────────────────
 
     async def _picture(self, request: Request) -> Picture:
-        """The picture that a request names, or a new one, now or at a time of the past."""
+        """The picture that a request names, or a new picture of now or of a past time."""
         number = _number(request, "picture")
         if number is not None:
             if int(number) not in self._pictures:
-                raise InvalidInput("this picture of the palace is gone; ask for a new one")
+                raise InvalidInput("ask for a new picture: this picture of the palace is no longer kept")
             return self._pictures[int(number)]
         at = _number(request, "at")
         if at is None:
@@ -251,7 +251,7 @@ class Api:
     # ── Search, reviews, relays ─────────────────────────────────────────────────────────
 
     async def _search(self, request: Request) -> dict[str, Any]:
-        """The hits of a question, each with the reasons why it was found; those of the mind have a ranking of their own."""
+        """The hits of a question, each with its reasons; hits of the mind are ranked separately."""
         query = request.query_params.get("q", "").strip()
         if not query:
             return {"hits": [], "in_mind": []}
@@ -268,7 +268,7 @@ class Api:
         return {"hits": shown, "in_mind": list(map(_in_mind, in_mind)), "seconds": seconds}
 
     async def _introspection(self, _request: Request) -> dict[str, Any]:
-        """What needs attention. Nothing is written: the page asks more often than anybody introspects."""
+        """What needs attention. No log is written, because a page asks more often than a user introspects."""
         try:
             return _report(await self._store.persona_introspect(dry_run=True))
         except NotSynced:
@@ -277,7 +277,7 @@ class Api:
     async def _relays(self, _request: Request) -> dict[str, Any]:
         """What the ledger knows of each relay. No relay is asked."""
         state = self._store.status()
-        heads = state.counts["heads"] + state.counts["mind"]  # as relays are counted
+        heads = state.counts["heads"] + state.counts["mind"]  # as the counts of relays are
         relays = [
             asdict(relay) | {"holds_all": relay.holds_all and not missing, "missing": missing}
             for relay in state.relays
@@ -365,12 +365,12 @@ class Api:
         return {"done": action, "changed": action != "undo" or result is not None}
 
     def _actions(self) -> Mapping[str, tuple[int, Callable[..., Awaitable[Any]]]]:
-        """By name, how many memories an action is for, and the method of the store."""
+        """Each action by name: how many memories it takes, and the method of the store."""
         store = self._store
 
         async def recall(path: str) -> None:
-            if path.count("/") != 2:  # fewer parts would name, and revive, a whole room
-                raise InvalidInput("recall one memory, by domain/facet/key; nothing was changed")
+            if path.count("/") != 2:  # fewer parts would name a whole facet or domain, and revive it
+                raise InvalidInput("give domain/facet/key: recall takes one memory; nothing was changed")
             await store.persona_recall(*path.split("/"))
 
         return {
@@ -408,7 +408,7 @@ def _excerpt(text: str) -> str:
 
 
 def _links(memories: Iterable[PersonaMemory], known: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """By path, the memories that one is linked with, both ways, and how; a contradiction counts before a connection."""
+    """By path, the linked memories, both ways, with the kind of link; a contradiction hides a connection."""
     links: dict[str, dict[str, str]] = {path: {} for path in known}
     for memory in memories:
         kinds = dict.fromkeys(memory.connections, "connection")
@@ -422,7 +422,7 @@ def _links(memories: Iterable[PersonaMemory], known: Mapping[str, Any]) -> dict[
 
 
 def _hubs_with_neighbours(hubs: Iterable[str], links: Mapping[str, Iterable[str]]) -> list[str]:
-    """The first of these memories with all that are linked with them, as many as are shown."""
+    """The first of these memories, and the memories linked with them, up to the number that is shown."""
     found: dict[str, None] = {}
     for hub in hubs:
         if len(found) >= _NODES_COUNT:
@@ -432,7 +432,7 @@ def _hubs_with_neighbours(hubs: Iterable[str], links: Mapping[str, Iterable[str]
 
 
 def _neighbourhood(path: str, links: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """A memory, those linked with it, and those linked with them, the nearest first."""
+    """A memory, its linked memories, and theirs, the nearest first."""
     found = dict.fromkeys([path] if path in links else [])
     for _ in range(2):
         for one in list(found):
@@ -482,7 +482,7 @@ def _report(report: IntrospectionReport) -> dict[str, Any]:
 
 
 def _in_mind(hit: MindHit) -> dict[str, Any]:
-    """A message, a passage or an entry of the log that was found."""
+    """A hit in the mind: a message, a passage or an entry of the log."""
     return {
         "place": hit.place.value,
         "text": hit.text[:_SEARCH_CHARS],
@@ -513,7 +513,7 @@ def _answering(handler: _Handler) -> Callable[[Request], Awaitable[Response]]:
             return _json(_problem(error), 400)
         except SenseMemoryError as error:
             return _json(_problem(error), 409)
-        except Exception as error:  # a bug: the message, which may quote a memory, is shown nowhere
+        except Exception as error:  # a bug; its message may quote a memory, and is not shown
             _log.error("%s failed because of a bug\n%s", request.url.path, silent_traceback(error))
             bug = f"this failed because of a bug ({type(error).__name__}); the terminal shows where"
             return _json({"error": {"type": "Bug", "message": bug}}, 500)
@@ -531,7 +531,7 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _bounded(rows: Iterable[bytes], start: int) -> tuple[list[orjson.Fragment], int | None]:
-    """The first rows of a list that fit an answer, one at least; and where the next piece starts, None at the end."""
+    """The first rows that fit an answer, at least one; and where the next piece starts, None at the end."""
     size, kept = 0, list[orjson.Fragment]()
     for row in rows:
         size += len(row) + 1
@@ -542,7 +542,7 @@ def _bounded(rows: Iterable[bytes], start: int) -> tuple[list[orjson.Fragment], 
 
 
 def _listed(items: Iterable[Any]) -> list[orjson.Fragment]:
-    """The first items of a list, some 200 KB of them at most."""
+    """The first items of a list, at most about 200 KB."""
     rows, size = [], 0
     for item in items:
         row = orjson.dumps(item)
@@ -554,7 +554,7 @@ def _listed(items: Iterable[Any]) -> list[orjson.Fragment]:
 
 
 async def _or_nothing(reading: Awaitable[list[Any]]) -> list[Any]:
-    """What a read finds; nothing where no relay was ever asked, which the page says beside it."""
+    """What a read finds; nothing if no relay has ever been asked, which the page shows too."""
     try:
         return await reading
     except NotSynced:

@@ -1,13 +1,14 @@
-"""The server of the page: who may ask for what, and how each answer leaves. It knows nothing about memories.
+"""The server of the page: who may ask for what, and which headers an answer has. It knows nothing about memories.
 
 Guaranteed: an answer goes only to a request that names this server exactly (`Host`, so that no other name can be bound
 to its address), that no page of another origin made (`Sec-Fetch-Site`, `Origin`), and, under `/api/`, that carries the
-cookie and the page token of the one browser which exchanged the token. Browsers send a cookie to every port of a machine;
-the page token they keep for this port alone (`localStorage`), and scripts cannot read the cookie. The token is in the fragment of the address, which browsers do not
-send; it works once. A page that ran hostile text could not load or send anything: the policy allows this origin alone.
-Why it is safe: `Guard` makes every check before any other code sees the request; `Host` and origin are checked in
-`interfaces.loopback`, as for every server of this machine. It costs some microseconds for each request. Programs of the
-same user can read the ledger and its key anyway; they are not kept out.
+cookie and the page token of the one browser that exchanged the token. Browsers send a cookie to every port of a
+machine, but keep the page token for this port alone (`localStorage`); scripts cannot read the cookie. The token is in
+the fragment of the address, which browsers do not send, and works once. A page that ran hostile text could not load or
+send anything, because its policy allows this origin alone. Why it is safe: `Guard` makes every check before any other
+code sees the request; `Host` and origin are checked in `interfaces.loopback`, as for every server of this machine. It
+costs some microseconds for each request. Programs of the same user are not kept out: they can read the ledger and its
+key anyway.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class ServerSecrets:
         return f"sense-memory-{self.port}"
 
     def exchange(self, token: str) -> str:
-        """The value of the cookie for the token, the first time; empty for another token, and ever after."""
+        """The value of the cookie in exchange for the token, once; empty for another token, or a second time."""
         if self._session or not _is_same(token, self.token):
             return ""
         self._session = secrets.token_urlsafe(32)
@@ -122,10 +123,10 @@ def _is_same(one: str, other: str) -> bool:
 
 
 class Guard:
-    """Refuses what this server must not answer, and adds the headers of safety to every answer.
+    """Refuses requests that this server must not answer, and adds security headers to every answer.
 
     Args:
-        app: what answers the rest.
+        app: answers all other requests.
         access: the secrets of this run.
     """
 
@@ -149,7 +150,7 @@ class Guard:
         await answer(scope, receive, guarded)
 
     def _refusal(self, request: Request) -> Response | None:
-        """The answer to a request that is refused; None where it is not."""
+        """The answer to a request that is refused; None for an allowed request."""
         access, method = self._access, request.method
         methods = ("GET", "HEAD", "POST") if access.may_edit else ("GET", "HEAD")
         if method not in methods:
@@ -175,7 +176,7 @@ class Guard:
 
 
 def _body_bytes(request: Request) -> int:
-    """How long the body of a request says it is; too long where it does not say a number."""
+    """The length of a request's body by its header; too long if the header is not a number."""
     said = request.headers.get("content-length", "0")
     return int(said) if said.isdecimal() and len(said) < 10 else MAX_BODY_BYTES + 1
 
@@ -198,7 +199,7 @@ def application(access: ServerSecrets, routes: Sequence[Route]) -> ASGIApp:
 
 
 def _pages() -> Iterator[Route]:
-    """The files of the page, read once: nothing that a request says ever becomes a path of a file."""
+    """The files of the page, read once, so that no part of a request ever becomes a path."""
     for file in sorted(_STATIC.rglob("*")):
         if file.suffix in _TYPES:
             path = "/" if file.name == "index.html" else f"/{file.relative_to(_STATIC).as_posix()}"
@@ -217,7 +218,7 @@ def _page(body: bytes, media_type: str) -> Callable[[Request], Awaitable[Respons
 
 
 class WebServer(uvicorn.Server):
-    """A server on a socket of this machine that leaves signals to whoever starts it, and logs nothing.
+    """A server on a socket of this machine that leaves signals to its caller, and logs nothing.
 
     Args:
         app: what answers.
@@ -243,9 +244,9 @@ class WebServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
     def stop(self) -> None:
-        """Have `serve` answer what it has begun, and return."""
+        """Let `serve` finish the answers that it has begun, and return."""
         self.should_exit = True

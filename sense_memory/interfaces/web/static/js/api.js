@@ -19,7 +19,7 @@ async function answer(response) {
   throw new Refused(response.status, body.error.type, body.error.message);
 }
 
-/** The header that shows which page asks: browsers keep this token for this port alone, other than the cookie. */
+/** The header that proves which page asks: browsers keep this token for this port alone, unlike the cookie. */
 const shown = () => ({ "x-sense-memory-page": localStorage.getItem(PAGE) ?? "" });
 
 /** Ask for something, with the parameters of the query that are not undefined. */
@@ -37,7 +37,7 @@ export async function act(action, ...names) {
   return done;
 }
 
-/** Exchange the token of the address for the cookie and the page token, or show these; the address loses the token. */
+/** Exchange the token in the address for the cookie and the page token, or present those; removes the token from the address. */
 export async function open() {
   const token = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
   if (token) history.replaceState(null, "", location.pathname + "#/");

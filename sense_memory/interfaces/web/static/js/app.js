@@ -17,12 +17,12 @@ let turn = 0;
 
 // ── Addresses ───────────────────────────────────────────────────────────────────────────
 
-/** A part of an address; one that somebody mistyped as it is. */
+/** A part of an address, decoded; unchanged if its encoding is wrong. */
 function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; }
 }
 
-/** Draw the view of the address; a slower one that was asked for before it is dropped. */
+/** Draw the view of the address; drop an earlier view that is still loading. */
 export async function draw({ keepsFocus = false } = {}) {
   const [name, ...parts] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const mine = ++turn;
@@ -61,7 +61,7 @@ function problem(error) {
 
 function reason(error) {
   if (error.status === 401) {
-    return empty("This address was used already", "It opens in one browser, once. End the program with Ctrl-C, and start it again for a new address.", "sense-memory web");
+    return empty("This address was used already", "An address opens in one browser, once. End the program with Ctrl-C, and start it again for a new address.", "sense-memory web");
   }
   if (error instanceof TypeError && error.message.includes("fetch")) {
     return empty("The server has ended", "Start it again, and open the address that it prints.", "sense-memory web");

@@ -1,4 +1,4 @@
-// Charts, drawn by uPlot in the colours of the page. Each stands beside the same facts in words.
+// Charts, drawn by uPlot in the colours of the page; the page gives the same facts in words beside each chart.
 
 import { BOUNDS, STATES, fallsTo, relevanceThen } from "./decay.js";
 import { day } from "./dom.js";
@@ -14,7 +14,7 @@ export function colours() {
 
 const FONT = "12px system-ui, sans-serif";
 
-/** Keep a chart as wide as its place, and in the colours of the page. */
+/** Keep a chart as wide as its container, and in the colours of the page. */
 function kept(place, make) {
   let chart = null;
   const draw = () => {

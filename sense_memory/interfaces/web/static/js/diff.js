@@ -17,7 +17,7 @@ export function difference(before, after) {
   return joined(quiet(joined(pieces)));
 }
 
-/** Without the few letters that two changes have in common by chance: they would make the change harder to read. */
+/** Merge changes that have only a few letters in common by chance, because these would be hard to read. */
 function quiet(pieces) {
   return pieces.flatMap(([kind, text], place) => {
     const isBetween = kind === "same" && place > 0 && place < pieces.length - 1 && text.trim().length < 4;
@@ -46,7 +46,7 @@ function middle(left, right) {
   return [...pieces, ["gone", left.slice(i).join("")], ["new", right.slice(j).join("")]];
 }
 
-/** Neighbours of one kind as one piece; between two that stay, what is gone comes before what is new. */
+/** Join neighbours of one kind; put removed text before new text. */
 function joined(pieces) {
   const found = [];
   let gone = "", fresh = "";

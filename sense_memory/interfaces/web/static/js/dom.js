@@ -55,7 +55,7 @@ export function ago(seconds, now) {
 
 export const timeOf = (seconds, words) => el("time", { datetime: new Date(seconds * 1000).toISOString(), title: moment(seconds) }, words ?? moment(seconds));
 
-/** Say something to those who do not see the page. */
+/** Announce a text to screen readers. */
 export function announce(words) {
   const status = document.getElementById("status");
   status.textContent = "";
@@ -68,7 +68,7 @@ export const empty = (title, words = "", command = "") => el("div", { class: "em
 /** The key of a memory, or another name, as the title of a page; a long one in smaller letters. */
 export const heading = (name) => el("h1", { text: name, dir: "auto", class: name.length > 48 ? "long-name" : null });
 
-/** A list that grows by a button, and by itself when its end comes into sight. */
+/** A list that grows by a button, and by itself when its end is visible. */
 export function growing(list, more, words = "Show more") {
   const button = el("button", { type: "button", class: "more" }, words);
   let isBusy = false;
@@ -88,7 +88,7 @@ export function growing(list, more, words = "Show more") {
 export const route = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
 export const memoryLink = (path, ...children) => el("a", { href: route("memory", path), class: "memory-link" }, children.length ? children : pathName(path));
 
-/** A path as people read it: the key first in sight, domain and facet before it, quieter. */
+/** A path with an emphasised key; domain and facet before it are subdued. */
 export function pathName(path) {
   const cut = path.lastIndexOf("/");
   return el("span", { class: "path", dir: "auto" }, cut < 0 ? null : el("span", { class: "place" }, `${path.slice(0, cut).replaceAll("/", " / ")} / `), el("b", { text: path.slice(cut + 1) }));

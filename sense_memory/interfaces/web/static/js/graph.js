@@ -18,7 +18,7 @@ export async function showGraph(path) {
     ? el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/graph" }, "Graph"), " / ", memoryLink(path)), el("h1", {}, "Around ", el("span", { text: path.split("/").at(-1), dir: "auto" })))
     : el("h1", {}, "Graph");
   if (!nodes.length || (!edges.length && !path)) {
-    return [title, empty("No links yet", "Connect two memories, and they stand here together.", "sense-memory palace connect lisa bremen")];
+    return [title, empty("No links yet", "Connect two memories to see them here.", "sense-memory palace connect lisa bremen")];
   }
   const shown = nodes.length < told.linked && !path ? `The ${number(nodes.length)} most linked of ${number(told.linked)} linked memories.` : `${count(nodes.length, "memory", "memories")}, ${count(edges.length, "link")}.`;
   const lead = el("p", { class: "note" }, shown, " Larger is more relevant; ", el("span", { class: "against-word" }, "dashed red"), " is a contradiction.");
@@ -39,7 +39,7 @@ function picture(nodes, edges, path) {
   const drawing = svg("svg", { class: "graph", viewBox: box.join(" "), role: "group", "aria-label": "Memories and their links; the list below says the same in words" }, svg("g", { "aria-hidden": "true" }, lines), points);
   const weight = (node) => (node.memory.path === path ? Infinity : node.degree + node.relevance);
   const ranked = nodes.map((node, index) => [node, points[index]]).sort(([one], [other]) => weight(other) - weight(one));
-  /** Labels keep their size on the screen. Those that would cover a more important one wait for the pointer or the focus. */
+  /** Labels keep their size on the screen. A label that would cover a more important one is hidden until the pointer or the focus is there. */
   function relabel(seen) {
     const shape = drawing.getBoundingClientRect(), scale = Math.max(seen[2] / (shape.width || 1000), seen[3] / (shape.height || 600));
     drawing.style.setProperty("--label", `${LABEL * scale}px`);
@@ -114,7 +114,7 @@ function zoomable(drawing, home, changed) {
   });
   for (const name of ["pointerup", "pointercancel"]) drawing.addEventListener(name, () => { held = null; });
   const tool = (words, sign, act) => el("button", { type: "button", class: "icon", "aria-label": words, title: words, onclick: act }, sign);
-  return el("div", { class: "graph-tools" }, tool("Closer", "+", () => zoom(0.75)), tool("Farther", "−", () => zoom(1.33)), tool("Show everything", "⤢", () => { box = [...home]; set(); }));
+  return el("div", { class: "graph-tools" }, tool("Zoom in", "+", () => zoom(0.75)), tool("Zoom out", "−", () => zoom(1.33)), tool("Show everything", "⤢", () => { box = [...home]; set(); }));
 }
 
 function list(nodes, edges) {
@@ -122,5 +122,5 @@ function list(nodes, edges) {
     const others = edges.filter((edge) => edge.source === node || edge.target === node).map((edge) => [edge.source === node ? edge.target : edge.source, edge.kind]);
     return el("li", {}, el("span", { class: `state ${node.state}`, title: node.state, "aria-label": node.state }, GLYPHS[node.state]), " ", memoryLink(node.memory.path), el("ul", {}, others.map(([other, kind]) => el("li", {}, kind === "contradiction" ? el("span", { class: "against-word" }, "contradiction: ") : null, memoryLink(other.memory.path)))));
   });
-  return el("details", { class: "as-list" }, el("summary", {}, "The same as a list"), el("ul", { class: "link-list" }, rows));
+  return el("details", { class: "as-list" }, el("summary", {}, "Show as a list"), el("ul", { class: "link-list" }, rows));
 }

@@ -8,7 +8,7 @@ import { difference } from "./diff.js";
 import { draw } from "./app.js";
 
 export const HELD = {
-  queued: "waits to be sent", acked: "accepted", confirmed: "held, and seen there", refused: "refused", parked: "tried for a week, parked", superseded: "has a newer version", deleted: "deleted there",
+  queued: "queued", acked: "accepted", confirmed: "accepted and shown", refused: "refused", parked: "not accepted for a week", superseded: "replaced by a newer version", deleted: "deleted there",
 };
 
 /** A button that carries out an action and draws the page anew. */
@@ -31,7 +31,7 @@ export function button(words, action, names, done, kind = "") {
   return made;
 }
 
-/** Put the focus where the button was: on the one that took its place, or on the title; otherwise Tab begins at the top. */
+/** Put the focus on the button that replaced the pressed one, or on the title; otherwise Tab would begin at the top. */
 function refocus(place) {
   const left = [...document.querySelectorAll("main .act")], title = document.querySelector("main h1");
   if (document.activeElement !== document.body) return;
@@ -55,7 +55,7 @@ export async function showMemory(path) {
   const against = isPersona ? opposed(memory) : null;
   const actions = session.edit ? el("p", { class: "actions" },
     told.versions_total > 1 ? button("Undo the last edit", "undo", [path], "Undone.") : null,
-    isPersona ? button("Recall: make it fresh again", "recall", [path], "Recalled; its relevance is full again.") : null) : null;
+    isPersona ? button("Recall: revive this memory", "recall", [path], "Recalled; the relevance is 1 again.") : null) : null;
   return [head, el("div", { class: "memory" },
     el("div", { class: "memory-main" }, text, against, actions, isPersona ? curve(memory, told) : null, versions(told)),
     el("aside", { class: "memory-side", "aria-label": "About this memory" }, isPersona ? facts(memory, now) : null, isPersona ? links(memory) : null, holders(told)))];
@@ -73,7 +73,7 @@ function curve(memory, told) {
   const shape = { relevance: memory.relevance, halflife: memory.halflife_days, accessed: memory.last_accessed, created: memory.created_at, connections: memory.connections.length, contradicts: memory.contradicts.length, isSuperseded: memory.superseded_by !== null };
   const place = el("div", { class: "life", role: "img", "aria-label": `Relevance is ${figure(told.relevance)} now. It halves every ${count(memory.halflife_days, "day")}${shape.isSuperseded ? ", four times as fast because it is superseded" : ""}.` });
   requestAnimationFrame(() => life(place, shape, told.now, told.versions.map((version) => version.created_at)));
-  return el("section", {}, el("h2", {}, "How it fades"), place, el("p", { class: "note" }, "Solid until today, dashed if it is not used again. Triangles mark versions. Before its last use, the line is what its first day alone would give."));
+  return el("section", {}, el("h2", {}, "How it fades"), place, el("p", { class: "note" }, "Solid until today, dashed if the memory is not used again. Triangles mark versions. Before its last use, the line is what its first day alone would give."));
 }
 
 function facts(memory, now) {

@@ -146,7 +146,7 @@ export async function showPalace() {
   if (!memories.length && !flat.total) {
     return [title, session.relays && !session.counts.heads
       ? empty("No memories are here yet", "Relays may hold some.", "sense-memory sync")
-      : empty("No memories yet", "The first one gets a room here, and fades unless it is recalled.", "sense-memory remember people/facts/lisa \"artist, teaches workshops\"")];
+      : empty("No memories yet", "The first memory appears here, and fades unless it is recalled.", "sense-memory remember people/facts/lisa \"artist, teaches workshops\"")];
   }
   const rooms = el("div", { class: "rooms" });
   const cards = new Map();
@@ -232,7 +232,7 @@ function flatRoom(flat) {
   return el("section", { class: "room" },
     el("h2", {}, el("span", {}, "Flat memories"), el("small", {}, number(flat.total))),
     el("ul", { class: "plain-list" }, flat.rows.slice(0, 6).map(([key, excerpt]) => el("li", {}, el("a", { class: "flat", href: route("memory", key) }, el("b", { text: key, dir: "auto" }), " ", quoted(excerpt))))),
-    el("p", { class: "note" }, "They have a key and no room, and do not fade."),
+    el("p", { class: "note" }, "Flat memories have a key instead of a path, and never fade."),
     flat.total > 6 ? el("p", {}, el("a", { href: route("flat") }, `All ${number(flat.total)}`)) : null);
 }
 
@@ -244,7 +244,7 @@ export async function showFacet(domain = "", facet = "") {
   if (!moments.at) moments.at = whole.now;
   const memories = whole.rows.map(memoryOf).filter((memory) => memory.domain === domain && memory.facet === facet);
   const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace"), " / ", el("span", { text: domain })), heading(facet));
-  if (!memories.length) return [title, empty("This room is empty", "Its memories were forgotten, or moved.")];
+  if (!memories.length) return [title, empty("This facet is empty", "The memories of this facet were forgotten.")];
   const list = el("ul", { class: "rows" });
   let items = [], shown = 0;
   function more() {
@@ -290,6 +290,6 @@ export async function showFlat() {
   }
   const isDone = await more();
   const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace")), el("h1", {}, "Flat memories"));
-  if (!list.children.length) return [title, empty("No flat memories", "They have a key and no room, and do not fade.", "sense-memory remember user_timezone America/Vancouver")];
+  if (!list.children.length) return [title, empty("No flat memories", "Flat memories have a key instead of a path, and never fade.", "sense-memory remember user_timezone America/Vancouver")];
   return [title, isDone ? list : growing(list, more)];
 }

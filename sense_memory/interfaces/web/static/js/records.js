@@ -24,7 +24,7 @@ export async function showJournal() {
     return next === null;
   }
   const isDone = await more();
-  if (!list) return [title, empty("The journal is empty", "Its entries stand here by day.", "sense-memory journal \"Met Lisa. She teaches printmaking.\"")];
+  if (!list) return [title, empty("The journal is empty", "Entries appear here by day.", "sense-memory journal \"Met Lisa. She teaches printmaking.\"")];
   return [title, isDone ? days : growing(days, more)];
 }
 
@@ -41,7 +41,7 @@ export async function showMind() {
     mind.topics.length ? el("section", {}, el("h2", {}, "Topics", el("small", {}, number(mind.topics_total))), el("dl", { class: "topics" }, mind.topics.map((topic) => [el("dt", {}, el("b", { text: topic.name, dir: "auto" }), el("small", {}, count(topic.passages, "passage"))), el("dd", {}, topic.summary ? quoted(topic.summary) : "No summary yet.")]))) : null,
     mind.conversations.length ? el("section", {}, el("h2", {}, "Conversations", el("small", {}, number(mind.conversations_total))), el("ul", { class: "rows" }, mind.conversations.map((one) => el("li", {}, el("a", { class: "row", href: route("conversation", one.id) }, el("span", { class: "row-key" }, el("b", { text: one.id, dir: "auto" })), one.title ? quoted(one.title, "span", "row-text") : el("span", { class: "row-text" }), el("span", { class: "row-state" }, count(one.count, "message"))))))) : null,
   ].filter(Boolean);
-  if (!parts.length) return [title, empty("The mind is empty", "Blocks, topics and conversations stand here when an agent has written them.", "sense-memory mind --help")];
+  if (!parts.length) return [title, empty("The mind is empty", "Blocks, topics and conversations appear here once an agent has written them.", "sense-memory mind --help")];
   return [title, el("div", { class: "mind" }, parts)];
 }
 
@@ -65,7 +65,7 @@ export async function showConversation(id) {
   }
   const isDone = await more();
   const head = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/mind" }, "Mind"), " / Conversations"), heading(id));
-  if (!told.total) return [head, empty("No messages", "This conversation has none on this machine.")];
+  if (!told.total) return [head, empty("No messages", "This conversation has no messages on this machine.")];
   const summary = told.summary ? el("section", { class: "summary" }, el("h2", {}, `Summary of the first ${number(told.covered)} messages`), quoted(told.summary, "p", "entry")) : null;
   return [head, el("p", { class: "note" }, `${count(told.total, "message")}, the newest first`), summary, isDone ? list : growing(list, more)].filter(Boolean);
 }
@@ -76,7 +76,7 @@ export async function showRelays() {
   const told = await get("relays");
   const title = el("h1", {}, "Relays");
   const held = el("p", { class: "lead" }, `This machine holds ${count(told.heads, "record")}: ${count(told.counts.heads - told.counts.entries, "memory", "memories")}, ${count(told.counts.entries, "journal entry", "journal entries")}, and those of the mind.${told.counts.drafts ? ` ${count(told.counts.drafts, "draft")} ${told.counts.drafts === 1 ? "is" : "are"} in no memory.` : ""}`);
-  if (!told.relays.length) return [title, held, empty("No relays are configured", "Everything is on this machine only, and would be lost with it.", "sense-memory relays add wss://relay.example")];
+  if (!told.relays.length) return [title, held, empty("No relays are configured", "Everything is on this machine only. If the machine is lost, the memory is lost.", "sense-memory relays add wss://relay.example")];
   const elsewhere = told.relays.filter((relay) => relay.holds_all && !relay.is_local).length;
   const fate = told.relays.every((relay) => relay.is_local) ? "the memory would be lost: its only relays are on this machine. Add one elsewhere: sense-memory relays add wss://relay.example" : "a part of the memory would be lost: no relay elsewhere has all of it. Run sense-memory sync.";
   const verdict = elsewhere
@@ -91,12 +91,12 @@ function one(relay, told) {
   bar.children[0].style.width = `${100 * share}%`;
   bar.children[1].style.width = `${100 * promised}%`;
   const waits = (relay.events.queued ?? 0) + (relay.events.parked ?? 0);
-  const rows = [["Shown", number(relay.memories), "sent back by the relay"], ["Accepted", number(relay.promised), "by its word; comparing sets sends nothing back"], ["Missing", number(relay.missing), "neither shown nor accepted"], ["Waiting", number(waits), "to be sent"], ["Refused", number(relay.events.refused ?? 0), ""]];
+  const rows = [["Shown", number(relay.memories), "sent back by the relay"], ["Accepted", number(relay.promised), "accepted, but not shown: comparing sets shows nothing that is here"], ["Missing", number(relay.missing), "neither shown nor accepted"], ["Waiting", number(waits), "to be sent"], ["Refused", number(relay.events.refused ?? 0), ""]];
   const remarks = [relay.problem, ...Object.entries(relay.reasons).map(([reason, times]) => `${reason} (${number(times)})`), ...relay.remarks].filter(Boolean);
   return el("article", { class: `relay ${relay.holds_all ? "whole" : "part"}` },
     el("h2", {}, el("span", { text: relay.url, class: "url" }), relay.is_local ? el("span", { class: "chip" }, "this machine: not a backup") : null),
-    el("p", { class: "standing" }, relay.last_complete === null ? "Never showed everything, so it may have memories that are not here." : ["Last seen whole ", timeOf(relay.last_complete, ago(relay.last_complete, told.now)), relay.holds_all ? " · says it holds everything" : ""]),
+    el("p", { class: "standing" }, relay.last_complete === null ? "Never showed everything, so the relay may have memories that are not here." : ["Last seen whole ", timeOf(relay.last_complete, ago(relay.last_complete, told.now)), relay.holds_all ? " · says it holds everything" : ""]),
     bar, el("dl", { class: "figures" }, rows.map(([name, value, why]) => el("div", { title: why }, el("dt", {}, name), el("dd", {}, value)))),
     remarks.length ? el("ul", { class: "remarks" }, remarks.map((remark) => el("li", { text: remark }))) : null,
-    relay.notices.length ? el("details", {}, el("summary", {}, "The relay's own last words"), el("ul", { class: "remarks" }, relay.notices.map((notice) => el("li", {}, quoted(notice))))) : null);
+    relay.notices.length ? el("details", {}, el("summary", {}, "Recent notices of the relay"), el("ul", { class: "remarks" }, relay.notices.map((notice) => el("li", {}, quoted(notice))))) : null);
 }

@@ -6,16 +6,16 @@ import { count, el, empty, memoryLink, number, quoted, visible } from "./dom.js"
 import { button } from "./memory.js";
 
 const TITLES = {
-  contradictions: ["Contradictions", "One of each pair counts less, or was replaced."],
-  suggested_contradictions: ["Suspected contradictions", "These seem to say the opposite, and are not marked."],
-  suggested_connections: ["Could be connected", "They share themes or words."],
+  contradictions: ["Contradictions", "In each pair, one memory counts less or was superseded."],
+  suggested_contradictions: ["Suspected contradictions", "The two memories of each pair seem to contradict each other, but are not marked."],
+  suggested_connections: ["Could be connected", "The memories share themes or words."],
   conflicts: ["Edits that lost", "Another device changed the same memory at the same time."],
-  suggested_revisions: ["May need a new text", "Old enough to be wrong by now."],
-  stale_beliefs: ["Weakly held beliefs", "Low confidence, and hardly used."],
-  forgotten_memories: ["About to dissolve", "An exact recall revives them."],
-  orphaned: ["Without a link", "Nothing leads to them."],
-  overloaded_facets: ["Crowded rooms", "Too many active memories in one facet."],
-  suggested_compressions: ["Large domains", "Their active memories fill a prompt."],
+  suggested_revisions: ["May be outdated", "Old enough to be wrong by now."],
+  stale_beliefs: ["Weak beliefs", "Low confidence, and hardly ever recalled."],
+  forgotten_memories: ["About to dissolve", "Recall a memory to revive it."],
+  orphaned: ["Not connected", "No other memory is connected with these."],
+  overloaded_facets: ["Large facets", "Too many active memories in one facet."],
+  suggested_compressions: ["Large domains", "The active memories of each would fill a prompt."],
 };
 
 export async function showReview() {

@@ -21,7 +21,7 @@ export async function showSearch(query) {
   const title = el("h1", { class: "search-title" }, hits.length ? count(hits.length, "memory", "memories") : inMind.length ? "No memories" : "Nothing", " for ", quoted(query, "q"));
   const total = hits.length + inMind.length;
   announce(total ? count(total, "hit") : "No hits");
-  if (!total) return [title, empty("Nothing was found", "Try fewer words, or the beginning of one: photo*. Forgotten memories are left out; their rooms still show them.")];
+  if (!total) return [title, empty("Nothing was found", "Try fewer words, or the beginning of one: photo*. Forgotten memories are left out; their facets still show them.")];
   const best = hits[0]?.score;
   const now = Date.now() / 1000;
   return [title, el("p", { class: "note" }, `${Math.max(1, Math.round(took))} ms. Searching revives nothing.`),
@@ -46,7 +46,7 @@ function shown(hit, best, now) {
     el("p", { class: "hit-text quoted", dir: "auto" }, marked(hit.value, terms), hit.is_cut ? "…" : ""),
     el("details", { class: "why" },
       el("summary", {}, el("span", { class: "score", "aria-hidden": "true" }, meter(hit.score / best)), el("span", { text: hit.why.text })),
-      el("table", {}, el("caption", { class: "hidden" }, "What the score is made of"),
+      el("table", {}, el("caption", { class: "hidden" }, "The parts of the score"),
         el("tbody", {}, hit.why.evidence.map((item) => el("tr", {},
           el("th", { scope: "row" }, item.detail ? quoted(item.detail) : WORDS[item.kind] ?? item.kind),
           el("td", {}, item.detail ? `${WORDS[item.kind] ?? item.kind}${item.fields.length ? ` in ${item.fields.join(" and ")}` : ""}` : ""),
