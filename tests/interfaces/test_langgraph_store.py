@@ -365,7 +365,7 @@ async def test_a_time_to_live_that_cannot_be_kept_is_refused(minutes):
 )
 async def test_what_json_cannot_hold_is_refused_and_nothing_of_the_batch_is_written(value):
     async with opened() as (store, palace):
-        with pytest.raises(InvalidInput, match="what JSON can hold"):
+        with pytest.raises(InvalidInput, match="a value must be JSON"):
             await store.abatch([PutOp(USER, "good", {"n": 1}), PutOp(USER, "bad", value)])
 
         assert [] == await palace.persona_recall()
