@@ -236,7 +236,7 @@ def _archive(path: Path, label: str) -> Files:
 
 def _open_packed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
     if info.flag_bits & 1:
-        raise InvalidInput("unpack the archive with its password first; it is encrypted")
+        raise InvalidInput("unpack the archive with its password first; this file is encrypted")
     if info.file_size > max(_SMALL_BYTES, _MAX_RATIO * info.compress_size):
         raise InvalidInput(
             f"unpack the archive first; this file unpacks to more than {_MAX_RATIO} times its size"

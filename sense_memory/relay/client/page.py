@@ -188,9 +188,7 @@ class OpenPage(OpenRequest):
     def _ends(self, timeouts: Timeouts) -> list[tuple[float, str]]:
         """The deadlines of any request; while we wait after EOSE, also the end of that wait."""
         if self.ended_at is None:
-            return super(OpenPage, self)._ends(
-                timeouts
-            )  # slots=True replaces the class, so super() needs arguments
+            return super(OpenPage, self)._ends(timeouts)  # slots=True: super() needs arguments
         quiet = max(self.ended_at, self.last_frame_at) + timeouts.notice_settle
         return [(self.opened_at + timeouts.total, "took too long"), (quiet, LATE if self.late else "")]
 
@@ -276,9 +274,7 @@ class OpenLive(OpenPage):
             self._useless += 1
             if _claimed_id(value) not in known:
                 before = len(self.events)
-                yield super(OpenLive, self)._judge(
-                    value
-                )  # slots=True replaces the class, so super() needs arguments
+                yield super(OpenLive, self)._judge(value)  # slots=True: super() needs arguments
                 if len(self.events) > before:
                     self._useless = 0
 

@@ -244,7 +244,7 @@ class OpenCount(OpenRequest):
     """A COUNT whose answer has not arrived yet.
 
     Attributes:
-        filters: an event has to match one of them.
+        filters: an event must match one of these filters.
         doubtful: whether the relay may not know NIP-45; we then wait for the answer only `Timeouts.notice_settle`.
         count: the relay's answer, or None so far.
     """
@@ -273,9 +273,7 @@ class OpenCount(OpenRequest):
         return CountDone(subscription, Counted(None if reason else self.count, reason, outcome))
 
     def _ends(self, timeouts: Timeouts) -> list[tuple[float, str]]:
-        ends = super(OpenCount, self)._ends(
-            timeouts
-        )  # slots=True replaces the class, so super() needs arguments
+        ends = super(OpenCount, self)._ends(timeouts)  # slots=True: super() needs arguments
         if self.doubtful and not self.waiting:
             ends.append((self.last_frame_at + timeouts.notice_settle, "went silent"))
         return ends
@@ -348,9 +346,7 @@ class OpenComparison(OpenRequest):
         return step.message
 
     def _ends(self, timeouts: Timeouts) -> list[tuple[float, str]]:
-        ends = super(OpenComparison, self)._ends(
-            timeouts
-        )  # slots=True replaces the class, so super() needs arguments
+        ends = super(OpenComparison, self)._ends(timeouts)  # slots=True: super() needs arguments
         if self.doubtful and self.unanswered and not self.waiting:
             ends.append((self.last_frame_at + timeouts.notice_settle, "went silent"))
         return ends

@@ -1,4 +1,4 @@
-"""The decision what one relay is asked next, made in this module only, from plain state. No I/O, no clock, no ledger.
+"""The agenda of one relay: this module alone decides what the relay is asked next. No I/O, no clock, no ledger.
 
 A relay is asked one `RelayQuestion` at a time. `Agenda` picks the background's next question, `first_step` and the steps
 after it divide a pull into comparisons and walks, and `after_cut_off` says what is left of a question when the relay
@@ -51,10 +51,10 @@ _CUT_OFF_COUNT: Final = (
 
 
 class RelayQuestion(Enum):
-    """What a relay can be asked. Every pull is followed by sending what is queued."""
+    """A question to a relay. After every pull, queued events are sent."""
 
     NOTHING = auto()
-    PUSH = auto()  # only send what is queued
+    PUSH = auto()  # send queued events, and ask for nothing
     NEWER = auto()  # events dated after the newest event seen; RECENT if none was seen
     RECENT = auto()  # events dated since the cursor
     COMPARE = auto()  # compare everything (NIP-77); RECENT if the relay does not compare
@@ -109,7 +109,7 @@ class Agenda:
     """The next question to one relay. Times are seconds of one clock that never goes back.
 
     Attributes:
-        pull_is_due: whether a pull is due now, because a subscription has to begin with a pull.
+        pull_is_due: whether a pull is due now, because a subscription must begin with a pull.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Agenda:
     def next_question(
         self, now: float, *, paused_until: float = 0.0, may_have_missed: bool = False
     ) -> tuple[RelayQuestion, float]:
-        """The next question; NOTHING comes with the time at which to ask again.
+        """The next question and now; or NOTHING, and the time at which to call again.
 
         Args:
             now: seconds.

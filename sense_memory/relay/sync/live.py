@@ -88,7 +88,7 @@ class LiveSubscription:
         ledger: the ledger, which is asked for the ids of known events.
         author: the ledger's public key, 64 hex digits.
         intake: files the events.
-        agenda: decides when the relay is pulled; told when a subscription is wanted, begins and ends.
+        agenda: decides when the relay is pulled, depending on the subscription.
         wake: called when a pull becomes due.
 
     Attributes:

@@ -96,7 +96,7 @@ class Reconciler:
         since: int | None = None,
         every: float = HEAL_SECONDS,
     ) -> PullResult | None:
-        """Compare, fetch what only the relay has, and queue what only the ledger has.
+        """Compare, fetch the events that only the relay has, and queue the events that only the ledger has.
 
         Args:
             connection: an open connection to the relay.

@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 # answered a request just before. One hang-up is enough if its code says that a message is too large; otherwise it takes
 # three, and the relay must have accepted other events meanwhile.
 #
-# Why it is safe: a network failure alone makes no event refused. Events that were cut off stay queued, and a sole
-# suspect is sent after all other events.
+# Why it is safe: a network failure alone never makes us give up an event. Events that were cut off stay queued, and a
+# sole suspect is sent after all other events.
 #
 # What it costs: about log2(n) connections for n events.
 
@@ -267,7 +267,7 @@ class RelaySync:
     async def _send(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
         async with self._ledger.publishing() as ours:
             if ours:
-                with suppress(RelayError):  # the connection's `problem` says what happened
+                with suppress(RelayError):  # the report has the connection's `problem`
                     await self._push(connection, sent, served)
 
     async def _wait_for_dated_ahead(self) -> bool:

@@ -1,7 +1,7 @@
 """The walk over a relay's events from the newest to the oldest, page by page with `until`. No I/O, no clock.
 
-What is guaranteed: a walk without `reasons` has seen every event that the relay has for the filter, as far as the relay
-tells. A short page does not end the walk; only an empty page below the oldest event does.
+What is guaranteed: a walk without `reasons` has received every event that the relay shows for the filter. A short page
+does not end the walk; only an empty page below the oldest event does.
 
 Why it is safe: in NIP-01 `until` includes the second that it names, but some relays exclude that second and would
 skip the rest of a second that a page cut in two. So a page counts as the next page only if it repeats an event of the
