@@ -24,7 +24,7 @@ from sense_memory.interfaces.text import as_json, one_line, quantity, size, some
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sense_memory.exchange import Exported, Imported, ImportPlan, ReaderResult
+    from sense_memory.exchange import Exported, Imported, ImportPlan, ReaderResult, Step
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.memories.backup import BadLine
     from sense_memory.store import MemoryStore
@@ -228,11 +228,10 @@ def import_events(
     its line and reason. Events (from `export` or `backup`) are verified and imported without a plan. Relays get the
     new memories with the next sync.
     """
-    invocation = of(context)
-    if not _are_events(files, format_):
+    if _are_events(files, format_):
+        _verify_and_import(of(context), files)
+    else:
         _import_others(context, files, format_, _Wishes(into, plan, yes, replace, halflife_days))
-        return
-    _verify_and_import(invocation, files)
 
 
 def _verify_and_import(invocation: Invocation, files: Sequence[Path]) -> None:
@@ -318,11 +317,7 @@ def _data(found: ImportedFiles) -> dict[str, Any]:
             {"file": str(file), **asdict(line), "author": line.author or None} for file, line in found.bad
         ],
         "unread": [{"file": str(file), "problem": problem} for file, problem in found.unread.items()],
-        "left_out": None,
-        "notes": None,
-        "steps": None,
-        "gone": None,
-        "written": None,
+        **dict.fromkeys(("left_out", "notes", "steps", "gone", "written")),
     }
 
 
@@ -538,20 +533,20 @@ def _sentences(made: ImportPlan) -> list[str]:
         told = [f"{reason} ({count:,})" for reason, count in made.left_out.most_common()]
         found.append(f"left out: {one_line(', '.join(told))}")
     kept = [step for step in made.steps if step.fate is Fate.KEPT]
-    found += [f"kept as it is here: {one_line(step.item.path)} ({step.reason})" for step in kept[:_MAX_SHOWN]]
-    if len(kept) > _MAX_SHOWN:
-        found.append(f"and {len(kept) - _MAX_SHOWN:,} more; --json lists them all")
+    found += _first("kept as it is here", kept, _MAX_SHOWN)
     renamed = [step for step in made.steps if step.fate is Fate.NEW and step.reason]
-    found += [
-        f"gets another name: {one_line(step.item.path)} ({one_line(step.reason)})"
-        for step in renamed[:_MAX_PATHS]
-    ]
-    if len(renamed) > _MAX_PATHS:
-        found.append(f"and {len(renamed) - _MAX_PATHS:,} more; --json lists them all")
+    found += _first("gets another name", renamed, _MAX_PATHS)
     if made.gone:
         found.append(f"no longer in the files, but kept here: {some(made.gone, _MAX_PATHS)}")
     found += [one_line(note) for note in made.notes[:_MAX_SHOWN]]
     return [*found, *_problem_lines(made.problems, "cannot be imported")]
+
+
+def _first(what: str, steps: Sequence[Step], limit: int) -> list[str]:
+    """A line for each of the first steps, and how many more there are."""
+    lines = [f"{what}: {one_line(step.item.path)} ({one_line(step.reason)})" for step in steps[:limit]]
+    rest = [f"and {len(steps) - limit:,} more; --json lists them all"] * (len(steps) > limit)
+    return lines + rest
 
 
 def _problem_lines(problems: Sequence[Any], what: str) -> list[str]:
