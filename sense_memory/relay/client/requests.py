@@ -3,13 +3,14 @@
 A request is a REQ (`OpenPage`, `OpenLive`), a comparison (`OpenComparison`) or a COUNT (`OpenCount`). A relay may refuse
 a request until we have authenticated, may answer with a NOTICE only, or may not answer at all.
 
-What is guaranteed: every request ends exactly once. It ends complete only if the relay itself ended its answer; in every
-other case it ends incomplete, with a reason.
+What is guaranteed: every request ends exactly once, unless it is cancelled. It ends complete only if the relay itself
+ended its answer; in every other case it ends incomplete, with a reason.
 
 Why it is safe: only good frames extend a deadline, and nothing extends the deadline for the whole answer. What a relay
 claims without an event (a count, an id in a comparison) is marked as a claim in the result.
 
 What it costs: a silent relay takes 10 seconds of waiting per request, and a slow relay at most 120 seconds (`Timeouts`).
+A live subscription has no deadline once it is open.
 """
 
 from __future__ import annotations

@@ -265,6 +265,7 @@ class RelaySync:
         return self._ledger.relays.state(self._url).completed_at is None and not plan.offline_first
 
     async def _send(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
+        """Push, unless another process is publishing; counts verdicts in `sent` and shown events in `served`."""
         async with self._ledger.publishing() as ours:
             if ours:
                 with suppress(RelayError):  # the report has the connection's `problem`
@@ -293,6 +294,7 @@ class RelaySync:
         return max(self._clock(), self._reached)
 
     async def _push(self, connection: RelayConnection, sent: Counter[str], served: Counter[str]) -> None:
+        """Send all events that are due, suspects apart from the others, until nothing new becomes due."""
         outbox = self._ledger.outbox
         await self._ledger.write_if_due(outbox.queue_missing, self._url, self._clock())
         await self._ledger.write_if_due(outbox.drop_outdated, self._url)
