@@ -109,7 +109,7 @@ class RelayLink:
                 report = await self._run_once(plan, as_of)
                 while (rest := await self._remaining(plan, report)) and limiter.may_redial(now()):
                     plan, report = rest, report.continued_by(await self._run_once(rest, as_of))
-            except SenseMemoryError as error:  # of the ledger, which the report cannot be completed from
+            except SenseMemoryError as error:  # of the ledger, so the report has no counts
                 await self._hang_up()
                 self.failure = error
                 report = RelayReport(self.url, problem=str(error), asked=plan.question.pulls)
