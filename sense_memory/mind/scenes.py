@@ -1,19 +1,18 @@
-"""Scenes: a log that several agents share, each with a key of its own.
+"""Scenes: logs that several agents share.
 
-A scene has a key pair that its members hold. What happens in it is a log under that key, so relays see one more author and
-nothing else, and nobody without the key can read a byte. Inside, each entry carries the signature of the agent that
-wrote it.
+A scene has a key pair that its members hold. Its log is written under that key, so relays see one more author and nothing
+else, and nobody without the key can read a byte. Inside, each entry carries the signature of the agent that wrote it.
 
-Guaranteed: a member cannot speak for another. An entry is shown only if a member signed its exact content for this scene, under
-the member's own name; only the owner may speak for names that no member has, such as `world`. Everything else is counted
-as forged. An entry that a member wrote is restored by that member's next flush if another member overwrote its page.
+Guaranteed: a member cannot speak for another. An entry is shown only if a member signed its exact content for this scene,
+under the member's own name; only the owner may speak under names that no member has, such as `world`. Other entries are
+counted as forged. If a member overwrites another member's page, the next flush of the other member restores its entries.
 
-Why it is safe: the signature covers the scene and the entry's id, so nothing can be moved or repeated under another id. The
-signed event holds only a hash, of a kind that relays do not store, so a member who publishes it reveals nothing. When a
-member is removed, the owner draws a new key and seals it to each remaining member; the removed member goes on reading what
-was written before, and nothing after.
+Safe, because a signature covers the scene and the entry's id, so an entry can be neither moved nor repeated under another
+id. The signed event holds only a hash, and its kind is not stored by relays, so a member that publishes it reveals
+nothing. When a member is removed, the owner makes a new key and encrypts it to each remaining member. The removed member
+can still read earlier entries, and no later ones.
 
-What it costs: one signature for each entry and one verification for each entry read, some 50 µs; a ledger of its own.
+Cost: one signature for each entry, one verification of some 50 µs for each entry read, and a ledger for each key.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ KIND_ENTRY: Final = 24_078  # ephemeral (NIP-01): a relay that is sent one does 
 KIND_INVITATION: Final = 24_079
 MOVED: Final = "scene.moved"
 _INVITATION: Final = "sense-scene:"
-_MAX_STEPS: Final = 16  # keys in a row that one sync follows
+_MAX_STEPS: Final = 16  # new keys, one after the other, that one sync follows
 _SYNCED_AT_ONCE: Final = 4  # scenes, each with some 4 files for each of its keys, and its connections
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, BadKey, InvalidAddress)
 
@@ -76,26 +75,26 @@ class EntrySigner:
     """Signs entries of a scene as one agent, and tells genuine entries from forged ones.
 
     Args:
-        signer: the agent.
+        signer: the agent's signer.
         scene: the scene's id.
-        owner: public key of the scene's owner.
-        members: the name of each member by public key.
+        owner: the public key of the scene's owner.
+        members: the names of the members by public key.
     """
 
     def __init__(self, signer: Signer, scene: str, owner: str, members: Mapping[str, str]) -> None:
         self._signer, self._scene, self._owner, self._members = signer, scene, owner, members
 
     async def signature(self, row: list[Any]) -> list[str]:
-        """The author's public key and signature, to add to an entry."""
+        """The author's public key and signature, to append to a row."""
         event = await self._signer.sign(self._unsigned(row))
         return [event.pubkey, event.sig]
 
     def is_genuine(self, row: list[Any]) -> bool:
-        """Whether a member signed an entry, and may say it under this name."""
+        """Whether a member signed a row, and may speak under its name."""
         return self.is_signed(row) and self.may_speak(row)
 
     def is_signed(self, row: list[Any]) -> bool:
-        """Whether a member signed an entry, under any name; False for any row that no member's program writes."""
+        """Whether a member signed a row, under any name; False for a row in another form than this program writes."""
         if len(row) != 9 or row[7] not in self._members or abs(row[1]) > LAST_SECOND:
             return False
         author, sig = row[7:]
@@ -105,12 +104,12 @@ class EntrySigner:
             claim = {"id": ident, "pubkey": author, "sig": sig, "created_at": unsigned.created_at}
             claim |= {"kind": unsigned.kind, "tags": unsigned.tags, "content": unsigned.content}
             verify(RawEvent.parse(claim))
-        except (InvalidEvent, orjson.JSONEncodeError):  # such as one that is nested too deep
+        except (InvalidEvent, orjson.JSONEncodeError):  # such as a payload that is nested too deeply
             return False
         return True
 
     def may_speak(self, row: Sequence[Any]) -> bool:
-        """Whether the author of an entry may speak under its name."""
+        """Whether the author of a row may speak under its name."""
         actor, author = row[3], row[7]
         name = self._members.get(author)
         return name is not None and (
@@ -123,13 +122,13 @@ class EntrySigner:
 
 
 class Scene:
-    """A scene that is open. Get one from `Scenes`.
+    """An open scene. Get one from `Scenes`.
 
     Args:
-        records: of the member's own mind.
-        log: the member's own log, which keeps what is not for all.
-        state: what the member knows of the scene.
-        stores: the open ledger of each of the scene's keys, by the key's id.
+        records: the records of the member's mind.
+        log: the member's own log, for entries that only the member may see.
+        state: the member's knowledge of the scene.
+        stores: the open ledgers of the scene's keys, by the id of the key.
     """
 
     def __init__(
@@ -148,22 +147,22 @@ class Scene:
 
     @property
     def name_of_self(self) -> str:
-        """The name of this member; empty after it was removed."""
+        """The name of this member; empty after this member was removed."""
         return self.state.members.get(self._me, "")
 
     @property
     def store(self) -> OpenStore:
-        """The open ledger of the present key."""
+        """The open ledger of the current key."""
         return self._opened[self.state.keys[-1].id][0]
 
     @property
     def log(self) -> Log:
-        """The log under the present key."""
+        """The log under the current key."""
         return self._opened[self.state.keys[-1].id][1]
 
     @property
     def signing(self) -> EntrySigner:
-        """What signs and checks under the present key."""
+        """Signs and verifies entries under the current key."""
         return self._signing(self.state.keys[-1])
 
     def _signing(self, key: SceneKey) -> EntrySigner:
@@ -172,12 +171,12 @@ class Scene:
     async def append(
         self, kind: str, payload: Mapping[str, Any], *, actor: str | None = None, turn: int | None = None
     ) -> LogEntry:
-        """Append an entry: one of a globally visible kind to the scene, any other to the agent's own log.
+        """Append an entry: of a globally visible kind to the scene, of another kind to the agent's own log.
 
         Args:
-            kind: such as `agent.spoke`, `world.observed`.
+            kind: what happened, such as `agent.spoke` or `world.observed`.
             payload: plain JSON values.
-            actor: by default this member; only the owner may name somebody who is no member, such as `world`.
+            actor: by default this member; only the owner may give a name that no member has, such as `world`.
             turn: the number of the turn.
 
         Raises:
@@ -185,20 +184,20 @@ class Scene:
         """
         name = actor or self.name_of_self
         if not name:
-            raise InvalidInput("this agent is no member of the scene any more; nothing was appended")
+            raise InvalidInput("this agent is no longer a member of the scene; nothing was appended")
         if name != self.name_of_self:
             if name in self.state.members.values():
                 raise InvalidInput(f"only {name!r} itself may speak under its name; nothing was appended")
             if self._me != self.state.owner:
                 raise InvalidInput(
-                    f"only the owner of the scene may speak for {name!r}, who is no member; nothing was appended"
+                    f"only the owner of the scene may speak as {name!r}, who is not a member; nothing was appended"
                 )
         if kind in GLOBAL_KINDS:
             return await self.log.append(kind, payload, actor=name, turn=turn, conversation=self.state.id)
         return await self._own.append(kind, payload, actor=name, turn=turn, conversation=self.state.id)
 
     async def entries(self) -> list[LogEntry]:
-        """The member's own entries of this scene, and everything genuine that is visible to all, oldest first."""
+        """The genuine entries of the scene and the member's own entries about it, oldest first."""
         found = {
             entry.id + entry.author: entry
             for _, log in list(self._opened.values())  # a sync may add a key meanwhile
@@ -209,19 +208,19 @@ class Scene:
         return sorted(found.values(), key=lambda entry: (entry.at, entry.id))
 
     async def forged_count(self) -> int:
-        """How many entries are not shown, because their author did not sign them."""
+        """The number of entries that are not shown, because their authors did not sign them."""
         logs = [log for _, log in self._opened.values()]
         for log in logs:
             await log.entries()
         return sum(len(log.forged) for log in logs)
 
     async def sync(self) -> list[SyncReport]:
-        """Bring the scene's relays and ledgers in step, and follow to a new key if the owner drew one."""
+        """Sync the scene's ledgers with its relays, and follow the owner to a new key."""
         reports = [await self._synced(key_id) for key_id in list(self._opened)]
         for _ in range(_MAX_STEPS):
             known = set(self._opened)
-            told = await self._follow()
-            for key_id in dict.fromkeys((*told, *(self._opened.keys() - known))):
+            used = await self._follow_owner()
+            for key_id in dict.fromkeys((*used, *(self._opened.keys() - known))):
                 await self._synced(key_id)
             if self._opened.keys() == known:
                 break
@@ -235,12 +234,12 @@ class Scene:
         return report
 
     async def flush(self) -> None:
-        """Sign what is in no page yet."""
+        """Write the entries that are in no page yet to pages."""
         for _, log in list(self._opened.values()):
             await log.flush()
 
     async def close(self, seconds: float | None = None) -> None:
-        """Flush, wait up to `seconds` for relays (None: not at all), and close the scene's ledgers, whatever fails."""
+        """Flush, wait up to `seconds` for relays (None: do not wait), and close the ledgers, even if a step fails."""
         async with AsyncExitStack() as stack:
             for store, log in self._opened.values():
                 stack.push_async_callback(_closed, store, log, seconds)
@@ -248,11 +247,11 @@ class Scene:
     # ── Members ─────────────────────────────────────────────────────────────────────────
 
     async def invite(self, npub: str, name: str) -> str:
-        """Add a member; returns the invitation, a text that only the member can open. Hand it over in any way.
+        """Add a member; returns the invitation, a text that only the member can decrypt, for you to send.
 
         Args:
             npub: the member's public key.
-            name: under which it speaks in the scene.
+            name: the member's name in the scene.
 
         Raises:
             InvalidInput: this member is not the owner, the name is taken, or the scene is full; nothing was changed.
@@ -261,26 +260,26 @@ class Scene:
         key = parse_public(npub)
         wanted = tidy(name)
         if not wanted:
-            raise InvalidInput("give the member a name; nothing was changed")
+            raise InvalidInput("give the new member a name; nothing was changed")
 
         def invited(state: SceneState) -> SceneState:
             taken = {folded(member) for other, member in state.members.items() if other != key}
             if folded(wanted) in taken:
-                raise InvalidInput("give the member a name of its own; nothing was changed")
+                raise InvalidInput("give the new member another name; this one is taken; nothing was changed")
             if key not in state.members and len(state.members) >= MAX_MEMBERS:
                 raise InvalidInput(f"a scene has at most {MAX_MEMBERS} members; nothing was changed")
             return state.with_member(key, wanted)
 
-        await self._decide(invited)
+        await self._change_members(invited)
         return await _invitation(self._signer, key, self.state)
 
     async def remove(self, npub: str) -> None:
-        """Remove a member: a new key, sealed to each remaining member, for everything that comes after.
+        """Remove a member: later entries are under a new key, encrypted to each remaining member.
 
-        The new key is written down first. Where telling the others fails, the owner's next sync tells them.
+        The new key is written to a record first. If announcing it fails, the owner's next sync announces it.
 
         Raises:
-            InvalidInput: this member is not the owner, or the other is no member; nothing was changed.
+            InvalidInput: this member is not the owner, or the key is not another member's; nothing was changed.
         """
         key = parse_public(npub)
 
@@ -290,25 +289,25 @@ class Scene:
             rest = {member: name for member, name in state.members.items() if member != key}
             return state.with_key(_new_secret(), rest)
 
-        await self._decide(removed)
+        await self._change_members(removed)
 
-    async def take(self, state: SceneState) -> None:
-        """Take over what an invitation of the owner says, beside what is known already."""
-        await self._become(lambda known: united(known, state))
+    async def unite(self, state: SceneState) -> None:
+        """Add the contents of the owner's invitation to this member's knowledge of the scene."""
+        await self._update(lambda known: united(known, state))
 
-    async def _decide(self, edit: Callable[[SceneState], SceneState]) -> None:
-        """Change the members as the owner, whatever its other devices and processes decided, and announce it."""
+    async def _change_members(self, edit: Callable[[SceneState], SceneState]) -> None:
+        """Change the members as the owner, on top of changes by the owner's other devices, and announce the change."""
         if self._me != self.state.owner:
-            raise InvalidInput("only the owner of a scene changes its members; nothing was changed")
-        await self._become(edit)
+            raise InvalidInput("only the owner of a scene may change its members; nothing was changed")
+        await self._update(edit)
         for key_id in await self._announce():
             await self._opened[key_id][1].flush()
 
-    async def _follow(self) -> list[str]:
-        """Take over what the owner announced and what other devices of this agent know; returns where it was announced on.
+    async def _follow_owner(self) -> list[str]:
+        """Read the owner's announcements, and the knowledge of this agent's other devices.
 
-        Only the owner announces: to each member who still uses another key, and who joined under the present one. An
-        announcement of members names its key: whoever repeats it under another key brings nobody back.
+        On a device of the owner, announce again what members may not know; returns the ids of the keys used for that. An
+        announcement of members names its key, so that a repetition under another key brings no member back.
         """
         found = list[SceneState]()
         for version in await self._records.versions(_path(self.state.id)):
@@ -322,49 +321,48 @@ class Scene:
                     continue
                 members, sealed = entry.payload.get("members"), entry.payload.get("invitations")
                 named = entry.payload.get("key")
-                if named is None and isinstance(members, dict):  # by an earlier program, about whatever key
+                if named is None and isinstance(members, dict):  # earlier versions name no key
                     members = {one: name for one, name in members.items() if one not in gone}
                 if named in {None, key_id} and are_members(members):
                     joined = replace(keys[key_id], members=members)
                     found.append(replace(self.state, keys=(joined,)))
                 if isinstance(sealed, dict) and isinstance(text := sealed.get(self._me), str):
-                    with suppress(InvalidInput):  # an announcement that does not open stops no sync
+                    with suppress(InvalidInput):  # an unreadable announcement must not stop the sync
                         found.append(await _opened_invitation(self._signer, text))
         theirs = [state for state in found if (state.id, state.owner) == (self.state.id, self.state.owner)]
-        await self._become(lambda state: reduce(united, theirs, state))
+        await self._update(lambda state: reduce(united, theirs, state))
         return await self._announce() if self._me == self.state.owner else []
 
     async def _announce(self) -> list[str]:
-        """Tell the present members who they are, and those who may not know the present key; returns the keys used."""
-        current, told = self.state.keys[-1], list[str]()
+        """Announce the current members, and the current key to members who may not know it; returns the keys used."""
+        current, used = self.state.keys[-1], list[str]()
         for key in self.state.keys:
             log = self._opened[key.id][1]
-            said = [
-                entry.payload for entry in await log.entries(kind=MOVED) if entry.author == self.state.owner
-            ]
+            moves = await log.entries(kind=MOVED)
+            announced = [entry.payload for entry in moves if entry.author == self.state.owner]
             new = list[dict[str, Any]]()
             if key.id == current.id:
-                mine = (payload for payload in said if payload.get("key") == current.id)
+                mine = (payload for payload in announced if payload.get("key") == current.id)
                 known = {self._me}.union(*(_mapping(payload.get("members")) for payload in mine))
                 if not current.members.keys() <= known:
                     new = [{"id": self.state.id, "members": dict(current.members), "key": current.id}]
             else:
-                sent = (payload for payload in said if payload.get("key", current.id) == current.id)
-                heard = {self._me}.union(*(_mapping(payload.get("invitations")) for payload in sent))
-                for member in sorted(waiting(self.state, key) - heard):
+                sent = (payload for payload in announced if payload.get("key", current.id) == current.id)
+                invited = {self._me}.union(*(_mapping(payload.get("invitations")) for payload in sent))
+                for member in sorted(waiting(self.state, key) - invited):
                     sealed = {member: await _invitation(self._signer, member, self.state)}
                     new.append({"invitations": sealed, "key": current.id})
             if new:
                 name, scene = self.name_of_self, self.state.id
                 await log.append_many([NewEntry(MOVED, payload, name, conversation=scene) for payload in new])
-                told.append(key.id)
-        return told
+                used.append(key.id)
+        return used
 
-    async def _become(self, edit: Callable[[SceneState], SceneState]) -> None:
-        """Change what this member knows, together with what the record says by now; its owner settles what is open.
+    async def _update(self, edit: Callable[[SceneState], SceneState]) -> None:
+        """Change this member's knowledge, united with the current record; a device of the owner settles the members.
 
         Raises:
-            InvalidInput: `edit` refuses, or the scene has too many keys; nothing was changed.
+            InvalidInput: as `edit`, or the scene has too many keys; nothing was changed.
         """
         path, made = _path(self.state.id), [self.state]
 
@@ -378,7 +376,7 @@ class Scene:
             if members is not None:
                 state = state.with_key(_new_secret(), members)
             if not fits(state):
-                raise InvalidInput("begin a new scene: this one had too many keys; nothing was changed")
+                raise InvalidInput("create a new scene: this scene has too many keys; nothing was changed")
             made[:] = [state]
             fields = fields_of(state)
             return {} if path in found and found[path].fields == fields else {path: fields}
@@ -398,38 +396,40 @@ class Scenes:
     """The scenes of an agent.
 
     Args:
-        records: of the agent's mind.
+        records: the records of the agent's mind.
         log: the agent's own log.
     """
 
     def __init__(self, records: MindRecords, log: Log) -> None:
         self._records, self._log = records, log
         self._open: dict[str, Scene] = {}
-        self._users: dict[str, int] = {}  # of each scene that is open only as long as `using` uses it
+        self._users: dict[
+            str, int
+        ] = {}  # the number of `using` blocks of each scene that only they keep open
         self._is_over = False
         self._turn = asyncio.Lock()  # a scene is opened once, and never while its ledgers are being closed
 
     async def all(self) -> list[SceneState]:
-        """What the agent knows of each of its scenes, by name."""
+        """The agent's knowledge of each of its scenes, by name."""
         found = []
         for record in await self._records.under(f"{address.MIND}scene/"):
-            with suppress(*_UNREADABLE):  # of another version of this program
+            with suppress(*_UNREADABLE):  # written by another version of this program
                 found.append(state_of(record.fields))
         return sorted(found, key=lambda state: (state.name, state.id))
 
     async def create(self, name: str, *, as_name: str) -> Scene:
-        """Make a scene, whose owner this agent is.
+        """Create a scene with this agent as its owner.
 
         Args:
-            name: of the scene, for people.
-            as_name: under which the agent speaks in it.
+            name: the name of the scene, for people.
+            as_name: the agent's name in the scene.
 
         Raises:
-            InvalidInput: a name is empty.
+            InvalidInput: a name is empty; nothing was created.
         """
         name, as_name = tidy(name), tidy(as_name)
         if not (name and as_name):
-            raise InvalidInput("give the scene and yourself a name; nothing was made")
+            raise InvalidInput("give the scene and yourself a name; nothing was created")
         options = self._records.store.options
         me = options.signer.public_key
         key = SceneKey(_new_secret(), {me: as_name})
@@ -437,10 +437,10 @@ class Scenes:
         return await self._begin(state)
 
     async def join(self, invitation: str) -> Scene:
-        """Join a scene by an invitation; joining again adds only what is new.
+        """Join a scene by an invitation. Another invitation to a joined scene adds new keys and members.
 
         Raises:
-            InvalidInput: the text is no invitation, was altered, or is for somebody else; nothing was changed.
+            InvalidInput: the text is not an invitation, was altered, or is for another key; nothing was changed.
         """
         state = await _opened_invitation(self._records.store.options.signer, invitation)
         known = next((item for item in await self.all() if item.id == state.id), None)
@@ -448,14 +448,14 @@ class Scenes:
             return await self._begin(state)
         scene = await self.open(state.id)
         if known.owner == state.owner:
-            await scene.take(state)
+            await scene.unite(state)
         return scene
 
     async def open(self, scene_id: str) -> Scene:
-        """A scene of the agent, ready to use. It is closed with the store.
+        """Open a scene of the agent. It is closed with the store.
 
         Raises:
-            InvalidInput: the agent is in no such scene.
+            InvalidInput: the agent is in no scene with this id.
         """
         async with self._turn:
             scene = await self._opened(scene_id)
@@ -464,7 +464,7 @@ class Scenes:
 
     @asynccontextmanager
     async def using(self, scene_id: str) -> AsyncIterator[Scene]:
-        """A scene for a moment: its ledgers are closed afterwards, unless somebody opened it, or they are in memory.
+        """A scene for the duration of a block. Its ledgers are then closed, unless `open` opened them or they are in RAM.
 
         Raises: as `open`.
         """
@@ -502,7 +502,7 @@ class Scenes:
         return self._open[scene_id]
 
     async def sync(self) -> None:
-        """Bring every scene of the agent in step with its relays, a few at once; see `Scene.sync`."""
+        """Sync every scene of the agent, a few at a time; see `Scene.sync`."""
         scene_ids = iter([state.id for state in await self.all()])
 
         async def synced() -> None:
@@ -515,10 +515,10 @@ class Scenes:
             raise error
 
     async def leave(self, scene_id: str) -> None:
-        """Forget a scene and its keys, here and on relays; what was written to the scene stays there.
+        """Forget a scene and its keys, here and on relays; the entries of the scene stay on its relays.
 
         Raises:
-            InvalidInput: the agent is in no such scene.
+            InvalidInput: the agent is in no scene with this id.
         """
         await self.open(scene_id)
         async with self._turn:
@@ -527,9 +527,9 @@ class Scenes:
         await self._records.forget([_path(scene_id)])
 
     async def close(self, seconds: float = 0.0) -> None:
-        """Close every open scene; from then on none can be opened."""
+        """Close every open scene; afterwards no scene can be opened."""
         self._is_over = True
-        async with self._turn:  # who opens a scene at this moment has opened it then
+        async with self._turn:  # waits for a scene that is being opened
             self._users.clear()
             while self._open:
                 await self._open.popitem()[1].close(seconds)
@@ -540,10 +540,10 @@ class Scenes:
 
 
 async def _closed(store: OpenStore, log: Log, seconds: float | None) -> None:
-    """Flush a log, wait for relays, and close its ledger, whether or not that could be done."""
+    """Flush a log, wait for relays, and close its ledger even if that fails."""
     try:
         await log.flush()
-        if seconds is not None:  # says what is still queued, which whoever has just synced knows
+        if seconds is not None:  # `drain` logs what is still queued, which a sync has already reported
             await store.drain(seconds)
     finally:
         await store.close()
@@ -563,7 +563,7 @@ async def _opened(own_store: OpenStore, state: SceneState, key: SceneKey) -> Ope
 
 
 async def _invitation(signer: Signer, to: str, state: SceneState) -> str:
-    """An invitation as text: signed by the inviter, sealed to the member."""
+    """An invitation as text: signed by the inviter, and encrypted to the member."""
     content = await signer.encrypt(orjson.dumps(fields_of(state, MAX_INVITATION_BYTES)), to)
     event = await signer.sign(Unsigned(0, KIND_INVITATION, (("p", to),), content))
     return _INVITATION + urlsafe_b64encode(event.body()).decode()

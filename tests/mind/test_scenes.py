@@ -260,7 +260,7 @@ async def test_only_the_owner_changes_members():
             await smith.invite(JUDGE.npub, "judge")
         with pytest.raises(InvalidInput, match="only the owner"):
             await smith.remove(BAKER.npub)
-        with pytest.raises(InvalidInput, match="name of its own"):
+        with pytest.raises(InvalidInput, match="give the new member another name"):
             await baker.invite(JUDGE.npub, "smith")
         with pytest.raises(InvalidInput, match="another member"):
             await baker.remove(JUDGE.npub)
@@ -378,7 +378,7 @@ async def test_two_processes_that_invite_at_once_lose_no_member(tmp_path):
 async def test_names_are_tidied_and_told_apart_whatever_their_case():
     async with village() as (_, (baker_store, _, _), baker, _):
         for name in ("Smith", " sMITH ", "BAKER"):
-            with pytest.raises(InvalidInput, match="name of its own"):
+            with pytest.raises(InvalidInput, match="give the new member another name"):
                 await baker.invite(JUDGE.npub, name)
         await baker.invite(JUDGE.npub, "  the   judge ")
         assert baker.state.members[JUDGE.public_key] == "the judge"
@@ -391,7 +391,7 @@ async def test_names_are_tidied_and_told_apart_whatever_their_case():
 async def test_who_may_not_speak_is_told_who_may():
     async with village() as (_, _, baker, smith):
         for name, problem in (
-            ("world", "only the owner of the scene may speak for 'world'"),
+            ("world", "only the owner of the scene may speak as 'world'"),
             ("baker", "only 'baker' itself"),
         ):
             with pytest.raises(InvalidInput, match=problem):
