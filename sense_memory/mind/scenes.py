@@ -66,6 +66,7 @@ KIND_ENTRY: Final = 24_078  # ephemeral (NIP-01): a relay that is sent one does 
 KIND_INVITATION: Final = 24_079
 MOVED: Final = "scene.moved"
 _INVITATION: Final = "sense-scene:"
+_SCENES: Final = f"{address.MIND}scene/"
 _MAX_STEPS: Final = 16  # new keys, one after the other, that one sync follows
 _SYNCED_AT_ONCE: Final = 4  # scenes, each with some 4 files for each of its keys, and its connections
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, BadKey, InvalidAddress)
@@ -412,7 +413,7 @@ class Scenes:
     async def all(self) -> list[SceneState]:
         """The agent's knowledge of each of its scenes, by name."""
         found = []
-        for record in await self._records.under(f"{address.MIND}scene/"):
+        for record in await self._records.under(_SCENES):
             with suppress(*_UNREADABLE):  # written by another version of this program
                 found.append(state_of(record.fields))
         return sorted(found, key=lambda state: (state.name, state.id))
@@ -475,12 +476,14 @@ class Scenes:
         try:
             yield scene
         finally:
+            if scene_id in self._users:
+                self._users[scene_id] -= (
+                    1  # before the wait: if that is cancelled, whoever uses it next closes it
+                )
             async with self._turn:
-                if scene_id in self._users:
-                    self._users[scene_id] -= 1
-                    if not self._users[scene_id]:
-                        del self._users[scene_id]
-                        await self._open.pop(scene_id).close()
+                if self._users.get(scene_id) == 0:
+                    del self._users[scene_id]
+                    await self._open.pop(scene_id).close()
 
     async def _opened(self, scene_id: str) -> Scene:
         if self._is_over:
@@ -502,16 +505,24 @@ class Scenes:
         return self._open[scene_id]
 
     async def sync(self) -> None:
-        """Sync every scene of the agent, a few at a time; see `Scene.sync`."""
-        scene_ids = iter([state.id for state in await self.all()])
+        """Sync every scene of the agent, a few at a time; see `Scene.sync`.
+
+        A scene that fails keeps no other from its sync; the first such error is raised at the end.
+        """
+        scene_ids, errors = iter([state.id for state in await self.all()]), list[Exception]()
 
         async def synced() -> None:
             for scene_id in scene_ids:
-                async with self.using(scene_id) as scene:
-                    await scene.sync()
+                try:
+                    async with self.using(scene_id) as scene:
+                        await scene.sync()
+                except Exception as error:
+                    held = {record.name for record in await self._records.under(_SCENES, asks=False)}
+                    if scene_id in held:  # else the agent has left it meanwhile
+                        errors.append(error)
 
         outcomes = await asyncio.gather(*(synced() for _ in range(_SYNCED_AT_ONCE)), return_exceptions=True)
-        for error in filter(None, outcomes):
+        for error in (*filter(None, outcomes), *errors):
             raise error
 
     async def leave(self, scene_id: str) -> None:
@@ -521,10 +532,10 @@ class Scenes:
             InvalidInput: the agent is in no scene with this id.
         """
         await self.open(scene_id)
-        async with self._turn:
+        async with self._turn:  # a sync that the closed ledger stops finds that the scene was left
             if scene := self._open.pop(scene_id, None):
                 await scene.close()
-        await self._records.forget([_path(scene_id)])
+            await self._records.forget([_path(scene_id)])
 
     async def close(self, seconds: float = 0.0) -> None:
         """Close every open scene; afterwards no scene can be opened."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from sense_memory.errors import BadPayload, InvalidInput, StoreClosed
+from sense_memory.errors import BadPayload, InvalidInput, LedgerCorrupt, StoreClosed
 from sense_memory.mind.log import Log
 from sense_memory.mind.records import MindRecords
 from tests.mind.test_log import loop_clock
@@ -505,3 +505,35 @@ async def test_a_sync_of_many_scenes_has_few_files_open_at_once_and_none_afterwa
         for scene in opened:  # and so does one that is opened while it is synced
             await scene.append("world.observed", {"text": "it snows"})
             assert await texts(scene) == ["it snows"]
+
+
+async def test_scenes_with_damaged_ledgers_keep_no_other_from_its_sync(tmp_path):
+    async with EmbeddedRelay(clock=loop_clock()) as relay:
+        async with agent(BAKER, relay, tmp_path / "ledger") as baker:
+            for number in range(6):
+                await baker.mind.scenes.create(f"village {number}", as_name="baker")
+            ids = [state.id for state in await baker.mind.scenes.all()]
+            scenes = [await baker.mind.scenes.open(scene_id) for scene_id in ids]
+            await scenes[-1].append("world.observed", {"text": "it rains"})
+            paths = [scene.store.ledger.path for scene in scenes]
+        for path in paths[:4]:  # as many as a sync opens at once
+            path.write_bytes(b"not a ledger")
+        async with agent(BAKER, relay, tmp_path / "ledger") as baker:
+            with pytest.raises(LedgerCorrupt):
+                await baker.sync()
+        async with agent(BAKER, relay) as bare:
+            await bare.sync()
+            assert await texts(await bare.mind.scenes.open(ids[-1])) == ["it rains"]
+
+
+async def test_a_scene_that_is_left_during_a_sync_does_not_fail_the_sync():
+    async with village() as (_, (baker, *_), *_):
+        for number in range(6):
+            await baker.mind.scenes.create(f"village {number}", as_name="baker")
+        for state in await baker.mind.scenes.all():
+            syncing = asyncio.create_task(baker.mind.scenes.sync())
+            for _ in range(30):
+                await asyncio.sleep(0)
+            await baker.mind.scenes.leave(state.id)
+            await syncing
+        assert await baker.mind.scenes.all() == []
