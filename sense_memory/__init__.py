@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.sync.reports import RelayReport, SyncReport
     from sense_memory.search.embedders.choice import open_embedder
     from sense_memory.search.embedders.embedder import Embedder
-    from sense_memory.search.embedders.static import StaticEmbedder
+    from sense_memory.search.embedders.local_models import StaticEmbedder
     from sense_memory.search.hits import Evidence, Explanation, Hit
     from sense_memory.store import MemoryStore
     from sense_memory.sync_store import SyncMemoryStore
@@ -109,7 +109,7 @@ _HOMES = {
     "Remembered": "memories.persona.persona",
     "RescueReport": "ledger.rescue",
     "Signer": "nostr.signer",
-    "StaticEmbedder": "search.embedders.static",
+    "StaticEmbedder": "search.embedders.local_models",
     "State": "models",
     "Status": "memories.status",
     "SuggestedContradiction": "models",

@@ -197,7 +197,7 @@ async def test_an_embedder_is_named_opened_late_or_given(open_store, monkeypatch
         assert (await paths(store, "feline"))[0] == "pet"
         await store.search("feline")
         assert opened == [1]
-    monkeypatch.setattr("sense_memory.search.embedders.static.package_folder", lambda name: None)
+    monkeypatch.setattr("sense_memory.search.embedders.local_models.package_folder", lambda name: None)
     async with open_store("static") as store:
         with pytest.raises(MissingExtra, match=r"pip install '\.\[static\]'"):
             await store.search("feline")

@@ -17,11 +17,10 @@ import pytest
 
 from sense_memory.config.settings import Settings, find_embedder
 from sense_memory.errors import EmbedderError, InvalidInput, InvalidSetting, MissingExtra
-from sense_memory.search.embedders import local_models, static
+from sense_memory.search.embedders import local_models
 from sense_memory.search.embedders.choice import Choice, open_embedder
 from sense_memory.search.embedders.embedder import normalised
-from sense_memory.search.embedders.local_models import MiniLmEmbedder, TransformerEmbedder
-from sense_memory.search.embedders.static import StaticEmbedder
+from sense_memory.search.embedders.local_models import MiniLmEmbedder, StaticEmbedder, TransformerEmbedder
 
 
 HAS_STATIC = find_spec("wordllama") is not None
@@ -182,16 +181,16 @@ def test_what_means_the_same_is_near(name, model):
 
 
 @pytest.mark.parametrize(
-    ("module", "make", "file"),
+    ("make", "file"),
     [
-        pytest.param(static, StaticEmbedder, "_WEIGHTS_SHA256", marks=needs_static),
-        pytest.param(static, StaticEmbedder, "_TOKENIZER_SHA256", marks=needs_static),
-        pytest.param(local_models, MiniLmEmbedder, "_WEIGHTS_SHA256", marks=needs_minilm),
-        pytest.param(local_models, MiniLmEmbedder, "_TOKENIZER_SHA256", marks=needs_minilm),
+        pytest.param(StaticEmbedder, "_TABLE_SHA256", marks=needs_static),
+        pytest.param(StaticEmbedder, "_PIECES_SHA256", marks=needs_static),
+        pytest.param(MiniLmEmbedder, "_WEIGHTS_SHA256", marks=needs_minilm),
+        pytest.param(MiniLmEmbedder, "_TOKENIZER_SHA256", marks=needs_minilm),
     ],
 )
-def test_files_that_are_not_the_checked_ones_are_refused(module, make, file, monkeypatch):
-    monkeypatch.setattr(module, file, "0" * 64)
+def test_files_that_are_not_the_checked_ones_are_refused(make, file, monkeypatch):
+    monkeypatch.setattr(local_models, file, "0" * 64)
     with pytest.raises(
         EmbedderError, match=r"is not the file that was checked.*was not used; run: pip install"
     ):
@@ -199,17 +198,17 @@ def test_files_that_are_not_the_checked_ones_are_refused(module, make, file, mon
 
 
 @pytest.mark.parametrize(
-    ("extra", "module", "make"),
-    [("static", static, StaticEmbedder), ("minilm", local_models, MiniLmEmbedder)],
+    ("extra", "make"),
+    [("static", StaticEmbedder), ("minilm", MiniLmEmbedder)],
 )
-def test_without_the_package_the_extra_is_named(extra, module, make, monkeypatch):
-    monkeypatch.setattr(module, "package_folder", lambda name: None)
+def test_without_the_package_the_extra_is_named(extra, make, monkeypatch):
+    monkeypatch.setattr(local_models, "package_folder", lambda name: None)
     with pytest.raises(MissingExtra, match=rf"pip install '\.\[{extra}\]'"):
         make()
 
 
 def test_a_file_that_is_gone_is_an_error_that_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(static, "package_folder", lambda name: tmp_path)
+    monkeypatch.setattr(local_models, "package_folder", lambda name: tmp_path)
     with pytest.raises(EmbedderError, match=r"l2_supercat_256.safetensors cannot be read; run: pip install"):
         StaticEmbedder()
 
@@ -229,16 +228,16 @@ def table(tmp_path, monkeypatch):
     header = orjson.dumps({"embedding.weight": spec})
     model = {"model": {"vocab": {piece: number for number, piece in enumerate(PIECES)}, "merges": MERGES}}
     files = {
-        "WEIGHTS": (
+        "TABLE": (
             "weights/l2_supercat_256.safetensors",
             len(header).to_bytes(8, "little") + header + values.tobytes(),
         ),
-        "TOKENIZER": ("tokenizers/l2_supercat_tokenizer_config.json", orjson.dumps(model)),
+        "PIECES": ("tokenizers/l2_supercat_tokenizer_config.json", orjson.dumps(model)),
     }
     for name, (path, raw) in files.items():
         (folder / path).parent.mkdir(parents=True)
         (folder / path).write_bytes(raw)
-        monkeypatch.setattr(static, f"_{name}_SHA256", hashlib.sha256(raw).hexdigest())
+        monkeypatch.setattr(local_models, f"_{name}_SHA256", hashlib.sha256(raw).hexdigest())
     (folder / "__init__.py").write_text("raise ImportError('its code must not run')")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "wordllama", raising=False)
@@ -271,7 +270,7 @@ def test_stop_words_count_only_where_nothing_else_is_said(table):
 
 
 def test_words_are_remembered_up_to_a_bound(table, monkeypatch):
-    monkeypatch.setattr(static, "_MAX_KNOWN_COUNT", 3)
+    monkeypatch.setattr(local_models, "_MAX_KNOWN_COUNT", 3)
     first = table.embed(["dog cat"])
     table.embed(["dogs cats dos cas"])
     assert len(table._known) <= 3

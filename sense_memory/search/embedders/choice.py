@@ -83,7 +83,7 @@ class Choice:
             InvalidInput: the key is not a valid key.
         """
         if self.kind == "static":
-            from sense_memory.search.embedders.static import StaticEmbedder
+            from sense_memory.search.embedders.local_models import StaticEmbedder
 
             return StaticEmbedder()
         if self.kind == "minilm":

@@ -147,7 +147,7 @@ def test_a_mistyped_embedder_stops_only_what_needs_one_and_is_shown(agent, monke
 def test_an_extra_that_is_missing_is_named_with_how_to_get_it(agent, monkeypatch):
     agent("remember", "k", "v")
     monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
-    monkeypatch.setattr("sense_memory.search.embedders.static.package_folder", lambda name: None)
+    monkeypatch.setattr("sense_memory.search.embedders.local_models.package_folder", lambda name: None)
     told = "run, in a checkout of sense-memory: pip install '.[static]' (the extra `static` is not installed)"
 
     assert agent("search", "k", code=1).stderr == f"error: {told}\n"

@@ -156,7 +156,7 @@ async def test_an_embedder_that_fails_stops_no_memory(open_store, problem):
 
 
 async def test_an_embedder_that_is_not_installed_stops_no_memory(open_store, monkeypatch):
-    monkeypatch.setattr("sense_memory.search.embedders.static.package_folder", lambda name: None)
+    monkeypatch.setattr("sense_memory.search.embedders.local_models.package_folder", lambda name: None)
     async with open_store(embedder="static") as store:
         await store.persona_remember(*JOGGING)
         await store.persona_remember(*RUNNING)
