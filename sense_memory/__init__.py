@@ -1,31 +1,31 @@
 """sense-memory: a sovereign memory for AI agents.
 
-An agent's key owns its memory: signed, encrypted Nostr events in a local ledger, replicated to relays of
-the owner's choice. `MemoryStore` is the object to hold. What a user holds is exported here, with the errors that one
-catches; `sense_memory.errors` has all errors, `sense_memory.palace` and `sense_memory.search` have the pure parts.
+An agent's key owns its memory: signed, encrypted Nostr events in a local ledger, replicated to relays of the owner's
+choice. `MemoryStore` is the object to hold. This module exports what users hold and the errors that they catch;
+`sense_memory.errors` has all errors, `sense_memory.palace` and `sense_memory.search` have the pure parts.
 
 One noun for one thing
     flat memory     One value under one key, which never fades: `remember`, `recall`, `forget`.
     persona memory  One value under a domain, a facet and a key, which fades unless it is recalled: `persona_remember`, …
     palace          All persona memories of an agent together, and the views of them (introspection, compression, …).
-    journal entry   A text with a time, which is never replaced; the journal holds all of them.
+    journal entry   A dated text that is never replaced; the journal holds all entries.
     domain          The broad area of a persona memory: self, people, projects, world, skills, or another name.
     facet           The type of knowledge within a domain: facts, beliefs, decisions, procedures, emotions, or another.
     key             The name of a flat memory, or of a persona memory within its facet.
     path            The full name of a memory: its key, or `domain/facet/key`.
     record          The inside of an event: a type, a path and fields, which only the agent's key can read.
     event           A record as relays carry it: encrypted, signed, and dated to the second (Nostr, NIP-01).
-    address         Where an event lies on relays, its d-tag: `sense-memory/` and the path, or a hash of the path.
-    slot            Where the ledger files an event: its address, or its id where it has no address.
-    version         One of the events at an address, in the order of their dates; the ledger keeps those that it has seen.
-    head            The version that counts: the latest, and of two with the same date the one with the lower id.
-    tombstone       The version that stands where a memory was forgotten; the earlier versions are purged.
+    address         The place of an event on relays, its d-tag: `sense-memory/` and the path, or a hash of the path.
+    slot            The place of an event in the ledger: its address, or its id if it has no address.
+    version         One of the events at an address, ordered by date; the ledger keeps every version that it has seen.
+    head            The version that counts: the latest; of two with the same date, the one with the lower id.
+    tombstone       The version that replaces a forgotten memory; the earlier versions are purged.
     draft           A text that could not become a version; it is kept encrypted on this machine only.
-    access          A recall of a persona memory by its exact key, which revives the memory; a search is no access.
+    access          A recall of a persona memory by its exact key, which revives the memory. A search is not an access.
     relevance       How alive a persona memory is, 0 to 1: 1 when it is written or revived, less as time passes.
     half-life       The days after which the relevance of a persona memory has halved.
     ledger          The SQLite file on this machine with every event; every read answers from it.
-    outbox          The part of the ledger that says which event has still to be sent to which relay.
+    outbox          The part of the ledger that lists, for each relay, the events still to be sent.
 """
 
 from __future__ import annotations

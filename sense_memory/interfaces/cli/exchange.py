@@ -35,6 +35,7 @@ _MAX_AUTHORS_SHOWN: Final = 5
 _MAX_PLACES: Final = 12
 _MAX_PATHS: Final = 5
 _CHUNK_BYTES: Final = 1 << 20
+_RELAYS_LATER: Final = "Relays get the new memories with the next sync: sense-memory sync"
 _FATES: Final = {  # how lines were filed, in the words of the table
     "new": "new",
     "known": "known",
@@ -351,7 +352,7 @@ def _print(found: ImportedFiles, has_relays: bool, owner: str, *, is_one: bool) 
                 )
             )
     if counts["new"] and has_relays:
-        show(Text(), Text("Relays get the new memories with the next sync: sense-memory sync"))
+        show(Text(), Text(_RELAYS_LATER))
 
 
 # ── Other formats ───────────────────────────────────────────────────────────────────────
@@ -417,10 +418,25 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
         )
     with spinner("reading"):
         reading = _read(files, format_)
+    made, done, note = _plan_and_write(invocation, reading, wishes)
+    if invocation.as_json:
+        typer.echo(as_json(_plan_data(made, done)))
+    else:
+        if done is not None:
+            _print_done(done)
+        if note:
+            typer.echo(note)
+    if made.problems or (done is not None and done.problems):
+        raise typer.Exit(ExitCode.ERROR)
 
+
+def _plan_and_write(
+    invocation: Invocation, reading: ReaderResult, wishes: _Wishes
+) -> tuple[ImportPlan, Imported | None, str]:
+    """Plan, show the plan, ask, and write; the plan, what was written if anything, and a closing sentence."""
     kept = total = 0
 
-    async def work(store: MemoryStore) -> tuple[ImportPlan, Imported | None, bool]:
+    async def work(store: MemoryStore) -> tuple[ImportPlan, Imported | None, str]:
         nonlocal total
         from sense_memory.exchange import carry_out, plan_import
         from sense_memory.interfaces.cli.tables import progress
@@ -431,9 +447,9 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
         if not invocation.as_json:
             _print_plan(made)
         if wishes.plan or not made.to_write:
-            return made, None, False
+            return made, None, ""
         if not wishes.yes and not confirm(f"Write {quantity(len(made.to_write), 'entry', 'entries')}?"):
-            return made, None, True
+            return made, None, "Nothing was written."
         total = len(made.to_write)
         with progress("importing", total) as advance:
 
@@ -442,10 +458,11 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
                 kept = written
                 advance(written)
 
-            return made, await carry_out(store, made, progress=count), bool(store.relays)
+            done = await carry_out(store, made, progress=count)
+        return made, done, _RELAYS_LATER if store.relays and any(done.written.values()) else ""
 
     try:
-        made, done, more = invocation.run(work, creates=not wishes.plan)
+        return invocation.run(work, creates=not wishes.plan)
     except KeyboardInterrupt:
         if total:
             say(
@@ -453,14 +470,6 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
                 f"{kept:,} of {quantity(total, 'entry', 'entries')} written; run the command again for the rest",
             )
         raise typer.Exit(ExitCode.INTERRUPTED) from None
-    if invocation.as_json:
-        typer.echo(as_json(_plan_data(made, done)))
-    elif done is not None:
-        _print_done(done, has_relays=more)
-    elif more:
-        typer.echo("Nothing was written.")
-    if made.problems or (done is not None and done.problems):
-        raise typer.Exit(ExitCode.ERROR)
 
 
 def _read(files: Sequence[Path], format_: str) -> ReaderResult:
@@ -562,13 +571,10 @@ def _problem_lines(problems: Sequence[Any], what: str) -> list[str]:
     return [f"{len(problems):,} {what}:", *lines, *rest]
 
 
-def _print_done(done: Imported, *, has_relays: bool) -> None:
-    count = sum(done.written.values())
-    typer.echo(f"{quantity(count, 'entry', 'entries')} written")
+def _print_done(done: Imported) -> None:
+    typer.echo(f"{quantity(sum(done.written.values()), 'entry', 'entries')} written")
     for line in _problem_lines(done.problems, "could not be written"):
         typer.echo(line)
-    if count and has_relays:
-        typer.echo("Relays get the new memories with the next sync: sense-memory sync")
 
 
 def _plan_data(made: ImportPlan, done: Imported | None) -> dict[str, Any]:
