@@ -56,10 +56,10 @@ class ModelChoice:
         if text.lower() == "none":
             return None
         if kind not in {"openai", "ollama"}:
-            raise InvalidInput(f"not a language model; {_ADVICE}")
+            raise InvalidInput(_ADVICE)
         try:
             found = Choice.parse(text.removesuffix("/").removesuffix("/chat/completions"))
         except InvalidInput:
-            raise InvalidInput(f"not a language model; {_ADVICE}") from None
+            raise InvalidInput(_ADVICE) from None
         has_path = "/" in found.url.partition("://")[2]
         return cls(found.model, found.url if has_path else f"{found.url}/v1", key)

@@ -1,11 +1,11 @@
 """Counting and checking a ledger, and rescuing a damaged ledger.
 
-Guaranteed: a damaged ledger is moved aside, never deleted, and every row that SQLite can still read is found.
+Guaranteed: a damaged ledger is moved aside, never deleted, and a damaged page loses only its own rows.
 
 Why it is safe: the file is opened read-only, and no row is trusted: the caller verifies every event before filing it.
 Rows that cannot be read are counted, and relays restore them.
 
-Cost: one query for each row, because a damaged page then costs only its own rows.
+Cost: one query for each row.
 """
 
 from __future__ import annotations

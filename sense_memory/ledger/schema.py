@@ -1,7 +1,7 @@
 """The tables of the ledger file, as a list of migrations, and the roles of events.
 
 Guaranteed: every released ledger can be opened, and a migration is applied whole or not at all. A newer file is refused
-(`LedgerTooNew`), because an older program could not keep its rules.
+(`LedgerTooNew`), because an older program does not know the newer tables.
 
 Why it is safe: a released migration is never changed. All missing migrations run in one transaction with the version of
 the file, after a copy of the whole file was made (`Database._back_up`).

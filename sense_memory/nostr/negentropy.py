@@ -229,9 +229,9 @@ class Items:
         if any(map(eq, ordered, islice(ordered, 1, None))):
             ordered = list(dict.fromkeys(ordered))
         if not {len(ident) for _, ident in ordered} <= {ID_BYTES}:
-            raise ValueError(f"an event id has {ID_BYTES} bytes")
+            raise ValueError(f"each event id must have {ID_BYTES} bytes")
         if ordered and not 0 <= ordered[0][0] <= ordered[-1][0] < INFINITY:
-            raise ValueError("a time has 64 bits")
+            raise ValueError("each time must fit 64 bits")
         self._pairs = ordered
         # Prefix sums: the sum of any range is one subtraction.
         self._sums = [0, *accumulate(int.from_bytes(ident, "little") for _, ident in self._pairs)]

@@ -120,7 +120,7 @@ def _decode(payload: str, max_bytes: int) -> bytes:
         raise UnsupportedVersion("the payload is empty or uses a future encoding")
     longest = _longest_payload(max_bytes)
     if not _MIN_PAYLOAD_CHARS <= len(payload) <= longest:
-        raise BadPayload(f"a payload of {len(payload):,} characters is not between 132 and {longest:,}")
+        raise BadPayload(f"a payload must have 132 to {longest:,} characters, not {len(payload):,}")
     try:
         data = binascii.a2b_base64(payload, strict_mode=True)
     except (binascii.Error, ValueError):

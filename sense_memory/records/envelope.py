@@ -310,7 +310,7 @@ def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
     """The path that the fields name; not normalised, because other writers do not normalise paths."""
     for name in _REQUIRED[kind]:
         if not isinstance(fields.get(name), str):
-            raise BadPayload("a field of the record is missing or not a text")
+            raise BadPayload("a field of the record is missing, or is not text")
     if kind is RecordType.JOURNAL:
         return ""
     if kind is RecordType.PERSONA:
