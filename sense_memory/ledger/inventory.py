@@ -7,7 +7,7 @@ deletion the relay accepted, and events that the relay refused. Events that are 
 Guaranteed: after a complete comparison, every head that the relay lacks is queued, and every compared head that it
 holds is confirmed.
 
-Why it is safe: the inventory's version is recorded with the comparison, so heads that were written meanwhile are
+Why it is safe: the result names the version of the inventory, so heads that were written meanwhile are
 neither queued nor confirmed. A comparison changes only outbox rows and the list of events aside; it removes no event.
 
 Cost: one pass over an index of dates and ids, without reading events; a row for each event aside.
