@@ -11,7 +11,7 @@ from sense_memory.search.embedders.choice import Choice
 
 KEY_VARIABLE: Final = "SENSE_MEMORY_MODEL_KEY"
 _ADVICE: Final = (
-    "write none, ollama:MODEL or openai:MODEL@https://HOST/v1; http:// is allowed for this machine only, and a key "
+    "name a language model as none, ollama:MODEL or openai:MODEL@https://HOST/v1; http:// is allowed for this machine only, and a key "
     f"belongs in {KEY_VARIABLE}"
 )
 
