@@ -11,8 +11,8 @@ from sense_memory.search.embedders.choice import Choice
 
 KEY_VARIABLE: Final = "SENSE_MEMORY_MODEL_KEY"
 _ADVICE: Final = (
-    "name a language model as none, ollama:MODEL or openai:MODEL@https://HOST/v1; http:// is allowed for this machine only, and a key "
-    f"belongs in {KEY_VARIABLE}"
+    "name a language model as none, ollama:MODEL or openai:MODEL@https://HOST/v1; http:// is allowed for this machine "
+    f"only, and a key belongs in {KEY_VARIABLE}"
 )
 
 

@@ -572,7 +572,9 @@ def test_the_config_file_names_a_language_model_and_the_environment_overrides_it
 def test_a_mistyped_language_model_is_an_error_only_to_who_needs_it(tmp_path, text):
     environ = {"SENSE_MEMORY_MODEL": text}
     found = Settings.load(home=tmp_path, environ=environ)
-    with pytest.raises(InvalidSetting, match=r"SENSE_MEMORY_MODEL .*write none, ollama:MODEL or") as raised:
+    with pytest.raises(
+        InvalidSetting, match=r"SENSE_MEMORY_MODEL .*name a language model as none, ollama:MODEL or"
+    ) as raised:
         find_model(found, environ=environ)
     assert "sk-1" not in str(raised.value)
     with pytest.raises(InvalidInput, match="check SENSE_MEMORY_MODEL_KEY"):
