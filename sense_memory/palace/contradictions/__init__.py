@@ -1,7 +1,9 @@
-"""Whether one memory contradicts another: `claims` reads what each says, `detection` has the rules, `claim_index` finds
-whom to compare.
+"""Whether one memory contradicts another.
 
-A claim is (subject, relation, value, scope, polarity). `figures` reads numbers and dates, `vocabulary` holds the tables
-of words, `phrases` asks an embedder which words mean the same, `turns` suspects by it what was ended in other words. Pure,
-no model, no clock.
+What a memory says is read as claims, each (subject, relation, value, scope, polarity): `claims`. Two claims contradict
+each other where subject, relation and scope agree, the relation holds one value (or the same clause is denied), and the
+values are of one kind and differ: `detection`, a function for each rule. `claim_index` finds whom to compare.
+
+`figures` reads numbers and dates, `vocabulary` holds the tables of words, `phrases` asks an embedder which words mean the
+same, and which speak of what is good. Pure, no model, no clock.
 """

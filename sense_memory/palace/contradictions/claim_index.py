@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from sense_memory.palace.contradictions.claims import Reading, read
-from sense_memory.palace.contradictions.detection import Contradiction, comparable, compare_readings
-from sense_memory.palace.contradictions.turns import TURN
+from sense_memory.palace.contradictions.detection import TURN, Contradiction, comparable, compare_readings
 
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 Cosines of different models cannot be compared, so what "near" means is measured with each: two phrases mean the
 same when they are nearer than things of one kind usually are to each other ("brother" and "sister", "tea" and
 "coffee"). Nothing is embedded here: a phrase without a known vector is noted, and the caller may have it embedded.
-Sentences are nearer to each other than words are, so for them "usual" is measured among sentences. Pure.
+Sentences are nearer to each other than words are, so for them "usual" is measured among sentences. What is good and what
+is bad is the difference of the words of two axes of `vocabulary`. Pure.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from itertools import combinations, product
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.contradictions.vocabulary import KINDS, axis, of_one_kind, stem
+from sense_memory.palace.contradictions.vocabulary import KINDS, axis, of_one_kind, opposed, stem
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any, TypeAlias
 
     from numpy.typing import NDArray
 
     # How near two phrases are: from 0 up they mean the same. Of two sentences, which end with a full stop: by how many
-    # standard deviations they are nearer than two sentences about one person usually are.
+    # standard deviations they are nearer than two sentences about one person usually are. Of a phrase and `GOOD`: by how
+    # many it speaks of what is good and liked, below 0 of what is bad, among words that speak of neither.
     Alike: TypeAlias = Callable[[str, str], float]
 
 MAX_ASKED_COUNT: Final = 64  # phrases noted at a time: a call of an endpoint, half a second of a small model
@@ -38,26 +40,17 @@ _CLEARLY: Final = 1.75  # standard deviations above what is usual between things
 _MEASURES: Final = KINDS[:27]
 _SENTENCES: Final = tuple(
     f"Nora {told}."
-    for told in [
-        "lives in Graz",
-        "works at a bakery",
-        "plays the violin",
-        "is allergic to nuts",
-        "has two brothers",
-        "likes hiking",
-        "drives an old van",
-        "speaks Polish",
-        "was born in May",
-        "is learning to swim",
-        "prefers short answers",
-        "sold the house",
-        "reads novels at night",
-        "pays 900 euros of rent",
-        "is married to Tom",
-        "wants a dog",
-    ]
+    for told in """
+lives in Graz, works at a bakery, plays the violin, is allergic to nuts, has two brothers, likes hiking, drives an old van,
+speaks Polish, was born in May, is learning to swim, prefers short answers, sold the house, reads novels at night,
+pays 900 euros of rent, is married to Tom, wants a dog""".replace("\n", " ")
+    .strip()
+    .split(", ")
 )
-_SAMPLE: Final = (*(word for kind in _MEASURES for word in kind), *_SENTENCES)
+GOOD: Final = "±good"  # with a phrase: how good what it speaks of is; see `Alike`
+_SEEDS: Final = 3  # words of each side of each axis
+_GOOD, _BAD = ([word for name in ("±like", GOOD) for word in opposed(name)[at][:_SEEDS]] for at in (0, 1))
+_SAMPLE: Final = (*(word for kind in _MEASURES for word in kind), *_SENTENCES, *_GOOD, *_BAD)
 
 
 class Phrases:
@@ -67,7 +60,10 @@ class Phrases:
         self._rows: dict[str, NDArray[Any]] = {}
         self._asked: dict[str, None] = {}
         self._bound: float | None = None
-        self._usual = 0.0, 1.0  # of sentences: the mean of their cosines, and the standard deviation
+        self._usual = self._neutral = (
+            0.0,
+            1.0,
+        )  # mean and standard deviation: of sentences, of words along `GOOD`
 
     def asked(self) -> list[str]:
         """What has to be learned, so that questions that were asked can be answered; it is noted no longer."""
@@ -79,31 +75,38 @@ class Phrases:
     def learn(self, phrases: Sequence[str], rows: NDArray[Any]) -> None:
         """What some phrases mean: for each a row of length 1, all of one model."""
         if len(self._rows) > MAX_KNOWN_COUNT:
-            self._rows.clear()
+            self._rows = {name: row for name, row in self._rows.items() if name == GOOD}
         self._rows |= zip(phrases, rows, strict=True)
         if self._bound is None and self._rows.keys() >= set(_SAMPLE):
-            self._bound = _bound(self._rows)
-            usual = [float(self._rows[a] @ self._rows[b]) for a, b in combinations(_SENTENCES, 2)]
-            self._usual = mean(usual), max(pstdev(usual), 1e-6)
+            known = self._rows
+            near = _spread(known[a] @ known[b] for kind in _MEASURES for a, b in combinations(kind, 2))
+            self._bound = min(1.0, near[0] + _CLEARLY * near[1])
+            self._usual = _spread(known[a] @ known[b] for a, b in combinations(_SENTENCES, 2))
+            known[GOOD] = _middle([known[word] for word in _GOOD]) - _middle([known[word] for word in _BAD])
+            self._neutral = _spread(known[word] @ known[GOOD] for kind in _MEASURES for word in kind)
 
     def alike(self, one: str, other: str) -> float:
         """How near two phrases, or two sentences, are; see `Alike`. Far below, and noted, where it is not known yet."""
         if one == other:
             return 1.0
         if self._bound is None or one not in self._rows or other not in self._rows:
-            missing = [phrase for phrase in (one, other) if phrase not in self._rows]
+            missing = [phrase for phrase in (one, other) if phrase not in self._rows and phrase != GOOD]
             if len(self._asked) + len(missing) <= MAX_ASKED_COUNT:
                 self._asked |= dict.fromkeys(missing or (one,))
-            return _UNKNOWN
+            return 0.0 if other == GOOD else _UNKNOWN
         near = float(self._rows[one] @ self._rows[other])
-        if one.endswith(".") and other.endswith("."):
-            return (near - self._usual[0]) / self._usual[1]
-        return near - self._bound
+        usual, spread = self._neutral if other == GOOD else self._usual
+        return (near - usual) / spread if other == GOOD or one[-1] == other[-1] == "." else near - self._bound
 
 
-def _bound(rows: Mapping[str, NDArray[Any]]) -> float:
-    near = [float(rows[one] @ rows[other]) for kind in _MEASURES for one, other in combinations(kind, 2)]
-    return min(1.0, mean(near) + _CLEARLY * pstdev(near))
+def _middle(rows: list[NDArray[Any]]) -> NDArray[Any]:
+    return sum(rows[1:], rows[0]) / len(rows)
+
+
+def _spread(cosines: Iterable[Any]) -> tuple[float, float]:
+    """The mean and the standard deviation."""
+    values = [float(cosine) for cosine in cosines]
+    return mean(values), max(pstdev(values), 1e-6)
 
 
 def matched(old: Sequence[str], new: Sequence[str], alike: Alike) -> list[tuple[str, str]]:

@@ -111,41 +111,37 @@ now|already|finally|left|shut|closed|these days|by now|lost(?! to| in)|(?:is|are
 since(?= (?:\w+day|spring|summer|autumn|winter|last|january|february|march|april|may|june|july|august|september|october|november|december)\b)""")
 
 # Said before tokens are cut: what one word means, and the idioms for it.
-_IDIOMS: Final = {
-    "not": r"no longer|ya no|já não|nicht mehr",
-    "": r"not only|not just|not yet|no doubt|no problem|nothing but|no (?:more|later|fewer|less) than|no matter|"
-    r"(?:has|have) come to|after all|ne (?=\w+ (?:pas|plus)\b)|n' ?(?=\w+ (?:pas|plus)\b)",
-    "not works at": r"(?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with)",
-    "not ": r"not any ?more|not any longer|(?:stopped|quit|quits|gave up|given up|gives up|ceased) ",
-    "now": r"any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present",
-    "can": r"knows? how to",
-    "hates": r"(?:can|could) not (?:stand|bear)",
-    "dislikes": r"not a (?:big |huge )?fan of",
-    "likes": r"a (?:big |huge )?fan of|fond of|keen on",
-    "nightowl": r"night owl|(?:evening|night) person|late riser",
-    "morningperson": r"morning person|early (?:riser|bird)",
-    "enabled": r"(?:turned|switched) on",
-    "disabled": r"(?:turned|switched) off",
-    "supports": r"(?:is|am) (?:for|in favou?r of)(?= )",
-    "opposes": r"(?:is|am) (?:against|opposed to)",
-    "offline": r"(?:has been|was) (?:shut|taken) (?:down|offline)",
-    "ongoing": r"in progress|in the works|being built|under ?way|(?:in|under) review",
-    "paused": r"on hold",
-    "planned": r"not started|to do",
-    "cancelled": r"called off",
-    "onlychild": r"only child",
-    "vscode": r"vs ?code|visual studio code",
-    "os": r"operating system",
-    "timezone": r"time zone",
-    "pr": r"pull request",
-    "opensource": r"open source",
-    "proprietary": r"closed source",
-    "pas": r"plus(?= (?:à|chez|de|en|le|la)\b)",
-}
-_IDIOM: Final = re.compile(
-    r"\b(?:" + "|".join(f"(?P<i{at}>{text})" for at, text in enumerate(_IDIOMS.values())) + ")"
+_IDIOMS: Final = r"""
+not = no longer|ya no|já não|nicht mehr|not any ?more|not any longer
+ = not only|not just|not yet|no doubt|no problem|nothing but|no (?:more|later|fewer|less) than|no matter|(?:has|have) come to|
+after all|ne (?=\w+ (?:pas|plus)\b)|n' ?(?=\w+ (?:pas|plus)\b)
+not works at = (?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with)
+not = (?:stopped|quit|quits|gave up|given up|gives up|ceased)(?= )
+now = any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present
+can = knows? how to
+hates = (?:can|could) not (?:stand|bear)
+dislikes = not a (?:big |huge )?fan of
+likes = a (?:big |huge )?fan of|fond of|keen on
+nightowl = night owl|(?:evening|night) person|late riser
+morningperson = morning person|early (?:riser|bird)
+enabled = (?:turned|switched) on
+disabled = (?:turned|switched) off
+supports = (?:is|am) (?:for|in favou?r of)(?= )
+opposes = (?:is|am) (?:against|opposed to)
+offline = (?:has been|was) (?:shut|taken) (?:down|offline)
+ongoing = in progress|in the works|being built|under ?way|(?:in|under) review
+paused = on hold
+planned = not started|to do
+cancelled = called off
+onlychild = only child
+timezone = time zone
+pas = plus(?= (?:à|chez|de|en|le|la)\b)"""
+_MEANINGS, _PATTERNS = zip(
+    *(line.split(" = ") for line in _IDIOMS.replace("|\n", "|").split("\n")[1:]), strict=True
 )
-_MEANINGS: Final = tuple(_IDIOMS)
+_IDIOM: Final = re.compile(
+    r"\b(?:" + "|".join(f"(?P<i{at}>{text})" for at, text in enumerate(_PATTERNS)) + ")"
+)
 
 
 def plain(text: str) -> str:
@@ -173,21 +169,17 @@ widowed; employed | unemployed jobless; before | after; cheap inexpensive afford
 left-handed | right-handed; optimistic | pessimistic; online up reachable | down offline unreachable; mandatory
 required compulsory obligatory necessary | optional voluntary; ascending | descending; increase grow | decrease
 shrink; inside indoors indoor | outside outdoors outdoor; mutable | immutable; alive | dead deceased; true correct
-accurate | false wrong incorrect inaccurate; legal lawful | illegal unlawful; possible | impossible; visible |
-invisible hidden; present | absent; full | empty; full-time fulltime | part-time parttime; permanent | temporary
-provisional; local | remote; manual manually | automatic automatically automated; static | dynamic; read-only readonly
-| writable writeable; persistent durable | ephemeral volatile transient; deterministic | nondeterministic random; good
-great excellent wonderful elegant beautiful lovely useful helpful reliable impressed delight relief fantastic tasty
-interesting | bad poor awful terrible horrible ugly useless worthless annoyed disappointment disaster boring
-disgusting tedious; important crucial essential | unimportant irrelevant negligible; easy simple | hard difficult
-complicated; strong | weak; hot warm | cold cool; big large huge | small little tiny; high | low; healthy | sick ill;
-clean | dirty; quiet silent | loud noisy; calm relaxed | anxious nervous stressed; happy glad | sad; proud | ashamed
-embarrassed; patient | impatient; polite | rude impolite; honest | dishonest; confident sure certain | uncertain
-unsure insecure; lazy idle | diligent hardworking; tidy organized organised | messy disorganized chaotic; formal |
-informal casual; flexible | rigid inflexible; centralized centralised | decentralized decentralised; opensource |
-proprietary; monolithic | microservices; always everybody everyone | nobody; maximum | minimum; more | less fewer;
-keep retain | drop discard; attend | skip; remember | forget; worth | overrated; free gratis | paid; teetotal
-teetotaller sober | drinker; smoker | nonsmoker non-smoker; rounded | square; afraid scared | fearless"""
+accurate | false wrong incorrect inaccurate; legal lawful | illegal unlawful; possible | impossible; full | empty;
+full-time fulltime | part-time parttime; permanent | temporary provisional; local | remote; manual manually |
+automatic automatically automated; good great excellent wonderful elegant beautiful lovely useful helpful reliable
+impressed delight relief fantastic tasty interesting | bad poor awful terrible horrible ugly useless worthless annoyed
+disappointment disaster boring disgusting tedious; important crucial essential | unimportant irrelevant negligible;
+easy simple | hard difficult complicated; strong | weak; hot warm | cold cool; big large huge | small little tiny;
+high | low; healthy | sick ill; clean | dirty; quiet silent | loud noisy; calm relaxed | anxious nervous stressed;
+happy glad | sad; proud | ashamed embarrassed; patient | impatient; polite | rude impolite; honest | dishonest;
+confident sure certain | uncertain unsure insecure; lazy idle | diligent hardworking; formal | informal casual;
+flexible | rigid inflexible; always everybody everyone | nobody; maximum | minimum; more | less fewer; keep retain |
+drop discard; free gratis | paid; rounded | square; afraid scared | fearless"""
 _UNLIKE: Final = re.compile(r"(?:un(?!i[toqvf]|der|til|less|cle)|dis(?=connect|engag|abl)|non-?)-?(\w{4,})$")
 _BY_WORD: Final[dict[str, tuple[str, bool]]] = {}
 for _line in _AXES.split(";"):
@@ -211,6 +203,19 @@ def axis(word: str) -> tuple[str, bool]:
     return "", True
 
 
+def opposed(name: str) -> tuple[list[str], list[str]]:
+    """The words of an axis, those of one side and those of the other.
+
+    >>> opposed("±legal")
+    (['legal', 'lawful'], ['illegal', 'unlawful'])
+    """
+    for line in _AXES.split(";"):
+        left, right = (side.split() for side in line.split("|"))
+        if f"±{stem(left[0])}" == name:
+            return left, right
+    return [], []
+
+
 # ── Kinds ───────────────────────────────────────────────────────────────────────────────
 # One kind each: things that resemble each other, and exclude each other.
 
@@ -222,16 +227,13 @@ horse rabbit hamster; tea coffee beer wine juice; vegan vegetarian pescatarian o
 fish; car bus train bicycle bike plane tram; guitar violin piano flute cello drums; football tennis swimming skiing
 basketball; doctor nurse teacher lawyer engineer designer; customer supplier tenant landlord; school hospital museum
 library; house office garden garage; phone laptop printer camera; price weight height length; login logout signup
-upload; client server browser; frontend backend; staging production testing development; german french spanish italian
-english portuguese; tabs spaces; window aisle; vim neovim emacs zed helix nano vscode sublime intellij pycharm
-webstorm; react vue svelte angular solid vanilla jquery preact; npm pnpm yarn bun; pip poetry uv pipenv conda;
-postgres mysql mariadb sqlite oracle mssql mongodb duckdb dynamodb redis; rabbitmq nats kafka zeromq sqs; email sms
-letter chat signal whatsapp telegram slack; linux windows macos debian ubuntu fedora nixos; bash zsh fish powershell;
-mercurial git svn; github gitlab codeberg gitea bitbucket sourcehut; aws azure gcp cloudflare hetzner vercel netlify
-heroku; black ruff yapf autopep8; pytest unittest nose; rest graphql grpc soap; http https websocket websockets; json
-yaml toml xml; mit apache gpl agpl bsd mpl; merge rebase squash; camelcase snake_case kebab-case pascalcase; metric
-imperial; celsius fahrenheit; firefox chrome safari edge brave; ios android; markdown restructuredtext asciidoc;
-docker podman kubernetes nomad; arabica robusta; kaffee tee; café thé; chá"""
+upload; client server browser; frontend backend; german french spanish italian english portuguese; tabs spaces; window
+aisle; vim neovim emacs zed helix nano vscode sublime intellij pycharm webstorm; react vue svelte angular solid
+vanilla jquery preact; npm pnpm yarn bun; postgres mysql mariadb sqlite oracle mssql mongodb duckdb dynamodb redis;
+rabbitmq nats kafka zeromq sqs; email sms letter chat signal whatsapp telegram slack; linux windows macos debian
+ubuntu fedora nixos; github gitlab codeberg gitea bitbucket sourcehut; aws azure gcp cloudflare hetzner vercel netlify
+heroku; black ruff yapf autopep8; mit apache gpl agpl bsd mpl; firefox chrome safari edge brave; docker podman
+kubernetes nomad"""
 KINDS: Final = tuple(tuple(line.split()) for line in _KINDS_TEXT.split(";"))
 _KINDS_OF: Final = {
     word: frozenset(number for number, kind in enumerate(KINDS) if word in map(stem, kind))
@@ -250,29 +252,20 @@ def of_one_kind(one: str, other: str) -> bool:
 
 # Statuses: what a stem amounts to; which of them a thing may have together.
 _STATUSES: Final = """
-planned: planned todo draft proposed pending waiting unstarted scheduled queued
-open: unfinished incomplete vacant
-active: inprogress ongoing started
-done: done finished complete completed merged shipped delivered accepted approved released launched implemented deployed published
-paused: blocked paused postponed delayed stalled deferred suspended
-stopped: cancelled canceled abandoned dropped rejected scrapped declined discontinued
-confirmed: confirmed"""
+planned: planned todo draft proposed pending waiting unstarted scheduled queued; open: unfinished incomplete vacant;
+active: inprogress ongoing started; confirmed: confirmed;
+done: done finished complete completed merged shipped delivered accepted approved released launched implemented deployed
+published; paused: blocked paused postponed delayed stalled deferred suspended;
+stopped: cancelled canceled abandoned dropped rejected scrapped declined discontinued"""
 STATUS: Final = {
-    word: name
-    for line in _STATUSES.split("\n")[1:]
-    for name, _, text in [line.partition(":")]
+    word: name.strip()
+    for name, text in (line.split(":") for line in _STATUSES.split(";"))
     for word in text.split()
 }
-_TOGETHER: Final = frozenset(
-    {
-        "open planned",
-        "active open",
-        "open paused",
-        "confirmed planned",
-        "active confirmed",
-        "confirmed done",
-        "confirmed open",
-    }
+_STATUS_NAMES: Final = frozenset(STATUS.values())
+_TOGETHER: Final = """
+open planned; active open; open paused; confirmed planned; active confirmed; confirmed done; confirmed open""".strip().split(
+    "; "
 )
 
 
@@ -282,11 +275,7 @@ def statuses_apart(one: str, other: str) -> bool:
     >>> statuses_apart("planned", "done"), statuses_apart("open", "active"), statuses_apart("open", "air")
     (True, False, False)
     """
-    return (
-        one != other
-        and {one, other} <= set(STATUS.values())
-        and " ".join(sorted((one, other))) not in _TOGETHER
-    )
+    return one != other and {one, other} <= _STATUS_NAMES and " ".join(sorted((one, other))) not in _TOGETHER
 
 
 # States of one person that exclude each other, in words that need nothing else in common.

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sense_memory import open_embedder
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import detection
 from sense_memory.palace.contradictions.claim_index import ClaimIndex
 from sense_memory.palace.contradictions.detection import ACT_BOUND, Contradiction, compare
+from sense_memory.palace.contradictions.phrases import GOOD, Phrases
 
 
 def labelled(name):
@@ -21,6 +23,9 @@ def labelled(name):
 
 PAIRS = labelled("contradictions")
 BY_CLASS = labelled("contradictions_by_class")
+QUIET = labelled("quiet")
+LATIN = "Berenike teaches Latin at the grammar school."
+RETIRED = "Berenike retired in July and does not stand in front of a class any more."
 
 
 def sides(pair):
@@ -436,4 +441,153 @@ def test_a_confidence_is_between_0_and_1_whatever_a_rule_computes(given, confide
     ],
 )
 def test_one_place_has_many_names_and_moving_has_many_words(old, new, found):
+    assert detection.between(old, new).partition(":")[0] == found
+
+
+# ── With an embedder ────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def asking():
+    """Calls with what the real table of words says, until it knows enough."""
+    embedder, phrases = open_embedder("static"), Phrases()
+
+    def answered(call):
+        for _ in range(2):
+            call(phrases.alike)
+            asked = phrases.asked()
+            phrases.learn(asked, embedder.embed(asked))
+        return call(phrases.alike)
+
+    return answered
+
+
+@pytest.fixture(scope="module")
+def judge(asking):
+    return lambda old, new: asking(lambda alike: compare(old, new, alike))
+
+
+def judged(pairs, judge):
+    sides = [
+        (PersonaMemory(**pair["old"], created_at=1.0), PersonaMemory(**pair["new"], created_at=2.0))
+        for pair in pairs
+    ]
+    return [(compare(*side), judge(*side)) for side in sides]
+
+
+@pytest.mark.parametrize(("half", "least"), [("tune", 0.85), ("held", 0.7)])
+def test_of_the_pairs_more_are_found_with_an_embedder_and_the_same_act(half, least, judge):
+    pairs = [pair for pair in BY_CLASS if pair["half"] == half and pair["set"] == "pairs"]
+    opposed = [pair for pair in pairs if pair["label"] == "contradiction"]
+    verdicts = judged(pairs, judge)
+
+    assert all(alone == helped for alone, helped in verdicts if alone is not None)
+    assert not any(helped.acts for alone, helped in verdicts if alone is None and helped is not None)
+    assert sum(helped is not None for _, helped in judged(opposed, judge)) >= least * len(opposed)
+
+
+def test_of_the_traps_hardly_more_are_suspected_with_an_embedder(judge):
+    verdicts = judged([pair for pair in BY_CLASS if pair["set"] == "traps"], judge)
+
+    assert sum(alone is None and helped is not None for alone, helped in verdicts) <= 3
+
+
+@pytest.mark.parametrize("half", ["tune", "held"])
+def test_in_a_palace_without_contradictions_hardly_anything_is_suspected_with_an_embedder(half, asking):
+    claims, found = ClaimIndex(), []
+    for number, text in enumerate(text for text in QUIET if text["half"] == half):
+        fields = {name: value for name, value in text.items() if name != "half"}
+        new = PersonaMemory(**fields, created_at=float(number))
+        found += asking(lambda alike, new=new: claims.check(new, alike))
+        claims.put(new)
+
+    assert len(found) <= 1
+
+
+def test_a_turn_is_suspected_only_where_both_speak_of_the_same():
+    old, new = memory(LATIN, "a"), memory(RETIRED, "b", created_at=2.0)
+
+    assert compare(old, new) is None
+    assert compare(old, new, lambda *_: -100.0) is None
+    suspected = compare(old, new, lambda *_: 3.0)
+    assert (suspected.kind, suspected.acts) == ("turn", False)
+    assert suspected.reason == f"perhaps no longer true: {LATIN}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Berenike taught Latin when she was young.", RETIRED),  # it was over before
+        (
+            "Berenike retired from teaching.",
+            "Berenike quit the choir of the old school at last.",
+        ),  # told already
+        ("User 4711 pays by card.", "An invoice is what user 4712 has switched to."),
+        (LATIN, "Berenike no longer teaches Latin at the girls' grammar school."),  # in like words
+    ],
+)
+def test_what_was_over_or_is_another_or_is_in_like_words_is_no_turn(old, new):
+    assert not detection.is_turn(old, new, lambda *_: 8.0)
+
+
+def test_one_memory_turns_one_other():
+    claims = ClaimIndex()
+    for key, value in [("a", LATIN), ("b", "The pupils of Berenike learn Latin verbs by heart.")]:
+        claims.put(memory(value, key))
+
+    found = claims.check(memory(RETIRED, "new", created_at=2.0), lambda *_: 6.0)
+
+    assert [item.kind for item in found] == ["turn"]
+
+
+def test_a_pair_that_tells_no_turn_is_never_asked_for():
+    asked = []
+
+    detection.is_turn(LATIN, "Berenike has three grown children.", lambda *pair: asked.append(pair) or 9.0)
+
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("Baraka relishes the long ferry", "Baraka loathsome the long ferry", True),
+        ("Baraka relishes the long ferry", "Baraka photographs the long ferry", False),
+    ],
+)
+def test_opposite_feelings_about_one_thing_are_suspected_by_what_an_embedder_says(old, new, found):
+    feelings = {"relishes": 5.0, "loathsome": -5.0, "photographs": 0.3}
+
+    def alike(one, other):
+        return feelings.get(one, 0.0) if other == GOOD else -100.0
+
+    suspected = compare(memory(old, "a"), memory(new, "b", created_at=2.0), alike)
+
+    assert (suspected is not None) == found
+    assert not found or (suspected.kind, suspected.acts) == ("sentiment", False)
+
+
+def test_an_embedder_tells_good_from_bad_in_words_of_no_table(asking):
+    felt = {
+        word: asking(lambda alike, word=word: alike(word, GOOD)) for word in ("relishes", "dreads", "sits")
+    }
+
+    assert felt["relishes"] > 0 > felt["dreads"]
+    assert felt["dreads"] < felt["sits"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (
+            "Teo's landlady is Mrs Oyelaran",
+            "Teo's landlady is Mrs Castellanos",
+            "suspected",
+        ),  # a role in no table
+        ("Teo's cat is Minou", "Teo's cat is Felix", ""),  # one may have several
+        ("Enzo speaks no Polish", "Enzo speaks Polish well", "suspected"),
+        ("Enzo speaks Polish well", "Enzo speaks no Czech", ""),
+    ],
+)
+def test_who_has_a_role_and_what_is_denied_whole_is_suspected_without_a_table(old, new, found):
     assert detection.between(old, new).partition(":")[0] == found
