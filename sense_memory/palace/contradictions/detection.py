@@ -493,9 +493,10 @@ def _felt(old: Clause, new: Clause, shared: frozenset[str], alike: Alike) -> Opp
     """Opposite feelings about one thing, in words of which an embedder tells that they are."""
     if len(shared) < 2 or old.polarity != new.polarity or old.mood != "fact" or _figures_apart(old, new):
         return None
-    one, other = (" ".join(_spoken(side, side.words - shared)) for side in (old, new))
-    if not one or not other:
+    sides = [_spoken(side, side.words - shared) for side in (old, new)]
+    if not all(side and all(map(str.isalpha, side)) for side in sides):
         return None
+    one, other = map(" ".join, sides)
     bad, good = sorted((alike(one, GOOD), alike(other, GOOD)))
     is_apart = bad < -_FELT and good > _FELT
     return Opposition("sentiment", _LIKELY, _short(f"{one} → {other}")) if is_apart else None
