@@ -34,10 +34,14 @@ from sense_memory.interfaces.cli import app
 assert rich.console
 assert rich.progress
 assert rich.table
+LARGE = ("anthropic", "openai", "pydantic_ai")  # seconds to import, for the few programs that ask for them
+sys.modules.update(dict.fromkeys(LARGE))  # not to be had
 for module in pkgutil.walk_packages(sense_memory.__path__, "sense_memory."):
     if not module.name.endswith("__main__"):
         with contextlib.suppress(MissingExtra):
             importlib.import_module(module.name)
+for module in LARGE:
+    del sys.modules[module]
 typer.main.get_command = functools.cache(typer.main.get_command)
 typer.main.get_command(app)
 

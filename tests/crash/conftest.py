@@ -5,18 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import sys
 import tempfile
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.time_unit import SECOND
 
-
-VICTIM = Path(__file__).with_name("victim.py")
 KILLED = -9
 MOST_STEPS = 400  # a scenario that takes more is too long for its test
 
@@ -42,19 +37,19 @@ class Death:
 class Killer:
     """Has the scenarios of `victim.py` played, and killed on the way."""
 
-    def __init__(self, folder, process) -> None:
-        self._folder, self._process = folder, process
+    def __init__(self, folder, forks) -> None:
+        self._folder, self._forks = folder, forks
 
     async def run(self, scenario, step=0, **order) -> Death:
         log = self._folder / f"{scenario}.log"
         log.unlink(missing_ok=True)
-        line = {"scenario": scenario, "step": step, "log": str(log), **order}
-        self._process.stdin.write(json.dumps(line).encode() + b"\n")
-        async with asyncio.timeout(20 * SECOND):
-            code = int(await self._process.stdout.readline())
+        whole = json.dumps({"scenario": scenario, "step": step, "log": str(log), **order})
+        done = await asyncio.to_thread(
+            self._forks, "-m", "crash.victim", whole
+        )  # the relays are in this thread
         said = [json.loads(text) for text in log.read_text().splitlines()]
         at = str(said[-1].get("killed", ""))
-        assert code == (KILLED if at else 0), (code, said)
+        assert done.code == (KILLED if at else 0), (done, said)
         return Death(step, at, said)
 
     async def at_every_step(self, scenario, order):
@@ -77,19 +72,5 @@ def folder():
 
 
 @pytest.fixture
-def killer(folder):
-    """`async with killer() as kill: …`: the victim's process lives as long as that."""
-
-    @asynccontextmanager
-    async def start():
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, str(VICTIM), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-        )
-        try:
-            yield Killer(folder, process)
-        finally:
-            process.stdin.close()
-            async with asyncio.timeout(5 * SECOND):
-                await process.wait()
-
-    return start
+def kill(folder, forks):
+    return Killer(folder, forks)

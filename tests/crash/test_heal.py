@@ -17,14 +17,13 @@ DAY = 86_401  # after which everything is compared
 
 @pytest.mark.parametrize("negentropy", [False, True], ids=["walked", "compared"])
 async def test_f04_an_emptied_relay_is_healed_wherever_the_healing_was_killed(
-    killer, folder, clock, negentropy
+    kill, folder, clock, negentropy
 ):
     """The relay is not taken for whole because a process that is dead by now has looked at it."""
     options = {"background": False, "clock": clock}
     async with (
         EmbeddedRelay(clock=clock) as full,
         FaultyRelay(full.url, negentropy=negentropy) as way,
-        killer() as kill,
     ):
         async with MemoryStore(SIGNER, [way.url], ledger=folder / "synced.db", **options) as store:
             await store.remember("k", "v")
@@ -54,13 +53,12 @@ async def test_f04_an_emptied_relay_is_healed_wherever_the_healing_was_killed(
                 return
 
 
-async def test_d12_what_a_late_deletion_removes_is_sent_again_wherever_that_was_killed(killer, folder, clock):
+async def test_d12_what_a_late_deletion_removes_is_sent_again_wherever_that_was_killed(kill, folder, clock):
     """The relay deletes whatever the date: it is not taken to hold what was written anew before it got the request."""
     busy = Refuse("error: busy", lambda event: event["kind"] == 5)
     async with (
         EmbeddedRelay(clock=clock) as honest,
         FaultyRelay(honest.url, busy, DeletesWhateverTheDate(keeps=True)) as liar,
-        killer() as kill,
     ):
         options = {"background": False, "clock": clock}
 

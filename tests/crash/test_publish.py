@@ -55,7 +55,7 @@ async def everything(store):
     return memories, [entry.content for entry in await store.recent()]
 
 
-async def test_p01_kill_at_every_point_of_a_publish(killer, folder):
+async def test_p01_kill_at_every_point_of_a_publish(kill, folder):
     """After a restart each memory is in the ledger once, reaches all relays, and was never signed again."""
     points, records = set(), (Record(), Record())
     async with (
@@ -63,7 +63,6 @@ async def test_p01_kill_at_every_point_of_a_publish(killer, folder):
         EmbeddedRelay(clock=lambda: NOW) as second,
         FaultyRelay(first.url, records[0]) as one,
         FaultyRelay(second.url, records[1]) as two,
-        killer() as kill,
     ):
         relays = [one.url, two.url]
 

@@ -29,14 +29,13 @@ def ids(store):
     return {json.loads(body)["id"] for body in ledger_of(store).bodies()}
 
 
-async def test_p01_kill_at_every_point_of_a_pull(killer, folder, clock):
+async def test_p01_kill_at_every_point_of_a_pull(kill, folder, clock):
     """Half a pull is never taken for a whole one: the rest comes, once, and nothing is sent before."""
     points, partial, record, signer = set(), set(), Record(), LocalSigner.from_hex(KEY)
     options = {"background": False, "clock": clock}
     async with (
         EmbeddedRelay(clock=clock, max_limit=PAGE) as relay,
         FaultyRelay(relay.url, record) as seen,
-        killer() as kill,
     ):
         async with MemoryStore(signer, [relay.url], ledger=":memory:", **options) as writer:
             for start in range(0, COUNT, SECOND):
@@ -77,11 +76,11 @@ async def test_p01_kill_at_every_point_of_a_pull(killer, folder, clock):
     assert len(partial) > COUNT // PAGE, "the kills came between pages"
 
 
-async def test_a_pull_that_was_cut_off_and_killed_at_its_end_leaves_no_stale_course(killer, folder, clock):
+async def test_a_pull_that_was_cut_off_and_killed_at_its_end_leaves_no_stale_course(kill, folder, clock):
     """Whoever goes on from where a pull was, though that was completed, would not look for what is new."""
     courses, hangup = set(), CloseEvery(COUNT // 2)
     signer, options = LocalSigner.from_hex(KEY), {"background": False, "clock": clock}
-    async with EmbeddedRelay(clock=clock) as relay, FaultyRelay(relay.url, hangup) as line, killer() as kill:
+    async with EmbeddedRelay(clock=clock) as relay, FaultyRelay(relay.url, hangup) as line:
         async with MemoryStore(signer, [relay.url], ledger=":memory:", **options) as writer:
             for start in range(0, COUNT, SECOND):
                 clock.advance(1)

@@ -1,25 +1,21 @@
 """The process that gets killed: it plays a scenario and ends itself with SIGKILL at the N-th step.
 
 A step is a moment at which a crash could matter: before and after a commit, after a dial, before and after a
-message. Nothing in the package knows of steps; this script wraps the functions at its edges. Orders come as
-JSON lines on stdin; each is played by a fork, so that the imports are paid for once. What the scenario was
-told is done goes to a log file, line by line, as it outlives the process.
+message. Nothing in the package knows of steps; this script wraps the functions at its edges. The order is its
+argument, as JSON. What the scenario was told is done goes to a log file, line by line, as it outlives the process.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import signal
 import sqlite3
 import sys
-import traceback
 from contextlib import contextmanager
 from pathlib import Path
 
-import sense_memory.relay.sync.pool
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.ledger import Ledger, database
 from sense_memory.ledger import database as pages
@@ -29,11 +25,6 @@ from sense_memory.ledger.relays import RelayRecords
 from sense_memory.limits import SNAPSHOT_NEW_COUNT
 from sense_memory.relay.client import websocket
 from sense_memory.relay.client.websocket import RelaySocket
-
-
-assert (
-    sense_memory.relay.sync.pool
-)  # imported before the fork, as the store would do when it first needs a relay
 
 
 class Steps:
@@ -291,31 +282,8 @@ _ALL = (publish, pull, restore, heal, export, old, migrate, small_pages, enlarge
 SCENARIOS = {call.__name__: call for call in _ALL}
 
 
-# ── Orders ──────────────────────────────────────────────────────────────────────────────
-
-
-def play(order) -> None:
-    """In the fork: never returns."""
-    try:
-        step = Steps(order["step"], order["log"])
-        asyncio.run(SCENARIOS[order["scenario"]](order, step))
-        step.say(finished=step.taken)
-        os._exit(0)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-
-
-def main() -> None:
-    gc.freeze()  # what is here stays, and no fork has to look at it
-    for line in sys.stdin:
-        fork = os.fork()
-        if not fork:
-            play(json.loads(line))
-        _, status = os.waitpid(fork, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    order = json.loads(sys.argv[1])
+    step = Steps(order["step"], order["log"])
+    asyncio.run(SCENARIOS[order["scenario"]](order, step))
+    step.say(finished=step.taken)
