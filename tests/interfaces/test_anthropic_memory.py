@@ -15,16 +15,13 @@ from hypothesis import strategies as st
 
 from sense_memory import LocalSigner, MemoryStore, StoreClosed, SyncMemoryStore
 from sense_memory.errors import InvalidInput
+from tests.late import Late, needs
 
 
-pytest.importorskip("anthropic", reason="the extra `anthropic` is not installed")
-
-from anthropic import Anthropic, AsyncAnthropic
-from anthropic.lib.tools import ToolError
-from anthropic.tools import BetaLocalFilesystemMemoryTool
-
-from sense_memory.interfaces.anthropic_memory import AsyncSenseMemoryTool, SenseMemoryTool
-
+pytestmark = needs("anthropic", "the extra `anthropic` is not installed")
+anthropic = Late("anthropic")
+lib, tools = Late("anthropic.lib.tools"), Late("anthropic.tools")
+memory_tool = Late("sense_memory.interfaces.anthropic_memory")
 
 KEY = LocalSigner.generate()
 NOTES, LISA = "/memories/notes.md", "/memories/people/facts/lisa"
@@ -33,7 +30,7 @@ NOTES, LISA = "/memories/notes.md", "/memories/people/facts/lisa"
 @asynccontextmanager
 async def opened(**options):
     async with MemoryStore(KEY, ledger=":memory:") as store:
-        tool = AsyncSenseMemoryTool(store, **options)
+        tool = memory_tool.AsyncSenseMemoryTool(store, **options)
 
         async def run(command, path=None, **fields):
             where = {} if path is None else {"path": path}
@@ -43,7 +40,7 @@ async def opened(**options):
 
 
 async def refused(call):
-    with pytest.raises(ToolError) as raised:
+    with pytest.raises(lib.ToolError) as raised:
         await call
     return raised.value.content
 
@@ -244,7 +241,7 @@ OPERATIONS = st.one_of(
 def attempt(tool, operation):
     try:
         return tool.call(operation)
-    except ToolError:
+    except lib.ToolError:
         return None
 
 
@@ -253,7 +250,7 @@ def attempt(tool, operation):
 def test_it_does_what_the_tool_of_the_sdk_does_with_files(operations):
     """Any sequence of commands: the same answers, the same refusals, the same texts."""
     with tempfile.TemporaryDirectory() as folder, SyncMemoryStore(KEY, ledger=":memory:") as store:
-        files, memories = BetaLocalFilesystemMemoryTool(folder), SenseMemoryTool(store)
+        files, memories = tools.BetaLocalFilesystemMemoryTool(folder), memory_tool.SenseMemoryTool(store)
         for operation in operations:
             assert attempt(files, operation) == attempt(memories, operation)
 
@@ -297,7 +294,7 @@ async def test_files_are_memories_and_memories_are_files():
 
 async def test_a_forgotten_file_stays_in_the_listing_and_viewing_revives_it(clock):
     async with MemoryStore(KEY, ledger=":memory:", clock=clock) as store:
-        tool = AsyncSenseMemoryTool(store, halflife_days=1)
+        tool = memory_tool.AsyncSenseMemoryTool(store, halflife_days=1)
         await tool.call({"command": "create", "path": LISA, "file_text": "Lisa."})
         clock.advance(20 * 86_400)
 
@@ -335,11 +332,11 @@ async def test_with_a_folder_the_model_sees_and_clears_nothing_else():
             memory.path for memory in await store.persona_recall()
         }
         assert "self" not in await run("view", "/memories")
-        tool = AsyncSenseMemoryTool(store, folder="claude")
+        tool = memory_tool.AsyncSenseMemoryTool(store, folder="claude")
         assert "All memory cleared" == await tool.clear_all_memory()
         assert ["self/facts/name"] == [memory.path for memory in await store.persona_recall()]
         assert await store.recall("user_timezone") is not None
-        assert "All memory cleared" == await AsyncSenseMemoryTool(store).clear_all_memory()
+        assert "All memory cleared" == await memory_tool.AsyncSenseMemoryTool(store).clear_all_memory()
         assert [] == [*await store.persona_recall(), *await store.recall_all()]
 
 
@@ -381,7 +378,7 @@ async def test_a_long_file_is_cut_in_a_view_and_whole_in_ranges():
 async def test_a_hundred_edits_at_once_lose_none():
     async with opened() as (run, store):
         await run("create", NOTES, file_text="start\n")
-        other = AsyncSenseMemoryTool(store)
+        other = memory_tool.AsyncSenseMemoryTool(store)
         insert = {"command": "insert", "path": NOTES, "insert_line": 1}
         await asyncio.gather(
             *(run(**insert, insert_text=f"a{n}") for n in range(50)),
@@ -395,12 +392,12 @@ async def test_a_hundred_edits_at_once_lose_none():
 async def test_a_folder_is_a_plain_path(folder):
     async with MemoryStore(KEY, ledger=":memory:") as store:
         with pytest.raises(InvalidInput, match="folder must be"):
-            AsyncSenseMemoryTool(store, folder=folder)
+            memory_tool.AsyncSenseMemoryTool(store, folder=folder)
 
 
 def test_a_closed_store_is_said():
     with SyncMemoryStore(KEY, ledger=":memory:") as store:
-        tool = SenseMemoryTool(store)
+        tool = memory_tool.SenseMemoryTool(store)
     with pytest.raises(StoreClosed):
         tool.call({"command": "view", "path": "/memories"})
 
@@ -409,7 +406,7 @@ async def test_a_fresh_device_that_reached_no_relay_can_write_and_does_not_say_e
     async with MemoryStore(
         KEY, ["ws://127.0.0.1:9"], ledger=":memory:", background=False, close_timeout=0
     ) as store:
-        tool = AsyncSenseMemoryTool(store)
+        tool = memory_tool.AsyncSenseMemoryTool(store)
         assert "no relay has shown everything" in await refused(
             tool.call({"command": "view", "path": "/memories"})
         )
@@ -495,8 +492,10 @@ def check(requests):
 
 def test_the_runner_of_the_sdk_drives_the_blocking_tool(api):
     options = {"api_key": "none", "base_url": f"http://127.0.0.1:{api.server_port}", "max_retries": 0}
-    with SyncMemoryStore(KEY, ledger=":memory:") as store, Anthropic(**options) as client:
-        last = client.beta.messages.tool_runner(**CALL, tools=[SenseMemoryTool(store)]).until_done()
+    with SyncMemoryStore(KEY, ledger=":memory:") as store, anthropic.Anthropic(**options) as client:
+        last = client.beta.messages.tool_runner(
+            **CALL, tools=[memory_tool.SenseMemoryTool(store)]
+        ).until_done()
 
         assert "Done." == last.content[0].text
         assert "Teaches printmaking.\nLives in Rome.\n" == store.recall("notes.md").value
@@ -505,8 +504,8 @@ def test_the_runner_of_the_sdk_drives_the_blocking_tool(api):
 
 async def test_the_runner_of_the_sdk_drives_the_asynchronous_tool(api):
     options = {"api_key": "none", "base_url": f"http://127.0.0.1:{api.server_port}", "max_retries": 0}
-    async with MemoryStore(KEY, ledger=":memory:") as store, AsyncAnthropic(**options) as client:
-        runner = client.beta.messages.tool_runner(**CALL, tools=[AsyncSenseMemoryTool(store)])
+    async with MemoryStore(KEY, ledger=":memory:") as store, anthropic.AsyncAnthropic(**options) as client:
+        runner = client.beta.messages.tool_runner(**CALL, tools=[memory_tool.AsyncSenseMemoryTool(store)])
         last = await runner.until_done()
 
         assert "Done." == last.content[0].text

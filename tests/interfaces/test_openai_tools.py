@@ -8,22 +8,15 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ConfigDict, TypeAdapter, with_config
 
 from sense_memory import LocalSigner, MemoryStore, SyncMemoryStore
 from sense_memory.interfaces.openai_tools import OpenAITools
+from tests.late import Late, needs
 
 
-pytest.importorskip("openai", reason="the extra `model` is not installed")
-
-from openai.types.chat import (
-    ChatCompletionFunctionToolParam,
-    ChatCompletionMessage,
-    ChatCompletionToolMessageParam,
-)
-from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall, ResponseReasoningItem
-from openai.types.responses.response_input_param import FunctionCallOutput
-from pydantic import ConfigDict, TypeAdapter, with_config
-
+pytestmark = needs("openai", "the extra `model` is not installed")
+chat_types, response_types = Late("openai.types.chat"), Late("openai.types.responses")
 
 KEY = LocalSigner.generate()
 LISA = "people/facts/lisa"
@@ -67,10 +60,10 @@ async def test_both_shapes_are_what_the_sdk_types_and_strict():
         chat, responses = tools.chat(), tools.responses()
 
         for tool in chat:
-            typed(ChatCompletionFunctionToolParam, tool)
+            typed(chat_types.ChatCompletionFunctionToolParam, tool)
             check_strict(tool["function"]["parameters"])
         for tool in responses:
-            typed(FunctionToolParam, tool)
+            typed(response_types.FunctionToolParam, tool)
             check_strict(tool["parameters"])
         assert [tool["function"] for tool in chat] == [
             {key: value for key, value in tool.items() if key != "type"} for tool in responses
@@ -87,7 +80,7 @@ async def test_schemas_that_are_not_strict_leave_out_what_may_be_left_out():
     async with MemoryStore(KEY, ledger=":memory:") as store:
         tools = {tool["name"]: tool for tool in OpenAITools(store).responses(strict=False)}
 
-        typed(FunctionToolParam, tools["search"])
+        typed(response_types.FunctionToolParam, tools["search"])
         assert (False, ["query"]) == (tools["search"]["strict"], tools["search"]["parameters"]["required"])
 
 
@@ -111,7 +104,7 @@ async def test_a_conversation_by_chat_completions():
         "name": "remember",
         "arguments": json.dumps({"path": LISA, "value": "Teaches art.", "themes": None}),
     }
-    message = ChatCompletionMessage.model_validate(
+    message = chat_types.ChatCompletionMessage.model_validate(
         {
             "role": "assistant",
             "content": None,
@@ -129,18 +122,18 @@ async def test_a_conversation_by_chat_completions():
         answers = await OpenAITools(store).answers(message.tool_calls)
 
     for answer in answers:
-        typed(ChatCompletionToolMessageParam, answer)
+        typed(chat_types.ChatCompletionToolMessageParam, answer)
     assert ["call_1", "call_2"] == [answer["tool_call_id"] for answer in answers]
     assert "Teaches art." == json.loads(answers[1]["content"])["memories"][0]["value"]
 
 
 def test_a_conversation_by_responses():
     output = [
-        ResponseReasoningItem(id="rs_1", summary=[], type="reasoning"),
-        ResponseFunctionToolCall(
+        response_types.ResponseReasoningItem(id="rs_1", summary=[], type="reasoning"),
+        response_types.ResponseFunctionToolCall(
             type="function_call", call_id="c1", name="journal", arguments='{"text": "Met Lisa."}'
         ),
-        ResponseFunctionToolCall(
+        response_types.ResponseFunctionToolCall(
             type="function_call", call_id="c2", name="forget", arguments='{"path": "x"}'
         ),
     ]
@@ -149,7 +142,7 @@ def test_a_conversation_by_responses():
 
         assert ["Met Lisa."] == [entry.content for entry in store.recent()]
     for answer in answers:
-        typed(FunctionCallOutput, answer)
+        typed(response_types.response_input_param.FunctionCallOutput, answer)
     assert ["c1", "c2"] == [answer["call_id"] for answer in answers]
     assert "there is no tool of this name" in json.loads(answers[1]["output"])["error"]
 

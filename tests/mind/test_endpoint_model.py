@@ -18,11 +18,11 @@ from sense_memory.mind import model as tasks
 from sense_memory.mind.rule_model import RuleModel
 from sense_memory.nostr.keys import Secret
 from sense_memory.nostr.signer import LocalSigner
+from tests.late import Late, needs
 
 
-pytest.importorskip("pydantic_ai", reason="the extra `model` is not installed")
-endpoint = pytest.importorskip("sense_memory.mind.endpoint_model")
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, needs("pydantic_ai", "the extra `model` is not installed")]
+endpoint = Late("sense_memory.mind.endpoint_model")
 
 KEY = "sk-a-key-that-nobody-may-see"
 SECRET_TEXT = "the words of the service, which nobody may see"

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 
+from tests.late import Late
 from tests.time_unit import SECOND
 
+
+sdk = Late("mcp")
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(sys.executable).with_name("sense-memory")
@@ -115,7 +114,7 @@ def client_of(transport):
 
     @asynccontextmanager
     async def session():
-        async with transport() as streams, ClientSession(*streams[:2]) as opened:
+        async with transport() as streams, sdk.ClientSession(*streams[:2]) as opened:
             yield opened, await opened.initialize()
 
     with in_thread(session) as (loop, (opened, first)):
@@ -130,14 +129,14 @@ def stdio(home, *options, line=2, raw=None, **variables):
     command = shlex.join([str(PROGRAM), "mcp", *options])
     if raw is not None:
         command = f"{command} | tee {shlex.quote(str(raw))}"
-    started = StdioServerParameters(
+    started = sdk.StdioServerParameters(
         command="/bin/sh", args=["-c", command], env=environment(home, line=line, **variables)
     )
     errors = Path(os.devnull).open("w")  # noqa: SIM115
 
     @asynccontextmanager
     async def transport():
-        async with stdio_client(started, errlog=errors) as streams:
+        async with Late("mcp.client.stdio").stdio_client(started, errlog=errors) as streams:
             yield streams
 
     with errors, client_of(transport) as client:
@@ -150,8 +149,13 @@ def http_client(url, token):
 
     @asynccontextmanager
     async def transport():
-        bearer = create_mcp_http_client(headers={"Authorization": f"Bearer {token}"})
-        async with bearer, streamable_http_client(url, http_client=bearer) as streams:
+        bearer = Late("mcp.shared._httpx_utils").create_mcp_http_client(
+            headers={"Authorization": f"Bearer {token}"}
+        )
+        async with (
+            bearer,
+            Late("mcp.client.streamable_http").streamable_http_client(url, http_client=bearer) as streams,
+        ):
             yield streams
 
     with client_of(transport) as client:
