@@ -44,6 +44,32 @@ settings.load_profile("suite")
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 
 
+TESTS = Path(__file__).parent
+# What takes long stands in files beside the folders: it comes first, and is not what all wait for in the end.
+PLACES = sorted(
+    {TESTS / path.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py")},
+    key=lambda place: (place.is_dir(), place),
+)
+
+
+def _is_part_of_all(config) -> bool:
+    """Whether this is one of the processes that share the whole suite."""
+    return hasattr(config, "workerinput") and [Path(name).resolve() for name in config.args] == [TESTS]
+
+
+def _take_turns(config) -> None:
+    """Each process begins to collect elsewhere: what one has compiled the others read, and none compiles it again."""
+    number, count = int(config.workerinput["workerid"].removeprefix("gw")), config.workerinput["workercount"]
+    begin = number * len(PLACES) // count
+    config.args[:] = map(str, PLACES[begin:] + PLACES[:begin])
+
+
+def pytest_collection_modifyitems(config, items):
+    """The order that all processes agree on."""
+    if len(config.args) == len(PLACES):
+        items.sort(key=lambda item: PLACES.index(TESTS / item.path.relative_to(TESTS).parts[0]))
+
+
 def pytest_collection_finish():
     """Modules and tests stay until the end: leave them out of each collection of garbage."""
     gc.collect()
@@ -52,6 +78,8 @@ def pytest_collection_finish():
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "virtual_time: an hour takes as long as its work")
+    if _is_part_of_all(config):
+        _take_turns(config)
 
 
 @pytest.hookimpl(tryfirst=True)
