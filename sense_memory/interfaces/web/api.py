@@ -263,7 +263,8 @@ class Api:
             fields["is_cut"] = len(hit.value) > _SEARCH_CHARS
             fields["value"] = hit.value[:_SEARCH_CHARS]
             shown.append(fields)
-        in_mind = await self._store.mind.search(query, _SEARCH_COUNT) if self._store.has_mind() else []
+        asks_mind = self._store.has_mind()
+        in_mind = await _or_nothing(self._store.mind.search(query, _SEARCH_COUNT)) if asks_mind else []
         seconds = time.perf_counter() - begun
         return {"hits": shown, "in_mind": list(map(_in_mind, in_mind)), "seconds": seconds}
 

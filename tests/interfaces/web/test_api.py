@@ -180,6 +180,18 @@ async def test_a_search_also_asks_the_mind_whose_hits_stand_apart(opened, clock)
         assert ("The press", 400, True) == (hit["text"][:9], len(hit["text"]), "press" in hit["found_by"])
 
 
+async def test_a_search_without_a_relay_shows_the_memories_of_this_machine(clock):
+    """Passages of the mind may lie on the relay, so the mind alone refuses to say what it has."""
+    relays, signer = ["ws://127.0.0.1:9"], LocalSigner.generate()
+    async with MemoryStore(signer, relays, ledger=":memory:", background=False, clock=clock) as store:
+        await store.remember("press", "The press arrives on Friday.")
+        await store.mind.log.append("agent.spoke", {"text": "The press is here."}, actor="me")
+
+        status, told = await Client(store, clock)("/api/search?q=press")
+
+        assert (200, ["press"]) == (status, [hit["path"] for hit in told["hits"]])
+
+
 async def test_links_join_the_memories_of_the_graph(opened, clock):
     async with opened() as store:
         for key in ("lisa", "emil", "jonas", "alone"):
