@@ -277,7 +277,7 @@ async def rescue(path: Path, signer: Signer, clock: Callable[[], float]) -> Resc
     ledger = await Ledger.opened(path, signer.public_key)
     try:
         await ledger.write_if_due(ledger.snapshot.discard)
-        return await _filed(aside, saved, ledger, Reader(signer, ledger, clock), clock)
+        return await _file_events(aside, saved, ledger, Reader(signer, ledger, clock), clock)
     finally:
         ledger.close()
 
@@ -293,7 +293,7 @@ async def _is_sound(path: Path, signer: Signer, clock: Callable[[], float]) -> b
     return False
 
 
-async def _filed(
+async def _file_events(
     aside: Path, saved: Salvage, ledger: Ledger, reader: Reader, clock: Callable[[], float]
 ) -> RescueReport:
     """Verify, decrypt and file the events that were read from the damaged ledger."""

@@ -108,7 +108,7 @@ class EmbedderClient:
             again: call the embedder even if it is resting.
         """
         async with self._turn:
-            return await self._asked(lambda: self._embed(texts), again=again)
+            return await self._call(lambda: self._embed(texts), again=again)
 
     async def dimension(self, *, again: bool = False) -> int | None:
         """The number of values in each row; None as for `rows`."""
@@ -116,7 +116,7 @@ class EmbedderClient:
             if self._dimension is None:
                 from sense_memory.search.embedders.embedder import dimension_of
 
-                self._dimension = await self._asked(lambda: dimension_of(self.embedder), again=again)
+                self._dimension = await self._call(lambda: dimension_of(self.embedder), again=again)
             return self._dimension
 
     async def read(
@@ -144,7 +144,7 @@ class EmbedderClient:
         with suppress(SenseMemoryError):
             await self.cache.store(reads)
 
-    async def _asked(self, question: Callable[[], _T], *, again: bool) -> _T | None:
+    async def _call(self, question: Callable[[], _T], *, again: bool) -> _T | None:
         if not again and self.clock() < self._rests_until:
             return None
         try:
@@ -246,7 +246,7 @@ class EmbeddingJobs:
             len(unread), self._meaning.trouble, unshared=len(waiting), model=self._meaning.name
         )
 
-    async def foreseen(self, index: SearchIndex, *, share: bool) -> EmbedReport:
+    async def planned_with_shared(self, index: SearchIndex, *, share: bool) -> EmbedReport:
         """As `planned`, but memories whose vectors another device has shared count as `taken`. Calls no embedder."""
         report = self.planned(index, share=share)
         seqs = self._shared.seqs_of(self._origins(index.without_meaning()).values())

@@ -17,7 +17,7 @@ from sense_memory import arguments
 from sense_memory.errors import ClockSkewError, InvalidInput, NeedsNewerVersion, TooLargeError
 from sense_memory.ledger import Role
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
-from sense_memory.memories.history import RESTORED, before, head_at, history, is_deleted, paths_of
+from sense_memory.memories.history import RESTORED, head_at, history, is_deleted, paths_of, undo_target
 from sense_memory.models import Memory
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
@@ -148,7 +148,7 @@ class FlatMemories:
     async def undo(self, key: str) -> Memory | None:
         """Write the value before the last edit as a new version; returns the memory, or None if nothing can be undone."""
         versions = await history(self._ledger, self._reader, paths_of(key))
-        earlier = before(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
+        earlier = undo_target(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
         if earlier is None or earlier.value is None:
             return None
         record = envelope.flat(key, earlier.value, self._clock(), {RESTORED: earlier.event_id})
@@ -191,8 +191,8 @@ class FlatMemories:
         from sense_memory.palace.plan import Usage
 
         new = {record.path for record in records if head_at(self._ledger, (record.path,)) is None}
-        there = self._ledger.heads.flat_count() + await self._persona_count()
-        self._plan.check_adding(Usage(there), len(new))
+        count = self._ledger.heads.flat_count() + await self._persona_count()
+        self._plan.check_adding(Usage(count), len(new))
 
     async def _carry_over(self, record: Record) -> Record:
         """The record to write over a head: with the edits that the head knows (`seen`), and with the head's other fields.
@@ -200,12 +200,12 @@ class FlatMemories:
         Fields that this version does not know may come from a newer sense-memory, and must survive an edit.
         """
         ledger = self._ledger
-        there, kept, origin = ledger.head(address.d_tag(record.path)), {}, None
-        if there is not None and there.role is Role.MEMORY:
-            old = await self._reader.readable_record(there)
+        head, kept, origin = ledger.head(address.d_tag(record.path)), {}, None
+        if head is not None and head.role is Role.MEMORY:
+            old = await self._reader.readable_record(head)
             if old.type is record.type:
                 kept = {name: value for name, value in old.fields.items() if name != RESTORED}
-                origin = await self._reader.origin(there)
+                origin = await self._reader.origin(head)
         device = await ledger.write_if_due(lambda: ledger.edits.device)
         known = {"seen": next_seen(origin, device, self._clock()), "said": device}
         return Record(record.type, record.path, {**kept, **record.fields, **known})

@@ -127,12 +127,12 @@ def version(record: Record, event_id: str, created_at: float, *, is_head: bool) 
     )
 
 
-def at(versions: Sequence[Version], time: float) -> Version | None:
+def version_at(versions: Sequence[Version], time: float) -> Version | None:
     """The version that counted at a time (seconds since 1970); `versions` are those of one memory, newest first."""
     return next((item for item in versions if item.created_at <= time), None)
 
 
-def before(versions: Sequence[Version]) -> Version | None:
+def undo_target(versions: Sequence[Version]) -> Version | None:
     """The version whose value an undo writes again; None if there is nothing to undo.
 
     An undo goes back one step from the head. If the head is itself an undo, the step starts at the version that the head

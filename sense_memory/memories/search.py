@@ -253,7 +253,7 @@ class MemorySearch(CachedIndex):
         if self._jobs is None:
             return EmbedReport(0, None)
         if dry_run:
-            return await self._jobs.foreseen(index, share=share)
+            return await self._jobs.planned_with_shared(index, share=share)
         return await self._jobs.embed(index, share=share, progress=progress)
 
     def gaps(self) -> Gaps:

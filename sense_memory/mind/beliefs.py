@@ -125,16 +125,16 @@ def _linked(reflections: Sequence[LogEntry], known: Iterable[str]) -> dict[str, 
     claims = palace.ClaimIndex()
     read: list[tuple[str, frozenset[str]]] = []
     for entry in newest:
-        memory, said = as_memory(entry.id, entry.text, entry.at), words(entry.text)
+        memory, mine = as_memory(entry.id, entry.text, entry.at), words(entry.text)
         against = {found.old.rpartition("/")[2] for found in claims.check(memory)}
-        alike = (other for other, theirs in read if jaccard(said, theirs) >= SUPPORT_BOUND)
+        alike = (other for other, theirs in read if jaccard(mine, theirs) >= SUPPORT_BOUND)
         for links, others in ((contradicts, sorted(against)), (supports, alike)):
             for other in others:
                 if links is contradicts or other not in against:
                     links[entry.id].append(other)
                     links[other].append(entry.id)
         claims.put(memory)
-        read.append((entry.id, said))
+        read.append((entry.id, mine))
     return {
         entry.id: _belief(entry, held, tuple(supports[entry.id]), tuple(contradicts[entry.id]))
         for entry in newest

@@ -116,12 +116,12 @@ async def draft(
     if not verdict.is_coherent:
         reason = "; ".join(f"{issue.against}: {issue.reason} ({issue.statement})" for issue in verdict.issues)
         return DraftResult(False, reason, found.text, tuple(recalled), (), verdict)
-    is_new = not reply.is_empty and not _is_said(found.text, hits)
+    is_new = not reply.is_empty and not _is_repeated(found.text, hits)
     payload = {"text": found.text, "title": title, BASED_ON: [hit.id for hit in recalled]}
     entry = await mind.log.append(OUTPUT, payload | ({} if is_new else {"is_new": False}), actor=actor)
     if not is_new:
         topics = tuple(
-            dict.fromkeys(name for hit in recalled if _is_said(found.text, [hit]) for name in hit.topics)
+            dict.fromkeys(name for hit in recalled if _is_repeated(found.text, [hit]) for name in hit.topics)
         )
         return DraftResult(True, "", found.text, tuple(recalled), topics, verdict)
     topics = await store_thought(mind, entry, title=title)
@@ -145,12 +145,12 @@ async def _evidence(mind: Layers, hits: Sequence[MindHit], count: int) -> list[M
     return [hit for _, hit in best]
 
 
-def _is_said(text: str, hits: Iterable[MindHit]) -> bool:
+def _is_repeated(text: str, hits: Iterable[MindHit]) -> bool:
     """Whether some hits contain every sentence of a text."""
     from sense_memory.mind.rule_model import split_sentences  # slow to import: see `Mind`
 
-    said = {" ".join(sentence.lower().split()) for hit in hits for sentence in split_sentences(hit.text)}
-    return all(" ".join(sentence.lower().split()) in said for sentence in split_sentences(text))
+    known = {" ".join(sentence.lower().split()) for hit in hits for sentence in split_sentences(hit.text)}
+    return all(" ".join(sentence.lower().split()) in known for sentence in split_sentences(text))
 
 
 async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:

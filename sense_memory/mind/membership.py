@@ -1,4 +1,4 @@
-"""The members of a scene under each of its keys, and the union of the decisions of two devices of its owner. Pure.
+"""The members of a scene under each of its keys, and the signatures of members. No I/O but that of a signer.
 
 A scene gets a new key whenever a member is removed. A key names the members who were removed with it (`removed`) and the
 keys that it directly follows (`after`). Under one key members only join, so two versions of a key are united by union.
@@ -22,18 +22,24 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import orjson
 
+from sense_memory.errors import InvalidEvent
+from sense_memory.mind.log import LAST_SECOND
 from sense_memory.nostr import address
+from sense_memory.nostr.event import RawEvent, Unsigned, event_id, verify
 from sense_memory.nostr.keys import parse_public
 from sense_memory.nostr.signer import LocalSigner
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sense_memory.nostr.signer import Signer
 
 MAX_MEMBERS: Final = 100
 MAX_RECORD_BYTES: Final = 38_000  # of a scene in its record
 MAX_INVITATION_BYTES: Final = 20_000  # of a scene in an invitation, which becomes a text of 36,000 bytes
 _PLAIN_BYTES: Final = 16_000  # a smaller scene lists the members for each key, as earlier versions read them
+KIND_ENTRY: Final = 24_078  # ephemeral (NIP-01): a relay that is sent one does not store it
 _KEY_ID_CHARS: Final = 16
 
 
@@ -285,3 +291,56 @@ def are_members(members: object) -> TypeGuard[Mapping[str, str]]:
         and all(isinstance(key, str) and isinstance(name, str) for key, name in members.items())
         and len(set(members.values())) == len(members)
     )
+
+
+# ── Signatures ──────────────────────────────────────────────────────────────────────────
+
+
+class EntrySigner:
+    """Signs entries of a scene as one agent, and tells genuine entries from forged ones.
+
+    Args:
+        signer: the agent's signer.
+        scene: the scene's id.
+        owner: the public key of the scene's owner.
+        members: the names of the members by public key.
+    """
+
+    def __init__(self, signer: Signer, scene: str, owner: str, members: Mapping[str, str]) -> None:
+        self._signer, self._scene, self._owner, self._members = signer, scene, owner, members
+
+    async def signature(self, row: list[Any]) -> list[str]:
+        """The author's public key and signature, to append to a row."""
+        event = await self._signer.sign(self._unsigned(row))
+        return [event.pubkey, event.sig]
+
+    def is_genuine(self, row: list[Any]) -> bool:
+        """Whether a member signed a row, and may speak under its name."""
+        return self.is_signed(row) and self.may_speak(row)
+
+    def is_signed(self, row: list[Any]) -> bool:
+        """Whether a member signed a row, under any name; False for a row in another form than this program writes."""
+        if len(row) != 9 or row[7] not in self._members or abs(row[1]) > LAST_SECOND:
+            return False
+        author, sig = row[7:]
+        try:
+            unsigned = self._unsigned(row[:7])
+            ident = event_id(author, unsigned.created_at, unsigned.kind, unsigned.tags, unsigned.content)
+            claim = {"id": ident, "pubkey": author, "sig": sig, "created_at": unsigned.created_at}
+            claim |= {"kind": unsigned.kind, "tags": unsigned.tags, "content": unsigned.content}
+            verify(RawEvent.parse(claim))
+        except (InvalidEvent, orjson.JSONEncodeError):  # such as a payload that is nested too deeply
+            return False
+        return True
+
+    def may_speak(self, row: Sequence[Any]) -> bool:
+        """Whether the author of a row may speak under its name."""
+        actor, author = row[3], row[7]
+        name = self._members.get(author)
+        return name is not None and (
+            name == actor or (author == self._owner and actor not in self._members.values())
+        )
+
+    def _unsigned(self, row: Sequence[Any]) -> Unsigned:
+        digest = sha256(orjson.dumps(row)).hexdigest()
+        return Unsigned(max(0, int(row[1])), KIND_ENTRY, (("scene", self._scene),), digest)

@@ -180,15 +180,15 @@ class RuleModel:
             last = ""
         share = min(1.0, task.max_words / (MAX_SUMMARY_WORDS - 1))
         begun, end = _cut(first, max(_LEAST, int(20 * share))), _cut(last, max(_LEAST, int(14 * share)))
-        said = [sentence for content in contents for sentence in split_sentences(content)]
+        sentences = [sentence for content in contents for sentence in split_sentences(content)]
         known = split_sentences(f"{before.get('Facts', '')} {before.get('Next', '')}")
         shown = {begun, end, *split_sentences(begun), *split_sentences(end)}
-        kept = self._facts([*known, *said], {first, last, *shown}, int(_FACT_WORDS * share))
-        told = {first, last, *shown, *kept}
-        rest = [item for item in said if told.isdisjoint({item, _cut(item, _FACT_CHUNK)})]
+        kept = self._facts([*known, *sentences], {first, last, *shown}, int(_FACT_WORDS * share))
+        used = {first, last, *shown, *kept}
+        rest = [item for item in sentences if used.isdisjoint({item, _cut(item, _FACT_CHUNK)})]
         rest = [item for item in rest if not self._is_small_talk(item)]
         past = split_sentences(before.get("State", "" if before else task.previous_summary))[:1]
-        central = self._central(rest)[:1] or [item for item in past if item not in told]
+        central = self._central(rest)[:1] or [item for item in past if item not in used]
         parts = {
             "Task": begun,
             "Facts": " ".join(kept),
@@ -290,7 +290,7 @@ class RuleModel:
         """The most central experience as the belief; the experiences that share its words are the evidence."""
         belief = self._central(task.experiences, task.scene)[0]
         wanted = set(self._terms(belief))
-        shared = [len(wanted & set(self._terms(said))) for said in task.experiences]
+        shared = [len(wanted & set(self._terms(text))) for text in task.experiences]
         bound = max(1, min(2, len(wanted)))
         based = tuple(place for place, count in enumerate(shared) if count >= bound)
         sentence = next(iter(split_sentences(belief)), belief)
@@ -314,11 +314,11 @@ class RuleModel:
         """Why a sentence contradicts a statement; empty if it does not."""
         if contradicts(statement, sentence):
             return "it says the opposite"
-        said, is_denied = set(self._terms(sentence)), bool(_denial.search(sentence))
+        stems, is_denied = set(self._terms(sentence)), bool(_denial.search(sentence))
 
         def does(what: str) -> bool:
             terms = set(self._terms(what))
-            return bool(terms) and terms <= said
+            return bool(terms) and terms <= stems
 
         if (ban := _ban.search(statement)) and does(ban[1]) and not is_denied:
             return "it does what the statement rules out"

@@ -23,7 +23,6 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import reduce
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -31,10 +30,11 @@ import orjson
 from sense_memory.errors import BadKey, BadPayload, InvalidAddress, InvalidEvent, InvalidInput, StoreClosed
 from sense_memory.memories.open_store import OpenStore
 from sense_memory.mind.episodic import GLOBAL_KINDS
-from sense_memory.mind.log import LAST_SECOND, Log, NewEntry
+from sense_memory.mind.log import Log, NewEntry
 from sense_memory.mind.membership import (
     MAX_INVITATION_BYTES,
     MAX_MEMBERS,
+    EntrySigner,
     SceneKey,
     SceneState,
     are_members,
@@ -49,20 +49,19 @@ from sense_memory.mind.membership import (
 )
 from sense_memory.mind.records import MindRecords
 from sense_memory.nostr import address
-from sense_memory.nostr.event import RawEvent, Unsigned, event_id, verify
+from sense_memory.nostr.event import RawEvent, Unsigned, verify
 from sense_memory.nostr.keys import Secret, parse_public
 from sense_memory.nostr.signer import LocalSigner
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.records import MindRecord
     from sense_memory.nostr.signer import Signer
     from sense_memory.relay.sync.reports import SyncReport
 
-KIND_ENTRY: Final = 24_078  # ephemeral (NIP-01): a relay that is sent one does not store it
 KIND_INVITATION: Final = 24_079
 MOVED: Final = "scene.moved"
 _INVITATION: Final = "sense-scene:"
@@ -70,56 +69,6 @@ _SCENES: Final = f"{address.MIND}scene/"
 _MAX_STEPS: Final = 16  # new keys, one after the other, that one sync follows
 _SYNCED_AT_ONCE: Final = 4  # scenes, each with some 4 files for each of its keys, and its connections
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, BadKey, InvalidAddress)
-
-
-class EntrySigner:
-    """Signs entries of a scene as one agent, and tells genuine entries from forged ones.
-
-    Args:
-        signer: the agent's signer.
-        scene: the scene's id.
-        owner: the public key of the scene's owner.
-        members: the names of the members by public key.
-    """
-
-    def __init__(self, signer: Signer, scene: str, owner: str, members: Mapping[str, str]) -> None:
-        self._signer, self._scene, self._owner, self._members = signer, scene, owner, members
-
-    async def signature(self, row: list[Any]) -> list[str]:
-        """The author's public key and signature, to append to a row."""
-        event = await self._signer.sign(self._unsigned(row))
-        return [event.pubkey, event.sig]
-
-    def is_genuine(self, row: list[Any]) -> bool:
-        """Whether a member signed a row, and may speak under its name."""
-        return self.is_signed(row) and self.may_speak(row)
-
-    def is_signed(self, row: list[Any]) -> bool:
-        """Whether a member signed a row, under any name; False for a row in another form than this program writes."""
-        if len(row) != 9 or row[7] not in self._members or abs(row[1]) > LAST_SECOND:
-            return False
-        author, sig = row[7:]
-        try:
-            unsigned = self._unsigned(row[:7])
-            ident = event_id(author, unsigned.created_at, unsigned.kind, unsigned.tags, unsigned.content)
-            claim = {"id": ident, "pubkey": author, "sig": sig, "created_at": unsigned.created_at}
-            claim |= {"kind": unsigned.kind, "tags": unsigned.tags, "content": unsigned.content}
-            verify(RawEvent.parse(claim))
-        except (InvalidEvent, orjson.JSONEncodeError):  # such as a payload that is nested too deeply
-            return False
-        return True
-
-    def may_speak(self, row: Sequence[Any]) -> bool:
-        """Whether the author of a row may speak under its name."""
-        actor, author = row[3], row[7]
-        name = self._members.get(author)
-        return name is not None and (
-            name == actor or (author == self._owner and actor not in self._members.values())
-        )
-
-    def _unsigned(self, row: Sequence[Any]) -> Unsigned:
-        digest = sha256(orjson.dumps(row)).hexdigest()
-        return Unsigned(max(0, int(row[1])), KIND_ENTRY, (("scene", self._scene),), digest)
 
 
 class Scene:
@@ -478,7 +427,7 @@ class Scenes:
         finally:
             if scene_id in self._users:
                 self._users[scene_id] -= (
-                    1  # before the wait: if that is cancelled, whoever uses it next closes it
+                    1  # before the wait: if the wait is cancelled, the next user closes it
                 )
             async with self._turn:
                 if self._users.get(scene_id) == 0:

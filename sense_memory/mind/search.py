@@ -169,9 +169,9 @@ class MindSearch(CachedIndex):
             direction=direction,
         )
         found = [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
-        return self._asked_last(query, with_corrections_first(found))[: max(0, limit)]
+        return self._question_last(query, with_corrections_first(found))[: max(0, limit)]
 
-    def _asked_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:
+    def _question_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:
         """Hits with the question itself last: a message that asks the question, or has just brought it, is no answer."""
         asked = query.strip()
         is_question = asked.endswith("?")
@@ -189,7 +189,7 @@ class MindSearch(CachedIndex):
             task.cancel()
         meaning = await self._store.embedding() if self._fresh else None
         if meaning is not None and self._index is not None:
-            await self._keep(self._index, meaning)
+            await self._cache_vectors(self._index, meaning)
 
     # ── The index ───────────────────────────────────────────────────────────────────────
 
@@ -292,7 +292,7 @@ class MindSearch(CachedIndex):
                 if not await self._read(index, meaning, newest):
                     break
             if self._made >= _KEPT_COUNT:
-                await self._keep(index, meaning)
+                await self._cache_vectors(index, meaning)
         asked = index.asks(query)
         rows = await meaning.rows([asked]) if asked else None
         return None if rows is None else rows[0]
@@ -309,7 +309,7 @@ class MindSearch(CachedIndex):
         self._made += taken
         return taken
 
-    async def _keep(self, index: SearchIndex, meaning: EmbedderClient) -> None:
+    async def _cache_vectors(self, index: SearchIndex, meaning: EmbedderClient) -> None:
         """Cache new vectors; vectors of a page are cached once all its entries have vectors."""
         self._made, made, kept = 0, dict[str, MemoryVectors](), list[str]()
         for slot, names in self._sources(index):

@@ -241,10 +241,10 @@ class Catalog:
         path = memory.path
         is_new = path not in self._places
         place = self._placed(path, memory.domain, memory.facet, memory.key)
-        memory = self._memories[place] = self._counted(memory)
+        memory = self._memories[place] = self._without_void_marks(memory)
         self._table[:, place] = _numbers(memory)
         if is_new:
-            self._recount(path)
+            self._update_marks_of(path)
 
     def put_unread(self, domain: str, facet: str, key: str, read: Callable[[], PersonaMemory]) -> str:
         """As `put`, for a memory that is read when it is first used.
@@ -262,7 +262,7 @@ class Catalog:
         is_new = path not in self._places
         self._unread[self._placed(path, domain, facet, key)] = read
         if is_new:
-            self._recount(path)
+            self._update_marks_of(path)
         return path
 
     def expect_many(self) -> None:
@@ -292,7 +292,7 @@ class Catalog:
             del facets[memory.facet]
         if not facets:
             del self._tree[memory.domain]
-        self._recount(path)
+        self._update_marks_of(path)
 
     # ── Marks ───────────────────────────────────────────────────────────────────────────
     # A mark counts only while the memory that it names exists; see `palace.lifecycle`.
@@ -304,8 +304,8 @@ class Catalog:
         names = {path, path.rpartition("/")[2]}
         return sorted({other for name in names for other in self._opposed_by.get(name, ())} - {path})
 
-    def _counted(self, memory: PersonaMemory) -> PersonaMemory:
-        """A memory without the marks that name no other memory; `_recount` repeats this when the other one changes."""
+    def _without_void_marks(self, memory: PersonaMemory) -> PersonaMemory:
+        """A memory without the marks that name no other memory; see also `_update_marks_of`."""
         names = opponents(memory)
         if not names:
             return memory
@@ -313,20 +313,20 @@ class Catalog:
         self._opposed[path] = memory
         for name in names:
             self._opposed_by.setdefault(name, set()).add(path)
-        return without(memory, lambda name: self._meant(name) in {None, path})
+        return without(memory, lambda name: self._path_named(name) in {None, path})
 
-    def _meant(self, name: str) -> str | None:
+    def _path_named(self, name: str) -> str | None:
         """The path of the memory that a mark names by path, or by a bare key that only this memory has; or None."""
         if "/" in name:
             return name if name in self._places else None
         paths = self.named(name)
         return paths[0] if len(paths) == 1 else None
 
-    def _recount(self, path: str) -> None:
+    def _update_marks_of(self, path: str) -> None:
         """After a memory was added or removed: update the memories whose marks name it."""
         for other in self.opposed_by(path):
             place, written = self._places[other], self._opposed[other]
-            memory = self._memories[place] = self._counted(written)
+            memory = self._memories[place] = self._without_void_marks(written)
             self._table[:, place] = _numbers(memory)
             self._shown.pop(place, None)
 
@@ -422,7 +422,7 @@ class Catalog:
             return
         with collector_paused(len(unread)):
             memories = [self._unread[place]() for place in unread]
-        memories = [self._counted(memory) for memory in memories]
+        memories = [self._without_void_marks(memory) for memory in memories]
         for place, memory in zip(unread, memories, strict=True):
             self._memories[place] = memory
             del self._unread[place]

@@ -172,7 +172,7 @@ def compress(
         relevances = Columns.of(memories).relevances(now)
     active = _active(memories, relevances, domain)
     queues = _Queues.of(memories, relevances, active, needed)
-    counted = partial(_counted, count)
+    counted = partial(_checked_count, count)
     by_path = {memories[index].path: memories[index] for index in active.tolist()}
     pieces = _Pieces(shorthand if full else plain, counted)
     pieces.mark((path for path, memory in by_path.items() if memory.conflict_of is not None), _LOST)
@@ -248,10 +248,12 @@ def _fitted(queues: _Queues, pieces: _Pieces, active_count: int, max_tokens: int
         ]
         fits = bisect_right(drafts, max_tokens, key=lambda draft: draft().tokens) - 1
         best = drafts[fits]() if fits > 0 else best
-    return _topped_up(best, queues, pieces, active_count, max_tokens)
+    return _with_rest_filled(best, queues, pieces, active_count, max_tokens)
 
 
-def _topped_up(draft: _Draft, queues: _Queues, pieces: _Pieces, active_count: int, max_tokens: int) -> _Draft:
+def _with_rest_filled(
+    draft: _Draft, queues: _Queues, pieces: _Pieces, active_count: int, max_tokens: int
+) -> _Draft:
     """A draft with more memories, if it uses less than `_MIN_USED_SHARE` of the budget.
 
     If no memory fits, up to `_MAX_REPLACED_COUNT` memories make room, those chosen last first; but never the first
@@ -294,7 +296,7 @@ def _filled(
     return draft
 
 
-def _counted(count: Callable[[str], int], text: str) -> int:
+def _checked_count(count: Callable[[str], int], text: str) -> int:
     """The cost of a text by the caller's counter; fractions are rounded up."""
     tokens: object = count(text)
     if not isinstance(tokens, int | float | np.integer) or not 0 <= tokens < math.inf:

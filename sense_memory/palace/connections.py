@@ -82,9 +82,9 @@ class Links:
         self.dismissed: dict[int, set[int]] = {}
         for place, memory in enumerate(memories):
             if memory.contradicts or memory.superseded_by is not None:
-                self.opposed[place] = self._meant(place, (*memory.contradicts, memory.superseded_by))
+                self.opposed[place] = self._places_named(place, (*memory.contradicts, memory.superseded_by))
             if memory.dismissed or memory.conflict_of is not None:
-                self.dismissed[place] = self._meant(place, (*memory.dismissed, memory.conflict_of))
+                self.dismissed[place] = self._places_named(place, (*memory.dismissed, memory.conflict_of))
 
     def place(self, link: str) -> int | None:
         """The place of the memory to which a link leads; None if it leads to no memory."""
@@ -101,7 +101,7 @@ class Links:
             np.concatenate((self.connected.others, others)).astype(np.int64),
         )
 
-    def _meant(self, place: int, links: Sequence[str | None]) -> set[int]:
+    def _places_named(self, place: int, links: Sequence[str | None]) -> set[int]:
         found = {self.place(link) for link in links if link is not None} - {None, place}
         return {other for other in found if other is not None}
 
@@ -387,8 +387,8 @@ class _Candidates:
     def _settled(self) -> NDArray[np.int64]:
         """The pairs of memories that are linked, which are not suggested."""
         owners, others = (self._of_places[places] for places in self._links.settled())
-        there = (owners >= 0) & (others >= 0)
-        first, second = np.minimum(owners, others)[there], np.maximum(owners, others)[there]
+        both = (owners >= 0) & (others >= 0)
+        first, second = np.minimum(owners, others)[both], np.maximum(owners, others)[both]
         pairs: NDArray[np.int64] = first * self._count + second
         return pairs
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Version
-from sense_memory.memories.history import at, before, version
+from sense_memory.memories.history import undo_target, version, version_at
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from sense_memory.records.envelope import Record, RecordType
 from tests.inside import ledger_of, parts_of
@@ -46,46 +46,48 @@ def test_a_version_does_not_show_its_text():
 def test_what_counted_at_a_time_is_the_newest_version_up_to_it():
     three = versions("three", "two", "one")
 
-    assert [found and found.value for found in (at(three, t) for t in (0.9, 1.0, 1.9, 2.0, 99.0))] == [
+    assert [
+        found and found.value for found in (version_at(three, t) for t in (0.9, 1.0, 1.9, 2.0, 99.0))
+    ] == [
         None,
         "one",
         "one",
         "two",
         "three",
     ]
-    assert at([], 1.0) is None
-    assert at(versions(None, "one"), 5.0).value is None
+    assert version_at([], 1.0) is None
+    assert version_at(versions(None, "one"), 5.0).value is None
 
 
 def test_before_the_last_edit_was_the_version_before_it():
-    assert before(versions("b", "a")).value == "a"
-    assert before(versions("a")) is None
-    assert before([]) is None
+    assert undo_target(versions("b", "a")).value == "a"
+    assert undo_target(versions("a")) is None
+    assert undo_target([]) is None
 
 
 def test_before_an_undo_was_what_it_went_back_behind():
-    assert before(versions(("b", "id2"), "c", "b", "a")).value == "a"
-    assert before(versions(("a", "id1"), ("b", "id2"), "c", "b", "a")) is None
+    assert undo_target(versions(("b", "id2"), "c", "b", "a")).value == "a"
+    assert undo_target(versions(("a", "id1"), ("b", "id2"), "c", "b", "a")) is None
 
 
 def test_an_undo_of_what_this_ledger_never_saw_goes_one_version_back():
-    assert before(versions(("x", "elsewhere"), "b", "a")).value == "b"
+    assert undo_target(versions(("x", "elsewhere"), "b", "a")).value == "b"
 
 
 def test_what_was_forgotten_is_nothing_to_go_back_to():
-    assert before(versions("b", None, "a")).value == "a"
-    assert before(versions("b", None)) is None
+    assert undo_target(versions("b", None, "a")).value == "a"
+    assert undo_target(versions("b", None)) is None
 
 
 def test_the_same_text_written_again_is_no_step_of_an_undo():
-    assert before(versions("b", "b", "a")).value == "a"
-    assert before(versions("b", "b")) is None
+    assert undo_target(versions("b", "b", "a")).value == "a"
+    assert undo_target(versions("b", "b")) is None
 
 
 def test_only_a_head_can_be_undone():
     found = versions("b", "a")
 
-    assert before([Version("b", 2.0, "id2", False), *found[1:]]) is None
+    assert undo_target([Version("b", 2.0, "id2", False), *found[1:]]) is None
 
 
 histories = st.lists(st.tuples(st.one_of(st.none(), st.text(max_size=3)), st.integers(0, 8)), max_size=8).map(
@@ -97,7 +99,7 @@ histories = st.lists(st.tuples(st.one_of(st.none(), st.text(max_size=3)), st.int
 def test_at_agrees_with_the_definition(history, time):
     known = [item for item in history if item.created_at <= time]
 
-    assert at(history, time) == (max(known, key=lambda item: item.created_at) if known else None)
+    assert version_at(history, time) == (max(known, key=lambda item: item.created_at) if known else None)
 
 
 @given(histories)
@@ -106,7 +108,7 @@ def test_before_is_older_has_a_text_and_ends_when_repeated(history):
     originals = len(history)
     reached = originals + 1
     for _ in range(originals + 2):
-        found = before(history)
+        found = undo_target(history)
         if found is None:
             return
         assert found in history[1:]

@@ -206,10 +206,10 @@ def _show_one(invocation: Invocation, name: str, then: float) -> None:
 
 def _flat_at(key: str, versions: list[Version], then: float) -> Memory | None:
     """A flat memory at a time, from its versions; None where it did not exist."""
-    from sense_memory.memories.history import at
+    from sense_memory.memories.history import version_at
     from sense_memory.models import Memory
 
-    version = at(versions, then)
+    version = version_at(versions, then)
     if version is None or version.value is None:
         return None
     return Memory(key=key, value=version.value, created_at=version.created_at, event_id=version.event_id)

@@ -114,8 +114,10 @@ def record_of(edit: Edit, device: str, now: float) -> Record:
     # The count rises even if the memory was removed in between, and its version vector with it.
     seen[device] = max(seen.get(device, 0) + 1, pruned + 1, int(now))
     rest = {} if before is None else {k: v for k, v in before.version.rest.items() if k != RESTORED}
-    said = device if before is None or edit.is_new_value else before.version.provenance
-    return envelope.persona(fields_of(edit.memory.changed(seen=seen), said, now, {**rest, **edit.extra}))
+    provenance = device if before is None or edit.is_new_value else before.version.provenance
+    return envelope.persona(
+        fields_of(edit.memory.changed(seen=seen), provenance, now, {**rest, **edit.extra})
+    )
 
 
 def trimmed(record: Record) -> Record:

@@ -180,7 +180,7 @@ class Palace:
         self._paths[slot] = memory.path
         self.plain.pop(memory.path, None)
         self.catalog.put(memory)
-        self._pass_on(memory.path)
+        self._notify_followers(memory.path)
 
     def _show_plain(self, slot: str, opened: OpenedRecord) -> None:
         """Show a memory that equals its event. The fields are validated when the memory is first used."""
@@ -188,7 +188,7 @@ class Palace:
         path = self.catalog.put_unread(*_names(opened), read)
         self._paths[slot] = path
         self.plain[path] = opened.id
-        self._pass_on(path)
+        self._notify_followers(path)
 
     def _hide(self, slot: str) -> None:
         path = self._paths.pop(slot)
@@ -197,9 +197,9 @@ class Palace:
         self.catalog.drop(path)
         for follower in self._followers:
             follower.drop(path)
-        self._pass_on(*self.catalog.opposed_by(path))
+        self._notify_followers(*self.catalog.opposed_by(path))
 
-    def _pass_on(self, *paths: str) -> None:
+    def _notify_followers(self, *paths: str) -> None:
         """Pass changed memories to the followers, and the memories that they oppose, whose marks may count or not now."""
         if self._followers:
             opposed = [other for path in paths for other in self.catalog.opposed_by(path)]

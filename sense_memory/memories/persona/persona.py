@@ -151,7 +151,7 @@ class Persona:
         mode = contradictions or self._mode
         if mode != "off" and self._embedding is not None:
             before = (await self.palace.refresh()).get(path)
-            await self._detector().learn(unopposed(self._written(path, before, fields)))
+            await self._detector().learn(unopposed(self._memory_to_write(path, before, fields)))
 
         async def attempt() -> Remembered:
             catalog = await self.palace.refresh()
@@ -197,7 +197,7 @@ class Persona:
         checked, named = list[NewMemory](), dict[str, str]()  # named: the path of an earlier memory, by key
         for number, new in enumerate(memories, 1):
             with numbered_errors(number, (new.path,)):
-                memory = self._written(new.path, catalog.get(new.path), new.fields)
+                memory = self._memory_to_write(new.path, catalog.get(new.path), new.fields)
                 size = envelope.plaintext_bytes(envelope.persona(fields_of(memory, "", 0.0, {})))
                 if size > MAX_PLAINTEXT_BYTES:
                     raise TooLargeError(size, MAX_PLAINTEXT_BYTES)
@@ -246,10 +246,10 @@ class Persona:
         before = await batch.get(path)
         if before is None:
             await self._clear_marks_of_removed(batch, path)
-        memory = self._written(path, before, new.fields)
+        memory = self._memory_to_write(path, before, new.fields)
         batch.change(memory, is_new_value=True)
         revoked = await self._revoke_marks(batch, before, memory)
-        found = [] if mode == "off" else await self._found(before, memory)
+        found = [] if mode == "off" else await self._find_contradictions(before, memory)
         acting = [item for item in found if item.acts and mode == "act" and item.old not in revoked]
         marked = await self._supersede(
             batch, path, [item.old for item in acting], new.fields.get("created_at")
@@ -447,7 +447,9 @@ class Persona:
             self._plan.check_place(Usage(count, facets), domain, facet)
             facets[domain] = facets.get(domain, frozenset()) | {facet}
 
-    def _written(self, path: str, before: PersonaMemory | None, fields: dict[str, Any]) -> PersonaMemory:
+    def _memory_to_write(
+        self, path: str, before: PersonaMemory | None, fields: dict[str, Any]
+    ) -> PersonaMemory:
         """The memory to write; fields that were not given keep their values."""
         now = self._clock()
         at = fields.get("created_at", now)
@@ -455,9 +457,9 @@ class Persona:
             domain, facet, key = path.split("/")
             new = PersonaMemory(domain=domain, facet=facet, key=key, **{**fields, "created_at": at})
             return new if at >= now else new.changed(state=current_state(new, now))
-        said = {name: value for name, value in fields.items() if name not in PAST}
+        given = {name: value for name, value in fields.items() if name not in PAST}
         changed = before.changed(
-            **{**said, "created_at": min(at, before.created_at)},
+            **{**given, "created_at": min(at, before.created_at)},
             relevance=1.0,
             last_accessed=max(at, before.last_accessed),
             last_reinforced=max(at, before.last_reinforced),
@@ -492,7 +494,9 @@ class Persona:
                 batch.change(reconciled(other, (memory.path,)))
         return revoked
 
-    async def _found(self, before: PersonaMemory | None, memory: PersonaMemory) -> list[Contradiction]:
+    async def _find_contradictions(
+        self, before: PersonaMemory | None, memory: PersonaMemory
+    ) -> list[Contradiction]:
         """The contradictions of a memory, most certain first.
 
         Memories that were reconciled with this memory are compared again only if its claims have changed.

@@ -283,7 +283,7 @@ class Reviews:
             ids = await batch.write(skip_unfit=lambda _: True)
             unfit.update({path: _FULL for path, ident in ids.items() if not ident})
 
-        refused = await self._tried(attempt, steps, self._rewrite)
+        refused = await self._attempt_steps(attempt, steps, self._rewrite)
         return unfit | refused
 
     async def _delete(self, steps: Sequence[PruneStep]) -> dict[str, str]:
@@ -306,10 +306,10 @@ class Reviews:
             if paths:
                 await self._writer.forget_all(paths, bases, why=PRUNE)
 
-        refused |= await self._tried(attempt, steps, self._delete)
+        refused |= await self._attempt_steps(attempt, steps, self._delete)
         return refused
 
-    async def _tried(
+    async def _attempt_steps(
         self,
         attempt: Callable[[], Awaitable[None]],
         steps: Sequence[PruneStep],
