@@ -498,45 +498,36 @@ def _whole(text: _Text, unnamed: frozenset[str]) -> Clause:
     """A clause as one statement: its words, the axes it takes sides on, its figures, whether it is denied."""
     found = text.items
     verb = next((at for at, item in enumerate(found) if at and item in terms.AUXILIARIES), 0)
-    negations, sides, figures = 0, list[tuple[str, bool, str]](), list[Figure]()
-    words: dict[str, str] = {}
+    # A date before the verb, or one that opens the clause, tells which occasion is meant.
+    opening = [
+        item
+        for item in found[: max(verb, 3 * (found[0] in _OPENING))]
+        if isinstance(item, Figure) and item.is_date
+    ]
+    words: dict[str, str] = {f"@{item.text}": item.text for item in opening}
+    sides: dict[str, tuple[str, bool, str]] = {}
     told: set[str] = set()
     for at, item in enumerate(found):
-        if isinstance(item, Figure):
-            if item.is_date and (
-                at < verb or (at <= 2 and found[0] in _OPENING)
-            ):  # it tells which occasion is meant
-                words[f"@{item.text}"] = item.text
-            else:
-                figures.append(item)
-        elif item in terms.NEGATORS:
-            negations += 1
-        elif item not in terms.STOP or item in terms.FIRST or (at == 0 and item in terms.PRONOUNS):
-            word, (name, side) = stem(item), axis(item)
-            if item in terms.STATUS and (at == len(found) - 1 or 0 < verb < at):
-                word = f"~{terms.STATUS[item]}"
-            elif (
-                name
-                and (name, not side) not in [taken[:2] for taken in sides]
-                and not _adorns(found, at, verb)
-            ):
-                word = name
-                if name not in words:
-                    sides.append((name, side, item))
-            words.setdefault(word, item)
-            before = found[at - 2] if at > 1 and found[at - 1] in terms.ARTICLES else found[at - 1]
-            if at > 1 and (before in terms.BE or before in _LEADING):
-                told.add(word)
+        if isinstance(item, Figure) or item in terms.NEGATORS or not _is_content(item):
+            continue
+        word, (name, side) = stem(item), axis(item)
+        if item in terms.STATUS and (at == len(found) - 1 or 0 < verb < at):
+            word = f"~{terms.STATUS[item]}"
+        elif name and sides.get(name, (name, side))[1] == side:
+            word = sides.setdefault(name, (name, side, item))[0]
+        words.setdefault(word, item)
+        before = found[at - 2] if at > 1 and found[at - 1] in terms.ARTICLES else found[at - 1]
+        if at > 1 and (before in terms.BE or before in _LEADING):
+            told.add(word)
     if found[0] in terms.PRONOUNS:
-        words.pop(stem(str(found[0])), None)
         words |= {word: word for word in unnamed}
     return Clause(
         words=frozenset(words),
         spoken=tuple(words.items()),
-        polarity=negations % 2 == 0,
+        polarity=sum(item in terms.NEGATORS for item in found) % 2 == 0,
         mood=text.mood,
-        sides=tuple(sorted(sides)),
-        figures=tuple(figures),
+        sides=tuple(sorted(sides.values())),
+        figures=tuple(item for item in found if isinstance(item, Figure) and item not in opening),
         measures=text.measures,
         states=frozenset(state for raw in words.values() if (state := terms.STATES.get(stem(raw)))),
         names=frozenset(stem(name.lower()) for name in _CAPITAL.findall(text.clause)),
@@ -544,20 +535,6 @@ def _whole(text: _Text, unnamed: frozenset[str]) -> Clause:
         turned=_turned(text.clause),
         owned=text.owned,
         definite=found[0] in _DEFINITE or text.owned,
-    )
-
-
-def _adorns(found: Sequence[Item], at: int, verb: int) -> bool:
-    """Whether a word belongs to the noun behind it in the subject: "the big dog" is another than "the small dog"."""
-    if at + 1 >= len(found) or (at >= verb if verb else at != 1):
-        return False
-    following = found[at + 1]
-    opening = found[at - 1] in terms.ARTICLES or found[at - 1] in {"my", "our"} if at else bool(verb)
-    return (
-        opening
-        and isinstance(following, str)
-        and following not in terms.STOP
-        and following not in terms.AUXILIARIES
     )
 
 
@@ -572,10 +549,14 @@ def _is_turn(text: str) -> bool:
     return (terms.TURNS.search(text) or terms.HINTS.search(text)) is not None
 
 
+def _is_content(word: str) -> bool:
+    return word not in terms.STOP or word in terms.FIRST
+
+
 def _contents(found: Iterable[Item]) -> list[str]:
     """The stems of the words that carry content, and the figures as words."""
     return [
-        stem(item) if isinstance(item, str) else f"#{item.kind}{item.value}"
+        f"#{item.kind}{item.value}" if isinstance(item, Figure) else stem(item)
         for item in found
-        if not (isinstance(item, str) and item in terms.STOP and item not in terms.FIRST)
+        if isinstance(item, Figure) or _is_content(item)
     ]

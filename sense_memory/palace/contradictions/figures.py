@@ -38,32 +38,21 @@ _WEEKDAYS: Final = {
     for name in names.split()
     for form in (name, name + "s")
 }
+_UNITS_TEXT: Final = """
+time: 1 s sec second seconds, 60 min mins minute minutes, 3600 h hour hours, 86400 day days, 604800 week weeks,
+2592000 month months, 31557600 year years, 0.001 ms; length: 1 m metre metres meter meters, 0.01 cm, 0.001 mm,
+1000 km kilometres kilometers, 1609.34 mile miles; bytes: 1 b bytes byte, 1e3 kb, 1e6 mb, 1e9 gb, 1e12 tb;
+mass: 1 g gram grams, 1000 kg kilos kilograms, 1e6 tons tonnes; share: 1 % percent; dollar: 1 $ dollar dollars usd cad;
+euro: 1 € euro euros eur; pound: 1 £ gbp; yen: 1 ¥ yen jpy"""
 _UNITS: Final = {
-    name: (dimension, float(factor))
-    for dimension, units in {
-        "time": "1 s sec second seconds;60 min mins minute minutes;3600 h hour hours;86400 day days;604800 week weeks;"
-        "2592000 month months;31557600 year years;0.001 ms",
-        "length": "1 m metre metres meter meters;0.01 cm;0.001 mm;1000 km kilometres kilometers;1609.34 mile miles",
-        "bytes": "1 b bytes byte;1e3 kb;1e6 mb;1e9 gb;1e12 tb",
-        "mass": "1 g gram grams;1000 kg kilos kilograms;1e6 tons tonnes",
-        "share": "1 % percent",
-        "dollar": "1 $ dollar dollars usd cad",
-        "euro": "1 € euro euros eur",
-        "pound": "1 £ gbp",
-        "yen": "1 ¥ yen jpy",
-    }.items()
-    for factor, *names in (unit.split() for unit in units.split(";"))
+    name: (dimension.strip(), float(factor))
+    for dimension, units in (line.split(":") for line in _UNITS_TEXT.split(";"))
+    for factor, *names in (unit.split() for unit in units.split(","))
     for name in names
 }
 _COUNTS_TEXT: Final = "zero one two three four five six seven eight nine ten eleven twelve"
-_COUNTS: Final = {name: float(number) for number, name in enumerate(_COUNTS_TEXT.split())} | {
-    "fifteen": 15.0,
-    "twenty": 20.0,
-    "thirty": 30.0,
-    "forty": 40.0,
-    "fifty": 50.0,
-    "hundred": 100.0,
-}
+_COUNTS: Final = {name: float(number) for number, name in enumerate(_COUNTS_TEXT.split())}
+_COUNTS.update(fifteen=15.0, twenty=20.0, thirty=30.0, forty=40.0, fifty=50.0, hundred=100.0)
 _ORDINALS_TEXT: Final = "first second third fourth fifth sixth seventh eighth"
 _ORDINALS: Final = {name: float(number) for number, name in enumerate(_ORDINALS_TEXT.split(), 1)}
 _SCALES: Final = {"k": 1e3, "million": 1e6, "thousand": 1e3, "bn": 1e9, "billion": 1e9, "mio": 1e6}
@@ -75,10 +64,8 @@ def _any(names: object) -> str:
 
 _MONTH: Final = _any(_MONTHS)
 _WORD: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*|:(?=[ ])")
-_FIGURE_SIGN: Final = re.compile(r"\d")
-_FIGURE_WORDS: Final = (
-    frozenset(_MONTHS) | _WEEKDAYS.keys() | _COUNTS.keys() | _ORDINALS.keys() | {"noon", "midnight"}
-)
+_DIGIT: Final = re.compile(r"\d")
+_FIGURE_WORDS: Final = frozenset((*_MONTHS, *_WEEKDAYS, *_COUNTS, *_ORDINALS, "noon", "midnight"))
 _TOKEN: Final = re.compile(
     rf"""(?P<iso>(?P<iy>\d{{4}})-(?P<im>\d\d?)(?:-(?P<id>\d\d?))?(?![\w-]))
 |(?P<clock>(?P<h>\d{{1,2}})(?:[:h.](?P<min>\d\d))?\ ?(?P<half>[ap])\.?m\b|(?P<h2>\d{{1,2}})(?::|h)(?P<min2>\d\d)(?![\d:])
@@ -103,6 +90,10 @@ _BEFORE_FIGURES: Final = words("""at on to for of in within every most least onl
 
 
 _ROUNDED: Final = 0.03  # 8 km and 5 miles
+_MAX_NUMBER: Final = 1e300
+_MAX_TEXT_CHARS: Final = 40
+_GROUPED: Final = re.compile(r"\d{1,3}(?:[,.]\d{3})+")
+_FIRST: Final = re.compile(r" +([^\W\d_]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +134,12 @@ class Figure:
 Item: TypeAlias = "str | Figure"
 Measures: TypeAlias = "frozenset[tuple[str, str]]"
 
-_PERIODS: Final = {
-    "hourly": "hour",
-    "daily": "day",
-    "nightly": "night",
-    "weekly": "week",
-    "monthly": "month",
-    "quarterly": "quarter",
-    "yearly": "year",
-    "annual": "year",
-    "annually": "year",
-    "annum": "year",
-    "p.a": "year",
-}
+_PERIODS_TEXT: Final = (
+    "hourly hour, daily day, nightly night, weekly week, monthly month, quarterly quarter, yearly year, "
+)
+_PERIODS: Final = dict(
+    pair.split() for pair in f"{_PERIODS_TEXT}annual year, annually year, annum year, p.a year".split(",")
+)
 _MEASURE: Final = re.compile(
     rf"""(?:\bper\ |(?<=\w)/|\b(?:an?|each|every|pro)\ (?=(?:second|minute|hour|day|night|week|month|quarter|year|seat|user|person|head|piece|kg|kilo)\b))
     \ ?(?:\d+\ )?(?P<per>[^\W\d_]+)
@@ -203,25 +187,22 @@ def items(text: str) -> list[Item]:
     (None, 3.0, 3.0)
     """
     plain = _WORD.findall(text)
-    if not _FIGURE_SIGN.search(text) and _FIGURE_WORDS.isdisjoint(plain):
+    if not _DIGIT.search(text) and _FIGURE_WORDS.isdisjoint(plain):
         return list(plain)
     found: list[Item] = []
     for match in _TOKEN.finditer(text):
         if match["word"]:
             found.append(match[0])
-        elif match["number"] or match["count"] or match["label"]:
-            figure = _number(match)
-            found.append(
-                f"#{figure.text}" if _names(found, figure, text[match.end() :]) else _rough(figure, found)
-            )
+            continue
+        is_number = match["number"] or match["count"] or match["label"]
+        figure = _number(match) if is_number else _date(match)
+        if is_number and _names(found, figure, text[match.end() :]):
+            found.append(f"#{figure.text}")
+        elif found and found[-1] in ROUGHLY:  # of a kind of its own, which no other figure differs from
+            found.append(replace(figure, kind=f"~{figure.kind}"))
         else:
-            found.append(_rough(_date(match), found))
+            found.append(figure)
     return found
-
-
-def _rough(figure: Figure, before: list[Item]) -> Figure:
-    """A figure behind "about" is of a kind of its own, which no other figure differs from."""
-    return replace(figure, kind=f"~{figure.kind}") if before and before[-1] in ROUGHLY else figure
 
 
 def _names(before: list[Item], figure: Figure, after: str) -> bool:
@@ -237,46 +218,36 @@ def _names(before: list[Item], figure: Figure, after: str) -> bool:
     return following is None or following[1] in AUXILIARIES
 
 
-_FIRST: Final = re.compile(r" +([^\W\d_]+)")
-
-
 def _number(match: re.Match[str]) -> Figure:
-    if match["label"]:
-        return Figure("label", (match[0],), match[0])
-    if match["count"]:
-        name = match["name"]
-        if name in _ORDINALS and not match["unit2"]:
-            return Figure("th", (_ORDINALS[name],), name)
-        value, unit, scale = _COUNTS.get(name, _ORDINALS.get(name, 0.0)), match["unit2"], None
-    else:
-        digits = match["digits"]
-        grouped = re.fullmatch(r"\d{1,3}(?:[,.]\d{3})+", digits)
-        value = float(digits.replace(",", "").replace(".", "") if grouped else digits)
-        unit, scale = match["unit"] or match["sign"], match["scale"]
-    if value > 1e300:
-        return Figure("label", (match[0],), match[0][:40])
-    value *= _SCALES.get(scale or "", 1.0)
-    dimension, factor = _UNITS.get(unit or "", ("", 1.0))
-    return Figure(dimension, (round(value * factor, 9),), match[0].strip(), unit or "")
+    text, name, digits = match[0].strip(), match["name"], match["digits"]
+    if name in _ORDINALS and not match["unit2"]:
+        return Figure("th", (_ORDINALS[name],), name)
+    if digits and _GROUPED.fullmatch(digits):
+        digits = digits.replace(",", "").replace(".", "")
+    value = float(digits) if digits else (_ORDINALS | _COUNTS).get(name, 0.0)
+    if match["label"] or value > _MAX_NUMBER:
+        return Figure("label", (text,), text[:_MAX_TEXT_CHARS])
+    unit = match["unit"] or match["sign"] or match["unit2"] or ""
+    dimension, factor = _UNITS.get(unit, ("", 1.0))
+    return Figure(dimension, (round(value * _SCALES.get(match["scale"], 1.0) * factor, 9),), text, unit)
 
 
 def _date(match: re.Match[str]) -> Figure:
     text, said = match[0].strip(), match.groupdict()
 
-    def first(*names: str) -> str | None:
-        return next((said[name] for name in names if said[name]), None)
+    def first(*names: str) -> float | None:
+        return next((float(said[name]) for name in names if said[name]), None)
 
     if said["wd"]:
         return Figure("weekday", (float(_WEEKDAYS[said["wd"]]),), text)
     if said["clock"]:
-        hour, half = int(first("h", "h2", "h3") or (12 if said["noon"] == "noon" else 0)), said["half"]
-        hour += 12 if half == "p" and hour < 12 else -12 if half == "a" and hour == 12 else 0
-        return Figure("clock", (float(hour * 60 + int(first("min", "min2") or 0)),), text)
-    name = first("mm", "mm2", "mm3", "mm4")
-    month = float(_MONTHS[name]) if name else _number_of(said["im"])
-    year, day = first("iy", "yy", "yy2", "yy3", "yy4"), first("id", "dd", "dd2", "dd3")
-    return Figure("date", (_number_of(year), month, _number_of(day)), text)
-
-
-def _number_of(digits: str | None) -> float | None:
-    return None if digits is None else float(digits)
+        hour = first("h", "h2", "h3")
+        if hour is None:
+            hour = 12.0 if said["noon"] == "noon" else 0.0
+        hour += 12 if said["half"] == "p" and hour < 12 else -12 if said["half"] == "a" and hour == 12 else 0
+        return Figure("clock", (hour * 60 + (first("min", "min2") or 0),), text)
+    name = said["mm"] or said["mm2"] or said["mm3"] or said["mm4"]
+    month = float(_MONTHS[name]) if name else first("im")
+    return Figure(
+        "date", (first("iy", "yy", "yy2", "yy3", "yy4"), month, first("id", "dd", "dd2", "dd3")), text
+    )
