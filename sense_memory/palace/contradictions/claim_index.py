@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import nsmallest
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
@@ -118,19 +118,13 @@ class ClaimIndex:
     def dump(self) -> bytes:
         """What was read and compared, for `restore`. It holds words of the memories."""
         numbers: dict[str, int] = {}
-        rows = [
-            (
-                path,
-                _stamp(entry.memory),
-                path in self._fresh,
-                [numbers.setdefault(key, len(numbers)) for key in entry.keys],
-            )
-            for path, entry in self._entries.items()
-        ]
+        rows = []
+        for path, entry in self._entries.items():
+            keys = [numbers.setdefault(key, len(numbers)) for key in entry.keys]
+            rows.append((path, _stamp(entry.memory), path in self._fresh, keys))
         found = [
             (item.old, item.new, item.kind, item.confidence, item.reason, item.acts)
-            for item, old, new in self._found.values()
-            if self._is_current(old) and self._is_current(new)
+            for item, _, _ in self._current().values()
         ]
         return orjson.dumps((list(numbers), rows, found))
 
@@ -214,11 +208,7 @@ class ClaimIndex:
         Args:
             limit: contradictions to show.
         """
-        self._found = {
-            pair: (found, old, new)
-            for pair, (found, old, new) in self._found.items()
-            if self._is_current(old) and self._is_current(new)
-        }
+        self._found = self._current()
         ranked = nsmallest(limit, (found for found, _, _ in self._found.values()), key=_rank)
         return ContradictionScan(tuple(ranked), bool(self._fresh) or len(self._found) > limit)
 
@@ -226,9 +216,14 @@ class ClaimIndex:
         if contradiction := _against(old, new.memory, new.reading):
             self._found[contradiction.old, contradiction.new] = (contradiction, old.memory, new.memory)
 
-    def _is_current(self, memory: PersonaMemory) -> bool:
-        known = self._entries.get(memory.path)
-        return known is not None and known.memory is memory
+    def _current(self) -> dict[tuple[str, str], tuple[Contradiction, PersonaMemory, PersonaMemory]]:
+        """What was found between memories of which neither was put anew or dropped."""
+
+        def is_current(memory: PersonaMemory) -> bool:
+            known = self._entries.get(memory.path)
+            return known is not None and known.memory is memory
+
+        return {pair: entry for pair, entry in self._found.items() if all(map(is_current, entry[1:]))}
 
     def _candidates(self, memory: PersonaMemory, keys: frozenset[str]) -> list[str]:
         """The paths that share most words, rare words counting more; independent of the order of insertion."""
@@ -245,18 +240,15 @@ class ClaimIndex:
                 common.append(paths)
                 continue
             left -= len(paths)
-            weight = 1.0 / len(paths)
             for path in paths:
-                scores[path] = scores.get(path, 0.0) + weight
+                scores[path] = scores.get(path, 0.0) + 1.0 / len(paths)
         for paths in common:
             for path in scores.keys() & paths:
                 scores[path] += 1.0 / len(paths)
         if len(common) > 1 and len(common[0]) <= MAX_COMMON_COUNT:
-            for path in nsmallest(MAX_CANDIDATES_COUNT, common[0] & common[1]):
-                scores.setdefault(path, 0.0)
+            scores = dict.fromkeys(nsmallest(MAX_CANDIDATES_COUNT, common[0] & common[1]), 0.0) | scores
         scores.pop(memory.path, None)
-        ranked = nsmallest(MAX_CANDIDATES_COUNT, [(-score, path) for path, score in scores.items()])
-        return [path for _, path in ranked]
+        return nsmallest(MAX_CANDIDATES_COUNT, scores, key=lambda path: (-scores[path], path))
 
 
 def _against(
@@ -267,19 +259,14 @@ def _against(
     return compare_readings(entry.memory, entry.reading, memory, reading, alike)
 
 
-_SAYING: Final = attrgetter("value", "themes", "contradicts", "superseded_by", "conflict_of", "dismissed")
-
-
-def _said(memory: PersonaMemory) -> Any:
-    """All of a memory that its contradictions depend on, apart from its path and its age."""
-    return _SAYING(memory)
+# All of a memory that its contradictions depend on, apart from its path and its age.
+_said: Final = attrgetter("value", "themes", "contradicts", "superseded_by", "conflict_of", "dismissed")
 
 
 def _stamp(memory: PersonaMemory) -> str:
     """A hash of what its contradictions depend on."""
-    return blake2b(
-        repr((_said(memory), memory.created_at)).encode("utf-8", "surrogatepass"), digest_size=_STAMP_BYTES
-    ).hexdigest()
+    said = repr((_said(memory), memory.created_at)).encode("utf-8", "surrogatepass")
+    return blake2b(said, digest_size=_STAMP_BYTES).hexdigest()
 
 
 def _rank(contradiction: Contradiction) -> tuple[float, str, str]:

@@ -81,7 +81,7 @@ por para à do da das que ya que's whom whose""")
 FIRST: Final = words("i my we our me us mine ich mein meine meu minha")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
 ROUGHLY: Final = words(
-    "some about around roughly approximately almost nearly approx circa ca over under over rund etwa environ"
+    "some about around roughly almost nearly approximately approx circa ca over under rund etwa environ"
 )
 PLANS: Final = _said(r"""
 plans?(?! (?:costs?|includes?|allows?|has|offers?|(?:is|was|went) [^.]{0,20}?[$€£\d]))|planning|means to|hop(?:es?|ing)|
