@@ -6,43 +6,38 @@ An import of events verifies every line. For any other format, a plan is shown f
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.backup import write_events
+from sense_memory.interfaces.cli.import_report import (
+    RELAYS_LATER,
+    ImportedFiles,
+    events_data,
+    plan_data,
+    print_events,
+    print_plan,
+    print_written,
+)
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, confirm, of, say
 from sense_memory.interfaces.cli.program import BACKUP, app, ends
-from sense_memory.interfaces.text import as_json, one_line, quantity, size, some
+from sense_memory.interfaces.text import as_json, quantity, size
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sense_memory.exchange import Exported, Imported, ImportPlan, ReaderResult, Step
+    from sense_memory.exchange import Exported, Imported, ImportPlan, ReaderResult
     from sense_memory.interfaces.cli.invocation import Invocation
-    from sense_memory.memories.backup import BadLine
     from sense_memory.store import MemoryStore
 
 
-_MAX_SHOWN: Final = 20  # bad lines; JSON lists all of them
-_MAX_AUTHORS_SHOWN: Final = 5
-_MAX_PLACES: Final = 12
-_MAX_PATHS: Final = 5
 _CHUNK_BYTES: Final = 1 << 20
-_RELAYS_LATER: Final = "Relays get the new memories with the next sync: sense-memory sync"
-_FATES: Final = {  # how lines were filed, in the words of the table
-    "new": "new",
-    "known": "known",
-    "stale": "older",
-    "deleted": "forgotten",
-    "quarantined": "dated ahead",
-}
 _KINDS: Final = {  # in the words of tables and sentences
     "palace": "in the palace",
     "flat": "flat",
@@ -139,21 +134,6 @@ def _export_readable(context: typer.Context, target: Path, *, force: bool) -> No
         say("warning", note)
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedFiles:
-    """The result of importing files.
-
-    Attributes:
-        counts: how the good lines of all files were filed.
-        bad: the lines that were not taken, each with its file.
-        unread: the files that could not be read, or not to their end, each with the reason.
-    """
-
-    counts: Counter[str] = field(default_factory=Counter)
-    bad: list[tuple[Path, BadLine]] = field(default_factory=list)
-    unread: dict[Path, str] = field(default_factory=dict)
-
-
 @app.command(
     "import",
     rich_help_panel=BACKUP,
@@ -248,10 +228,10 @@ def _verify_and_import(invocation: Invocation, files: Sequence[Path]) -> None:
 
         has_relays, owner = invocation.run(work, creates=True)
     if invocation.as_json:
-        typer.echo(as_json(_data(found)))
+        typer.echo(as_json(events_data(found)))
     else:
         if counted:
-            _print(found, has_relays, owner, is_one=len(files) == 1)
+            print_events(found, has_relays, owner, is_one=len(files) == 1)
         for file, problem in found.unread.items():
             say("error", f"{file}: {problem}")
     if found.bad or found.unread:
@@ -308,51 +288,6 @@ def _count_lines(path: Path) -> int:
     """The lines of a file, for the progress bar."""
     with path.open("rb") as file:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""))
-
-
-def _data(found: ImportedFiles) -> dict[str, Any]:
-    return {
-        "format": "events",
-        "counts": dict(found.counts),
-        "bad": [
-            {"file": str(file), **asdict(line), "author": line.author or None} for file, line in found.bad
-        ],
-        "unread": [{"file": str(file), "problem": problem} for file, problem in found.unread.items()],
-        **dict.fromkeys(("left_out", "notes", "steps", "gone", "written")),
-    }
-
-
-def _print(found: ImportedFiles, has_relays: bool, owner: str, *, is_one: bool) -> None:
-    from rich.text import Text
-
-    from sense_memory.interfaces.cli.tables import plain_table, show
-
-    counts = {"new": 0, "known": 0, **found.counts}
-    names = [_FATES[fate] for fate in counts]
-    table = plain_table(*names, numbers=names)
-    table.add_row(*(f"{count:,}" for count in counts.values()))
-    show(table)
-    if found.bad:
-        show(Text(), Text(f"{quantity(len(found.bad), 'line')} not imported:"))
-        for file, line in found.bad[:_MAX_SHOWN]:
-            where = "" if is_one else f"{one_line(str(file))}, "
-            show(Text(f"  {where}line {line.number:,}: {line.problem}"))
-        if len(found.bad) > _MAX_SHOWN:
-            show(Text(f"  and {len(found.bad) - _MAX_SHOWN:,} more; --json lists them all"))
-        others = Counter(line.author for _, line in found.bad if line.author not in {"", owner})
-        for author, count in others.most_common(_MAX_AUTHORS_SHOWN):
-            verb = "is" if count == 1 else "are"
-            show(Text(f"{quantity(count, 'event')} {verb} signed by {author}; this key is {owner}."))
-        if others:
-            show(Text("To import them, use the agent with that key: sense-memory --agent NAME import FILE"))
-        elif not found.counts and not any(line.author for _, line in found.bad):
-            show(
-                Text(
-                    "To import keys and values, run `sense-memory remember --many FILE`: no line is an event."
-                )
-            )
-    if counts["new"] and has_relays:
-        show(Text(), Text(_RELAYS_LATER))
 
 
 # ── Other formats ───────────────────────────────────────────────────────────────────────
@@ -420,10 +355,10 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
         reading = _read(files, format_)
     made, done, note = _plan_and_write(invocation, reading, wishes)
     if invocation.as_json:
-        typer.echo(as_json(_plan_data(made, done)))
+        typer.echo(as_json(plan_data(made, done)))
     else:
         if done is not None:
-            _print_done(done)
+            print_written(done)
         if note:
             typer.echo(note)
     if made.problems or (done is not None and done.problems):
@@ -445,7 +380,7 @@ def _plan_and_write(
             store, reading, into=wishes.into, replaces=wishes.replace, halflife_days=wishes.halflife_days
         )
         if not invocation.as_json:
-            _print_plan(made)
+            print_plan(made)
         if wishes.plan or not made.to_write:
             return made, None, ""
         if not wishes.yes and not confirm(f"Write {quantity(len(made.to_write), 'entry', 'entries')}?"):
@@ -459,7 +394,7 @@ def _plan_and_write(
                 advance(written)
 
             done = await carry_out(store, made, progress=count)
-        return made, done, _RELAYS_LATER if store.relays and any(done.written.values()) else ""
+        return made, done, RELAYS_LATER if store.relays and any(done.written.values()) else ""
 
     try:
         return invocation.run(work, creates=not wishes.plan)
@@ -490,116 +425,3 @@ def _read_one(file: Path, format_: str) -> ReaderResult:
         raise CommandFailed(
             ExitCode.ERROR, "UnreadableFile", f"{file} cannot be read ({error.strerror}); nothing was written"
         ) from None
-
-
-def _print_plan(made: ImportPlan) -> None:
-    """What becomes what, and what does not."""
-    from rich.text import Text
-
-    from sense_memory.exchange import Fate
-    from sense_memory.interfaces.cli.tables import plain_table, show
-
-    counts, fates = made.counts(), [fate for fate in Fate if any(step.fate is fate for step in made.steps)]
-    lines = [Text(f"Found: {made.format}" if made.steps else f"Found: {made.format}, with nothing to import")]
-    if made.steps:
-        table = plain_table("becomes", *fates, numbers=fates)
-        for kind in dict.fromkeys(step.item.kind for step in made.steps):
-            table.add_row(_TITLES[kind], *(f"{counts[kind, fate]:,}" for fate in fates))
-        show(lines.pop(), table)
-    lines += map(Text, _sentences(made))
-    show(*lines)
-
-
-_TITLES: Final = {
-    "palace": "palace memories",
-    "flat": "flat memories",
-    "journal": "journal entries",
-    "log": "entries of the log",
-    "mind": "records of the mind",
-}
-
-
-def _sentences(made: ImportPlan) -> list[str]:
-    """The rest of a plan, line by line."""
-    from sense_memory.exchange import Fate, ItemKind
-
-    places = Counter(
-        step.item.path.rpartition("/")[0]
-        for step in made.steps
-        if step.item.kind is ItemKind.PALACE and step.fate in {Fate.NEW, Fate.CHANGED}
-    )
-    chats = {
-        step.item.path for step in made.steps if step.item.kind is ItemKind.LOG and step.fate is Fate.NEW
-    } - {""}
-    found = []
-    if places:
-        told = [f"{place} {count:,}" for place, count in places.most_common(_MAX_PLACES)]
-        rest = f" and {len(places) - _MAX_PLACES:,} more" if len(places) > _MAX_PLACES else ""
-        found.append(f"places: {', '.join(map(one_line, told))}{rest}")
-    if chats:
-        found.append(f"conversations: {some(sorted(chats), _MAX_PATHS)}")
-    if made.left_out:
-        told = [f"{reason} ({count:,})" for reason, count in made.left_out.most_common()]
-        found.append(f"left out: {one_line(', '.join(told))}")
-    kept = [step for step in made.steps if step.fate is Fate.KEPT]
-    found += _first("kept as it is here", kept, _MAX_SHOWN)
-    renamed = [step for step in made.steps if step.fate is Fate.NEW and step.reason]
-    found += _first("gets another name", renamed, _MAX_PATHS)
-    if made.gone:
-        found.append(f"no longer in the files, but kept here: {some(made.gone, _MAX_PATHS)}")
-    found += [one_line(note) for note in made.notes[:_MAX_SHOWN]]
-    return [*found, *_problem_lines(made.problems, "cannot be imported")]
-
-
-def _first(what: str, steps: Sequence[Step], limit: int) -> list[str]:
-    """A line for each of the first steps, and how many more there are."""
-    lines = [f"{what}: {one_line(step.item.path)} ({one_line(step.reason)})" for step in steps[:limit]]
-    rest = [f"and {len(steps) - limit:,} more; --json lists them all"] * (len(steps) > limit)
-    return lines + rest
-
-
-def _problem_lines(problems: Sequence[Any], what: str) -> list[str]:
-    if not problems:
-        return []
-    lines = [
-        f"  {one_line(problem.file)}{f', line {problem.line:,}' if problem.line else ''}: {one_line(problem.reason)}"
-        for problem in problems[:_MAX_SHOWN]
-    ]
-    rest = [f"  and {len(problems) - _MAX_SHOWN:,} more; --json lists them all"] * (
-        len(problems) > _MAX_SHOWN
-    )
-    return [f"{len(problems):,} {what}:", *lines, *rest]
-
-
-def _print_done(done: Imported) -> None:
-    typer.echo(f"{quantity(sum(done.written.values()), 'entry', 'entries')} written")
-    for line in _problem_lines(done.problems, "could not be written"):
-        typer.echo(line)
-
-
-def _plan_data(made: ImportPlan, done: Imported | None) -> dict[str, Any]:
-    problems = [*made.problems, *(() if done is None else done.problems)]
-    return {
-        "format": made.format,
-        "counts": dict(Counter(step.fate.value for step in made.steps)),
-        "bad": [
-            {"file": problem.file, "number": problem.line, "problem": problem.reason, "author": None}
-            for problem in problems
-        ],
-        "unread": [],
-        "left_out": dict(made.left_out),
-        "notes": made.notes,
-        "steps": [
-            {
-                "kind": step.item.kind.value,
-                "path": step.item.path or None,
-                "fate": step.fate.value,
-                "reason": step.reason or None,
-                "file": step.item.file,
-                "number": step.item.line,
-            }
-            for step in made.steps
-        ],
-        "gone": made.gone,
-        "written": None if done is None else {kind.value: count for kind, count in done.written.items()},
-    }
