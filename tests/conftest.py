@@ -9,8 +9,10 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from select import select
@@ -135,6 +137,17 @@ class Done:
     stderr: bytes
 
 
+# What a shell finds as `sense-memory`: it hands itself over to a fork, and ends as that does.
+CALLER = """#!{python} -IS
+import json, os, socket, sys
+order = {{"arguments": ["-m", "sense_memory", *sys.argv[1:]], "environment": dict(os.environ), "folder": os.getcwd()}}
+line = socket.socket(socket.AF_UNIX)
+line.connect("{line}")
+socket.send_fds(line, [json.dumps(order).encode()], [0, 1, 2])
+sys.exit(int(line.recv(16)))
+"""
+
+
 class Forks:
     """Runs Python programs as processes that need not import anything first: some 50 ms each, and not 300.
 
@@ -143,14 +156,21 @@ class Forks:
 
     def __init__(self, folder) -> None:
         self._streams = [folder / name for name in ("stdin", "stdout", "stderr")]
+        self._place = tempfile.TemporaryDirectory(prefix="forks-")  # short enough for the name of a socket
+        self._line = Path(self._place.name) / "line"
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(str(self._line))
+        listening.listen()
         self._server = subprocess.Popen(
-            [sys.executable, "-W", "error", FORKS],
+            [sys.executable, "-W", "error", FORKS, str(listening.fileno())],
+            pass_fds=[listening.fileno()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # threads do not outlive a fork
             start_new_session=True,
         )
+        listening.close()
 
     def __call__(self, *arguments, stdin=b"", folder=None, streams=()) -> Done:
         """Run what would follow `python`, in the environment of now; `streams` are others, by number."""
@@ -160,6 +180,24 @@ class Forks:
         self._order(arguments, [others.get(at, path) for at, path in enumerate(self._streams)], folder)
         code = self._answer()
         return Done(code, *(path.read_bytes() for path in self._streams[1:]))
+
+    def in_shell(self, command, folder=None) -> Done:
+        """Run a line of bash; `sense-memory` in it is this environment's, played by a fork."""
+        bin_folder = Path(self._place.name) / "bin"
+        if not bin_folder.exists():
+            bin_folder.mkdir()
+            (bin_folder / "sense-memory").write_text(CALLER.format(python=sys.executable, line=self._line))
+            (bin_folder / "sense-memory").chmod(0o755)
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=folder,
+            env={**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30 * SECOND,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
 
     def on_terminal(self, *arguments, keys="", is_all_there=True) -> tuple[int, str]:
         """Run it with a terminal as its stdout, or as all three: the exit code, and what is shown there."""
@@ -199,6 +237,7 @@ class Forks:
         self._server.stdin.close()
         self._server.wait(5 * SECOND)
         self._server.stdout.close()
+        self._place.cleanup()
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,10 @@
 """Plays programs as forks of itself, so that imports, and the making of all commands, are paid for once.
 
 An order is a JSON line on stdin: what would follow `python`, the environment, the folder, and the files that
-are to be stdin, stdout and stderr, or `CLOSED`, or `UNREAD`, a pipe that nobody reads. The answer is a line with the exit code. What is played is a process of its
-own with all that belongs to one, but for the start of an interpreter: what that does is tested elsewhere.
+are to be stdin, stdout and stderr, or `CLOSED`, or `UNREAD`, a pipe that nobody reads. The answer is a line with the
+exit code. The programs that a shell starts come by a socket, whose number is the argument: each hands over its own
+stdin, stdout and stderr, and ends as its fork does. What is played is a process of its own with all that belongs to
+one, but for the start of an interpreter: what that does is tested elsewhere.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import json
 import os
 import pkgutil
 import runpy
+import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -64,7 +68,7 @@ def dress(order) -> None:
         if path == CLOSED:
             os.close(number)
             continue
-        file = opened(path)
+        file = path if isinstance(path, int) else opened(path)
         if file != number:
             os.dup2(file, number)
             os.close(file)
@@ -116,15 +120,37 @@ def play(order) -> None:
     os._exit(code)
 
 
+def code_of(order) -> int:
+    """The exit code of what is ordered."""
+    fork = os.fork()
+    if not fork:
+        play(order)
+    _, status = os.waitpid(fork, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def listen(server) -> None:
+    """Serve those whom a shell starts, several at once; never returns."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who serve
+    while True:
+        line, _ = server.accept()
+        if not os.fork():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            order, streams, *_ = socket.recv_fds(line, 1 << 20, 3)
+            line.send(b"%d" % code_of(json.loads(order) | {"streams": streams}))
+            os._exit(0)
+        line.close()
+
+
 def main() -> None:
     gc.freeze()  # what is here stays, and no fork has to look at it
+    listener = os.fork()
+    if not listener:
+        listen(socket.socket(fileno=int(sys.argv[1])))
     for line in sys.stdin:
-        fork = os.fork()
-        if not fork:
-            play(json.loads(line))
-        _, status = os.waitpid(fork, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.write(f"{code_of(json.loads(line))}\n")
         sys.stdout.flush()
+    os.kill(listener, signal.SIGKILL)
 
 
 if __name__ == "__main__":

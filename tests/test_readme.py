@@ -153,12 +153,13 @@ class Terminal:
         if here == "sense-memory relay":
             return 0, self._start_relay()
         if SHELL(here):
-            done = run(["bash", "-c", here], self._folder)
-            code, shown = done.returncode, done.stdout + done.stderr
+            done = self._forks.in_shell(here, self._folder)
         else:
             done = self._forks(self._program, *shlex.split(here)[1:], folder=self._folder)
-            code, shown = done.code, (done.stdout + done.stderr).decode()
-        return code, "\n".join(line.rstrip() for line in shown.splitlines()).strip().replace(self._port, PORT)
+        shown = (done.stdout + done.stderr).decode()
+        return done.code, "\n".join(line.rstrip() for line in shown.splitlines()).strip().replace(
+            self._port, PORT
+        )
 
     def _start_relay(self) -> str:
         self._relay = subprocess.Popen(

@@ -193,7 +193,7 @@ def stage(agent, start_relay, home, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("whole_seconds")
-def test_every_example_runs(agent, stage, tmp_path, monkeypatch):
+def test_every_example_runs(agent, stage, forks, monkeypatch):
     by_shell = set()  # each starts programs: once is enough where two pages share one
     for path, example in EXAMPLES:
         monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static" if path == ("embed",) else "none")
@@ -205,10 +205,8 @@ def test_every_example_runs(agent, stage, tmp_path, monkeypatch):
             if here in by_shell:
                 continue
             by_shell.add(here)
-            done = subprocess.run(
-                ["bash", "-c", here], capture_output=True, text=True, timeout=30 * SECOND, check=False
-            )
-            assert done.returncode == ENDS_WITH.get(short, 0), f"{here}\n{done.stderr}"
+            done = forks.in_shell(here)
+            assert done.code == ENDS_WITH.get(short, 0), f"{here}\n{done.stderr.decode()}"
         else:
             agent(*shlex.split(short), code=ENDS_WITH.get(short, 0))
         for value in ("v", "w") if path == ("forget",) else ():  # for the commands after it
