@@ -1,4 +1,4 @@
-"""A numpy array that grows at its end: appending costs what `list.append` costs, reading is a view."""
+"""Numpy arrays that grow at their end: an append costs as much as `list.append`, and a read is a view."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-_QUICKLY: Final = 1  # zlib's level: four times as fast as the usual one, and a tenth larger
+_FAST_LEVEL: Final = 1  # of zlib: four times as fast as the default, with a result that is a tenth larger
 
 
 class Column:
-    """One value per row.
+    """A growing array with one value for each row.
 
     Args:
-        dtype: of the values.
-        values: to begin with; may be a read-only view, which the first change copies.
+        dtype: the type of the values.
+        values: the first values; may be a read-only view, which the first change copies.
     """
 
     __slots__ = ("_array", "_count")
@@ -36,7 +36,7 @@ class Column:
 
     @property
     def view(self) -> NDArray[Any]:
-        """The values so far; not for keeping, as growth moves them."""
+        """The current values. Do not keep the view: growth moves the values."""
         return self._array[: self._count]
 
     def __getitem__(self, row: int) -> Any:
@@ -47,8 +47,8 @@ class Column:
         self._array[row] = value
 
     def add(self, rows: NDArray[Any], values: NDArray[Any]) -> None:
-        """Add to some rows; a row that is named twice gets both values."""
-        self._own()  # `add.at` would write into read-only memory without an error
+        """Add values to some rows; a row that is named twice gets both values."""
+        self._own()  # `add.at` writes into read-only memory without an error
         np.add.at(self._array, rows, values)
 
     def append(self, value: Any) -> None:
@@ -64,7 +64,7 @@ class Column:
         self._count += len(values)
 
     def grow(self, count: int, value: Any = 0) -> None:
-        """Fill up to at least so many rows."""
+        """Append rows with `value` until there are at least `count` rows."""
         if count > self._count:
             self._reserve(count - self._count)
             self._array[self._count : count] = value
@@ -83,22 +83,22 @@ class Column:
 
 
 class PackedColumn:
-    """Whole numbers that are read rarely. Loaded numbers stay packed until the first read, which costs some 2 ms for
-    each million; numbers can be added meanwhile.
+    """A growing array of whole numbers that are rarely read.
 
-    Packing puts all lowest bytes first, then the next ones, so that small numbers give hundreds of zeros in a row.
-    Several threads may read at once, as long as no thread adds.
+    Loaded numbers stay packed until the first read, which costs some 2 ms for each million numbers; numbers can be added
+    before that. Packing puts all lowest bytes first, then all second bytes, and so on, so that small numbers give long
+    runs of zeros. Several threads may read at the same time, as long as no thread adds.
 
     Args:
-        packed: the result of another column's `packed`, to begin with; kept alive until the first read.
-        count: how many numbers `packed` holds.
+        packed: the first numbers, as returned by `packed` of another column; referenced until the first read.
+        count: the number of numbers in `packed`.
     """
 
     __slots__ = ("_count", "_late", "_packed", "_unpacking")
 
     def __init__(self, packed: NDArray[np.uint8] | None = None, count: int = 0) -> None:
         self._packed, self._count = packed, count
-        self._late = Column(np.int32)  # after the packed numbers
+        self._late = Column(np.int32)  # the numbers after the packed numbers
         self._unpacking = threading.Lock()
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class PackedColumn:
 
     @property
     def view(self) -> NDArray[np.int32]:
-        """The numbers so far; not for keeping, as growth moves them."""
+        """The current numbers. Do not keep the view: growth moves the numbers."""
         with self._unpacking:
             if self._packed is not None:
                 self._unpack(self._packed)
@@ -117,11 +117,11 @@ class PackedColumn:
         self._late.extend(values)
 
     def packed(self) -> NDArray[np.uint8]:
-        """All numbers as packed bytes, for keeping; the format is private."""
+        """All numbers as packed bytes, for storage; the format is private."""
         packed = self._packed  # another thread may be reading
         if packed is not None and not len(self._late):
             return packed
-        packer = zlib.compressobj(_QUICKLY)
+        packer = zlib.compressobj(_FAST_LEVEL)
         numbers = self.view.astype("<i4", copy=False).view(np.uint8).reshape(-1, 4)
         parts = [packer.compress(np.ascontiguousarray(numbers[:, place]).data) for place in range(4)]
         return np.frombuffer(b"".join((*parts, packer.flush())), np.uint8)

@@ -1,8 +1,8 @@
 """Dates in questions: "last May", "on the 3rd", "between August 11 and August 15 2023", "two weeks ago".
 
-Each expression becomes spans of days. An expression without a year or a month ("May 3", "the 3rd") means every such day
-within the time that the memories cover. A relative expression counts from the day of asking. An expression that could
-be a name or a verb ("May", "march") needs a number or a preposition beside it.
+Each expression becomes spans of days. An expression without a year or a month ("May 3", "the 3rd") means every matching
+day in the time that the memories cover. A relative expression counts from the day of the question. A word that could also
+be a name or a verb ("May", "march") counts as a date only with a number or a preposition beside it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def number(year: int, month: int, day: int) -> int:
 
 
 def date(day: int) -> Date:
-    """The calendar's name of a day's number."""
+    """The day of the calendar with a number."""
     shifted = day + 719_468
     era = shifted // 146_097
     day_of_era = shifted - era * 146_097
@@ -72,7 +72,7 @@ def weekday(day: int) -> int:
 
 
 def month_span(year: int, month: int) -> Span:
-    """All days of a month; months beyond 1 to 12 count on into the years around."""
+    """All days of a month; a month below 1 or above 12 is a month of an earlier or later year."""
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     return Span(number(year, month, 1), number(year, month, days_in(year, month)))
 
@@ -148,15 +148,15 @@ def mentions_date(query: str) -> bool:
 
 
 def spans(query: str, today: int, covered: Span) -> list[Span]:
-    """The days that a query speaks of.
+    """The days that a query names.
 
     Args:
         query: folded text (`search.tokens.fold`).
-        today: the day of asking, days since 1970.
+        today: the day of the question, days since 1970.
         covered: the days from the first memory to the last.
 
     Returns:
-        Spans in the order of the query; none if it names no date.
+        Spans in the order of the query; empty if it names no date.
     """
     query = query[:MAX_DATED_CHARS]
     found = re.finditer(_EXPRESSION, query, re.VERBOSE)  # compiled for the first query that may name a date

@@ -1,9 +1,10 @@
 """The columns of the index for each memory, other than its words: time, day, speaker, neighbours, pieces, age.
 
-A *session* is a day: memories with a time have those of the same day as neighbours. Rows only ever grow, as in
-`search.postings`; a memory that changes moves to a new row and keeps its place among its neighbours. A memory that is
-added at or near the end of its day, or that changes without moving in time, is linked at once, in a bounded number of
-steps; a memory far out of order is linked by the next search, which sorts all rows.
+A *session* is a day: the neighbours of a memory with a time are the memories before and after it on the same day. Rows are
+only appended, as in `search.postings`; a changed memory moves to a new row and keeps its place among its neighbours.
+
+Cost: a memory that is added at or near the end of its day, or changes without a change of time, is linked with its
+neighbours in a bounded number of steps. A memory far out of order is linked by the next search, which sorts all rows.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-NO_DAY: Final = -(2**31)  # of a memory without a time
+NO_DAY: Final = -(2**31)  # the day of a memory without a time
 NONE: Final = -1
 _MAX_DAY: Final = 2**30
-_STEPS: Final = 64  # a new memory moves ahead of at most this many; beyond, sorting all costs less
+_STEPS: Final = 64  # a new memory moves ahead of at most so many; for more, sorting all rows costs less
 
 
 class Ageing(NamedTuple):
@@ -51,16 +52,16 @@ class SearchItem:
     """One memory to search.
 
     Attributes:
-        id: names it; putting the same id again replaces it.
+        id: the item's id; an item with the same id is replaced.
         text: any text.
         timestamp: when it was said, seconds since 1970; None if unknown.
-        speaker: who said it: a name, or a role such as "user" and "assistant".
-        key: a name that counts as if its words stood three times in the text.
-        themes: texts that count as if their words stood twice in it.
-        kind: of memory, for searches among one kind.
-        ageing: for callers that weigh hits by age; the index itself does not.
-        stamp: tells whether the item has to be indexed anew, see `SearchIndex.refreshed`; below 2^64.
-        event: a number of where it was read from (an event, a conversation), kept with the index; below 2^64.
+        speaker: who said it: a name, or a role such as "user" or "assistant".
+        key: a name, whose words count as if they were three times in the text.
+        themes: texts whose words count as if they were twice in the text.
+        kind: the kind of memory, for searches within one kind.
+        ageing: for callers that weigh hits by age; the index does not use it.
+        stamp: a number that changes if the item has to be indexed again, see `SearchIndex.refreshed`; below 2^64.
+        event: a number for the origin of the item (an event, a conversation), kept with the index; below 2^64.
     """
 
     id: str
@@ -76,14 +77,14 @@ class SearchItem:
 
 
 class Names:
-    """Names by number, in the order in which they came."""
+    """Numbers for names, in the order in which the names were added."""
 
     def __init__(self, names: list[str] | None = None) -> None:
         self.all = names or []
         self._numbers = {name: number for number, name in enumerate(self.all)}
 
     def number(self, name: str) -> int:
-        """The number of a name, new if the name is new; -1 for the empty name."""
+        """The number of a name, which gets a new number if it has none; -1 for the empty name."""
         if not name:
             return NONE
         if name not in self._numbers:
@@ -117,12 +118,12 @@ _AGES: Final = ("since", "rates", "factors")
 
 
 class DocumentTable:
-    """One row per memory, in columns.
+    """One row for each memory, in columns.
 
     Attributes:
-        ids: of each row.
-        rows: the row of each memory that is there.
-        sessions, speakers, kinds: their names, numbered as in the columns.
+        ids: the id of each row.
+        rows: the row of each existing memory, by id.
+        sessions, speakers, kinds: the names behind the numbers in the columns.
     """
 
     def __init__(self) -> None:
@@ -139,12 +140,12 @@ class DocumentTable:
         return len(self.ids)
 
     def column(self, name: str) -> NDArray[Any]:
-        """One column by its name; not for keeping."""
+        """A view of one column by its name; do not keep it."""
         return self._columns[name].view
 
     @property
     def session_sizes(self) -> NDArray[np.int64]:
-        """How many memories there are in each session; not for keeping."""
+        """A view of the number of memories in each session; do not keep it."""
         return self._sizes.view
 
     def of_kind(self, kind: str) -> NDArray[np.bool_]:
@@ -255,7 +256,7 @@ class DocumentTable:
             self._link(row, session, *(sides or (self._last.get(session, NONE), NONE)))
 
     def _link(self, row: int, session: int, earlier: int, later: int) -> None:
-        """Link a row between two that follow each other, or further ahead where its time is earlier."""
+        """Link a row between two adjacent rows, or further ahead if its time is earlier."""
         before, after, own = self._columns["before"], self._columns["after"], self._key(row)
         for _ in range(_STEPS):
             if earlier < 0 or self._key(earlier) <= own:
@@ -278,7 +279,7 @@ class DocumentTable:
         return isnan(time), 0.0 if isnan(time) else time, int(self._columns["places"][row])
 
     def neighbours(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """For each row, the rows before and after it in its session; -1 where there is none."""
+        """The rows before and after each row in its session; -1 for none."""
         if not self._is_sorted:
             self._sort()
         return self.column("before"), self.column("after")
@@ -313,7 +314,7 @@ class DocumentTable:
         return "" if day == NO_DAY else "{:04}-{:02}-{:02}".format(*date(day))
 
     def select(self, rows: NDArray[np.int64], first_pieces: NDArray[np.int64]) -> None:
-        """Keep only some rows, numbered anew in this order."""
+        """Keep only some rows, which are renumbered in this order."""
         self._columns = {name: Column(c.view.dtype, c.view[rows]) for name, c in self._columns.items()}
         self._columns["first_piece"] = Column(np.int64, first_pieces)
         self.ids = [self.ids[row] for row in rows.tolist()]
@@ -339,7 +340,7 @@ class DocumentTable:
 
     @classmethod
     def load(cls, names: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> DocumentTable:
-        """What `dump` gave."""
+        """A table from the result of `dump`."""
         self = cls()
         self.ids = names["ids"]
         self.rows = {ident: row for row, ident in enumerate(self.ids)}
@@ -358,7 +359,7 @@ def _session(day: int) -> str:
 
 
 def _day_of(time: float | None) -> int:
-    """The day of a time; none outside the calendar."""
+    """The day of a time; `NO_DAY` without a time, or outside of the calendar."""
     if time is None or not abs(time) < _MAX_DAY * DAY_SECONDS:
         return NO_DAY
     return int(time // DAY_SECONDS)

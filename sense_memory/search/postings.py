@@ -1,16 +1,16 @@
-"""Which terms stand in which row, how often, in which field, and in what order.
+"""Postings: the rows that contain each term, how often, in which fields, and in which order of words.
 
-The text of a row has a *value* and may have *themes*, a *key*, and *names*: whole keys and themes as terms of their
-own, which add nothing to scores. The count of a term is the sum over the fields; occurrences in themes count twice, in
-the key three times (`FIELD_WEIGHTS`). `Listing.fields` says which fields contain the term and in which forms it stands in the
-row, so one list serves a ranking that adds counts and another that weighs fields. Rows come as codes, a term and its
-form in one number (`search.vocabulary`); everything else asks for terms.
+The text of a row has a *value* and may have *themes*, a *key*, and *names*: whole keys and themes as terms, which add
+nothing to scores. The count of a term is the sum over the fields; occurrences in themes count twice, in the key three
+times (`FIELD_WEIGHTS`). `Listing.fields` says which fields of a row contain the term, and in which forms, so one list
+serves both a ranking that adds counts and a ranking that weighs fields. Rows are added as codes, a term and its form in
+one number (`search.vocabulary`), and looked up by terms.
 
-Rows only ever grow: a memory that changes gets a new row and leaves an empty one behind. Rows that were added together
-or loaded lie in flat sorted arrays, rows that were added one by one in a list per term; `fold` joins the two, and only
-what takes long anyway calls it, so no single row ever waits for all others. A search costs the lists of its terms, and
-nothing for memories without these terms. A posting takes 6 bytes, and 4 more for its place in the order of words, which
-stays packed until a phrase is searched.
+Rows are only appended: a changed memory gets a new row, and its old row stays empty. Rows that were added together or
+loaded are in flat sorted arrays; rows that were added one by one are in a list for each term. `fold` merges the two. Only
+calls that take long anyway fold, so adding one row never waits for all others. A search costs the lists of its terms, and
+nothing for memories without these terms. A posting takes 6 bytes, and 4 more for the order of words, which stay packed
+until a phrase is searched.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Postings:
         self.lengths[row] = 0
 
     def listing(self, term: int) -> Listing:
-        """Where a term stands."""
+        """The rows that contain a term."""
         if term + 1 < len(self._offsets):
             part = slice(int(self._offsets[term]), int(self._offsets[term + 1]))
             found = Listing(self._rows[part], self._counts[part].astype(np.float32), self._fields[part])
@@ -187,7 +187,7 @@ class Postings:
         return found
 
     def has(self, term: int) -> bool:
-        """Whether a term stands anywhere."""
+        """Whether any row contains a term."""
         return len(self.listing(term).rows) > 0
 
     def phrase(self, terms: Sequence[int]) -> Listing:
@@ -297,7 +297,7 @@ class Postings:
         self._late, self._is_folded = _Late(), True
 
     def select(self, rows: NDArray[np.int64]) -> None:
-        """Keep only some rows, numbered anew in this order."""
+        """Keep only some rows, which are renumbered in this order."""
         ends = self._ends.view
         starts = np.where(rows > 0, ends[rows - 1], 0)
         sizes = ends[rows] - starts

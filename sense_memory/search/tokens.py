@@ -201,7 +201,7 @@ def fold(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The folded words of a text, in order; of unspaced scripts each pair of neighbours is one.
+    """The folded words of a text, in order; in scripts without spaces, each pair of adjacent characters is a word.
 
     Args:
         text: any text; characters other than letters, digits and emoji separate words.
@@ -283,7 +283,7 @@ _KIN_CHARS: Final = 4  # the shortest root
 
 
 def kin_of(word: str) -> list[str]:
-    """Words that are of one root with a folded English word, although their stems differ; most of them do not exist.
+    """Words of the same root as a folded English word, although their stems differ; most of them do not exist.
 
     >>> kin_of("allergy")[:4]
     ['allergies', 'allergically', 'allergical', 'allergics']

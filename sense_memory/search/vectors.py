@@ -1,13 +1,12 @@
-"""Vectors in rows, and the vectors of the pieces of all memories; every comparison is exact.
+"""Vectors in rows, and the vectors of the pieces of all memories, with exact comparisons.
 
-A question is compared with every vector in single precision: nothing near is ever missed, whatever was added or dropped
-before. On two shared cores that takes some 20 ms for 100,000 vectors of 384 numbers and 55 ms for 300,000, and four
-bytes of memory for each number: 155 MB and 460 MB. That is the limit of this design; there is no approximate index in
-front.
+Guaranteed: no near vector is missed, because a question is compared with every vector, in single precision. The cost on
+two shared cores is some 20 ms for 100,000 vectors of 384 numbers and 55 ms for 300,000, and four bytes of RAM for each
+number: 155 MB and 460 MB. That is the limit of this design, which has no approximate index.
 
-Vectors are brought to length 1 and rounded to half precision when they are added (a cosine changes by some 0.0001, less
-than any model can tell), so vectors from the cache answer exactly as new vectors do. Vectors are stored in blocks:
-adding a row never moves other rows.
+Vectors are scaled to length 1 and rounded to half precision when they are added, which changes a cosine by some 0.0001,
+less than any model can distinguish. So vectors from the cache give exactly the same answers as new vectors. Vectors are
+stored in blocks, and adding a row never moves other rows.
 """
 
 from __future__ import annotations
@@ -29,14 +28,16 @@ if TYPE_CHECKING:
 
     from sense_memory.search.embedders.embedder import Embedder
 
-_PART_ROWS: Final = 8_192  # computed at a time, so that they stay in the processor's cache
-_BLOCK_BYTES: Final = 2**26  # allocated at a time; the system gives pages as they are filled
-_SLACK: Final = 1e-5  # single precision errs by less; rows this near the last place are compared again
-EMBEDDED_AT_ONCE_COUNT: Final = 512  # bounds the loss by a failure, and the copies in memory
+_PART_ROWS: Final = 8_192  # compared at a time, so that they stay in the processor's cache
+_BLOCK_BYTES: Final = 2**26  # allocated at a time; the system provides pages as they are filled
+_SLACK: Final = (
+    1e-5  # more than the error of single precision; rows so near the last place are compared again
+)
+EMBEDDED_AT_ONCE_COUNT: Final = 512  # bounds the loss by a failure, and the copies in RAM
 
 
 def rounded(vectors: NDArray[Any]) -> NDArray[np.float16]:
-    """The stored form of vectors of any length."""
+    """Vectors of any length in their stored form: of length 1, in half precision."""
     return normalised(vectors).astype(np.float16)
 
 
@@ -110,9 +111,9 @@ class VectorRows:
     def nearest(
         self, query: NDArray[np.float32], count: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The rows with the highest cosines to a query of length 1, in no order, with all ties; and their cosines.
+        """The rows with the highest cosines to a query of length 1, with all ties and in no order; and their cosines.
 
-        A vector gets the same cosine wherever its row stands, which BLAS does not promise.
+        The cosine of a vector does not depend on its row, which BLAS does not guarantee.
         """
         found = self.similarities(query)
         rows = np.arange(self._count)
@@ -181,10 +182,11 @@ class VectorIndex:
         self.put_many((ident,), vector)
 
     def put_many(self, idents: Sequence[str], vectors: ArrayLike) -> None:
-        """Add or replace many vectors, one row each; where an id is given twice, the last row stays.
+        """Add or replace many vectors, one row each; of an id that is given twice, the last row is kept.
 
         Raises:
-            InvalidInput: another dimension, NaN or infinity, or not one row for each id; nothing changed.
+            InvalidInput: a vector has another dimension, or contains NaN or infinity; or there is not one row for each
+                id. Nothing was changed.
         """
         values = _checked(vectors, self.dimension, len(idents))
         fresh: dict[str, int] = {}
@@ -273,7 +275,7 @@ class PieceVectors:
         return len(self._is_known)
 
     def extend(self, texts: Sequence[str]) -> None:
-        """Embed some pieces; those that fail are gaps."""
+        """Embed some pieces; pieces that cannot be embedded are gaps."""
         has_failed = False
         for first in range(0, len(texts), EMBEDDED_AT_ONCE_COUNT):
             part = texts[first : first + EMBEDDED_AT_ONCE_COUNT]
@@ -293,7 +295,7 @@ class PieceVectors:
         self._is_known.extend(np.zeros(count, np.bool_))
 
     def fill(self, places: Sequence[int], vectors: NDArray[Any]) -> bool:
-        """Give some pieces their vectors, a row each; False, and no change, where the dimension differs."""
+        """Give some pieces their vectors, a row each; returns False, and changes nothing, if the dimension differs."""
         if self._rows is None:
             self._rows = self._gap_rows(vectors.shape[1])
         if vectors.shape[1] != self._rows.dimension:
@@ -319,7 +321,7 @@ class PieceVectors:
         return np.flatnonzero(~self._is_known.view)
 
     def direction(self, question: str) -> NDArray[np.float32] | None:
-        """The vector of a question (see `query.without_names`); None, and perhaps `trouble`, where there is none."""
+        """The vector of a question (see `query.without_names`); None if there are no vectors, or with `trouble` set."""
         if self._rows is None or not len(self._rows) or not question.strip():
             return None
         vectors = self._embed([question])

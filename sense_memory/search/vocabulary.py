@@ -1,10 +1,10 @@
-"""The words of all memories: each word points to its term, the stem that unites its forms.
+"""The words of all memories: each word has a term, the stem that its forms share.
 
-A text is handed on in *codes*: a term and the form that its word has (`search.tokens.form_of`) in one number, so that
-a search can tell "tires" from "tired" although both have the stem "tire".
+A text becomes *codes*. A code is a term and the form of its word (`search.tokens.form_of`) in one number, so that a search
+can tell "tires" from "tired", although both have the stem "tire".
 
-An unknown word may still be the beginning of a known word, part of a compound, or a form that the stemmer did not
-unite with its other forms; `like` finds these words by searching the vocabulary itself, never the memories.
+An unknown word may still be the beginning of a known word, a part of a compound, or a form with another stem; `like`
+finds these words in the vocabulary, without reading the memories.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Vocabulary:
         self._numbered: dict[str, int] = {}  # terms
         self._loaded = ""  # terms of a dump, split when needed: most queries have only known words
         self._recent_names: dict[str, int] = {}  # codes of whole texts: many memories have the same themes
-        self._all = _Haystack(1)
-        self._long = _Haystack(COMPOUND_CHARS)
+        self._all = _JoinedWords(1)
+        self._long = _JoinedWords(COMPOUND_CHARS)
 
     @property
     def count(self) -> int:
-        """How many terms there are; they are numbered from 0."""
+        """The number of terms, which are numbered from 0."""
         return len(self._terms)
 
     @property
@@ -196,7 +196,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, dumped: dict[str, object]) -> Vocabulary:
-        """What `dump` gave."""
+        """A vocabulary from the result of `dump`."""
         self = cls(str(dumped["language"]))
         found, self._loaded = _lines(dumped["words"]), str(dumped["terms"])
         self._words = dict(zip(found, dumped["of"], strict=True))  # type: ignore[call-overload]
@@ -209,8 +209,8 @@ def _lines(text: object) -> list[str]:
     return str(text).split("\n") if text else []
 
 
-class _Haystack:
-    """Many words as one text, so that one call of the C library searches all of them."""
+class _JoinedWords:
+    """Many words in one text, so that one call of `str.find` searches all of them."""
 
     def __init__(self, shortest: int) -> None:
         self._shortest, self._text = shortest, "\n"
@@ -224,7 +224,7 @@ class _Haystack:
         self._new += [word for word in many if len(word) >= self._shortest]
 
     def starting(self, beginning: str, is_wanted: Callable[[str], bool]) -> Iterator[str]:
-        """The first wanted words that begin so."""
+        """The first wanted words with a beginning."""
         text, at, left = self._whole(), 0, MAX_LIKE
         while left and (at := text.find("\n" + beginning, at)) >= 0:
             end = text.index("\n", at + 1)
