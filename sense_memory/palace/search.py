@@ -104,7 +104,7 @@ class PersonaHit(PersonaMemory):
 
 FIELDS: Final = ("key", "themes", "value")
 MEANING: Final = "meaning"  # the field of a match by meaning
-MEANING_WEIGHT: Final = 12.0  # of a memory that means exactly the question: twice a word in all fields
+MEANING_WEIGHT: Final = 18.0  # of a memory that means exactly the question: three words in all fields
 KIND: Final = "palace"  # of persona memories, in the index and in item ids
 ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" in a question may mean
 STAMP_BYTES: Final = 8

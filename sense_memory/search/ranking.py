@@ -30,19 +30,22 @@ if TYPE_CHECKING:
 
 
 # ── How evidence becomes one ranking ────────────────────────────────────────────────────
-# Every kind of evidence on one scale, then a weighted sum.
+# Every kind of evidence in one unit, then a sum.
 #
-# Lexical, session and dense scores are measured in their standard deviations among the candidates, so none drowns the
-# others, whatever its unit and the number of memories; a speaker or a date that fits adds a fixed step on that scale.
-# The weights were chosen with LoCoMo conversations and BEAM chats, on a coarse grid where results hardly change, and
-# are round on purpose. An option that is off adds nothing.
+# The unit is the nat: how surprising it would be for any memory to fit so well by chance. BM25 is in nats, because a
+# word counts by the logarithm of how few memories have it. A cosine counts by the same logarithm, as if cosines were
+# normally distributed: half the square of how many standard deviations it lies above the mean of all memories. So a
+# memory that is clearly nearer to the question than all others stands above those that only share one word with it, and
+# a memory that has several rare words of the question stands above both. Dividing the scores of words by their standard
+# deviation was worse: where few memories have a word of the question, that one word outvoted everything else.
+# A speaker or a date that fits adds a fixed number of nats. The weights were chosen with LoCoMo conversations and BEAM
+# chats, where results hardly change around them, and are round on purpose. An option that is off adds nothing.
 
 CANDIDATES: Final = 1_000  # memories that the words select and all evidence orders
-SPEAKER_WEIGHT: Final = 1.5
-DATE_WEIGHT: Final = 2.0
-SESSION_WEIGHT: Final = 0.5
+SPEAKER_WEIGHT: Final = 8.0
+DATE_WEIGHT: Final = 8.0
+SESSION_WEIGHT: Final = 1.0  # of one standard deviation among the candidates
 SESSION_MEMORIES: Final = 25  # a longer session says less about each of its memories
-DENSE_WEIGHT: Final = 0.5
 _SAMPLED: Final = 16  # one score in this many is read to estimate where the highest are
 MIN_SIMILAR: Final = 0.2  # the cosine from which a memory without any of the words is a candidate
 
@@ -70,17 +73,9 @@ class SearchOptions:
     dense: bool = True
 
 
-def scale(scores: NDArray[Any], among: int) -> float:
-    """The standard deviation of some scores, padded with zeros to `among`; 1 if it is 0.
-
-    Args:
-        scores: of the candidates.
-        among: how many scores there would be if every memory were a candidate.
-    """
-    count = max(among, len(scores), 1)
-    wide = scores.astype(np.float64)
-    mean = float(wide.sum()) / count
-    deviation = max(0.0, float((wide * wide).sum()) / count - mean * mean) ** 0.5
+def spread(scores: NDArray[Any]) -> float:
+    """The standard deviation of some scores; 1 if it is 0."""
+    deviation = float(scores.std(dtype=np.float64)) if len(scores) else 0.0
     return deviation if deviation > 1e-9 else 1.0
 
 
@@ -261,19 +256,17 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
         dense = None if dense is None else dense + evidence.lent(dense, contents.lengths, *sides)
     spoken, told = _spoken(question, contents.table), _told(question, contents.table)
     rows = _candidates(question, whole, spoken, told)
-    among = min(CANDIDATES, len(contents.table.rows))
     if options.neighbours:
         offers = evidence.surroundings(rows, *sides)
         own, lent = words.among(rows, offers, evidence.leaning(contents.lengths[rows]))
         near = (whole[rows] - words.own[rows]) * np.float32(SUM_SHARE) + lent * np.float32(1 - SUM_SHARE)
     else:
         own, near = words.among(rows)
-    unit = scale(np.sum([near, *own], axis=0), among)
     parts = [
-        Summand(item.wanted.kind, _always(item.wanted.label), values / unit)
+        Summand(item.wanted.kind, _always(item.wanted.label), values)
         for item, values in zip(question.scored, own, strict=True)
     ]
-    parts.append(Summand("neighbours", _always(""), near / unit))
+    parts.append(Summand("neighbours", _always(""), near))
     if options.session and question.scored:
         parts.append(_session_summand(question, contents, rows))
     if spoken is not None:
@@ -286,11 +279,18 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
                 told[rows] * np.float32(DATE_WEIGHT),
             )
         )
-    if dense is not None:
-        there = dense[contents.table.column("alive")]  # rows left behind by changes would narrow the scale
-        unit = scale(there, len(there)) / DENSE_WEIGHT
-        parts.append(Summand("meaning", _always(""), np.maximum(dense[rows], 0) / unit))
+    if question.dense is not None and dense is not None:
+        is_read = contents.table.column("alive") & (question.dense != 0)  # gaps would narrow the spread
+        parts.append(Summand("meaning", _always(""), _surprise(dense[rows], dense[is_read])))
     return Ranking(rows, np.nan_to_num(contents.table.column("times")[rows], nan=-np.inf), parts)
+
+
+def _surprise(cosines: NDArray[np.float32], among: NDArray[np.float32]) -> NDArray[np.float32]:
+    """How surprisingly near some memories are among all; the cosine is added, to tell apart those below the mean."""
+    usual = float(among.mean()) if len(among) else 0.0
+    above = np.maximum(cosines - usual, 0) / spread(among)
+    found: NDArray[np.float32] = above * above / np.float32(2) + np.maximum(cosines, 0)
+    return found
 
 
 class _Words:
@@ -390,7 +390,7 @@ def _session_summand(question: ResolvedQuery, contents: IndexContents, rows: NDA
     sizes = np.append(contents.table.session_sizes, 1)[sessions[rows]]
     values = of_rows - of_rows.min(initial=np.inf)
     values *= np.minimum(1, SESSION_MEMORIES / np.maximum(1, sizes))
-    return Summand("session", _always(""), values * SESSION_WEIGHT / scale(of_rows, len(rows)))
+    return Summand("session", _always(""), values * SESSION_WEIGHT / spread(of_rows))
 
 
 def _when(table: DocumentTable, spans: Sequence[Span], row: int) -> str:

@@ -45,6 +45,14 @@ def days_ago(days):
     return {"last_accessed": NOW - days * DAY}
 
 
+def test_a_word_of_a_key_does_not_outvote_a_meaning_that_fits_far_better():
+    index = index_of(memory("ana", "Ana reports to Kaja"), memory("password-manager", "the password manager"))
+    near = {"people/facts/ana": 0.35, "people/facts/password-manager": 0.1}
+
+    assert found(index, "Who is her manager?", near=near) == ["ana", "password-manager"]
+    assert found(index, "password manager", near=near) == ["password-manager", "ana"]
+
+
 # ── The specification ───────────────────────────────────────────────────────────────────
 
 NAMES = ["alpha", "beta", "gamma", "delta"]

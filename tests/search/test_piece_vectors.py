@@ -42,6 +42,37 @@ def test_a_memory_is_found_by_what_it_means(pets, found):
     assert [reason.kind for reason in pets.search("kitten")[0].why] == ["meaning"]
 
 
+class Told:
+    """An embedder that is told how near each text lies to the question, the same whatever the question."""
+
+    name = "told-1"
+    dimension = 2
+
+    def __init__(self, cosines):
+        self._cosines = cosines
+
+    def embed(self, texts):
+        cosines = np.array([self._cosines.get(text, 1.0) for text in texts])
+        return np.stack([cosines, np.sqrt(1 - cosines**2)], axis=1).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("question", "best"),
+    [
+        ("Who is her manager?", "Ana reports to Kaja"),
+        ("Is the password manager Bitwarden?", "The password manager is Bitwarden"),  # three rare words do
+    ],
+)
+def test_one_word_in_common_does_not_outvote_a_meaning_that_fits_far_better(question, best):
+    usual = np.random.default_rng(5).normal(0.1, 0.08, 300)
+    near = {f"note {number}": cosine for number, cosine in enumerate(usual)}
+    near |= {"Ana reports to Kaja": 0.5, "The password manager is Bitwarden": 0.35}
+    index = SearchIndex(embedder=Told(near))
+    index.put_many(SearchItem(text, text) for text in near)
+
+    assert index.search(question)[0].id == best
+
+
 def test_meaning_can_be_switched_off(pets, found):
     assert found(pets, "dog", options=SearchOptions(dense=False)) == ["3"]
     assert found(pets, "kitten", options=SearchOptions(dense=False)) == []
