@@ -1,7 +1,7 @@
 """The context of a memory as evidence that the memory is meant: its neighbours, its session, who spoke, and when.
 
-Each function is one kind of evidence: arrays in, one score per row out, nothing kept. `search.ranking` has the weights
-and their origin.
+Each function is one kind of evidence: it takes arrays, returns one score for each row, and keeps no state.
+`search.ranking` has the weights and their origin.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sense_memory.search.dates import Span
     from sense_memory.search.lexical import TermScores
 
-PIECE_WORDS: Final = 70  # a longer memory is searched in pieces of about so many words
-AFTERMATH_DAYS: Final = 7  # events are often told up to this many days later
+PIECE_WORDS: Final = 70  # a longer memory is searched in pieces of about this length
+AFTERMATH_DAYS: Final = 7  # people often talk about an event up to so many days later
 SESSION_LENGTH_SHARE: Final = 0.75
 
 NOBODY: Final = -1
@@ -58,7 +58,7 @@ def pieces(text: str) -> list[str]:
 
 
 def piece_sentences(text: str) -> list[list[str]]:
-    """As `pieces`, each in its sentences: parts of the text in their order."""
+    """As `pieces`, each piece as a list of its sentences."""
     if _size(text) <= PIECE_WORDS * 1.3:
         return [[text]]
     found: list[list[str]] = []
@@ -77,12 +77,12 @@ def piece_sentences(text: str) -> list[list[str]]:
 
 
 def embedding_texts(parts: Iterable[str]) -> list[str]:
-    """The pieces of a memory for an embedder: a line that is repeated in order to count twice is kept once."""
+    """The pieces of a memory for an embedder, in which a line that is repeated for its weight appears once."""
     return [_LINE.join(dict.fromkeys(part.split(_LINE))) for part in parts]
 
 
 def _size(text: str) -> int:
-    """About how many words a text has; in scripts without spaces, four characters count as one word."""
+    """The approximate number of words of a text; in scripts without spaces, four characters count as one word."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return max(text.count(" ") + 1, size // 12)
 
@@ -105,7 +105,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def pooled(scores: NDArray[np.float32], first_pieces: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The best piece of each row."""
+    """The best score among the pieces of each row."""
     best = scores[first_pieces]
     if len(scores) > len(best):
         is_first = np.zeros(len(scores), np.bool_)
@@ -118,7 +118,7 @@ def pooled(scores: NDArray[np.float32], first_pieces: NDArray[np.int64]) -> NDAr
 def leaning(lengths: NDArray[np.float32]) -> NDArray[np.float32]:
     """How much memories with these numbers of words depend on their neighbours, 0 to 1.
 
-    A short memory is half a conversation; a long one stands on its own.
+    A short memory often needs its neighbours to be understood; a long memory does not.
     """
     lean: NDArray[np.float32] = np.float32(LEAN_FULLY * LEAN_WORDS) / (np.float32(LEAN_WORDS) + lengths)
     return np.minimum(lean, np.float32(1))
@@ -179,7 +179,7 @@ def session_scores(
         scored: the scores of the words in pieces.
         owners: the memory of each piece.
         sessions: the session of each memory; -1 for none.
-        lengths: words in each session.
+        lengths: the number of words in each session.
     """
     totals = np.zeros(len(lengths))
     live = max(1, int(np.count_nonzero(lengths)))
@@ -197,8 +197,8 @@ def session_scores(
 def speakers_meant(query: str, names: Sequence[str]) -> tuple[set[int], set[str]]:
     """The speakers that a query means, by number, and the folded words by which it names them.
 
-    Any word of a name means that speaker. Where speakers are roles ("user", "assistant"), "I" and "my" mean the role
-    that asks, "you suggested" the role that answers.
+    A query that contains any word of a name means that speaker. If speakers are roles ("user", "assistant"), "I" and
+    "my" mean the role that asks, and "you suggested" means the role that answers.
     """
     asked = set(words(query))
     bare = asked | {word.removesuffix("'s") for word in asked}
@@ -223,14 +223,14 @@ def speakers_meant(query: str, names: Sequence[str]) -> tuple[set[int], set[str]
 
 
 def spoken_by(speakers: NDArray[np.int32], meant: Collection[int], count: int) -> NDArray[np.float32]:
-    """1 where a meant speaker spoke, else 0."""
+    """1 for each row of a speaker that the query means, and 0 for the others."""
     table = np.zeros(count + 1, np.float32)  # the last place takes -1, no speaker
     table[list(meant)] = 1
     return table.take(speakers, mode="wrap")
 
 
 def dated(days: NDArray[np.int32], spans: Iterable[Span]) -> NDArray[np.float32]:
-    """1 on the days meant, less on the days after, 0 elsewhere and where there is no day."""
+    """1 for rows on the days that the query means, less for the days after, and 0 for other rows."""
     best = np.zeros(len(days), np.float32)
     for span in spans:
         best[(days >= span.first) & (days <= span.last)] = 1

@@ -54,8 +54,8 @@ class Explanation(BaseModel):
     """Why a memory was found.
 
     Attributes:
-        evidence: the largest contribution first.
-        relevance: 0 to 1, or somewhat more where connections raise it; 1 for a memory that does not age.
+        evidence: the contributions to the score, largest first.
+        relevance: 0 to 1, or somewhat more with connections; 1 for a memory that does not age.
         factor: the factor of the score for that relevance; the contributions include the factor.
         text: the reasons as a sentence.
     """
@@ -69,13 +69,13 @@ class Explanation(BaseModel):
 
     @classmethod
     def of(cls, evidence: Sequence[Evidence], relevance: float, factor: float) -> Explanation:
-        """An explanation from evidence, with its sentence."""
+        """An explanation from evidence, with the reasons as a sentence."""
         listed = ", ".join(map(told, evidence)) or "nothing but its age"
         text = f"{listed}; relevance {relevance:.2f}"
         return cls(evidence=tuple(evidence), relevance=relevance, factor=factor, text=text)
 
     def noting(self, note: str) -> Self:
-        """The same with a note at the end of its sentence."""
+        """This explanation with a note at the end of its sentence."""
         return self.model_copy(update={"text": f"{self.text}; {note}"}) if note else self
 
 
@@ -115,7 +115,7 @@ class Hit(BaseModel):
 
 
 def told(item: Evidence) -> str:
-    """A reason in words."""
+    """A piece of evidence in words."""
     match item.kind:
         case "word" | "prefix":
             return f"{item.detail} in {' and '.join(item.fields)}"
@@ -134,16 +134,15 @@ def told(item: Evidence) -> str:
     return item.kind
 
 
-# ── Where a search over everything may find something ───────────────────────────────────
-# Where a search over everything may find something.
+# ── The scope of a search ───────────────────────────────────────────────────────────────
 
 
 class Scope(NamedTuple):
-    """What a search may find.
+    """The memories that a search may find.
 
     Attributes:
-        within: kinds.
-        since: only memories first written then or later, seconds since 1970; None for all.
+        within: the kinds of memories.
+        since: only memories first written at this time or later, seconds since 1970; None for all.
         source: only persona memories from this source; None for all.
         domain, facet, theme: only persona memories of it; None for all.
         state: only persona memories in this state, forgotten ones too if it is that; None for active ones, and fading
@@ -160,18 +159,18 @@ class Scope(NamedTuple):
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether a search may find every memory."""
         return not self.narrows and self.state is None and len(self.within) == len(Kind)
 
     @property
     def narrows(self) -> bool:
-        """Whether some memories of a kind are left out for what they hold."""
+        """Whether some memories of a kind are excluded by another property than the kind."""
         return any(
             part is not None for part in (self.since, self.source, self.domain, self.facet, self.theme)
         )
 
     def holds(self, memory: PersonaMemory) -> bool:
-        """Whether a persona memory may be found, whatever its state."""
+        """Whether a persona memory may be found, apart from its state."""
         if self.since is not None and memory.created_at < self.since:
             return False
         if self.domain not in {None, memory.domain} or self.facet not in {None, memory.facet}:
@@ -181,7 +180,7 @@ class Scope(NamedTuple):
         return self.is_from(memory.source)
 
     def is_from(self, source: str) -> bool:
-        """Whether a persona memory of this source may be found; `tool` stands for every `tool:<name>`."""
+        """Whether a persona memory from a source may be found; the scope `tool` includes every `tool:<name>`."""
         return self.source is None or source == self.source or source.startswith(f"{self.source}:")
 
 

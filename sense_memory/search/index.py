@@ -47,20 +47,20 @@ if TYPE_CHECKING:
     from sense_memory.search.postings import Folded, Listing
     from sense_memory.search.ranking import Factors
 
-FORMAT: Final = 5  # of a dump; changes when the layout changes, or the words taken from a text
+FORMAT: Final = 5  # of a dump; changes with the layout, and with the words that are taken from a text
 NEAREST_COUNT: Final = 200  # items that `nearest` returns for rankings by other rules
-READ_AT_ONCE: Final = 4_096  # items read at a time
-_MANY: Final = 100  # from this many new items on, sorting all neighbours costs less than linking each
-SPARE_ROWS: Final = 1_000  # empty rows that are kept before all rows are numbered anew
+READ_AT_ONCE: Final = 4_096  # items to read at a time
+_MANY: Final = 100  # for so many new items, sorting all neighbours costs less than linking each item
+SPARE_ROWS: Final = 1_000  # empty rows that are kept before all rows are renumbered
 
 
 class SearchIndex:
     """An index over items.
 
     Args:
-        options: what searches take into account; `pieces` cannot change later.
-        language: of words in Latin letters, for stemming, as Snowball names it.
-        embedder: to search by meaning too; without an embedder, by words alone.
+        options: the default options of searches; `pieces` cannot change later.
+        language: the language of words in Latin letters, for stemming, by Snowball's name.
+        embedder: for searches by meaning; None for words only.
 
     Raises:
         KeyError: no such language.
@@ -97,7 +97,7 @@ class SearchIndex:
 
     @property
     def gaps_count(self) -> int:
-        """How many items have no vectors, although there is an embedder."""
+        """The number of items without vectors, if there is an embedder."""
         return len(self._gaps())
 
     def without_meaning(self, last: int = 0) -> list[str]:
@@ -109,13 +109,13 @@ class SearchIndex:
         return np.unique(rows[self._table.column("alive")[rows]])
 
     def put(self, item: SearchItem) -> None:
-        """Add an item, or replace the one with its id."""
+        """Add an item, or replace the item with its id."""
         self.put_many((item,))
 
     def put_many(self, items: Iterable[SearchItem], *, embeds: bool = True) -> None:
         """Add or replace items; the last item with an id stays. Without `embeds`, vectors wait for `fill`."""
         waiting = iter(items)
-        part = list(islice(waiting, READ_AT_ONCE))  # so that not all texts are in memory at once
+        part = list(islice(waiting, READ_AT_ONCE))  # so that not all texts are in RAM at once
         if not self._lexical.sorts(len(part)) and len(part) < READ_AT_ONCE:
             self._add(part, self._lexical.extend, embeds)
             return
@@ -132,11 +132,11 @@ class SearchIndex:
         self._add(list(items), self._lexical.extend_unsorted, embeds=False)
 
     def folded(self) -> Folded:
-        """What `fold` needs; this call changes nothing, so another thread can make it."""
+        """The argument of `fold`. This call changes nothing, so another thread can make it."""
         return self._lexical.postings.folded()
 
     def fold(self, folded: Folded) -> None:
-        """Make everything put unsorted findable; nothing may have been added since `folded` was made."""
+        """Make unsorted items findable. Nothing may have been added since the call of `folded`."""
         self._lexical.postings.use(folded)
 
     def _add(self, items: list[SearchItem], index: Callable[[list[RowText]], None], embeds: bool) -> None:
@@ -178,7 +178,7 @@ class SearchIndex:
         """Give items vectors that the caller made: by id, a row for each text of `texts_of`.
 
         Returns:
-            How many items took vectors; items that are gone, or have another number of pieces by now, do not.
+            The number of filled items; items that are gone, or now have another number of pieces, are skipped.
         """
         taken: list[NDArray[Any]] = []
         places: list[int] = []
@@ -193,17 +193,17 @@ class SearchIndex:
         return len(taken)
 
     def vectors(self, ident: str) -> NDArray[np.float32] | None:
-        """The vectors of an item, as `fill` takes them; None where it has none."""
+        """The vectors of an item, in the form for `fill`; None if it has none."""
         row = self._table.rows.get(ident)
         return None if row is None or self._meaning is None else self._meaning.at(*self._pieces_of(row))
 
     def piece_count(self, ident: str) -> int:
-        """How many vectors an item has, or will have; 0 where the item is not here."""
+        """The number of vectors that an item has or will have; 0 if the index does not hold the item."""
         row = self._table.rows.get(ident)
         return 0 if row is None else len(range(*self._pieces_of(row)))
 
     def refreshed(self, items: Iterable[SearchItem]) -> list[SearchItem]:
-        """Update the age and event of items that are here with the same stamp; returns the others, for `put_many`."""
+        """Update the age and event of items whose stamp has not changed; returns the other items, for `put_many`."""
         stamps, changed = self._table.column("stamps"), list[SearchItem]()
         for item in items:
             row = self._table.rows.get(item.id)
@@ -216,7 +216,7 @@ class SearchIndex:
     def drop(self, ident: str) -> bool:
         """Remove an item.
 
-        Returns: whether the item was there.
+        Returns: whether the index held the item.
         """
         if ident not in self._table.rows:
             return False
@@ -298,7 +298,7 @@ class SearchIndex:
         """The items that are clearly nearer to a vector than most items are.
 
         Returns:
-            By id, the share of the way from the usual cosine (at least 0.2) to 1, above 0; at most `count`.
+            Similarities by id, relative to the usual cosine (at least 0.2): above 0, up to 1; at most `count`.
         """
         if (similar := self._similar(direction)) is None:
             return {}
@@ -316,13 +316,13 @@ class SearchIndex:
         return [self._table.ids[row] for row in np.flatnonzero(self._table.of_kind(kind)).tolist()]
 
     def events(self, kind: str) -> dict[str, int]:
-        """The event of each item of a kind, as it was put."""
+        """The event of each item of a kind."""
         rows = np.flatnonzero(self._table.of_kind(kind))
         marks = self._table.column("events")[rows].tolist()
         return {self._table.ids[row]: mark for row, mark in zip(rows.tolist(), marks, strict=True)}
 
     def stamp(self, ident: str) -> int | None:
-        """The stamp of an item, as it was put; None where the item is not here."""
+        """The stamp of an item; None if the index does not hold the item."""
         row = self._table.rows.get(ident)
         return None if row is None else int(self._table.column("stamps")[row])
 
@@ -342,7 +342,7 @@ class SearchIndex:
         return self._owned(self._lexical.postings.phrase(terms))
 
     def meant(self, query: str) -> NDArray[np.bool_]:
-        """Which documents a query directly means: it contains their key or a theme, or quotes a phrase of theirs."""
+        """Whether a query names each document: contains its key or a theme, or quotes a phrase of it."""
         found = np.zeros(len(self._table), np.bool_)
         vocabulary = self._lexical.vocabulary
         for name in vocabulary.names_in(query[:MAX_QUERY_CHARS], MAX_NAME_WORDS):
@@ -355,7 +355,7 @@ class SearchIndex:
         return found
 
     def quoting(self, query: str) -> NDArray[np.bool_] | None:
-        """Which documents have everything that a query quotes; None where it quotes nothing."""
+        """Whether each document contains all quotations of a query; None if the query has none."""
         if not (quotes(query) and (quoted := parse(query).quoted)):
             return None
         found = self._table.column("alive").copy()
@@ -368,7 +368,7 @@ class SearchIndex:
         return found
 
     def _with_word(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """As `with_term`, where it is more than a name of several words."""
+        """As `with_term`, without documents that contain the term only in a name of several words."""
         rows, fields = self.with_term(term)
         return rows[fields & ((1 << NAME) - 1) > 0], fields
 
@@ -392,7 +392,7 @@ class SearchIndex:
         return ResolvedQuery(self._lexical.scored(wanted), frozenset(meant), only_speaker, spans, dense)
 
     def _similar(self, direction: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """How near every memory is to the question in meaning; None without vectors."""
+        """The similarity in meaning of every memory to the question; None without vectors."""
         if self._meaning is None:
             return None
         similar = self._meaning.similar(direction, self._table.column("first_piece"))
@@ -437,7 +437,7 @@ class SearchIndex:
         return int(starts[row]), int(starts[row + 1]) if row + 1 < len(starts) else len(self._owners)
 
     def _tidy(self) -> None:
-        """Number memories and pieces anew, without the removed ones."""
+        """Renumber memories and pieces, without the removed ones."""
         alive = self._table.column("alive")
         rows = np.flatnonzero(alive)
         if len(rows) == len(alive):
@@ -453,9 +453,9 @@ class SearchIndex:
         self._table.select(rows, np.searchsorted(owners, np.arange(len(rows))))
 
     def dump(self) -> list[bytes | memoryview]:
-        """Everything but the vectors, as pieces of bytes that are not copied: use them before the index changes.
+        """The index without its vectors, as pieces of bytes that are not copied: use them before the index changes.
 
-        The bytes contain the words of memories: store them encrypted only. Vectors have a cache of their own.
+        The bytes contain the words of memories: store them only encrypted. Vectors have another cache.
         """
         self._tidy()
         names, columns = self._table.dump()
@@ -478,9 +478,9 @@ class SearchIndex:
         """An index from the bytes of `dump`.
 
         Args:
-            dumped: bytes that this version of the package made; kept alive as long as the index.
-            options: as for a new index; `pieces` stays as it was dumped.
-            embedder: to search by meaning too; every memory waits for its vectors, see `fill`.
+            dumped: the bytes of `dump` of this version of the package; referenced as long as the index.
+            options: as for a new index, but `pieces` is that of the dump.
+            embedder: for searches by meaning; every memory waits for its vectors, see `fill`.
 
         Raises:
             ValueError: the bytes have another format, or are not a dump of an index.

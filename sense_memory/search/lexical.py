@@ -1,7 +1,7 @@
 """The lexical index: rows of texts with their fields, and BM25 over them.
 
-`search.index` numbers the rows and knows the memory of each; this module does not know what a row means. `dump` returns
-everything as bytes for storage that encrypts them, and loading takes milliseconds; this module never writes to a disk.
+`search.index` knows the memory behind each row; this module does not. `dump` returns the index as bytes, which the caller
+has to encrypt before storage, and loading takes milliseconds. This module never writes to a disk.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class TermScores(NamedTuple):
 
     Attributes:
         wanted: the part of the query.
-        rows: the rows that contain it, ascending.
-        scores: for each row, the score that it adds, above 0.
-        counts: for each row, how often it occurs.
+        rows: the rows that contain the part, ascending.
+        scores: the score that the part adds to each row, above 0.
+        counts: how often the part occurs in each row.
     """
 
     wanted: Wanted
@@ -66,7 +66,7 @@ class LexicalIndex:
     """Postings over a vocabulary.
 
     Args:
-        language: of words in Latin letters, for stemming.
+        language: the language of words in Latin letters, for stemming.
     """
 
     def __init__(self, language: str = "english") -> None:
@@ -104,7 +104,7 @@ class LexicalIndex:
         self.postings.extend([self._terms(row) for row in rows])
 
     def fold(self) -> None:
-        """Sort in the rows that were added unsorted."""
+        """Sort the rows that were added unsorted into the index."""
         self.postings.fold()
 
     def drop(self, row: int) -> None:
@@ -112,7 +112,7 @@ class LexicalIndex:
         self.postings.drop(row)
 
     def select(self, rows: NDArray[np.int64]) -> None:
-        """Keep only some rows, numbered anew in this order."""
+        """Keep only some rows, which are renumbered in this order."""
         self.postings.select(rows)
 
     def _terms(self, row: RowText) -> tuple[list[int], list[int], list[FieldTerms]]:
@@ -163,14 +163,14 @@ class LexicalIndex:
         return found
 
     def totals(self, scored: Iterable[TermScores]) -> NDArray[np.float32]:
-        """The sum of the scores for every row, 0 where nothing was found."""
+        """The sum of the scores of every row; 0 for rows without a hit."""
         sums = np.zeros(len(self), np.float32)
         for item in scored:
             sums[item.rows] += item.scores
         return sums
 
     def dump(self) -> bytes:
-        """Everything as bytes. The bytes contain the words of memories: store them encrypted only."""
+        """The index as bytes. The bytes contain the words of memories: store them only encrypted."""
         return pack(self.vocabulary.dump(), [self.postings.dump()])
 
     @classmethod

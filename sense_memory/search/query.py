@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from sense_memory.search.vocabulary import Vocabulary
 
 
-MAX_QUERY_CHARS: Final = 4_000  # a longer query is read only up to here
-MAX_WANTED: Final = 64  # different words and phrases of one query
-PREFIX_WEIGHT: Final = 0.8  # weight of a word that begins as asked, next to 1 for the word itself
-LIKE_WEIGHT: Final = 0.5  # weight of a word that resembles an unknown word
+MAX_QUERY_CHARS: Final = 4_000  # the rest of a longer query is ignored
+MAX_WANTED: Final = 64  # different words and phrases in one query
+PREFIX_WEIGHT: Final = 0.8  # the weight of a word with the wanted beginning; the word itself has 1
+LIKE_WEIGHT: Final = 0.5  # the weight of a word that resembles an unknown word
 FAR_WEIGHT: Final = (
     0.15  # of "tired" for "tires", where a thing is asked for: in all fields less than the word
 )
@@ -54,11 +54,11 @@ class Ask:
     """The parts of a query, folded.
 
     Attributes:
-        words: each once, in the order of the query, with its weight (below 1 for asides).
+        words: the words in the order of the query, each once, with its weight (below 1 for asides).
         phrases: words that must follow one another.
         beginnings: the beginnings of words.
-        quoted: what stands in quotes, single words too.
-        things: the words that are asked for as they are, and not as something that is done.
+        quoted: the words and phrases in quotes.
+        things: the words that name a thing, and not an action.
     """
 
     words: dict[str, float]
@@ -76,7 +76,7 @@ class Wanted:
         label: the part as the query has it, folded.
         kind: "word", "prefix" or "phrase".
         terms: the terms that count as this part; for a phrase, in order.
-        weights: of each term, 0 to 1; equal for all terms of a phrase.
+        weights: the weight of each term, 0 to 1; equal for all terms of a phrase.
         form: the form of the word (`search.tokens.form_of`), if the first term has that word's stem; else None.
         other: the weight of the form that is another word more often, see `postings.fits`.
     """
@@ -119,10 +119,10 @@ def parse(query: str, ignored: Collection[str] = ()) -> Ask:
 
 
 def _things(found: Sequence[str]) -> Iterator[str]:
-    """The words of a query that are asked for as they are.
+    """The words of a query that name a thing, and not an action.
 
-    Those are all words of a query that is no sentence; in a sentence those after an article or a preposition ("the
-    tires"), and those before any word such as "did", which turns what follows into something that is done.
+    In a query that is not a sentence, these are all words. In a sentence, these are the words after an article or a
+    preposition ("the tires"), and the words before a word such as "did", after which the query names an action.
     """
     is_done, before = False, ""
     is_sentence = any(word in STOP_WORDS["english"] for word in found)
@@ -134,7 +134,7 @@ def _things(found: Sequence[str]) -> Iterator[str]:
 
 
 def quotes(query: str) -> bool:
-    """Whether a query quotes anything."""
+    """Whether a query contains a quotation."""
     return bool(_QUOTED.search(query[:MAX_QUERY_CHARS]))
 
 
@@ -188,7 +188,7 @@ def resolve(
 
     Args:
         ask: the parts of the query.
-        vocabulary: of the memories.
+        vocabulary: the vocabulary of the memories.
         is_spread: also take compounds, and for an unknown word those that resemble it.
         is_used: whether a term stands in what is searched; words of other terms are unknown, although a vocabulary
             also has the words of memories that are gone or are not searched.
@@ -244,8 +244,8 @@ class Fields:
     """The fields of one memory.
 
     Args:
-        texts: by field.
-        vocabulary: of the index that found the memory.
+        texts: the texts by field.
+        vocabulary: the vocabulary of the index that found the memory.
     """
 
     def __init__(self, texts: Mapping[str, str], vocabulary: Vocabulary) -> None:
@@ -254,7 +254,7 @@ class Fields:
         self._terms = {name: {find(word) for word in found} for name, found in self._words.items()}
 
     def having(self, term: str) -> tuple[str, ...]:
-        """The fields that have a term, as hits name it: a word, a phrase, a beginning ("photo*")."""
+        """The fields that contain a term in the form of hits: a word, a phrase, or a beginning ("photo*")."""
         wanted = {self._find(word) for word in words(term)} - {None}
         exact = tuple(name for name, there in self._terms.items() if wanted and wanted <= there)
         return exact or tuple(name for name, there in self._words.items() if _has_part(there, term))
@@ -268,12 +268,12 @@ def _has_part(found: Iterable[str], term: str) -> bool:
 
 
 def marked(text: str, terms: Iterable[str], language: str = "english") -> list[tuple[int, int]]:
-    """The places (start, end) of some terms in a text, in order, none within another.
+    """The places (start, end) of some terms in a text, in order and without overlaps.
 
     Args:
         text: any text.
-        terms: as hits name them: folded words, phrases, beginnings ("photo*").
-        language: as of the index.
+        terms: the terms of hits: folded words, phrases, beginnings ("photo*").
+        language: the language of the index.
     """
     stem, given = stemmer(language), list(terms)
     beginnings = tuple(term.removesuffix("*") for term in given if term.endswith("*"))
@@ -296,7 +296,7 @@ def marked(text: str, terms: Iterable[str], language: str = "english") -> list[t
 
 
 def _apart(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans that touch or overlap are one."""
+    """Spans in which spans that touch or overlap are joined."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if joined and start <= joined[-1][1]:
