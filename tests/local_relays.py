@@ -10,16 +10,16 @@ from sense_memory import EmbeddedRelay, Timeouts
 from tests.time_unit import SECOND
 
 
-# What an honest relay in this process is in time for.
-QUICK = Timeouts(
-    open=1.0 * SECOND,
-    idle=0.8 * SECOND,
-    total=5.0 * SECOND,
-    notice_settle=0.3,
-    ok=0.8 * SECOND,
-    send=2.0 * SECOND,
-    sign=2.0 * SECOND,
-    close=0.5 * SECOND,
+# What an honest relay in this process is in time for on a busy machine, too. Nobody waits that long in real time.
+PATIENT = Timeouts(
+    open=10.0 * SECOND,
+    idle=10.0 * SECOND,
+    total=20.0 * SECOND,
+    notice_settle=5.0 * SECOND,
+    ok=10.0 * SECOND,
+    send=10.0 * SECOND,
+    sign=10.0 * SECOND,
+    close=5.0 * SECOND,
 )
 
 

@@ -86,6 +86,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._patience.now
 
+    def stand_still(self, seconds: float) -> None:
+        """Let so many seconds pass in which this process does nothing, as on a machine that is too busy."""
+        self._patience.now += seconds
+
     def run_in_executor(self, *work):
         future = super().run_in_executor(*work)
         self._patience.threads += 1

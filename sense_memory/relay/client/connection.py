@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterable
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from sense_memory import limits
 from sense_memory.errors import RelayError
@@ -65,15 +65,21 @@ Item = TypeVar("Item")
 Events: TypeAlias = "Iterable[tuple[str, bytes]] | AsyncIterable[tuple[str, bytes]]"  # ids and canonical JSON
 
 
+_UNREAD_SECONDS: Final = 0.05  # for reading what arrived before a deadline passed
+
+
 class DeadlineTimer:
-    """Calls `on_due` when a deadline of the session passes.
+    """Calls `on_due` shortly after a deadline of the session has passed.
 
     While the session waits for anything, the timer fires when the first deadline passes, and at least once in every
     `shortest` seconds. A new deadline lies at least `shortest` seconds ahead, so no frame has to restart the timer.
 
+    A busy machine may stop this process while the relay answers in time. So after a deadline, the loop first reads what
+    has arrived: for 0.05 seconds, and for as long as the timer was late (at most `shortest`).
+
     Args:
         due: when the first deadline passes, in seconds of `clock`; None for never.
-        on_due: called when the timer fires; starts the timer again.
+        on_due: called with the time up to which deadlines have passed; starts the timer again.
         shortest: seconds of the shortest timeout.
         clock: seconds that never go back.
     """
@@ -81,7 +87,7 @@ class DeadlineTimer:
     def __init__(
         self,
         due: Callable[[], float | None],
-        on_due: Callable[[], None],
+        on_due: Callable[[float], None],
         shortest: float,
         clock: Callable[[], float],
     ) -> None:
@@ -102,8 +108,14 @@ class DeadlineTimer:
             self._handle = None
 
     def _fire(self) -> None:
+        due, now = self._due(), self._clock()
+        late = 0.0 if due is None else now - due
+        delay = 0.0 if late < 0 else min(max(late, _UNREAD_SECONDS), self._shortest)
+        self._handle = asyncio.get_running_loop().call_later(delay, self._report, now)
+
+    def _report(self, now: float) -> None:
         self._handle = None
-        self._on_due()
+        self._on_due(now)
 
 
 class PublishBatch:
@@ -521,9 +533,9 @@ class RelayConnection:
 
     # ── Time and the end ────────────────────────────────────────────────────────────────
 
-    def _tick(self) -> None:
+    def _tick(self, now: float) -> None:
         try:
-            self._act(self._session.tick(self._clock()))
+            self._act(self._session.tick(now))
         except Exception as error:  # nobody awaits a timer: without this, callers would wait for ever
             self._end(log_fault(self.url, error))
 

@@ -85,6 +85,7 @@ class Reconciler:
         # named, and some keep a tree for such filters.
         self._wanted = Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
         self._refused_at = float("-inf")
+        self._has_compared = False  # whether the relay is known to support NIP-77, whatever its document says
         self._is_proven = False  # whether the relay served an event that it claimed to have
 
     async def pull(
@@ -118,6 +119,7 @@ class Reconciler:
         if not found.complete:
             self._refused_at = now  # this process does not try again for a day
             return None
+        self._has_compared = True
         known = self._ledger.inventory.known_pairs(found.need)
         wanted = set(found.need).difference(ident for _, ident in known)
         horizon = now + MAX_FUTURE_SECONDS
@@ -168,7 +170,10 @@ class Reconciler:
         known = connection.information
         try:
             return await connection.compare(
-                wanted, items, frame_bytes=frame_bytes(known), doubtful=known is None
+                wanted,
+                items,
+                frame_bytes=frame_bytes(known),
+                doubtful=known is None and not self._has_compared,
             )
         except RelayError as error:
             return Comparison(complete=False, reason=error.problem)

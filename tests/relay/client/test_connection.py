@@ -104,7 +104,9 @@ def dial(signer):
     """Dial with our key."""
 
     def connect(url, **options):
-        return RelayConnection(url, **{"public_key": signer.public_key, "sign": signer.sign, **options})
+        clock = asyncio.get_running_loop().time  # virtual where the test's time is
+        ours = {"public_key": signer.public_key, "sign": signer.sign, "clock": clock}
+        return RelayConnection(url, **{**ours, **options})
 
     return connect
 
@@ -518,6 +520,7 @@ async def test_w03_compression_is_not_offered(dial):
     assert offers == [None]
 
 
+@pytest.mark.virtual_time
 async def test_r03_silence_after_a_req_ends_in_an_incomplete_page(dial, make_event):
     event, closed = make_event(), asyncio.Event()
 
@@ -538,6 +541,28 @@ async def test_r03_silence_after_a_req_ends_in_an_incomplete_page(dial, make_eve
     assert (page.complete, page.reason, page.events) == (False, "went silent", (event,))
 
 
+@pytest.mark.virtual_time
+async def test_what_arrived_while_this_process_stood_still_is_in_time(dial, make_event):
+    """A busy machine stops this process for a minute; the relay answers meanwhile, within its time."""
+    event, loop = make_event(), asyncio.get_running_loop()
+
+    async def conversation(peer):
+        _, sub, _ = await peer.hear()
+        await peer.say("EVENT", sub, event.as_json())
+        await peer.say("EOSE", sub)
+        loop.stand_still(60)
+        await peer.hear()
+        await peer.hear()
+        await peer.say("OK", event.id, True, "")
+        loop.stand_still(60)
+
+    async with relay_that(conversation) as url, dial(url) as relay:
+        page = await relay.fetch(EVERYTHING)
+        assert (page.complete, page.reason, page.events) == (True, "", (event,))
+        assert [item async for item in relay.publish(bodies([event]))] == [(event.id, ACCEPTED)]
+
+
+@pytest.mark.virtual_time
 async def test_p05_no_ok_ever(dial, make_event):
     event = make_event()
 

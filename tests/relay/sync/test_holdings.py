@@ -18,7 +18,7 @@ from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.client.connection import RelayConnection
 from tests.inside import database_of, ledger_of
-from tests.local_relays import QUICK, embedded, nostr_sdk
+from tests.local_relays import PATIENT, embedded, nostr_sdk
 from tests.time_unit import SECOND
 
 
@@ -42,7 +42,7 @@ def device(signer, clock):
     """A machine with the agent's key."""
 
     def make(*relays, ledger=":memory:"):
-        return MemoryStore(signer, relays, ledger=ledger, background=False, clock=clock, timeouts=QUICK)
+        return MemoryStore(signer, relays, ledger=ledger, background=False, clock=clock, timeouts=PATIENT)
 
     return make
 
@@ -53,7 +53,7 @@ def put(signer):
 
     async def publish(url, clock, kind=30078, tags=(("d", "another-program"),)):
         event = await signer.sign(Unsigned(int(clock()), kind, tuple(tags), "theirs"))
-        async with RelayConnection(url, public_key=signer.public_key, timeouts=QUICK) as connection:
+        async with RelayConnection(url, public_key=signer.public_key, timeouts=PATIENT) as connection:
             async for _, verdict in connection.publish([(event.id, event.body())]):
                 assert not verdict.reason
 
@@ -224,7 +224,7 @@ class Counts(Fault):
 async def test_a_count_that_is_none_is_said_and_not_believed(device, clock, answer, problem):
     async with counting(clock, Counts(*answer)) as record, device(record.url) as store:
         await store.remember("key", "value")
-        async with asyncio.timeout(5 * SECOND):
+        async with asyncio.timeout(PATIENT.total):
             (found,) = await store.holdings()
 
     assert found == Holding(record.url, "unknown", 1, problem=problem)
@@ -243,7 +243,7 @@ async def test_a_relay_that_says_nothing_about_itself_is_tried_for_a_short_while
     mute = Information(b"no json")
     async with counting(clock, Counts(), mute) as record, device(record.url) as store:
         await store.remember("key", "value")
-        async with asyncio.timeout(3 * SECOND):
+        async with asyncio.timeout(2.5 * PATIENT.notice_settle):  # a comparison and a count
             assert await store.holdings() == [Holding(record.url, "unknown", 1)]
     async with counting(clock, mute) as record, device(record.url) as store:
         await store.remember("key", "value")
@@ -264,7 +264,7 @@ async def test_a_relay_that_is_down_or_deaf_is_a_line_among_others(device, clock
             device(down, deaf.url, url) as store,
         ):
             await store.remember("key", "value")
-            async with asyncio.timeout(5 * SECOND):
+            async with asyncio.timeout(1.5 * PATIENT.total):
                 found = await store.holdings()
 
     assert [holding.method for holding in found] == ["unknown", "unknown", "negentropy"]
@@ -322,7 +322,7 @@ async def test_a_connection_counts_pages_and_compares_at_once(any_relay, signer,
     async with any_relay() as url, device(url) as store:
         await store.remember_many((f"key {number}", "value") for number in range(20))
         await store.sync()
-        async with RelayConnection(url, public_key=signer.public_key, timeouts=QUICK) as connection:
+        async with RelayConnection(url, public_key=signer.public_key, timeouts=PATIENT) as connection:
             counted, page = await asyncio.gather(connection.count(ours), connection.fetch(ours))
             assert (counted.count, len(page.events)) == (20, 20)
             await connection.close()

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 import pytest
 from websockets.asyncio.client import connect
 
-from relays.faults import Fault, FaultyRelay, ForgetAfterAck, Record
+from relays.faults import Fault, FaultyRelay, ForgetAfterAck, Pause, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.nostr.event import Unsigned
 from sense_memory.relay.server import client_handler
@@ -23,7 +23,7 @@ from sense_memory.relay.server import session as relay_limits
 from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 from sense_memory.relay.sync.reconcile import InventoryCache
 from tests.inside import ledger_of, parts_of
-from tests.local_relays import QUICK, embedded, nostr_sdk
+from tests.local_relays import PATIENT, embedded, nostr_sdk
 from tests.time_unit import SECOND
 
 
@@ -81,7 +81,7 @@ class Stage:
 
     def device(self, *relays, ledger=":memory:"):
         return MemoryStore(
-            self.signer, relays, ledger=ledger, background=False, clock=self.clock, timeouts=QUICK
+            self.signer, relays, ledger=ledger, background=False, clock=self.clock, timeouts=PATIENT
         )
 
     async def event(self, kind=30078, tags=(), content="another program's", *, at=0, signer=None):
@@ -529,6 +529,35 @@ async def test_a_relay_that_says_what_it_can_is_taken_at_its_word(ours, monkeypa
         await store.remember("mine", "value")
         for _ in range(2):
             assert (await store.sync()).in_step
+
+
+class Slow(Fault):
+    """Has no document, and takes its time to compare."""
+
+    seconds = 0.0
+
+    def information(self, document):
+        return b""
+
+    def from_relay(self, frame, talk):
+        if frame[0] == "NEG-MSG":
+            yield Pause(self.seconds)
+        yield frame
+
+
+@pytest.mark.virtual_time
+async def test_a_relay_that_has_compared_may_take_its_time(ours):
+    """Without a document, nobody knows whether it compares: its first answer is not waited for as long as others."""
+    slow = Slow()
+    async with ours.witness(slow) as record, ours.device(record.url) as store:
+        await store.remember("mine", "value")
+        await store.sync()
+        await store.sync()
+        forget_frames(record)
+        slow.seconds = (PATIENT.notice_settle + PATIENT.idle) / 2
+        assert (await store.sync()).in_step
+        assert [frame[2] for frame in record.heard("NEG-MSG")] == [IN_STEP]
+        assert record.said("REQ") == []
 
 
 class Claims(Fault):
