@@ -35,90 +35,6 @@ _MAX_SURE_CLAUSES: Final = 2
 _TRIVIAL: Final = words("new now note updat current old later my 1 2 3")
 
 
-def _any_case(*parts: str) -> re.Pattern[str]:
-    return re.compile("".join(parts), re.IGNORECASE)
-
-
-_CLAUSE: Final = _any_case(
-    r"(?<=[^\W\d])[.](?=\s|$)|(?<=[\d%)'\"])[.](?=\s+[^\W\d_]|\s*$)|[!;\n\r()\u2014\u2013]+|(?<=\?)|,? but "
-)
-_LABEL: Final = _any_case(
-    r"^\s*(?:\[[^\]]{0,40}\]|\(?\d{4}-\d\d-\d\d\)?|(?:note|update|fyi|ps|correction)(?=:))[:,]?\s*"
-)
-_QUOTES: Final = str.maketrans("\u2019\u2018\u201c\u201d\u201e\u00ab\u00bb", "''" + '"' * 5)
-_SHORT: Final = tuple(
-    (_any_case(short), long)
-    for short, long in {
-        r"\bcan(?:'t|not)\b": "can not",
-        r"\bwon't\b": "will not",
-        r"\b(could|would|do|does|did|is|are|was|were|has|have|had|must|should)n't\b": r"\1 not",
-        r"\b(he|she|it|that|there|who)'s\b": r"\1 is",
-        r"\bI'm\b": "I am",
-        r"'re\b": " are",
-        r"'ve\b": " have",
-        r"'ll\b": " will",
-        r"(?<=\w)'s\b|(?<=s)'(?=\s)": "",
-        r"\b([ldmtsjnq])'(?=[aeiouyhàâéèêî])": r"\1' ",
-        r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
-    }.items()
-)
-_REASON: Final = _any_case(
-    r",? (?:because|so that|due to|thanks to|since (?=he|she|it|they|the |i )|as (?=it|she|he|they|i |the )).*$"
-)
-# Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
-_LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
-_HEDGE: Final = re.compile(
-    r"\b(?:will|shall|going to|wird|werden|sera|será|vai|va a|including|excluding|incl|excl|plus|(?:before|after) tax)\b"
-)
-_SINCE: Final = _any_case(
-    r",? \b(?:since|as of|from|ab|seit|depuis|desde) (?:\w+ )?(?:\d{4}|january|february|march|april|may|june|july|august|",
-    r"september|october|november|december|\w+day|spring|summer|autumn|winter)\b|,? for (?:\w+|\d+) (?:years|months|weeks)\b",
-)
-_ASIDE: Final = _any_case(
-    r", | (?:with (?=(?:my|his|her|their|our)\b)|which|who|whose|where|while|and (?=(?:he|she|it|they|is|has|\w+s)\b)|\w+ing)\b"
-)
-_END: Final = _any_case(
-    r",(?!\d)| - |(?<![\w.@/-])(?:and|or|but|when|whenever|where|which|who|whose|with|without|for|in|on|at|during|until|",
-    r"unless|while|if|from|near|among|after|before|by|so|to|than|over|instead|rather|including|except|every|each|these|this|",
-    r"as|via|since|now|again|any|ab|seit|für|als|depuis|pour|avec|à|al|para|con|com|desde|mit|bei|gezogen|umgezogen)\b",
-)
-_OVER: Final = _any_case(
-    r" (?:over|(?:better|more) than|rather than|instead of|to|than|als|à|au|aux|al|a|do que|que|ao) "
-)
-_COPULA: Final = _any_case(
-    r"^(?P<subject>[^,:]{2,80}?)(?: (?:(?:was|has been|is) (?:moved|postponed|changed|raised|cut|lowered|increased|reduced|",
-    r"extended|shifted|pushed|set)(?: back| forward)? to|went (?:up|down) to|will be|has been|is|are|am|was|ist|sind|est|",
-    r"sont|es|son|é|são)(?: now| currently| set to| jetzt| maintenant| ahora| agora)?(?: at| on| in| am| le| el)? |: )(?P<value>.+)$",
-)
-_DATED: Final = _any_case(
-    r"^(?P<subject>(?!an? |there )[^,:]{2,80}?) (?:(?P<moved>(?:(?:was|has been|is|got) )?(?:now )?(?:moved|postponed|pushed|",
-    r"put|shifted|rescheduled|delayed|changed|brought|slipped)(?: back| forward| up| out)? (?:to|until))|(?:takes place|",
-    r"happens|is(?: now)?(?: due| scheduled| planned| set)?)(?: on| for| at)?) (?P<value>.+)$",
-)
-_DWELLING: Final = re.compile(r"^ (?:an?|the) [\w -]{2,30}? in (?=[A-ZÀ-Þ])")
-_OWNER: Final = _any_case(r"(?!an? |one )\w+ ")
-_OWNS: Final = _any_case(r"\s*(?:\w+(?:'s|s') |(?:my|his|her|their|our) )")
-_LEADING_ARTICLE: Final = _any_case(r"^(?:the|my|our) ")
-_MOVES: Final = re.compile(r"moved|switched|migrated|renamed|settled|relocated|(?:has|ist|se|a|mudou) ")
-_SWITCH: Final = _any_case(r"^ ?from (?P<left>.+?) to (?P<new>.+)$")
-_LISTED: Final = _any_case(r" ?(?:and|or|und|et|y|e|,) ?\w")
-_PART: Final = re.compile(r",|\band\b(?= [a-z])|\bto\b(?= [a-z])")
-_CAPITAL: Final = re.compile(r"(?<=[\w,] )[A-ZÀ-Þ][\w-]+")
-_KEY_WORD: Final = re.compile(r"[^\W_]+")
-_NAME_LIKE: Final = re.compile(r"[^\W\d_]*[A-ZÀ-ÞŠŽ\d@/.#+][\w@/.#+-]*")
-_SORT: Final = _any_case(r"(?:now )?(?:an?|eine?|une?|uma?|una) ")
-_RENEWED: Final = frozenset(("new", "current"))
-_BEFORE_VERBS: Final = terms.AUXILIARIES | terms.CHANGES | {"also", "set"}
-_NO_SUBJECT: Final = terms.AUXILIARIES | words(
-    "who that which if when whether said says thinks believes and or because"
-)
-_NO_ACTOR: Final = terms.AUXILIARIES | terms.ARTICLES | terms.FIRST - {"i", "we"}
-_INDEFINITE: Final = words("a an ein eine un une una um uma")
-_OPENING: Final = words("on in at since every by until from")
-_LEADING: Final = words("in by on with via to at under using wants want")
-_DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")
-
-
 @dataclass(frozen=True, slots=True)
 class Value:
     """The noun phrase that a relation gives.
@@ -216,6 +132,96 @@ class Reading:
     claims: tuple[Claim, ...]
     whole: bool
     keys: frozenset[str]
+
+
+# ── How English, mostly, says things ─────────────────────────────────────────────────────
+
+
+def _any_case(*parts: str) -> re.Pattern[str]:
+    return re.compile("".join(parts), re.IGNORECASE)
+
+
+_CLAUSE: Final = _any_case(
+    r"(?<=[^\W\d])[.](?=\s|$)|(?<=[\d%)'\"])[.](?=\s+[^\W\d_]|\s*$)|[!;\n\r()\u2014\u2013]+|(?<=\?)|,? but "
+)
+_LABEL: Final = _any_case(
+    r"^\s*(?:\[[^\]]{0,40}\]|\(?\d{4}-\d\d-\d\d\)?|(?:note|update|fyi|ps|correction)(?=:))[:,]?\s*"
+)
+_QUOTES: Final = str.maketrans("\u2019\u2018\u201c\u201d\u201e\u00ab\u00bb", "''" + '"' * 5)
+_SHORT: Final = tuple(
+    (_any_case(short), long)
+    for short, long in {
+        r"\bcan(?:'t|not)\b": "can not",
+        r"\bwon't\b": "will not",
+        r"\b(could|would|do|does|did|is|are|was|were|has|have|had|must|should)n't\b": r"\1 not",
+        r"\b(he|she|it|that|there|who)'s\b": r"\1 is",
+        r"\bI'm\b": "I am",
+        r"'re\b": " are",
+        r"'ve\b": " have",
+        r"'ll\b": " will",
+        r"(?<=\w)'s\b|(?<=s)'(?=\s)": "",
+        r"\b([ldmtsjnq])'(?=[aeiouyhàâéèêî])": r"\1' ",
+        r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
+    }.items()
+)
+_REASON: Final = _any_case(
+    r",? (?:because|so that|due to|thanks to|since (?=he|she|it|they|the |i )|as (?=it|she|he|they|i |the )).*$"
+)
+# Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
+_LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
+_HEDGE: Final = re.compile(
+    r"\b(?:will|shall|going to|wird|werden|sera|será|vai|va a|including|excluding|incl|excl|plus|(?:before|after) tax)\b"
+)
+_SINCE: Final = _any_case(
+    r",? \b(?:since|as of|from|ab|seit|depuis|desde) (?:\w+ )?(?:\d{4}|january|february|march|april|may|june|july|august|",
+    r"september|october|november|december|\w+day|spring|summer|autumn|winter)\b|,? for (?:\w+|\d+) (?:years|months|weeks)\b",
+)
+_ASIDE: Final = _any_case(
+    r", | (?:with (?=(?:my|his|her|their|our)\b)|which|who|whose|where|while|and (?=(?:he|she|it|they|is|has|\w+s)\b)|\w+ing)\b"
+)
+_END: Final = _any_case(
+    r",(?!\d)| - |(?<![\w.@/-])(?:and|or|but|when|whenever|where|which|who|whose|with|without|for|in|on|at|during|until|",
+    r"unless|while|if|from|near|among|after|before|by|so|to|than|over|instead|rather|including|except|every|each|these|this|",
+    r"as|via|since|now|again|any|ab|seit|für|als|depuis|pour|avec|à|al|para|con|com|desde|mit|bei|gezogen|umgezogen)\b",
+)
+_OVER: Final = _any_case(
+    r" (?:over|(?:better|more) than|rather than|instead of|to|than|als|à|au|aux|al|a|do que|que|ao) "
+)
+_COPULA: Final = _any_case(
+    r"^(?P<subject>[^,:]{2,80}?)(?: (?:(?:was|has been|is) (?:moved|postponed|changed|raised|cut|lowered|increased|reduced|",
+    r"extended|shifted|pushed|set)(?: back| forward)? to|went (?:up|down) to|will be|has been|is|are|am|was|ist|sind|est|",
+    r"sont|es|son|é|são)(?: now| currently| set to| jetzt| maintenant| ahora| agora)?(?: at| on| in| am| le| el)? |: )(?P<value>.+)$",
+)
+_DATED: Final = _any_case(
+    r"^(?P<subject>(?!an? |there )[^,:]{2,80}?) (?:(?P<moved>(?:(?:was|has been|is|got) )?(?:now )?(?:moved|postponed|pushed|",
+    r"put|shifted|rescheduled|delayed|changed|brought|slipped)(?: back| forward| up| out)? (?:to|until))|(?:takes place|",
+    r"happens|is(?: now)?(?: due| scheduled| planned| set)?)(?: on| for| at)?) (?P<value>.+)$",
+)
+_DWELLING: Final = re.compile(r"^ (?:an?|the) [\w -]{2,30}? in (?=[A-ZÀ-Þ])")
+_OWNER: Final = _any_case(r"(?!an? |one )\w+ ")
+_OWNS: Final = _any_case(r"\s*(?:\w+(?:'s|s') |(?:my|his|her|their|our) )")
+_LEADING_ARTICLE: Final = _any_case(r"^(?:the|my|our) ")
+_MOVES: Final = re.compile(r"moved|switched|migrated|renamed|settled|relocated|(?:has|ist|se|a|mudou) ")
+_SWITCH: Final = _any_case(r"^ ?from (?P<left>.+?) to (?P<new>.+)$")
+_LISTED: Final = _any_case(r" ?(?:and|or|und|et|y|e|,) ?\w")
+_PART: Final = re.compile(r",|\band\b(?= [a-z])|\bto\b(?= [a-z])")
+_CAPITAL: Final = re.compile(r"(?<=[\w,] )[A-ZÀ-Þ][\w-]+")
+_KEY_WORD: Final = re.compile(r"[^\W_]+")
+_NAME_LIKE: Final = re.compile(r"[^\W\d_]*[A-ZÀ-ÞŠŽ\d@/.#+][\w@/.#+-]*")
+_SORT: Final = _any_case(r"(?:now )?(?:an?|eine?|une?|uma?|una) ")
+_RENEWED: Final = frozenset(("new", "current"))
+_BEFORE_VERBS: Final = terms.AUXILIARIES | terms.CHANGES | {"also", "set"}
+_NO_SUBJECT: Final = terms.AUXILIARIES | words(
+    "who that which if when whether said says thinks believes and or because"
+)
+_NO_ACTOR: Final = terms.AUXILIARIES | terms.ARTICLES | terms.FIRST - {"i", "we"}
+_INDEFINITE: Final = words("a an ein eine un une una um uma")
+_OPENING: Final = words("on in at since every by until from")
+_LEADING: Final = words("in by on with via to at under using wants want")
+_DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")
+
+
+# ── Reading ─────────────────────────────────────────────────────────────────────────────
 
 
 def read(memory: PersonaMemory) -> Reading:

@@ -10,15 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from sense_memory.palace.contradictions.vocabulary import (
-    ARTICLES,
-    ATTRIBUTES,
-    AUXILIARIES,
-    IDENTIFYING,
-    ROUGHLY,
-    stem,
-    words,
-)
+from sense_memory.palace.contradictions import vocabulary as terms
+from sense_memory.palace.contradictions.vocabulary import stem, words
 
 
 _MONTHS_TEXT: Final = """january jan januar janvier enero janeiro/february feb februar février febrero fevereiro/
@@ -198,7 +191,7 @@ def items(text: str) -> list[Item]:
         figure = _number(match) if is_number else _date(match)
         if is_number and _names(found, figure, text[match.end() :]):
             found.append(f"#{figure.text}")
-        elif found and found[-1] in ROUGHLY:  # of a kind of its own, which no other figure differs from
+        elif found and found[-1] in terms.ROUGHLY:  # of a kind of its own, which no other figure differs from
             found.append(replace(figure, kind=f"~{figure.kind}"))
         else:
             found.append(figure)
@@ -210,12 +203,12 @@ def _names(before: list[Item], figure: Figure, after: str) -> bool:
     if not before or figure.kind not in {"", "label"} or not isinstance(before[-1], str):
         return False
     last = before[-1]
-    if last in IDENTIFYING or len([item for item in before if item not in ARTICLES]) == 1:
-        return last not in _BEFORE_FIGURES and last not in AUXILIARIES
-    if last in _BEFORE_FIGURES or last in AUXILIARIES or stem(last) in ATTRIBUTES:
+    if last in terms.IDENTIFYING or len([item for item in before if item not in terms.ARTICLES]) == 1:
+        return last not in _BEFORE_FIGURES and last not in terms.AUXILIARIES
+    if last in _BEFORE_FIGURES or last in terms.AUXILIARIES or stem(last) in terms.ATTRIBUTES:
         return False
     following = _FIRST.match(after)
-    return following is None or following[1] in AUXILIARIES
+    return following is None or following[1] in terms.AUXILIARIES
 
 
 def _number(match: re.Match[str]) -> Figure:
