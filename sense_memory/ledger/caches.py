@@ -330,7 +330,7 @@ class Vectors(SealedKey):
 # A page is signed when it is full, or after a pause; an entry is durable at once, as a row. The row is removed only
 # after a page with the entry is durable. A kill between the two leaves the entry in both, and readers count it once.
 
-_LOG_KEY: Final = "log_key"
+LOG_KEY: Final = "log_key"
 
 
 class LogRows(SealedKey):
@@ -341,7 +341,7 @@ class LogRows(SealedKey):
     """
 
     def __init__(self, db: Database) -> None:
-        super().__init__(db, _LOG_KEY)
+        super().__init__(db, LOG_KEY)
 
     def add(self, bodies: Iterable[bytes]) -> None:
         """Append sealed entries, in order."""

@@ -11,13 +11,14 @@ Cost: one query for each row.
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidEvent, InvalidInput, LedgerError
 from sense_memory.ledger import versions
+from sense_memory.ledger.caches import LOG_KEY
 from sense_memory.ledger.database import open_damaged
 from sense_memory.ledger.heads import Heads
 from sense_memory.ledger.schema import APPLICATION_ID, Role
@@ -99,11 +100,15 @@ class Salvage:
     Attributes:
         bodies: events as they were stored, in order of arrival; not verified.
         drafts: slot and ciphertext of each draft.
+        log_rows: sealed entries of the mind's log that were in no page yet, in order.
+        log_key: the sealed key of these entries; empty if it could not be read.
         unreadable: the number of rows that could not be read; a lower bound if the rows could not be counted.
     """
 
     bodies: tuple[bytes, ...] = field(default=(), repr=False)
     drafts: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    log_rows: tuple[bytes, ...] = field(default=(), repr=False)
+    log_key: str = field(default="", repr=False)
     unreadable: int = 0
 
 
@@ -115,7 +120,7 @@ class RescueReport:
         aside: where the damaged file is now.
         counts: how the readable events were filed in the new ledger: new, stale, deleted, …
         drafts: the number of rescued drafts.
-        unreadable: the number of events and drafts that could not be read or verified.
+        unreadable: the number of events, drafts and entries of the log that could not be read or verified.
     """
 
     aside: Path
@@ -156,10 +161,21 @@ def salvage(aside: Path) -> Salvage:
         with closing(open_damaged(aside)) as connection:
             events, bad_events = _rows(connection, "events", "seq", "body")
             drafts, bad_drafts = _rows(connection, "drafts", "draft", "slot, content")
+            entries, bad_entries = _rows(connection, "log_rows", "row", "body")
+            log_key = _log_key(connection)
     except sqlite3.Error:  # not even the list of tables can be read
         return Salvage(unreadable=1)
-    bodies = tuple(body for (body,) in events if isinstance(body, bytes))
-    return Salvage(bodies, tuple(drafts), bad_events + bad_drafts)
+    bodies, log_rows = (
+        tuple(body for (body,) in rows if isinstance(body, bytes)) for rows in (events, entries)
+    )
+    return Salvage(bodies, tuple(drafts), log_rows, log_key, bad_events + bad_drafts + bad_entries)
+
+
+def _log_key(connection: sqlite3.Connection) -> str:
+    with suppress(sqlite3.Error, UnicodeDecodeError):
+        found = connection.execute("SELECT value FROM meta WHERE name = ?", (LOG_KEY,)).fetchone()
+        return "" if found is None else str(found[0])
+    return ""
 
 
 def _rows(

@@ -16,19 +16,20 @@ import re
 import secrets
 from collections import Counter
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.config.key_file import sync_folder
-from sense_memory.errors import InvalidEvent, InvalidInput, LedgerCorrupt
+from sense_memory.errors import BadPayload, InvalidEvent, InvalidInput, LedgerCorrupt
 from sense_memory.ledger import Ledger
 from sense_memory.ledger.files import remove_if_abandoned
 from sense_memory.ledger.rescue import RescueReport, Salvage, move_aside, salvage
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FRAME_BYTES
 from sense_memory.nostr.event import RawEvent, verify
 from sense_memory.nostr.keys import npub
+from sense_memory.records.local_cipher import LOG_KEY_NAME, opened_cipher
 from sense_memory.records.reader import Reader
 
 
@@ -277,7 +278,9 @@ async def rescue(path: Path, signer: Signer, clock: Callable[[], float]) -> Resc
     ledger = await Ledger.opened(path, signer.public_key)
     try:
         await ledger.write_if_due(ledger.snapshot.discard)
-        return await _file_events(aside, saved, ledger, Reader(signer, ledger, clock), clock)
+        report = await _file_events(aside, saved, ledger, Reader(signer, ledger, clock), clock)
+        lost = await _file_log_rows(saved, ledger, signer)
+        return replace(report, unreadable=report.unreadable + lost)
     finally:
         ledger.close()
 
@@ -306,6 +309,22 @@ async def _file_events(
         counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})
     drafts = ledger.drafts.add(saved.drafts, clock())
     return RescueReport(aside, dict(counts), len(drafts), unreadable)
+
+
+async def _file_log_rows(saved: Salvage, ledger: Ledger, signer: Signer) -> int:
+    """File the entries of the log that were in no page yet, with their key; returns how many do not open."""
+    if not saved.log_rows:
+        return 0
+    good = list[bytes]()
+    with suppress(BadPayload):
+        cipher = await opened_cipher(signer, saved.log_key, LOG_KEY_NAME)
+        await ledger.write(ledger.log_rows.save_key, saved.log_key)
+        for row in saved.log_rows:
+            with suppress(BadPayload):
+                cipher.open(row)
+                good.append(row)
+    await ledger.write(ledger.log_rows.add, good)
+    return len(saved.log_rows) - len(good)
 
 
 def _verified(body: bytes) -> Event | None:

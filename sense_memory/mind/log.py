@@ -34,7 +34,7 @@ from sense_memory.ledger.feed import START
 from sense_memory.limits import LOG_PAGE_BYTES, MAX_PLAINTEXT_BYTES
 from sense_memory.nostr import address
 from sense_memory.records.envelope import RecordType
-from sense_memory.records.local_cipher import LocalCipher, local_cipher
+from sense_memory.records.local_cipher import LOG_KEY_NAME, LocalCipher, local_cipher
 
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from sense_memory.mind.records import MindRecords
 
-_KEY_NAME: Final = "sense-memory:log-key"
 _MAX_NAME_CHARS: Final = 256  # of a kind, an actor or a conversation
 _MAX_ID_CHARS: Final = 64
 _PAGES_AT_ONCE: Final = 8  # pages read before other tasks get a turn, some 10 ms
@@ -540,7 +539,7 @@ class Log:
     async def _opened_cipher(self) -> LocalCipher:
         if self._cipher is None:
             ledger, signer = self._store.ledger, self._store.options.signer
-            self._cipher = await local_cipher(signer, ledger.log_rows, _KEY_NAME, ledger.write)
+            self._cipher = await local_cipher(signer, ledger.log_rows, LOG_KEY_NAME, ledger.write)
         return self._cipher
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sense_memory.nostr.signer import Signer
 
+LOG_KEY_NAME: Final = "sense-memory:log-key"  # what the key of the log's rows is for
 _NONCE_BYTES: Final = 12
 
 
@@ -89,6 +90,11 @@ async def local_cipher(
     if sealed is None:
         text = orjson.dumps({"type": name, "key": ChaCha20Poly1305.generate_key().hex()})
         sealed = await write(place.save_key, await signer.encrypt(text, signer.public_key))
+    return await opened_cipher(signer, sealed, name, group)
+
+
+async def opened_cipher(signer: Signer, sealed: str, name: str, group: str | None = None) -> LocalCipher:
+    """The cipher of a sealed key; arguments and errors as `local_cipher`."""
     text = await signer.decrypt(sealed, signer.public_key)
     try:
         fields = orjson.loads(text)

@@ -25,7 +25,9 @@ from sense_memory.errors import (
 )
 from sense_memory.ledger import database
 from sense_memory.ledger.schema import MIGRATIONS, VERSION
-from tests.inside import database_of, ledger_of
+from sense_memory.mind.log import Log, NewEntry
+from sense_memory.mind.records import MindRecords
+from tests.inside import database_of, ledger_of, parts_of
 from tests.time_unit import SECOND
 
 
@@ -113,6 +115,25 @@ async def test_l02_a_rescue_of_what_is_sound_or_not_ours_touches_nothing(stage):
         await stage.store(ledger="other.db").rescue()
     assert other.exists()
     assert list(stage.folder.glob("*damaged*")) == []
+
+
+async def test_a_rescue_saves_entries_of_the_log_that_are_in_no_page(stage):
+    """A program that is killed leaves them in rows of their own; one that was altered is counted."""
+    async with stage.store(ledger="k.db") as store:
+        await store.remember("k", stage.plaintext)
+        log = Log(MindRecords(parts_of(store)))
+        await log.append_many(
+            [NewEntry("agent.spoke", {"text": f"entry {number}"}, "me") for number in range(3)]
+        )
+    with closing(sqlite3.connect(stage.folder / "k.db")) as connection, connection:
+        connection.execute("UPDATE events SET slot = 'elsewhere'")
+        connection.execute("UPDATE log_rows SET body = zeroblob(60) WHERE row = 2")
+
+    report = await stage.store(ledger="k.db").rescue()
+
+    assert report.unreadable == 1
+    async with stage.store(ledger="k.db") as store:
+        assert ["entry 0", "entry 2"] == [entry.text for entry in await store.mind.log.entries()]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.9])
