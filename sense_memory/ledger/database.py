@@ -449,8 +449,10 @@ def _connected(path: str | Path) -> sqlite3.Connection:
 
 
 def open_damaged(path: Path) -> sqlite3.Connection:
-    """Open a file read-only, without checking what it contains."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    """Open a file read-only, without checking what it contains; also a file whose end is cut off."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    connection.execute("PRAGMA writable_schema=ON")  # else SQLite reads nothing of a file that is too short
+    return connection
 
 
 def _prepare_file(path: Path, owner: str) -> None:

@@ -168,7 +168,10 @@ def salvage(aside: Path) -> Salvage:
     bodies, log_rows = (
         tuple(body for (body,) in rows if isinstance(body, bytes)) for rows in (events, entries)
     )
-    return Salvage(bodies, tuple(drafts), log_rows, log_key, bad_events + bad_drafts + bad_entries)
+    unreadable = bad_events + bad_drafts + bad_entries or int(
+        not bodies
+    )  # at least one, or nothing was damaged
+    return Salvage(bodies, tuple(drafts), log_rows, log_key, unreadable)
 
 
 def _log_key(connection: sqlite3.Connection) -> str:

@@ -151,6 +151,8 @@ async def test_l03_truncated_or_zero_file(stage, share):
 
         report = await stage.store(ledger="k.db").rescue()
         assert report.aside.stat().st_size >= len(cut)
+        assert report.unreadable > 0
+        assert sum(report.counts.values()) > (100 if share == 0.9 else -1)
         async with stage.store(relay, ledger="k.db") as store:
             assert (await stage.sync(store, full=True)).in_step
             sent = [memory for memory in memories if memory.key.startswith("k")]
