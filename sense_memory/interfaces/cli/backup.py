@@ -134,9 +134,7 @@ def _keep_key(path: Path, secret: Secret, password: str) -> str:
         with decrypt_secret(_text_of(path), password) as found:
             same = found == secret
     except BadKey as error:
-        raise BadKey(
-            f"{path}: {error}; or give another folder for a new backup; nothing was changed"
-        ) from None
+        raise BadKey(f"{error}, or give another folder for a new backup: {path} was not changed") from None
     if not same:
         raise InvalidInput(f"choose another folder: {path} contains another key, which was not touched")
     return "checked" if was_there else "written"

@@ -109,7 +109,7 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
     return Written(tuple(ids), tuple(copies), acks, outdated)
 
 
-def end(
+def report_write(
     invocation: Invocation,
     written: Written,
     done: str,
@@ -153,7 +153,7 @@ class Forgotten:
         return {**self.named, "deletion_id": self.deletion_id, "was_here": self.unsure is None}
 
 
-def end_forgetting(
+def report_forgetting(
     invocation: Invocation, written: Written, forgotten: Sequence[Forgotten], require_acks: int
 ) -> None:
     """Print the forgotten memories; for a name without a memory here, also why its deletion is requested nevertheless.
@@ -174,7 +174,7 @@ def end_forgetting(
             if unknown
             else deleted("forgotten", written)
         )
-        end(invocation, written, done, forgotten[0].data, require_acks, is_deletion=True)
+        report_write(invocation, written, done, forgotten[0].data, require_acks, is_deletion=True)
         return
     done = deleted(f"{quantity(here, 'memory', 'memories')} forgotten", written)
     if unknown:
@@ -182,7 +182,7 @@ def end_forgetting(
     if not here:
         done = f"none of these {quantity(len(unknown), 'name')} has a memory here{_requested(written)}{why}"
     result = {"forgotten": [memory.data for memory in forgotten]}
-    end(invocation, written, done, result, require_acks, is_deletion=True)
+    report_write(invocation, written, done, result, require_acks, is_deletion=True)
 
 
 def deleted(done: str, written: Written) -> str:

@@ -21,7 +21,7 @@ from sense_memory.interfaces.cli.inputs import (
     WhenArgument,
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, unknown
-from sense_memory.interfaces.cli.names import find, nowhere, parts, path_of, place
+from sense_memory.interfaces.cli.names import find, parts, path_of, place, unknown_name
 from sense_memory.interfaces.cli.output import (
     any_memory_data,
     draft_data,
@@ -76,7 +76,7 @@ def history(
         if path not in {None, name}:
             found = await store.history(path)
         if path is None or not found:
-            raise await nowhere(store, name)
+            raise await unknown_name(store, name)
         return path, found
 
     path, versions = invocation.run(work)
@@ -246,7 +246,7 @@ def undo(
         if memory is None and not await store.history(name):
             path = await path_of(store, name)
             if path is None or path == name:
-                raise await nowhere(store, name)
+                raise await unknown_name(store, name)
             memory = await store.undo(path)
         if memory is None:
             problem = f"there is no older value of {name!r} here"
@@ -259,7 +259,7 @@ def undo(
     if not invocation.as_json:
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
     done = "brought back: links and marks; the text did not change" if is_same else "brought back"
-    delivery.end(invocation, written, done, any_memory_data(memory), require_acks)
+    delivery.report_write(invocation, written, done, any_memory_data(memory), require_acks)
 
 
 @app.command(
@@ -310,7 +310,7 @@ def drafts(
     written, key = invocation.run(work)
     if written is not None:
         result = {**name_data(key), "event_id": written.ids[0]}
-        delivery.end(invocation, written, f"published draft {publish}", result, 0)
+        delivery.report_write(invocation, written, f"published draft {publish}", result, 0)
     elif invocation.as_json:
         typer.echo(as_json({"discarded": discard}))
     else:
@@ -365,9 +365,9 @@ def refresh(
             path = await path_of(store, name) or name
             ident = None if path == name else await store.refresh(path)
         if ident is None:
-            raise await nowhere(store, name)
+            raise await unknown_name(store, name)
         return await delivery.send(store, [ident], wait), path
 
     written, path = invocation.run(work)
     result = {**name_data(path), "event_id": written.ids[0]}
-    delivery.end(invocation, written, f"refreshed {safe(path)}", result, require_acks)
+    delivery.report_write(invocation, written, f"refreshed {safe(path)}", result, require_acks)

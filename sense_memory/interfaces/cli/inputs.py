@@ -234,7 +234,7 @@ def pairs(source: Path) -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class UnsavedPairs:
     """The pairs to write, of some keys and values.
 
     Attributes:
@@ -250,7 +250,7 @@ class News:
         return [place if isinstance(place, str) else written[place] for place in self.places]
 
 
-async def news(store: MemoryStore, given: Sequence[tuple[str, str]]) -> News:
+async def unsaved_pairs(store: MemoryStore, given: Sequence[tuple[str, str]]) -> UnsavedPairs:
     """The keys and values that differ from what the ledger holds.
 
     A key that occurs twice is one memory: the last value counts.
@@ -262,7 +262,7 @@ async def news(store: MemoryStore, given: Sequence[tuple[str, str]]) -> News:
 
     named = {address.flat_path(key): value for key, value in given}
     there = await store.recall_many(named)
-    found = News([], [])
+    found = UnsavedPairs([], [])
     for key, value in named.items():
         kept = there.get(key)
         if kept is not None and (kept.key, kept.value) == (key, value):

@@ -87,7 +87,7 @@ def journal(
 
     written = invocation.run(work, creates=True)
     result = {**name_data(f"journal/{written.ids[0]}"), "event_id": written.ids[0]}
-    delivery.end(invocation, written, "written", result, require_acks)
+    delivery.report_write(invocation, written, "written", result, require_acks)
 
 
 def _remove_entry(context: typer.Context, ident: str, wait: float, require_acks: int) -> None:
@@ -102,7 +102,7 @@ def _remove_entry(context: typer.Context, ident: str, wait: float, require_acks:
     written = invocation.run(work)
     result = {**name_data(f"journal/{removed}"), "deletion_id": written.ids[0], "was_here": True}
     done = delivery.deleted("removed", written)
-    delivery.end(invocation, written, done, result, require_acks, is_deletion=True)
+    delivery.report_write(invocation, written, done, result, require_acks, is_deletion=True)
 
 
 async def _entry_id(store: MemoryStore, given: str) -> str:

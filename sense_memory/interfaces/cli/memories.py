@@ -36,17 +36,17 @@ from sense_memory.interfaces.cli.invocation import ExitCode, named, note, of, sa
 from sense_memory.interfaces.cli.names import (
     absent_in_palace,
     ask_relays,
+    did_you_mean,
     events_of,
     everything,
     find,
     flat_keys,
     in_palace,
-    meant,
     nothing_forgotten,
-    nowhere,
     only_one,
     parts,
     path_of,
+    unknown_name,
 )
 from sense_memory.interfaces.cli.output import (
     name_data,
@@ -155,13 +155,13 @@ def _remember_flat(
     invocation = of(context)
 
     async def work(store: MemoryStore) -> tuple[delivery.Written, bool]:
-        news = await inputs.news(store, [(key, text)])
-        ids = news.ids(await store.remember_many(news.pairs))
-        return await delivery.send(store, ids, wait), not news.pairs
+        unsaved = await inputs.unsaved_pairs(store, [(key, text)])
+        ids = unsaved.ids(await store.remember_many(unsaved.pairs))
+        return await delivery.send(store, ids, wait), not unsaved.pairs
 
     written, unchanged = invocation.run(work, creates=True)
     result = {**name_data(key), "event_id": written.ids[0], "unchanged": unchanged}
-    delivery.end(invocation, written, "unchanged" if unchanged else "kept", result, require_acks)
+    delivery.report_write(invocation, written, "unchanged" if unchanged else "kept", result, require_acks)
 
 
 def _remember_many(
@@ -175,8 +175,8 @@ def _remember_many(
 
     async def work(store: MemoryStore) -> delivery.Written:
         nonlocal total, same
-        news = await inputs.news(store, pairs)
-        total, same = len(news.pairs), len(news.places) - len(news.pairs)
+        unsaved = await inputs.unsaved_pairs(store, pairs)
+        total, same = len(unsaved.pairs), len(unsaved.places) - len(unsaved.pairs)
         with progress("keeping", total) as advance:
 
             def count(written: int) -> None:
@@ -184,7 +184,7 @@ def _remember_many(
                 kept = written
                 advance(written)
 
-            ids = news.ids(await store.remember_many(news.pairs, progress=count))
+            ids = unsaved.ids(await store.remember_many(unsaved.pairs, progress=count))
         return await delivery.send(store, ids, wait)
 
     try:
@@ -197,7 +197,7 @@ def _remember_many(
     if again := len(pairs) - len(written.ids):
         done += f", {quantity(again, 'earlier value')} of a repeated key left out"
     result = {"count": len(written.ids), "unchanged": same, "event_ids": list(written.ids)}
-    delivery.end(invocation, written, done, result, require_acks)
+    delivery.report_write(invocation, written, done, result, require_acks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ def remember_in_palace(
         "suspected": _contradiction_data(told, told.suspected),
     }
     try:
-        delivery.end(invocation, written, "renewed" if is_renewed else "kept", result, require_acks)
+        delivery.report_write(invocation, written, "renewed" if is_renewed else "kept", result, require_acks)
     finally:
         if not invocation.as_json:
             _print_contradictions(told, name)
@@ -382,7 +382,7 @@ async def _recall_key(store: MemoryStore, key: str) -> Memory | PersonaMemory:
     found = find(await everything(store), key)
     if found is not None:
         return await recall_in_palace(store, found.path)
-    raise unsynced or await nowhere(store, key)
+    raise unsynced or await unknown_name(store, key)
 
 
 async def recall_in_palace(store: MemoryStore, name: str) -> PersonaMemory:
@@ -475,10 +475,10 @@ def forget_names(
             if stop is not None or not is_wanted:
                 if is_palace_only:
                     stop = await absent_in_palace(store, name, "forget")
-                raise nothing_forgotten(stop or await nowhere(store, name), absent, names)
+                raise nothing_forgotten(stop or await unknown_name(store, name), absent, names)
         for name in absent:
             if "/" not in name and not anyway:
-                note(f"{name!r} is not here{meant(name, await flat_keys(store))}")
+                note(f"{name!r} is not here{did_you_mean(name, await flat_keys(store))}")
         targets = {
             found[name] or ("/".join(parts(name)) if "/" in name else name): unsure
             if found[name] is None
@@ -492,7 +492,7 @@ def forget_names(
         return await delivery.send(store, list(dict.fromkeys(ids.values())), wait), forgotten
 
     written, forgotten = invocation.run(work, creates=True)
-    delivery.end_forgetting(invocation, written, forgotten, require_acks)
+    delivery.report_forgetting(invocation, written, forgotten, require_acks)
 
 
 async def _targets(

@@ -134,7 +134,7 @@ async def events_of(store: MemoryStore, names: Iterable[str]) -> dict[str, str]:
 # ── Names without a memory ─────────────────────────────────────────────────────────────
 
 
-async def nowhere(store: MemoryStore, name: str) -> CommandFailed:
+async def unknown_name(store: MemoryStore, name: str) -> CommandFailed:
     """The error if no memory has that name, flat or in the palace; suggests similar names."""
     similar = similar_to(name, await everything(store))
     return no_memory(name, store.status(), similar if "/" in name else [*await flat_keys(store), *similar])
@@ -150,11 +150,11 @@ def no_memory(name: str, status: Status, names: Collection[str] = ()) -> Command
     """
     if not status.was_ever_complete:
         return unknown(f"{name!r} is")
-    problem = f"no memory under {name!r} ({_asked(status)}){meant(name, names)}"
+    problem = f"no memory under {name!r} ({_asked(status)}){did_you_mean(name, names)}"
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
 
 
-def meant(name: str, names: Collection[str]) -> str:
+def did_you_mean(name: str, names: Collection[str]) -> str:
     """A question that suggests similar names, after a full stop; empty if no name is similar."""
     near = get_close_matches(name, dict.fromkeys(names), _MAX_NEAR, _ALIKE)
     return f". Did you mean {some(near, _MAX_NEAR)}?" if near else ""

@@ -82,7 +82,7 @@ def test_two_agents_share_a_scene(agent, relay):
     (entry,) = agent.json("--relay", relay, "mind", "scenes", "log", "village")
     assert (entry["actor"], entry["text"]) == ("smith", "the mill burns")
     assert agent(*bob, "mind", "scenes", "append", "village", "I confess", "--actor", "baker", code=2)
-    assert "there is no scene with the id 'none'" in agent("mind", "scenes", "log", "none", code=4).stderr
+    assert "there is no scene 'none'" in agent("mind", "scenes", "log", "none", code=4).stderr
 
 
 def test_a_member_is_removed_by_the_name_that_the_list_shows_or_by_its_key(agent, relay):

@@ -270,7 +270,7 @@ def reflect(
     Without a language model, rules write the belief. If fewer than N entries are new, nothing is appended.
     """
     if based_on and belief is None:
-        context.fail("give --belief too: --based-on says what it is based on")
+        context.fail("give --belief too: --based-on says what the belief is based on")
     invocation = of(context)
 
     async def work(store: MemoryStore) -> LogEntry | None:

@@ -74,6 +74,8 @@ async def _scene(store: MemoryStore, given: str) -> Scene:
     named = [state.id for state in known if state.name == given]
     if len(named) > 1:
         raise InvalidInput(f"give the first characters of an id: {len(named)} scenes are called {given!r}")
+    if not named and not any(state.id.startswith(given) for state in known):
+        raise not_found(f"there is no scene {given!r}; nothing was changed")
     ident = named[0] if named else only(given, [state.id for state in known], "scene")
     return await store.mind.scenes.open(ident)
 

@@ -233,7 +233,7 @@ def contradict(
     result = {"link": "contradicted", "paths": [first, second]}
     try:
         done = f"superseded by {one_line(second)}: {one_line(first)}"
-        delivery.end(invocation, written, done, result, require_acks)
+        delivery.report_write(invocation, written, done, result, require_acks)
     finally:
         if not invocation.as_json:
             typer.echo(f"To undo this: sense-memory palace reconcile {quoted(first)} {quoted(second)}")
@@ -289,7 +289,9 @@ def _link(
 
     written, paths = invocation.run(work)
     shown = " and ".join(one_line(path) for path in paths)
-    delivery.end(invocation, written, f"{done}: {shown}", {"link": name, "paths": paths}, require_acks)
+    delivery.report_write(
+        invocation, written, f"{done}: {shown}", {"link": name, "paths": paths}, require_acks
+    )
 
 
 @command(

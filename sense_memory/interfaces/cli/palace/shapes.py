@@ -79,12 +79,12 @@ def arrange(insights: Iterable[Insight], limit: int | None) -> list[DrawnDomain]
         insights: the most relevant first.
         limit: how many of each facet are drawn; None draws everything.
     """
-    shelves: dict[str, dict[str, list[Insight]]] = {}
+    by_domain: dict[str, dict[str, list[Insight]]] = {}
     for insight in insights:
         memory = insight.memory
-        shelves.setdefault(memory.domain, {}).setdefault(memory.facet, []).append(insight)
+        by_domain.setdefault(memory.domain, {}).setdefault(memory.facet, []).append(insight)
     domains = []
-    for name, facets in sorted(shelves.items()):
+    for name, facets in sorted(by_domain.items()):
         drawn = [
             DrawnFacet(facet, len(found), tuple(found[:limit])) for facet, found in sorted(facets.items())
         ]
