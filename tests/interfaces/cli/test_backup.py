@@ -114,7 +114,7 @@ def test_a_password_that_does_not_open_the_key_that_is_there_writes_nothing(writ
     result = written("backup", usb, "--password-stdin", stdin="wrong", code=1)
 
     assert "the password does not open" in result.stderr
-    assert "Nothing was changed" in result.stderr
+    assert "was not changed" in result.stderr
     assert sorted(usb.iterdir()) == [usb / "default.ncryptsec", usb / "kept.jsonl"] != before
 
 
