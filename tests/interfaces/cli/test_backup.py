@@ -186,7 +186,7 @@ def test_a_terminal_is_asked_twice_without_echo(agent, usb, nsec):
     answers = {
         b"Password for the key: ": "1234567890123",
         b"Another password, or Enter to keep this one: ": PASSWORD,
-        b"The same once more: ": PASSWORD,
+        b"The same password once more: ": PASSWORD,
     }
     with subprocess.Popen(
         [sys.executable, "-m", "sense_memory", "backup", str(usb)],
