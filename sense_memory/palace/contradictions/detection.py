@@ -343,10 +343,13 @@ def _superseded(old: Clause, new: Clause) -> Opposition | None:
 
     >>> between("Eszter's operation is on 3 October", "The clinic postponed Eszter's operation to 11 November")
     'suspected: perhaps no longer true: eszter operation'
+    >>> between("My favorite colour is green", "My favorite band is Tinariwen now")
+    ''
     """
     if not new.turned or old.turned or not old.polarity or old.mood == "past" or new.mood == "plan":
         return None
-    words = {word: raw for word, raw in old.spoken if word[0] not in "±~@" and word not in _VAGUE}
+    vague = _VAGUE | _OWN if new.polarity else _VAGUE  # "I quit …" ends what I do; "now I …" may not
+    words = {word: raw for word, raw in old.spoken if word[0] not in "±~@" and word not in vague}
     shared = {word for word, raw in words.items() if word in new.turned and not terms.TURNS.search(raw)}
     used = "replac" in new.words and {"use", "uses", "run", "runs"} & {raw for _, raw in old.spoken}
     least = 1 if used and shared == {new.spoken[0][0]} else max(2, len(words) / 3)
@@ -403,6 +406,7 @@ def _place_of(clause: Clause, words: frozenset[str]) -> int:
     return next(at for at, (word, _) in enumerate(clause.spoken) if word in words)
 
 
+_OWN: Final = terms.words("me us favorit sinc")
 _VAGUE: Final = terms.words(
     "make go have get feel think work day time year good new thing way help take want life"
 )
