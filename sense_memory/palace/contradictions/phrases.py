@@ -5,7 +5,7 @@ Cosines of different models cannot be compared, so what "near" means is measured
 same when they are nearer than things of one kind usually are to each other ("brother" and "sister", "tea" and
 "coffee"). Nothing is embedded here: a phrase without a known vector is noted, and the caller may have it embedded.
 Sentences are nearer to each other than words are, so for them "usual" is measured among sentences. What is good and what
-is bad is the difference of the words of two axes of `vocabulary`. Pure.
+is bad is the difference of a few words of both. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.figures import items
-from sense_memory.palace.contradictions.vocabulary import KINDS, axis, of_one_kind, opposed, stem
+from sense_memory.palace.contradictions.vocabulary import KINDS, axis, of_one_kind, stem
 
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ pays 900 euros of rent, is married to Tom, wants a dog""".replace("\n", " ")
     .split(", ")
 )
 GOOD: Final = "±good"  # with a phrase: how good what it speaks of is; see `Alike`
-_SEEDS: Final = 3  # words of each side of each axis
-_GOOD, _BAD = ([word for name in ("±like", GOOD) for word in opposed(name)[at][:_SEEDS]] for at in (0, 1))
+_GOOD: Final = ["like", "love", "enjoy", "good", "great", "excellent"]
+_BAD: Final = ["dislike", "hate", "detest", "bad", "poor", "awful"]
 _SAMPLE: Final = (*(word for kind in _MEASURES for word in kind), *_SENTENCES, *_GOOD, *_BAD)
 
 

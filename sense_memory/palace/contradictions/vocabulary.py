@@ -203,19 +203,6 @@ def axis(word: str) -> tuple[str, bool]:
     return "", True
 
 
-def opposed(name: str) -> tuple[list[str], list[str]]:
-    """The words of an axis, those of one side and those of the other.
-
-    >>> opposed("±legal")
-    (['legal', 'lawful'], ['illegal', 'unlawful'])
-    """
-    for line in _AXES.split(";"):
-        left, right = (side.split() for side in line.split("|"))
-        if f"±{stem(left[0])}" == name:
-            return left, right
-    return [], []
-
-
 # ── Kinds ───────────────────────────────────────────────────────────────────────────────
 # One kind each: things that resemble each other, and exclude each other.
 
@@ -405,16 +392,12 @@ runs on; likely;; runs? on
 written in; likely;; (?:written|coded|implemented) in
 built with; likely;; (?:built|made) with
 licensed under; one; license; (?:licensed|released) under
-printed on; one;; printed on
 located in; place;; (?:located|situated|headquartered) in
 stored in; one;; (?:stored|kept) in
-measured in; one;; measured in
-paid in; one;; paid in
 takes place in; one;; (?:takes place|is held) (?:in|at)
 takes place on; one;; (?!)
 listens on; one;; listens? on(?: port)?
 studies at; one;; (?:studies|study|studying) at|goes to(?= (?:the )?\w+ (?:school|university|college))
-majors in; one;; majors? in|majoring in
 plays for; one;; plays? for
 prefers; many; preference; prefers?|likes?(?= [\w ]+ (?:better|more) than )|(?:trinkt|isst|mag) lieber|bevorzug[te]|
 préfère|prefiere|prefiero|prefere|prefiro
