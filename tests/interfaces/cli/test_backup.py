@@ -235,6 +235,6 @@ def test_passwords_that_differ_or_are_empty_write_nothing(home, usb, monkeypatch
 
     with pytest.raises(backup.InvalidInput, match="differ; nothing was written"):
         backup._asked(Context(), again=True)
-    with pytest.raises(backup.InvalidInput, match="empty password"):
+    with pytest.raises(backup.InvalidInput, match="not empty"):
         backup._asked(Context(), again=True)
     assert backup._asked(Context(), again=False) == "once"
