@@ -31,8 +31,7 @@ SESSION_LENGTH_SHARE: Final = 0.75
 NOBODY: Final = -1
 BEFORE_SHARE: Final = 0.5  # of the score of the memory before
 AFTER_SHARE: Final = 0.3  # of the score of the memory after
-BEFORE_WORD_SHARE: Final = 0.7  # of the score of a single word that the memory lacks
-AFTER_WORD_SHARE: Final = 0.5
+BESIDE_WORD_SHARE: Final = 0.5  # of the score of a single word that the memory lacks
 FAR_WORD_SHARE: Final = 0.3  # two memories away
 LEAN_WORDS: Final = 80
 LEAN_FULLY: Final = 1.6
@@ -161,9 +160,9 @@ def surroundings(
 ) -> list[tuple[NDArray[np.int32], float]]:
     """The memories that may lend a single word to some rows, and the share of its score that they lend."""
     found = []
-    for side, share in ((before, BEFORE_WORD_SHARE), (after, AFTER_WORD_SHARE)):
+    for side in (before, after):
         near = side[rows]
-        found += [(near, share), (np.where(near < 0, NOBODY, side[near]), FAR_WORD_SHARE)]
+        found += [(near, BESIDE_WORD_SHARE), (np.where(near < 0, NOBODY, side[near]), FAR_WORD_SHARE)]
     return found
 
 
