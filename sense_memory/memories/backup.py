@@ -29,6 +29,7 @@ from sense_memory.ledger.rescue import RescueReport, Salvage, move_aside, salvag
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FRAME_BYTES
 from sense_memory.nostr.event import RawEvent, verify
 from sense_memory.nostr.keys import npub
+from sense_memory.records import envelope
 from sense_memory.records.local_cipher import LOG_KEY_NAME, opened_cipher
 from sense_memory.records.reader import Reader
 
@@ -278,7 +279,7 @@ async def rescue(path: Path, signer: Signer, clock: Callable[[], float]) -> Resc
     ledger = await Ledger.opened(path, signer.public_key)
     try:
         await ledger.write_if_due(ledger.snapshot.discard)
-        report = await _file_events(aside, saved, ledger, Reader(signer, ledger, clock), clock)
+        report = await _file_events(aside, saved, ledger, signer, clock)
         lost = await _file_log_rows(saved, ledger, signer)
         return replace(report, unreadable=report.unreadable + lost)
     finally:
@@ -297,9 +298,10 @@ async def _is_sound(path: Path, signer: Signer, clock: Callable[[], float]) -> b
 
 
 async def _file_events(
-    aside: Path, saved: Salvage, ledger: Ledger, reader: Reader, clock: Callable[[], float]
+    aside: Path, saved: Salvage, ledger: Ledger, signer: Signer, clock: Callable[[], float]
 ) -> RescueReport:
-    """Verify, decrypt and file the events that were read from the damaged ledger."""
+    """Verify, decrypt and file the events and drafts that were read from the damaged ledger."""
+    reader = Reader(signer, ledger, clock)
     counts: Counter[str] = Counter()
     unreadable, rest = saved.unreadable, iter(saved.bodies)
     while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):
@@ -307,8 +309,18 @@ async def _file_events(
         filed, left_out = await reader.file_events(events, None)
         unreadable += len(batch) - len(events) + len(left_out)
         counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})
-    drafts = ledger.drafts.add(saved.drafts, clock())
-    return RescueReport(aside, dict(counts), len(drafts), unreadable)
+    drafts = [draft for draft in saved.drafts if await _opens(draft, signer)]
+    ledger.drafts.add(drafts, clock())
+    return RescueReport(aside, dict(counts), len(drafts), unreadable + len(saved.drafts) - len(drafts))
+
+
+async def _opens(draft: tuple[str, str], signer: Signer) -> bool:
+    slot, content = draft
+    try:
+        await envelope.open_draft(signer, content, slot)
+    except (BadPayload, TypeError, AttributeError):  # a damaged row may hold other types
+        return False
+    return True
 
 
 async def _file_log_rows(saved: Salvage, ledger: Ledger, signer: Signer) -> int:

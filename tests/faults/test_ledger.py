@@ -117,10 +117,15 @@ async def test_l02_a_rescue_of_what_is_sound_or_not_ours_touches_nothing(stage):
     assert list(stage.folder.glob("*damaged*")) == []
 
 
-async def test_a_rescue_saves_entries_of_the_log_that_are_in_no_page(stage):
-    """A program that is killed leaves them in rows of their own; one that was altered is counted."""
+async def test_a_rescue_saves_drafts_and_entries_of_the_log_that_are_in_no_page(stage):
+    """A program that is killed leaves such entries in rows of their own; an altered row is counted, and hides no other."""
     async with stage.store(ledger="k.db") as store:
         await store.remember("k", stage.plaintext)
+        head = ledger_of(store).head("sense-memory/k")
+        sealed = head.event().content
+        ledger_of(store).drafts.add(
+            [(head.slot, sealed), (head.slot, f"{sealed[:-8]}AAAAAAA=")], stage.clock()
+        )
         log = Log(MindRecords(parts_of(store)))
         await log.append_many(
             [NewEntry("agent.spoke", {"text": f"entry {number}"}, "me") for number in range(3)]
@@ -131,8 +136,9 @@ async def test_a_rescue_saves_entries_of_the_log_that_are_in_no_page(stage):
 
     report = await stage.store(ledger="k.db").rescue()
 
-    assert report.unreadable == 1
+    assert (report.drafts, report.unreadable) == (1, 2)
     async with stage.store(ledger="k.db") as store:
+        assert [stage.plaintext] == [draft.value for draft in await store.drafts()]
         assert ["entry 0", "entry 2"] == [entry.text for entry in await store.mind.log.entries()]
 
 
