@@ -181,7 +181,7 @@ class Forks:
         code = self._answer()
         return Done(code, *(path.read_bytes() for path in self._streams[1:]))
 
-    def in_shell(self, command, folder=None) -> Done:
+    def in_shell(self, command, *arguments, folder=None) -> Done:
         """Run a line of bash; `sense-memory` in it is this environment's, played by a fork."""
         bin_folder = Path(self._place.name) / "bin"
         if not bin_folder.exists():
@@ -189,7 +189,7 @@ class Forks:
             (bin_folder / "sense-memory").write_text(CALLER.format(python=sys.executable, line=self._line))
             (bin_folder / "sense-memory").chmod(0o755)
         done = subprocess.run(
-            ["bash", "-c", command],
+            ["bash", "-c", command, "bash", *arguments],
             cwd=folder,
             env={**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"},
             stdin=subprocess.DEVNULL,
@@ -238,6 +238,16 @@ class Forks:
         self._server.wait(5 * SECOND)
         self._server.stdout.close()
         self._place.cleanup()
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    """What a terminal shows until something is there; all that comes with it too."""
+    shown = b""
+    while wanted not in shown:
+        ready, _, _ = select([terminal], [], [], 30 * SECOND)
+        assert ready, f"{wanted!r} was never shown: {shown!r}"
+        shown += os.read(terminal, 65_536)
+    return shown
 
 
 @pytest.fixture(scope="session")

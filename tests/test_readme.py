@@ -153,7 +153,7 @@ class Terminal:
         if here == "sense-memory relay":
             return 0, self._start_relay()
         if SHELL(here):
-            done = self._forks.in_shell(here, self._folder)
+            done = self._forks.in_shell(here, folder=self._folder)
         else:
             done = self._forks(self._program, *shlex.split(here)[1:], folder=self._folder)
         shown = (done.stdout + done.stderr).decode()

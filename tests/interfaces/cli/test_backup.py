@@ -12,6 +12,7 @@ from sense_memory.config.key_file import read_key_text, write_ncryptsec
 from sense_memory.interfaces.cli import backup
 from sense_memory.nostr import nip49
 from sense_memory.nostr.keys import Secret, parse_secret
+from tests.conftest import read_until
 from tests.time_unit import SECOND
 
 
@@ -199,8 +200,7 @@ def test_a_terminal_is_asked_twice_without_echo(agent, usb, nsec):
         os.close(theirs)
         shown = b""
         for prompt, answer in answers.items():
-            while not shown.endswith(prompt):
-                shown += os.read(ours, 1)
+            shown += read_until(ours, prompt)
             os.write(ours, f"{answer}\n".encode())
         try:
             while part := os.read(ours, 65_536):

@@ -14,6 +14,7 @@ import pytest
 from sense_memory.config import settings
 from sense_memory.interfaces.cli import main
 from sense_memory.interfaces.cli.completion import FILES, answer
+from tests.conftest import read_until
 from tests.time_unit import SECOND
 
 
@@ -158,24 +159,17 @@ def test_there_is_a_script_for_each_shell_and_for_no_other(cli):
 
 
 @pytest.fixture
-def in_bash(monkeypatch):
+def in_bash(forks):
     """Presses Tab behind a command line in a real bash; returns what would be put there."""
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
     def press(line):
         script = (
             'eval "$(sense-memory completion bash)" && COMP_LINE=$1 && COMP_POINT=${#COMP_LINE} && '
             '_sense_memory_complete sense-memory && printf "%s\\n" "${COMPREPLY[@]}"'
         )
-        done = subprocess.run(
-            [BASH, "--norc", "-c", script, "bash", line],
-            capture_output=True,
-            text=True,
-            timeout=20 * SECOND,
-            check=True,
-        )
-        assert done.stderr == ""
-        return done.stdout.split()
+        done = forks.in_shell(script, line)
+        assert (done.code, done.stderr) == (0, b"")
+        return done.stdout.decode().split()
 
     return press
 
@@ -205,11 +199,8 @@ def test_a_tab_in_an_interactive_bash_finishes_the_word(configured, monkeypatch)
     ) as shell:
         os.close(theirs)
         os.write(ours, b'eval "$(sense-memory completion bash)"; echo re""ady\n')
-        shown = b""
-        while b"ready" not in shown:
-            shown += os.read(ours, 65_536)
+        read_until(ours, b"ready")
         os.write(ours, b"echo sense-memory; sense-memory relays remove wss\t")
-        while b"remove wss://a.example" not in shown:
-            shown += os.read(ours, 65_536)
+        read_until(ours, b"remove wss://a.example")
         shell.kill()
         os.close(ours)
