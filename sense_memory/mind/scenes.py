@@ -487,12 +487,13 @@ class Scenes:
             await self._records.forget([_path(scene_id)])
 
     async def close(self, seconds: float = 0.0) -> None:
-        """Close every open scene; afterwards no scene can be opened."""
+        """Close every open scene, whatever fails; afterwards no scene can be opened."""
         self._is_over = True
-        async with self._turn:  # waits for a scene that is being opened
+        async with self._turn, AsyncExitStack() as stack:  # waits for a scene that is being opened
             self._users.clear()
-            while self._open:
-                await self._open.popitem()[1].close(seconds)
+            for scene in self._open.values():
+                stack.push_async_callback(scene.close, seconds)
+            self._open.clear()
 
     async def _begin(self, state: SceneState) -> Scene:
         await self._records.write({_path(state.id): fields_of(state)})

@@ -537,3 +537,18 @@ async def test_a_scene_that_is_left_during_a_sync_does_not_fail_the_sync():
             await baker.mind.scenes.leave(state.id)
             await syncing
         assert await baker.mind.scenes.all() == []
+
+
+async def test_a_scene_that_cannot_be_closed_keeps_no_other_open(tmp_path):
+    before = open_files()
+
+    async def work():
+        async with MemoryStore(BAKER, ledger=tmp_path / "ledger", clock=loop_clock()) as store:
+            for name in ("mill", "market", "forge"):
+                scene = await store.mind.scenes.create(name, as_name="baker")
+                await scene.append("world.observed", {"text": "it rains"})
+            scene.store.ledger.close()
+
+    with pytest.raises(StoreClosed):
+        await work()
+    assert open_files() == before
