@@ -44,7 +44,7 @@ _TOO_MANY_COMPARISONS: Final = "blocked: too many comparisons at once"
 _TOO_MANY_EVENTS: Final = "blocked: too many events match"
 _TOO_MANY_MESSAGES: Final = "blocked: too many messages at once"
 _INVALID_MESSAGE: Final = "error: invalid negentropy message"
-_COMPARISON_FAILED: Final = "error: the relay's storage failed, try again later"
+_READING_FAILED: Final = "error: the relay's storage failed, try again later"
 
 
 class _ServerComparison:
@@ -120,7 +120,7 @@ class ServerComparisons:
         except MalformedFrame:
             refusal = _INVALID_MESSAGE
         except sqlite3.Error:
-            refusal = _COMPARISON_FAILED
+            refusal = _READING_FAILED
         del self._open[subscription]
         self._refuse(subscription, refusal)
 
@@ -152,7 +152,7 @@ class ServerComparisons:
 BATCH_COUNT: Final = 128  # messages handled in one turn of the event loop: about 10 ms of verification
 CHUNK_BYTES: Final = 262_144  # bytes of an answer that are sent before the client has to read
 
-_STORAGE_FAILED: Final = "error: the relay's storage failed; nothing was stored, try again later"
+_STORING_FAILED: Final = "error: the relay's storage failed; nothing was stored, try again later"
 
 
 class _StoredAnswer:
@@ -285,7 +285,7 @@ class ClientHandler:
         try:
             receipts = self._event_store.add_events(events, int(now))
         except sqlite3.Error:
-            self._send([frame("OK", event.id, False, _STORAGE_FAILED).encode() for event in events])
+            self._send([frame("OK", event.id, False, _STORING_FAILED).encode() for event in events])
             return
         pairs = list(zip(events, receipts, strict=True))
         self._send(
@@ -299,7 +299,7 @@ class ClientHandler:
         try:
             rows = self._event_store.find_rows(wanted.filters, self._limits.max_limit, int(now))
         except sqlite3.Error:
-            self._send([frame("CLOSED", wanted.subscription, _STORAGE_FAILED).encode()])
+            self._fail_answer(wanted.subscription)
             return
         answer = self._answers[wanted.subscription] = _StoredAnswer()
         answer.task = asyncio.create_task(self._stream(wanted.subscription, rows, answer))
@@ -311,7 +311,7 @@ class ClientHandler:
                 "COUNT", subscription, {"count": self._event_store.count_events(filters, int(now))}
             )
         except sqlite3.Error:
-            answer = frame("CLOSED", subscription, _STORAGE_FAILED)
+            answer = frame("CLOSED", subscription, _READING_FAILED)
         self._send([answer.encode()])
 
     def _drop_answer(self, subscription: str) -> None:
@@ -319,7 +319,19 @@ class ClientHandler:
         if answer is not None and answer.task is not None:
             answer.task.cancel()
 
+    def _fail_answer(self, subscription: str) -> None:
+        """End a subscription whose stored events cannot be read."""
+        self._answers.pop(subscription, None)
+        self._session.end_subscription(subscription)
+        self._send([frame("CLOSED", subscription, _READING_FAILED).encode()])
+
     async def _stream(self, subscription: str, rows: array[int], answer: _StoredAnswer) -> None:
+        try:
+            await self._send_stored(subscription, rows, answer)
+        except sqlite3.Error:
+            self._fail_answer(subscription)
+
+    async def _send_stored(self, subscription: str, rows: array[int], answer: _StoredAnswer) -> None:
         opening = _opening(subscription)
         chunk: list[bytes] = []
         size = 0

@@ -203,7 +203,7 @@ class ServerSession:
             case Request(subscription, filters):
                 return self._request(subscription, filters)
             case Close(subscription):
-                self._subscriptions.pop(subscription, None)
+                self.end_subscription(subscription)
                 return EndRequest(subscription)
             case Authenticate(event):
                 return self._authenticate(event, now)
@@ -215,6 +215,10 @@ class ServerSession:
                 return found if refusal is None else SendFrame(frame("NEG-ERR", subscription, refusal))
             case NegMessage() | NegClose():
                 return found
+
+    def end_subscription(self, subscription: str) -> None:
+        """Forget a subscription, if it is open."""
+        self._subscriptions.pop(subscription, None)
 
     def matching_subscriptions(self, event: RawEvent) -> list[str]:
         """The ids of the subscriptions that an event matches."""

@@ -6,6 +6,7 @@ What every relay has to do stands in the relay contract; that ours agrees with n
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import sqlite3
@@ -20,6 +21,7 @@ from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.negentropy import Initiator, Items
 from sense_memory.nostr.signer import LocalSigner
 from sense_memory.relay.server.client_handler import INBOX_COUNT, ServerComparisons
+from sense_memory.relay.server.event_store import EventStore
 from sense_memory.relay.server.server import EmbeddedRelay
 from sense_memory.relay.server.session import RelayLimits
 from tests.time_unit import SECOND
@@ -275,6 +277,33 @@ async def test_a_disk_that_fails_ends_the_comparison_with_a_word(parts):
     comparisons = ServerComparisons(event_store, RelayLimits(), heard)
     comparisons.open("n", Filter(), bytes.fromhex("61"), NOW)
     assert await heard.next() == ["NEG-ERR", "n", "error: the relay's storage failed, try again later"]
+
+
+@pytest.mark.parametrize("fails_at", [0, 2], ids=["at once", "in the middle"])
+async def test_a_disk_that_fails_ends_the_answer_with_a_word_and_the_subscription(
+    clock, monkeypatch, fails_at
+):
+    """The client need not wait for the end of an answer that does not come."""
+    read, events, later = (
+        EventStore.body,
+        [await sign(str(number)) for number in range(4)],
+        await sign("later"),
+    )
+    bodies = itertools.count()
+
+    def body(store, seq, now):
+        if next(bodies) == fails_at:
+            raise sqlite3.OperationalError("disk I/O error")
+        return read(store, seq, now)
+
+    async with EmbeddedRelay(clock=clock) as relay, dial(relay.url) as client:
+        await client.publish(*events)
+        monkeypatch.setattr(EventStore, "body", body)
+        await client.send("REQ", "r", {"kinds": [1]})
+        assert await client.next() == ["CLOSED", "r", "error: the relay's storage failed, try again later"]
+        await client.publish(later)  # nothing else is sent: the subscription has ended
+        await client.send("REQ", "r", {"ids": [later["id"]]})
+        assert [await client.next() for _ in range(2)] == [["EVENT", "r", later], ["EOSE", "r"]]
 
 
 async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(parts):
