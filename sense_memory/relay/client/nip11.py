@@ -45,10 +45,7 @@ class RelayInformation:
         max_message_length: bytes of the longest message that the relay reads.
         max_limit: maximum number of events in the answer to one filter.
         max_content_length: maximum number of characters in an event's content.
-        max_subscriptions: maximum number of open subscriptions of one connection.
         min_pow_difficulty: minimum bits of proof of work (NIP-13).
-        created_at_lower_limit: how many seconds into the past an event may be dated.
-        created_at_upper_limit: how many seconds into the future an event may be dated.
         auth_required: whether the relay asks for NIP-42 before anything else.
         payment_required: whether the relay serves only paying clients.
     """
@@ -60,10 +57,7 @@ class RelayInformation:
     max_message_length: int | None = None
     max_limit: int | None = None
     max_content_length: int | None = None
-    max_subscriptions: int | None = None
     min_pow_difficulty: int | None = None
-    created_at_lower_limit: int | None = None
-    created_at_upper_limit: int | None = None
     auth_required: bool | None = None
     payment_required: bool | None = None
 
@@ -88,10 +82,7 @@ class RelayInformation:
             max_message_length=_number(bounds.get("max_message_length"), 1),
             max_limit=_number(bounds.get("max_limit"), 1),
             max_content_length=_number(bounds.get("max_content_length"), 1),
-            max_subscriptions=_number(bounds.get("max_subscriptions"), 1),
             min_pow_difficulty=_number(bounds.get("min_pow_difficulty"), 0),
-            created_at_lower_limit=_number(bounds.get("created_at_lower_limit"), 0),
-            created_at_upper_limit=_number(bounds.get("created_at_upper_limit"), 0),
             auth_required=_flag(bounds.get("auth_required")),
             payment_required=_flag(bounds.get("payment_required")),
         )

@@ -224,12 +224,10 @@ class Counted:
     Attributes:
         count: how many events match, or None if the relay gave no count.
         reason: why there is no count, in our words; empty if there is one.
-        outcome: ACCEPTED if there is a count; otherwise RETRY, RATE_LIMITED or REFUSED.
     """
 
     count: int | None
     reason: str = ""
-    outcome: RelayOutcome = RelayOutcome.ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +266,13 @@ class OpenCount(OpenRequest):
         return wire.close(subscription)
 
     def done(
-        self, subscription: str, reason: str = "", outcome: RelayOutcome = RelayOutcome.ACCEPTED
+        self,
+        subscription: str,
+        reason: str = "",
+        outcome: RelayOutcome = RelayOutcome.ACCEPTED,  # noqa: ARG002 - only pages have one
     ) -> CountDone:
         """The answer; without a count if there is a `reason`."""
-        return CountDone(subscription, Counted(None if reason else self.count, reason, outcome))
+        return CountDone(subscription, Counted(None if reason else self.count, reason))
 
     def _ends(self, timeouts: Timeouts) -> list[tuple[float, str]]:
         ends = super(OpenCount, self)._ends(timeouts)  # slots=True: super() needs arguments
@@ -293,14 +294,12 @@ class Comparison:
         need: ids that only the relay claims to have; unproven until we have fetched and verified the events.
         complete: whether everything was compared. An incomplete comparison contains what was found so far.
         reason: why the comparison is incomplete, in our words; empty for a complete comparison.
-        outcome: ACCEPTED if complete; otherwise RETRY, RATE_LIMITED or REFUSED.
     """
 
     have: tuple[bytes, ...] = ()
     need: tuple[bytes, ...] = ()
     complete: bool = True
     reason: str = ""
-    outcome: RelayOutcome = RelayOutcome.ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,8 +365,11 @@ class OpenComparison(OpenRequest):
         return wire.neg_close(subscription)
 
     def done(
-        self, subscription: str, reason: str = "", outcome: RelayOutcome = RelayOutcome.ACCEPTED
+        self,
+        subscription: str,
+        reason: str = "",
+        outcome: RelayOutcome = RelayOutcome.ACCEPTED,  # noqa: ARG002 - only pages have one
     ) -> CompareDone:
         """The result; contains what was found so far."""
-        found = Comparison(tuple(self.have), tuple(self.need), not reason, reason, outcome)
+        found = Comparison(tuple(self.have), tuple(self.need), not reason, reason)
         return CompareDone(subscription, found)
