@@ -25,16 +25,23 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = Path(sys.executable).with_name("sense-memory")
 LINE_1 = ROOT / ".venv" / "mcp1"  # the 1.x line of the SDK, which the Makefile installs
 NOISE = """
-import os, subprocess, sys, threading, time
+import os, subprocess, threading
+
+moved, dup2 = threading.Event(), os.dup2
+
+def watched(here, there, *options):
+    dup2(here, there, *options)
+    if (here, there) == (2, 1):  # stdout is the protocol's no more
+        moved.set()
 
 def shout():
-    while not os.path.sameopenfile(1, 2):
-        time.sleep(0.01)
+    moved.wait()
     print("a library prints", flush=True)
     os.write(1, b"and writes\\n")
     subprocess.run(["echo", "and its child too"], check=False)
     raise RuntimeError("and fails")
 
+os.dup2 = watched
 threading.Thread(target=shout, daemon=True).start()
 """
 
