@@ -11,7 +11,7 @@ not nearly sure ends below the bound. Pure and deterministic: no model, no clock
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import product, zip_longest
+from itertools import zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -155,11 +155,21 @@ def between(old: str, new: str) -> str:
 
 def _surest(old: Reading, new: Reading, alike: Alike | None) -> Opposition | None:
     """The surest opposition of any two clauses or claims; of equally sure ones, that of a relation."""
-    said = {(claim.relation, claim.subject, claim.value, claim.polarity) for claim in new.claims}
-    before = [one for one in old.claims if (one.relation, one.subject, one.value, one.polarity) not in said]
-    found = [_relations(one, other, alike) for one, other in product(before, new.claims)]
-    found += [_clauses(one, other, alike) for one, other in product(old.clauses, new.clauses)]
+    found = []
+    for one in old.claims:
+        if not any(_is_repeated(one, other) for other in new.claims):
+            found += [_relations(one, other, alike) for other in new.claims]
+    found += [_clauses(one, other, alike) for one in old.clauses for other in new.clauses]
     return max(filter(None, found), key=attrgetter("confidence"), default=None)
+
+
+def _is_repeated(old: Claim, new: Claim) -> bool:
+    return (
+        old.relation == new.relation
+        and old.subject == new.subject
+        and old.value == new.value
+        and old.polarity == new.polarity
+    )
 
 
 def _clauses(old: Clause, new: Clause, alike: Alike | None) -> Opposition | None:
@@ -168,7 +178,7 @@ def _clauses(old: Clause, new: Clause, alike: Alike | None) -> Opposition | None
     if not (is_close or new.turned or (old.states and new.states) or (old.figures and new.figures)):
         return None  # most pairs end here
     shared = old.words & new.words
-    if not shared or measured_apart(old.measures, new.measures):
+    if not shared or (old.measures != new.measures and measured_apart(old.measures, new.measures)):
         return None
     found = _said(old, new, shared, alike) if is_close else None
     if found is None:
@@ -178,12 +188,12 @@ def _clauses(old: Clause, new: Clause, alike: Alike | None) -> Opposition | None
 
 def _relations(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
     """The opposition of two claims of relations."""
+    if alike is None and (old.relation != new.relation or old.subject != new.subject):
+        return None
     if measured_apart(old.measures, new.measures):
         return None
     if alike is not None:
         return _other_words(old, new, alike)
-    if old.relation != new.relation or old.subject != new.subject:
-        return None
     found = _reversed(old, new) or _denied(old, new) or _replaced(old, new)
     return found.at_most(_LIKELY) if found and (old.loose or new.loose or old.scope != new.scope) else found
 
