@@ -132,14 +132,14 @@ def client_of(transport):
 
 @contextmanager
 def stdio(home, *options, line=2, raw=None, **variables):
-    """A client of `sense-memory mcp` on stdio; `raw` gets a copy of its stdout."""
+    """A client of `sense-memory mcp` on stdio; `raw` gets a copy of its stdout, and a file beside it its stderr."""
     command = shlex.join([str(PROGRAM), "mcp", *options])
     if raw is not None:
         command = f"{command} | tee {shlex.quote(str(raw))}"
     started = sdk.StdioServerParameters(
         command="/bin/sh", args=["-c", command], env=environment(home, line=line, **variables)
     )
-    errors = Path(os.devnull).open("w")  # noqa: SIM115
+    errors = (Path(os.devnull) if raw is None else raw.with_name("stderr")).open("w")
 
     @asynccontextmanager
     async def transport():

@@ -163,5 +163,6 @@ def test_a_thousand_calls_at_once_are_answered_and_stdout_has_nothing_but_the_pr
     text = raw.read_text()
     assert text.count("\n") > 1_000
     assert {json.loads(line)["jsonrpc"] for line in text.splitlines()} == {"2.0"}
+    assert "and its child too" in raw.with_name("stderr").read_text()
     for secret in ("nsec1", "npub1", "/dev/shm", "/tmp/"):  # keys, and paths of this machine
         assert secret not in text
