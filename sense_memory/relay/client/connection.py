@@ -124,7 +124,6 @@ class PublishBatch:
     Args:
         window: maximum number of events in flight, and of verdicts that wait for the caller.
         first: maximum number of events in flight at first; each accepted event raises the number by one.
-        window_bytes: no event is sent while the events in flight have at least this total length.
 
     Attributes:
         waiting: the events in flight by id: length in bytes, and the number of answers when the event was sent.
@@ -134,13 +133,13 @@ class PublishBatch:
         room: set when there may be room for another event.
     """
 
-    def __init__(self, window: int, first: int, window_bytes: int = limits.PUBLISH_WINDOW_BYTES) -> None:
+    def __init__(self, window: int, first: int) -> None:
         self.waiting: dict[str, tuple[int, int]] = {}
         self.verdicts: deque[tuple[str, RelayVerdict]] = deque()
         self.stopped = False
         self.changed = asyncio.Event()
         self.room = asyncio.Event()
-        self._window, self._open_window, self._window_bytes = window, first, window_bytes
+        self._window, self._open_window = window, first
         self._bytes, self._answers = 0, 0
 
     def mark_sent(self, event_id: str, size: int) -> None:
@@ -178,7 +177,7 @@ class PublishBatch:
 
     def _is_full(self) -> bool:
         is_full = len(self.waiting) >= self._open_window or len(self.verdicts) >= self._window
-        return is_full or self._bytes >= self._window_bytes
+        return is_full or self._bytes >= limits.PUBLISH_WINDOW_BYTES
 
 
 async def each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Item]:
