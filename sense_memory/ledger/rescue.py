@@ -146,13 +146,18 @@ def move_aside(path: Path) -> Path:
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
+    rename(path, aside)
+    return aside
+
+
+def rename(path: Path, name: Path) -> None:
+    """Rename a ledger file and its companions. Raises LedgerError."""
     try:
         for companion in _COMPANIONS:
             if (file_there := Path(f"{path}{companion}")).exists():
-                file_there.rename(f"{aside}{companion}")
+                file_there.rename(f"{name}{companion}")
     except OSError as error:
-        raise LedgerError(f"{path} could not be moved aside ({error.strerror}); nothing is lost") from None
-    return aside
+        raise LedgerError(f"{path} cannot be renamed to {name} ({error.strerror}); nothing is lost") from None
 
 
 def salvage(aside: Path) -> Salvage:

@@ -25,7 +25,7 @@ from sense_memory.config.key_file import sync_folder
 from sense_memory.errors import BadPayload, InvalidEvent, InvalidInput, LedgerCorrupt
 from sense_memory.ledger import Ledger
 from sense_memory.ledger.files import remove_if_abandoned
-from sense_memory.ledger.rescue import RescueReport, Salvage, move_aside, salvage
+from sense_memory.ledger.rescue import RescueReport, Salvage, move_aside, rename, salvage
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FRAME_BYTES
 from sense_memory.nostr.event import RawEvent, verify
 from sense_memory.nostr.keys import npub
@@ -274,16 +274,40 @@ async def rescue(path: Path, signer: Signer, clock: Callable[[], float]) -> Resc
         raise InvalidInput(f"there is no such file: {path}; nothing was changed")
     if await _is_sound(path, signer, clock):
         raise InvalidInput(f"{path} is not damaged; the file was not touched")
-    aside = move_aside(path)
-    saved = await asyncio.to_thread(salvage, aside)
+    fresh = path.with_name(f"{path.name}.rescue")
+    _remove_ledger(fresh)
+    try:
+        report = await _rescued(path, fresh, signer, clock)
+        aside = move_aside(path)
+        rename(fresh, path)
+    finally:
+        _remove_ledger(fresh)
     ledger = await Ledger.opened(path, signer.public_key)
     try:
         await ledger.write_if_due(ledger.snapshot.discard)
-        report = await _file_events(aside, saved, ledger, signer, clock)
+    finally:
+        ledger.close()
+    return replace(report, aside=aside)
+
+
+async def _rescued(path: Path, fresh: Path, signer: Signer, clock: Callable[[], float]) -> RescueReport:
+    """File what a damaged ledger holds in a new ledger.
+
+    It gets the name of the damaged one only when it is complete: a rescue that was stopped can be begun again.
+    """
+    saved = await asyncio.to_thread(salvage, path)
+    ledger = await Ledger.opened(fresh, signer.public_key)
+    try:
+        report = await _file_events(path, saved, ledger, signer, clock)
         lost = await _file_log_rows(saved, ledger, signer)
         return replace(report, unreadable=report.unreadable + lost)
     finally:
         ledger.close()
+
+
+def _remove_ledger(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", ".lock", ".writers"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 async def _is_sound(path: Path, signer: Signer, clock: Callable[[], float]) -> bool:

@@ -142,6 +142,30 @@ async def test_a_rescue_saves_drafts_and_entries_of_the_log_that_are_in_no_page(
         assert ["entry 0", "entry 2"] == [entry.text for entry in await store.mind.log.entries()]
 
 
+@pytest.mark.parametrize("step", ["salvage", "_file_events", "move_aside"])
+async def test_a_rescue_that_was_stopped_can_be_begun_again(stage, monkeypatch, step):
+    async with stage.store(ledger="k.db") as store:
+        await store.remember("k", stage.plaintext)
+    path = stage.folder / "k.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE events SET slot = 'elsewhere'")
+    with monkeypatch.context() as patch:
+        patch.setattr(f"sense_memory.memories.backup.{step}", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            await stage.store(ledger="k.db").rescue()
+
+    report = await stage.store(ledger="k.db").rescue()
+
+    assert {"k.db.rescue"}.isdisjoint(file.name[:11] for file in stage.folder.iterdir())
+    assert report.aside == path.with_name("k.db.damaged-1")
+    async with stage.store(ledger="k.db") as store:
+        assert [stage.plaintext] == [memory.value for memory in await store.recall_all()]
+
+
+def stopped(*_):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.9])
 async def test_l03_truncated_or_zero_file(stage, share):
     """A clear error and never a new empty ledger; the rescue saves what is left of it."""
