@@ -165,7 +165,7 @@ async def _entries(store: MemoryStore, exported: Exported) -> list[ExportedMemor
     entries = [
         _palace(memory)
         for memory in sorted(
-            await read_all("memories of the palace", store.persona_recall(include_forgotten=True)),
+            await read_all("palace memories", store.persona_recall(include_forgotten=True)),
             key=lambda memory: memory.path,
         )
     ]

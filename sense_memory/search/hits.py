@@ -199,7 +199,7 @@ def scope(within: Any, since: Any, source: Any, *, state: Any = None, **parts: A
     except (TypeError, ValueError):
         kinds = frozenset()
     if not kinds:
-        raise InvalidInput(f"within must name some of {', '.join(Kind)}")
+        raise InvalidInput(f"within must name one or more of {', '.join(Kind)}")
     if since is not None and (type(since) not in {int, float} or math.isnan(since)):
         raise InvalidInput("since must be a time, in seconds since 1970")
     for name, part in {"source": source, **parts}.items():

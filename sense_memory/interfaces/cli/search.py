@@ -63,7 +63,7 @@ _T = TypeVar("_T")
 KINDS = "palace,journal,flat"
 _MIND: Final = "mind"
 _NOT_ASKED: Final = (
-    "the mind's conversations and passages were not searched; add --in mind, or use: sense-memory mind search"
+    "the mind's conversations and passages were not searched; add --in mind, or run: sense-memory mind search"
 )
 _MAX_SOURCES = 10  # of memories, in an error
 _NONE_FITS = "No memory fits."
@@ -102,8 +102,8 @@ def search(
         str | None,
         option(
             "SOURCE",
-            "Only memories of the palace from this source: user, agent, import, tool:NAME, document:HASH, or tool for "
-            "any tool.",
+            "Only palace memories from this source: user, agent, import, tool:NAME, document:HASH, or tool for any "
+            "tool.",
         ),
     ] = None,
     domain: Annotated[str | None, option("DOMAIN", "Only memories of this domain of the palace.")] = None,
@@ -119,11 +119,11 @@ def search(
     """Find memories and journal entries by a question, the best first; the mind only with --in mind.
 
     Journal entries also match on the entries just before and after them, and on a day that the question names.
-    Forgotten memories are left out unless --state asks for them. Searching does not revive memories. A pipe gets one
-    line for each hit: kind, name, time, score and text, and the reasons with --explain, with tabs between them.
+    Forgotten memories are left out unless --state asks for them. Searching does not revive memories. In a pipe,
+    each hit is one line, separated by tabs: kind, name, time, score and text; --explain adds the reasons.
 
-    --in mind searches conversations, passages and the log as `mind search` does. Its hits follow the others, at most
-    --limit of them: scores of the two cannot be compared. The filters are not for it.
+    --in mind searches conversations, passages and the log, as `mind search` does. These hits, at most --limit, follow
+    the others, because the scores cannot be compared. The filters do not apply to the mind.
     """
     begin = None if since is None else moment(since, time.time(), begins=True)
     kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
@@ -260,19 +260,19 @@ def list_memories(
     limit: Annotated[int | None, option("N", "Show at most N memories.", "--limit", "-n", min=1)] = None,
     _json: JsonOption = False,
 ) -> None:
-    """List flat memories, or memories of the palace, with their values.
+    """List flat memories, or palace memories, with their values.
 
-    DOMAIN[/FACET], --palace or a --prefix with a slash lists memories of the palace: those that are active or fading,
-    the most relevant first. Listing does not revive memories. A terminal cuts a value to the width. A pipe gets one line
-    for each memory, with tabs between key, time and whole value; or, of the palace, between path, state, relevance and
-    whole text, and `superseded by PATH` where another memory superseded it.
+    DOMAIN[/FACET], --palace or a --prefix with a slash lists palace memories: those that are active or fading,
+    the most relevant first. Listing does not revive memories. A terminal cuts values to its width. In a pipe,
+    each memory is one line, separated by tabs: key, time and the whole value. Palace memories have path, state, relevance
+    and the whole text, and `superseded by PATH` if another memory superseded them.
     """
     chosen = ListOptions.of(prefix, since, limit)
     if palace or where is not None or "/" in prefix:
         list_palace(of(context), where, include_forgotten=include_forgotten, chosen=chosen)
         return
     if include_forgotten:
-        context.fail("--include-forgotten is for memories of the palace; give a DOMAIN or --palace too")
+        context.fail("--include-forgotten is for palace memories; give a DOMAIN or --palace too")
     invocation = of(context)
 
     async def work(store: MemoryStore) -> tuple[list[Memory], int]:
@@ -317,7 +317,7 @@ class ListOptions:
 def list_palace(
     invocation: Invocation, where: str | None, *, include_forgotten: bool, chosen: ListOptions | None = None
 ) -> None:
-    """List memories of the palace, of a DOMAIN, or of a DOMAIN/FACET; `chosen` narrows the list."""
+    """List the palace memories of an agent, a DOMAIN or a DOMAIN/FACET; `chosen` narrows the list."""
     wanted = chosen or ListOptions()
     insights = look(invocation, *place(where), include_forgotten=include_forgotten, needs_place=True)
     shown = wanted.cut([one for one in insights if wanted.fits(one.memory.path, one.memory.created_at)])
@@ -374,8 +374,8 @@ def embed(
     """Have the embedder read every memory that it has not read yet, so that searches find it by meaning.
 
     Each search does about a second of this work by itself. Vectors that another device of this agent has shared are
-    taken over instead. An interrupted run goes on where it stopped. After a change of the embedder everything is read
-    anew; until then memories are found by their words.
+    used instead. An interrupted run resumes where it stopped. A different embedder reads everything again; until it has,
+    memories are found by their words.
     """
     invocation = of(context)
     if not invocation.settings().wants_embedder:

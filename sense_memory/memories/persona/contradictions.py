@@ -1,4 +1,4 @@
-"""Which memories of the palace a new memory contradicts; the rules are in `palace.contradictions`.
+"""Which palace memories a new memory contradicts; the rules are in `palace.contradictions`.
 
 Reading the claims of a memory costs far more than storing it. So the newest 5,000 memories of a facet are read before
 one of it is first written (0.6 s, once), and a few older ones before each later write; other tasks get their turn. A

@@ -48,7 +48,7 @@ def test_a_day_may_be_named_and_what_can_not_be_used_is_named_as_it_was_typed(fi
     assert rows(filled("search", "lisa", "--since", "yesterday"))
 
     assert filled("search", "lisa", "--in", "palace,diary", code=2).stderr == (
-        "error: --in must name some of palace, journal, flat\n"
+        "error: --in must name one or more of palace, journal, flat\n"
     )
 
 
