@@ -22,7 +22,8 @@ One noun for one thing
     tombstone       The version that replaces a forgotten memory; the earlier versions are purged.
     draft           A text that could not become a version; it is kept encrypted on this machine only.
     access          A recall of a persona memory by its exact key, which revives the memory. A search is not an access.
-    relevance       How alive a persona memory is, 0 to 1: 1 when it is written or revived, less as time passes.
+    relevance       How alive a persona memory is: 1 when it is written or revived, a tenth more for each connection,
+                    less as time passes.
     half-life       The days after which the relevance of a persona memory has halved.
     ledger          The SQLite file on this machine with every event; every read answers from it.
     outbox          The part of the ledger that lists, for each relay, the events still to be sent.
