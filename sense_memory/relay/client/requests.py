@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from math import inf
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.nostr import wire
@@ -90,8 +91,9 @@ class OpenRequest(ABC):
         return min(end for end, _ in self._ends(timeouts))
 
     def overdue(self, timeouts: Timeouts, now: float) -> str:
-        """Why the request must end now, in our words; empty if no deadline has passed."""
-        return next((reason for end, reason in self._ends(timeouts) if end <= now), "")
+        """Why the request must end now, in our words: the deadline that passed first; empty if none has passed."""
+        passed = [(end, reason) for end, reason in self._ends(timeouts) if end <= now]
+        return min(passed, key=itemgetter(0))[1] if passed else ""
 
     def settled(self, timeouts: Timeouts, now: float) -> bool:  # noqa: ARG002 - only `OpenPage` needs them
         """Whether a request that stayed open after EOSE is complete now."""

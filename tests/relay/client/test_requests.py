@@ -127,6 +127,12 @@ def test_each_answer_buys_the_relay_its_full_patience(talk):
     assert found(talk.wait(10.0)).reason == "went silent"
 
 
+def test_the_deadline_that_passed_first_is_the_reason_however_late_it_is_noticed(talk):
+    talk.compare(make_pairs(1, 5))
+
+    assert found(talk.wait(PATIENCE.total + 1)).reason == "went silent"
+
+
 def test_comparisons_and_pages_go_on_side_by_side(talk):
     pairs = make_pairs(1, 10)
     one, first = talk.compare(pairs)
