@@ -949,7 +949,7 @@ class MemoryStore:
         return await rescue(Path(self._options.path), self._options.signer, self._options.clock)
 
     def integrity(self) -> list[str]:
-        """What is wrong with the ledger file: SQLite's findings, and events that no longer verify."""
+        """What is wrong with the ledger file: SQLite's findings, and events and entries of the log that were altered."""
         from sense_memory.memories.backup import integrity
 
-        return integrity(self._open.ledger)
+        return integrity(self._open.ledger, self._options.signer)

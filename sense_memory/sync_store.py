@@ -886,5 +886,5 @@ class SyncMemoryStore:
         return asyncio.run(self._store.rescue())
 
     def integrity(self) -> list[str]:
-        """What is wrong with the ledger file: SQLite's findings, and events that no longer verify."""
+        """What is wrong with the ledger file: SQLite's findings, and events and entries of the log that were altered."""
         return self._loop.call(self._store.integrity)

@@ -249,14 +249,43 @@ def _checked(number: int, line: bytes, author: str) -> Event | BadLine:
 # ── Rescue ──────────────────────────────────────────────────────────────────────────────
 
 
-def integrity(ledger: Ledger) -> list[str]:
-    """The problems of a ledger: what SQLite finds, and events that no longer verify."""
+def integrity(ledger: Ledger, signer: Signer) -> list[str]:
+    """The problems of a ledger: what SQLite finds, events that no longer verify, and rows of the log that do not open.
+
+    The rows are left out if the signer has to wait for another machine, because this function cannot.
+    """
     problems = ledger.integrity()
     for body in ledger.bodies():
         try:
             verify(RawEvent.loads(body))
         except InvalidEvent as error:
             problems.append(f"a stored event does not verify: {error}")
+    looking = _altered_rows(ledger, signer)
+    try:
+        looking.send(None)
+    except StopIteration as done:  # a local signer never waits
+        problems += done.value
+    finally:
+        looking.close()
+    return problems
+
+
+async def _altered_rows(ledger: Ledger, signer: Signer) -> list[str]:
+    """A problem for each entry of the log that is in no page yet and does not open; one if their key does not open."""
+    if not ledger.log_rows:
+        return []
+    try:
+        cipher = await opened_cipher(signer, ledger.log_rows.key or "", LOG_KEY_NAME)
+    except BadPayload:
+        return ["the key of the log does not open, so its newest entries are left out"]
+    problems = []
+    for number, body in ledger.log_rows.after(0):
+        try:
+            cipher.open(body)
+        except BadPayload:
+            problems.append(
+                f"entry {number} of the log was altered, or sealed under another key; it is left out"
+            )
     return problems
 
 
@@ -315,7 +344,7 @@ async def _is_sound(path: Path, signer: Signer, clock: Callable[[], float]) -> b
         ledger = await Ledger.opened(path, signer.public_key)
         try:
             await Reader(signer, ledger, clock).file_quarantined()
-            return not integrity(ledger)
+            return not integrity(ledger, signer)
         finally:
             ledger.close()
     return False

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
-from sense_memory.errors import InvalidInput, TooLargeError
+from sense_memory.errors import BadPayload, InvalidInput, TooLargeError
 from sense_memory.ledger.feed import START
 from sense_memory.limits import LOG_PAGE_BYTES, MAX_PLAINTEXT_BYTES
 from sense_memory.nostr import address
@@ -114,9 +114,7 @@ class _Page:
 
     entries: dict[str, list[Any]] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
-    moved: set[str] = field(
-        default_factory=set
-    )  # entries that a later page holds, because this page was full
+    moved: set[str] = field(default_factory=set)  # entries that a later page holds: this one was full
     seqs: set[int] = field(default_factory=set)  # the versions that were read
     is_behind: bool = False  # whether the head lacks a part of the union
 
@@ -167,6 +165,7 @@ class Log:
 
     Attributes:
         forged: the ids of entries that are not shown, because their author did not sign them.
+        damaged: the numbers of rows of the ledger that were altered; they are left out, and `integrity` names them.
     """
 
     def __init__(
@@ -177,7 +176,7 @@ class Log:
     ) -> None:
         self._records, self._store, self._on_append = records, records.store, on_append
         self._signing = signing
-        self.forged: set[str] = set()
+        self.forged, self.damaged = set[str](), set[int]()
         self._entries: dict[str, LogEntry] = {}
         self._ordered: list[LogEntry] = []
         self._is_sorted = True
@@ -188,8 +187,7 @@ class Log:
         self._cursor, self._row = START, 0
         self._cipher: LocalCipher | None = None
         self._flushing = asyncio.Lock()
-        self._last = 0.0
-        self._asked = False
+        self._last, self._asked = 0.0, False
 
     def judge_again(self, signing: SignsEntries) -> None:
         """Judge all entries again, after the members have changed."""
@@ -274,8 +272,7 @@ class Log:
         """
         async with self._flushing:
             await self.refresh()
-            ledger, cipher = self._store.ledger, await self._opened_cipher()
-            rows = [(number, orjson.loads(cipher.open(body))) for number, body in ledger.log_rows.after(0)]
+            ledger, rows = self._store.ledger, await self._opened_rows(0)
             known = {ident for page in self._pages.values() for ident in (*page.entries, *page.removed)}
             fresh = [row for _, row in rows if _key(row) not in known]
             touched = [slot for slot, page in self._pages.items() if page.is_behind]
@@ -496,14 +493,20 @@ class Log:
         return [row for row in _list(fields, "entries") if _is_row(row) and self._is_signed(row)]
 
     async def _read_rows(self) -> None:
-        rows = self._store.ledger.log_rows.after(self._row)
-        if not rows:
-            return
-        cipher = await self._opened_cipher()
+        rows = await self._opened_rows(self._row)
         removed = {ident for page in self._pages.values() for ident in page.removed}
-        found = [orjson.loads(cipher.open(body)) for _, body in rows]
-        self._add(row for row in found if row[0] not in removed)
-        self._row = rows[-1][0]
+        self._add(row for _, row in rows if row[0] not in removed)
+        self._row = rows[-1][0] if rows else self._row
+
+    async def _opened_rows(self, after: int) -> list[tuple[int, list[Any]]]:
+        """The rows of the ledger after a row, by number; an altered row is left out, and stays in the ledger."""
+        found: list[tuple[int, list[Any]]] = []
+        for number, body in self._store.ledger.log_rows.after(after):
+            try:
+                found.append((number, orjson.loads((await self._opened_cipher()).open(body))))
+            except BadPayload:
+                self.damaged.add(number)
+        return found
 
     def _add(self, rows: Iterable[list[Any]]) -> None:
         fresh = (row for row in rows if _key(row) not in self._entries and self._is_genuine(row))

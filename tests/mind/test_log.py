@@ -395,3 +395,25 @@ async def test_a_clock_that_was_set_back_takes_nothing_out_of_a_context(tmp_path
         clock.now += 3_700
         await chat.compact(store.mind.model)
         assert (await chat.state()).covered_count + len(await chat.in_context()) == 11
+
+
+async def test_an_altered_row_is_left_out_and_named_and_hides_no_other_entry(tmp_path):
+    """The rest of the ledger is sound: the row stays in it until a rescue moves the whole file aside."""
+    path = tmp_path / "a.db"
+    store = opened(path)
+    await store.__aenter__()
+    for number in range(3):
+        await say(store, f"entry {number}")
+    database_of(ledger_of(store)).execute("UPDATE log_rows SET body = zeroblob(60) WHERE row = 2")
+    ledger_of(store).close()  # as after a kill
+    problem = "entry 2 of the log was altered, or sealed under another key; it is left out"
+    for _ in range(2):  # the first store writes the other entries to a page when it closes
+        async with opened(path) as store:
+            assert store.integrity() == [problem]
+            assert await texts(store) == ["entry 0", "entry 2"]
+            assert store.mind.log.damaged == {2}
+    assert (await opened(path).rescue()).unreadable == 1
+    async with opened(path) as store:
+        assert store.integrity() == []
+        await say(store, "after the rescue")
+        assert await texts(store) == ["entry 0", "entry 2", "after the rescue"]
