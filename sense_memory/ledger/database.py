@@ -103,6 +103,7 @@ def enlarge(path: Path) -> None:
 
 
 MEMORY: Final = ":memory:"
+SCENE_LEDGER: Final = ".scene-"  # in the name of the ledger of a scene, which lies beside the agent's own
 _LOCKS: Final = ("lock", "writers")  # suffixes of the lock files
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -436,11 +437,22 @@ class Database:
         (found,) = self.row("SELECT value FROM meta WHERE name = 'owner'") or ("",)
         if not is_hex64(found):
             raise LedgerCorrupt(
-                f"move {self.path} aside and sync to restore from relays: the file does not say whose ledger it is; it was "
-                "left as it is"
+                f"{_move_aside(self.path)}: the file does not say whose ledger it is; it was left as it is"
             )
         if found != owner:
             raise WrongKeyError(npub(found), npub(owner))
+
+
+def remedy(path: Path | None) -> str:
+    """What to do about a damaged ledger, to begin an error with. `doctor --rescue` replaces only an agent's own ledger."""
+    if path is not None and SCENE_LEDGER in path.name:
+        return _move_aside(path)
+    return f"run `sense-memory doctor --rescue`, which saves what can still be read, or {_move_aside(path)}"
+
+
+def _move_aside(path: Path | None) -> str:
+    """A log that is left behind would be written into the new file."""
+    return f"move {path or 'the ledger'} aside, with its files -wal and -shm, and sync to restore from relays"
 
 
 def _connected(path: str | Path) -> sqlite3.Connection:
@@ -463,8 +475,7 @@ def _prepare_file(path: Path, owner: str) -> None:
         _create_file(path, owner)
     elif path.stat().st_size == 0:
         raise LedgerCorrupt(
-            f"run `sense-memory doctor --rescue`, or move {path} aside and sync to restore from relays: the file is empty, "
-            "and a ledger never is, so something has truncated it; it was not touched"
+            f"{remedy(path)}: the file is empty, and a ledger never is, so something has truncated it; it was not touched"
         )
 
 
@@ -519,10 +530,7 @@ def _translated(error: sqlite3.Error | OSError | UnicodeDecodeError, path: Path 
                 "rolled back, and nothing was sent"
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return LedgerCorrupt(
-                "run `sense-memory doctor --rescue`, which saves what can still be read, or move the ledger aside and "
-                f"sync to restore from relays: {where} is damaged; it was left as it is"
-            )
+            return LedgerCorrupt(f"{remedy(path)}: {where} is damaged; it was left as it is")
         case sqlite3.SQLITE_BUSY:
             return LedgerBusy(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:

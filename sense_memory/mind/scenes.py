@@ -27,7 +27,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from sense_memory.errors import BadKey, BadPayload, InvalidAddress, InvalidEvent, InvalidInput, StoreClosed
+from sense_memory.errors import (
+    BadKey,
+    BadPayload,
+    InvalidAddress,
+    InvalidEvent,
+    InvalidInput,
+    LedgerCorrupt,
+    StoreClosed,
+)
+from sense_memory.ledger.database import SCENE_LEDGER
 from sense_memory.memories.open_store import OpenStore
 from sense_memory.mind.episodic import GLOBAL_KINDS
 from sense_memory.mind.log import Log, NewEntry
@@ -477,13 +486,17 @@ class Scenes:
     async def leave(self, scene_id: str) -> None:
         """Forget a scene and its keys, here and on relays; the entries of the scene stay on its relays.
 
+        A damaged ledger of the scene stays as it is.
+
         Raises:
             InvalidInput: the agent is in no scene with this id.
         """
-        await self.open(scene_id)
+        with suppress(LedgerCorrupt):
+            await self.open(scene_id)
         async with self._turn:  # a sync that the closed ledger stops finds that the scene was left
             if scene := self._open.pop(scene_id, None):
-                await scene.close()
+                with suppress(LedgerCorrupt):
+                    await scene.close()
             await self._records.forget([_path(scene_id)])
 
     async def close(self, seconds: float = 0.0) -> None:
@@ -515,7 +528,9 @@ async def _opened(own_store: OpenStore, state: SceneState, key: SceneKey) -> Ope
     own = own_store.options
     signer = LocalSigner.from_hex(key.secret)
     path = own_store.ledger.path
-    ledger = ":memory:" if path is None else path.with_name(f"{path.name}.scene-{signer.public_key[:16]}")
+    ledger = (
+        ":memory:" if path is None else path.with_name(f"{path.name}{SCENE_LEDGER}{signer.public_key[:16]}")
+    )
     options = replace(own, signer=signer, urls=state.relays, ledger=ledger, embedder=None, snapshot=False)
     return await OpenStore.opened(options, lambda _: None)
 

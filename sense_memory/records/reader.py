@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
 from sense_memory.ledger import FiledEvent, FilingResult, HeadMoved, Origin, Role
+from sense_memory.ledger.database import remedy
 from sense_memory.ledger.versions import deletion_targets, slot_of
 from sense_memory.limits import HELD_BYTES, SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE
 from sense_memory.nostr import address
@@ -190,8 +191,7 @@ class Reader:
             record = error
         except (InvalidEvent, BadPayload, MisfiledError) as error:
             raise LedgerCorrupt(
-                "run `sense-memory doctor --rescue`, which saves what can still be read, or move the ledger aside and "
-                f"sync to restore from relays: event {stored.id.hex()[:16]}… can no longer be opened ({error}), so the "
+                f"{remedy(self._ledger.path)}: event {stored.id.hex()[:16]}… can no longer be opened ({error}), so the "
                 "ledger is damaged; it was left as it is"
             ) from None
         opened = OpenedRecord.of(stored.id, record, event.created_at, stored.seq)

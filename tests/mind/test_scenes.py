@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+import sqlite3
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -552,3 +553,49 @@ async def test_a_scene_that_cannot_be_closed_keeps_no_other_open(tmp_path):
     with pytest.raises(StoreClosed):
         await work()
     assert open_files() == before
+
+
+async def test_a_damaged_scene_names_the_file_to_move_which_the_next_sync_restores_or_is_left(tmp_path):
+    async with EmbeddedRelay(clock=loop_clock()) as relay:
+        async with agent(BAKER, relay, tmp_path / "ledger") as baker:
+            scene = await baker.mind.scenes.create("village", as_name="baker")
+            await scene.append("world.observed", {"text": "it rains"})
+            await baker.sync()
+            scene_id, path = scene.state.id, scene.store.ledger.path
+        for damage in (b"", b"not a ledger"):
+            path.write_bytes(damage)
+            async with agent(BAKER, relay, tmp_path / "ledger") as baker:
+                with pytest.raises(LedgerCorrupt) as caught:
+                    await baker.mind.scenes.open(scene_id)
+                assert str(caught.value).startswith(f"move {path} aside, with its files -wal and -shm, and sync")
+                assert "--rescue" not in str(caught.value)
+                path.rename(tmp_path / "aside")
+                for companion in tmp_path.glob(f"{path.name}*"):
+                    companion.unlink()
+                await baker.sync()
+                assert await texts(await baker.mind.scenes.open(scene_id)) == ["it rains"]
+        path.write_bytes(b"not a ledger")
+        async with agent(BAKER, relay, tmp_path / "ledger") as baker:
+            await baker.mind.scenes.leave(scene_id)
+            assert await baker.mind.scenes.all() == []
+            assert path.read_bytes() == b"not a ledger"
+            with pytest.raises(InvalidInput, match="no scene"):
+                await baker.mind.scenes.leave(scene_id)
+
+
+async def test_reading_a_scene_with_an_altered_event_names_the_file_to_move(tmp_path):
+    async with EmbeddedRelay(clock=loop_clock()) as relay:
+        async with agent(BAKER, relay, tmp_path / "ledger") as baker:
+            scene = await baker.mind.scenes.create("village", as_name="baker")
+            await scene.append("world.observed", {"text": "it rains"})
+            await baker.sync()
+            scene_id, path = scene.state.id, scene.store.ledger.path
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE events SET body = zeroblob(200)")
+        async with agent(BAKER, relay, tmp_path / "ledger") as baker:
+            scene = await baker.mind.scenes.open(scene_id)
+            for use in (scene.entries, scene.sync, scene.forged_count):
+                with pytest.raises(LedgerCorrupt, match=f"^move {path} aside, "):
+                    await use()
+            await baker.mind.scenes.leave(scene_id)
+            assert await baker.mind.scenes.all() == []

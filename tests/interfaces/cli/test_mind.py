@@ -69,7 +69,7 @@ def test_thoughts_gather_under_topics_and_an_identity(agent):
     assert len(agent.json("mind", "archive", "list")) == 1
 
 
-def test_two_agents_share_a_scene(agent, relay):
+def test_two_agents_share_a_scene(agent, relay, home):
     bob = ("--agent", "bob", "--relay", relay)
     npub = agent.json("--agent", "bob", "init")["npub"]
     agent("--relay", relay, "mind", "scenes", "create", "village", "--as", "baker")
@@ -83,6 +83,12 @@ def test_two_agents_share_a_scene(agent, relay):
     assert (entry["actor"], entry["text"]) == ("smith", "the mill burns")
     assert agent(*bob, "mind", "scenes", "append", "village", "I confess", "--actor", "baker", code=2)
     assert "there is no scene 'none'" in agent("mind", "scenes", "log", "none", code=4).stderr
+
+    for ledger in home.rglob("*.scene-????????????????"):
+        ledger.write_bytes(b"not a ledger")
+    assert ".scene-" in agent("mind", "scenes", "log", "village", code=1).stderr
+    assert agent("mind", "scenes", "leave", "village").stdout == "left village\n"
+    assert agent.json("mind", "scenes", "list") == []
 
 
 def test_a_member_is_removed_by_the_name_that_the_list_shows_or_by_its_key(agent, relay):

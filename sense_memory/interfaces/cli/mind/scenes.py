@@ -69,15 +69,19 @@ def _scene_data(state: SceneState) -> dict[str, Any]:
     }
 
 
-async def _scene(store: MemoryStore, given: str) -> Scene:
+async def _state(store: MemoryStore, given: str) -> SceneState:
     known = await store.mind.scenes.all()
-    named = [state.id for state in known if state.name == given]
+    named = [state for state in known if state.name == given]
     if len(named) > 1:
         raise InvalidInput(f"give the first characters of an id: {len(named)} scenes are called {given!r}")
     if not named and not any(state.id.startswith(given) for state in known):
         raise not_found(f"there is no scene {given!r}; nothing was changed")
-    ident = named[0] if named else only(given, [state.id for state in known], "scene")
-    return await store.mind.scenes.open(ident)
+    ident = named[0].id if named else only(given, [state.id for state in known], "scene")
+    return next(state for state in known if state.id == ident)
+
+
+async def _scene(store: MemoryStore, given: str) -> Scene:
+    return await store.mind.scenes.open((await _state(store, given)).id)
 
 
 def _member(scene: Scene, given: str) -> str:
@@ -310,10 +314,10 @@ def leave_scene(
     """Forget a scene and its keys, here and on relays. The entries stay in the scene."""
 
     async def work(store: MemoryStore) -> SceneState:
-        found = await _scene(store, scene)
-        await store.mind.scenes.leave(found.state.id)
+        found = await _state(store, scene)  # not opened: its ledger may be damaged
+        await store.mind.scenes.leave(found.id)
         await deliver(store, wait)
-        return found.state
+        return found
 
     state = of(context).run(work)
     _tell_scene(context, state, f"left {state.name}")
