@@ -567,7 +567,9 @@ async def test_a_damaged_scene_names_the_file_to_move_which_the_next_sync_restor
             async with agent(BAKER, relay, tmp_path / "ledger") as baker:
                 with pytest.raises(LedgerCorrupt) as caught:
                     await baker.mind.scenes.open(scene_id)
-                assert str(caught.value).startswith(f"move {path} aside, with its files -wal and -shm, and sync")
+                assert str(caught.value).startswith(
+                    f"move {path} aside, with its files -wal and -shm, and sync"
+                )
                 assert "--rescue" not in str(caught.value)
                 path.rename(tmp_path / "aside")
                 for companion in tmp_path.glob(f"{path.name}*"):
