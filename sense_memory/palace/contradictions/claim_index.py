@@ -1,6 +1,14 @@
 """The claims of a palace, indexed by word: what a memory may contradict is found without comparing it with every other.
 
-Pure; which of the memories found contradict is decided by `detection`.
+What is guaranteed: two memories whose words contradict each other share a key (see `Reading.keys`), and a memory is
+compared with the `MAX_CANDIDATES_COUNT` others of its facet that share most keys with it, rare ones first, in whatever
+order they were put. Scans compare a memory once, and go on in the next process.
+
+Why it is safe: the bounds may miss a contradiction but make none, because `detection` decides what contradicts. What
+was saved counts only for memories that say the same as then.
+
+What it costs: a check reads one memory and makes `MAX_CANDIDATES_COUNT` comparisons at most, 1 ms together. A scan
+makes `MAX_PAIRS_COUNT`. 10,000 memories that were read fill 70 MB. Pure.
 """
 
 from __future__ import annotations

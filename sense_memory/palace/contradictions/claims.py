@@ -504,27 +504,11 @@ def _whole(text: _Text, unnamed: frozenset[str]) -> Clause:
     """A clause as one statement: its words, the axes it takes sides on, its figures, whether it is denied."""
     found = text.items
     verb = next((at for at, item in enumerate(found) if at and item in terms.AUXILIARIES), 0)
-    # A date before the verb, or one that opens the clause, tells which occasion is meant.
-    opening = [
-        item
-        for item in found[: max(verb, 3 * (found[0] in _OPENING))]
-        if isinstance(item, Figure) and item.is_date
-    ]
-    words: dict[str, str] = {f"@{item.text}": item.text for item in opening}
-    sides: dict[str, tuple[str, bool, str]] = {}
-    told: set[str] = set()
-    for at, item in enumerate(found):
-        if isinstance(item, Figure) or item in terms.NEGATORS or not _is_content(item):
-            continue
-        word, (name, side) = stem(item), axis(item)
-        if item in terms.STATUS and (at == len(found) - 1 or 0 < verb < at):
-            word = f"~{terms.STATUS[item]}"
-        elif name and sides.get(name, (name, side))[1] == side:
-            word = sides.setdefault(name, (name, side, item))[0]
+    opening = _opening(found, verb)
+    named, sides = _named(found, verb)
+    words = {f"@{item.text}": item.text for item in opening}
+    for _, word, item in named:
         words.setdefault(word, item)
-        before = found[at - 2] if at > 1 and found[at - 1] in terms.ARTICLES else found[at - 1]
-        if at > 1 and (before in terms.BE or before in _LEADING):
-            told.add(word)
     if found[0] in terms.PRONOUNS:
         words |= {word: word for word in unnamed}
     return Clause(
@@ -532,16 +516,48 @@ def _whole(text: _Text, unnamed: frozenset[str]) -> Clause:
         spoken=tuple(words.items()),
         polarity=sum(item in terms.NEGATORS for item in found) % 2 == 0,
         mood=text.mood,
-        sides=tuple(sorted(sides.values())),
+        sides=tuple(sorted(sides)),
         figures=tuple(item for item in found if isinstance(item, Figure) and item not in opening),
         measures=text.measures,
         states=frozenset(state for raw in words.values() if (state := terms.STATES.get(stem(raw)))),
         names=frozenset(stem(name.lower()) for name in _CAPITAL.findall(text.clause)),
-        told=frozenset(told),
+        told=frozenset(word for at, word, _ in named if _is_told(found, at)),
         turned=_turned(text.clause),
         owned=text.owned,
         definite=found[0] in _DEFINITE or text.owned,
     )
+
+
+def _opening(found: Sequence[Item], verb: int) -> list[Figure]:
+    """The dates before the verb, or those that open a clause: they tell which occasion is meant."""
+    end = max(verb, 3 * (found[0] in _OPENING))
+    return [item for item in found[:end] if isinstance(item, Figure) and item.is_date]
+
+
+def _named(
+    found: Sequence[Item], verb: int
+) -> tuple[list[tuple[int, str, str]], Iterable[tuple[str, bool, str]]]:
+    """The content of a clause: place, stem (or axis, or status) and word of each item; and its axes, as `Clause.sides`."""
+    named: list[tuple[int, str, str]] = []
+    sides: dict[str, tuple[str, bool, str]] = {}
+    for at, item in enumerate(found):
+        if isinstance(item, Figure) or item in terms.NEGATORS or not _is_content(item):
+            continue
+        word, (name, side) = stem(item), axis(item)
+        if item in terms.STATUS and (at == len(found) - 1 or 0 < verb < at):
+            word = f"~{terms.STATUS[item]}"
+        elif name and sides.setdefault(name, (name, side, item))[1] == side:
+            word = name
+        named.append((at, word, item))
+    return named, sides.values()
+
+
+def _is_told(found: Sequence[Item], at: int) -> bool:
+    """Whether the item at a place follows a form of `be` or a preposition, with or without an article between them."""
+    if at < 2:
+        return False
+    before = found[at - 2] if found[at - 1] in terms.ARTICLES else found[at - 1]
+    return before in terms.BE or before in _LEADING
 
 
 def _turned(clause: str) -> frozenset[str]:

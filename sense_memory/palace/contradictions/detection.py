@@ -1,11 +1,19 @@
 """Contradictions between memories of one domain and facet (sense-memory v2, "Contradiction Detection").
 
 Two claims contradict each other where their subjects, relations and scopes agree, the relation holds one value (or the
-same clause is denied), and their values are of one kind and differ. Each rule is a function of two claims.
+same clause is denied), and their values are of one kind and differ. Two whole clauses do where they say the same but
+for one difference: a denial, an opposite, a figure, a status. Each rule is a function of two claims or of two whole
+clauses; only `TURN` compares the texts.
 
-A contradiction has a kind, a reason to read, and a confidence. From `ACT_BOUND` on, the old memory is superseded; below
-the bound, the contradiction is a suggestion for introspection. A wrong act costs more than a missed one, so whatever is
-not nearly sure ends below the bound. Pure and deterministic: no model, no clock.
+What is guaranteed: the same two memories and the same vectors have the same result. A contradiction has a kind, a
+reason to read, and a confidence. From `ACT_BOUND` on, the old memory is superseded; below the bound, the contradiction
+is a suggestion for introspection.
+
+Why it is safe: a wrong act costs more than a missed one, so whatever is not nearly sure ends below the bound. That is
+all that holds only in other words, for plans and the past, under other conditions, or of a memory that says more.
+
+What it costs: a memory is read in some 0.2 ms. Comparing two costs some 4 µs where they share nothing, 30 µs where they
+share words. Pure: no model, no clock.
 """
 
 from __future__ import annotations
