@@ -31,6 +31,7 @@ from relays.faults.answers import (
 from relays.faults.lines import (
     AuthGate,
     AuthStorm,
+    ClaimsEquality,
     CloseEvery,
     Deaf,
     ExclusiveUntil,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from relays.proxy import Frame, Reply, Talk
 
 __all__ = [
-    "HANGUP", "AuthGate", "AuthStorm", "CloseEvery", "ClosedOnly", "Deaf", "DeletesWhateverTheDate", "Drip", "EarlyEose", "ExclusiveUntil", "Fault",
+    "HANGUP", "AuthGate", "AuthStorm", "ClaimsEquality", "CloseEvery", "ClosedOnly", "Deaf", "DeletesWhateverTheDate", "Drip", "EarlyEose", "ExclusiveUntil", "Fault",
     "FaultyRelay", "Flood", "Forge", "ForgetAfterAck", "Fuzz", "HangUpAt", "Information", "Inject", "LieInOk", "NoEose", "NoNegentropy",
     "NoticeOnly", "Oversized", "Pause", "RateLimit", "Record", "Refuse", "Rollback", "SplitView", "Stall",
     "SwallowPublish", "Withhold",

@@ -169,6 +169,17 @@ class NoNegentropy(Fault):
             yield frame
 
 
+class ClaimsEquality(Fault):
+    """Says in every comparison (NIP-77) that nothing differs, whatever it holds."""
+
+    def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Answer instead of the relay."""
+        if frame[0] == "NEG-OPEN":
+            talk.answer(["NEG-MSG", frame[1], "61"])
+        elif frame[0] not in {"NEG-MSG", "NEG-CLOSE"}:
+            yield frame
+
+
 class ExclusiveUntil(Fault):
     """Leaves out the second that `until` names, which NIP-01 takes in (R-20)."""
 

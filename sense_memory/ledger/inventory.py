@@ -64,6 +64,12 @@ _FILL = (
     "SELECT relay, head, 'confirmed', 0, ?4 FROM relays JOIN slots ON head > filled_to AND head <= ?2 "
     f"WHERE relay = ?1 AND head NOT IN ({_OTHERS})"
 )
+_UNCONFIRMED = (
+    "SELECT e.id FROM outbox o CROSS JOIN slots s ON s.head = o.event CROSS JOIN events e ON e.seq = o.event "
+    "WHERE o.relay = ?1 AND o.state <> 'confirmed' UNION "
+    "SELECT e.id FROM relays r CROSS JOIN slots s ON s.head > r.filled_to CROSS JOIN events e ON e.seq = s.head "
+    "WHERE r.relay = ?1"
+)
 _ACCEPTED = f"SELECT event FROM outbox WHERE relay = ? AND {WAS_ACCEPTED}"
 # The last condition, because only this one reads events, and few heads are left by then.
 _IS_MEMORY = f"EXISTS (SELECT 1 FROM events e WHERE e.seq = s.head AND e.role = {int(Role.MEMORY)})"
@@ -128,6 +134,10 @@ class Inventory:
     def lacking_count(self, version: InventoryVersion, ids: Iterable[bytes]) -> int:
         """The number of events that a relay should hold, among some ids."""
         return len(self._heads.seqs_of_ids(ids) - version.exempt)
+
+    def unconfirmed_ids(self, url: str) -> set[bytes]:
+        """The ids of the heads that a relay has not been found to hold; a comparison may confirm them."""
+        return {ident for (ident,) in self._db.rows(_UNCONFIRMED, self._relay(url))}
 
     def counts_by_kind(self, version: InventoryVersion) -> dict[int, tuple[int, int]]:
         """By kind, the number of events that a relay should hold, and the number that it need not hold but may."""

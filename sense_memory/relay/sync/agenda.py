@@ -58,7 +58,7 @@ class RelayQuestion(Enum):
     NEWER = auto()  # events dated after the newest event seen; RECENT if none was seen
     RECENT = auto()  # events dated since the cursor
     COMPARE = auto()  # compare everything (NIP-77); RECENT if the relay does not compare
-    SWEEP = auto()  # everything, and missing events are sent again; only a user's request
+    SWEEP = auto()  # walk everything, and send missing events again; only a user asks for this
 
     @property
     def pulls(self) -> bool:
@@ -259,9 +259,10 @@ class PullStep:
 def first_step(question: RelayQuestion, state: PullState) -> PullStep:
     """The first step of a pull.
 
-    A relay that loses events is asked for everything, in the background at most once an hour. Only a walk shows which
-    deleted events a relay still serves, because a comparison counts them as known. So a relay that serves deleted events
-    is walked without a comparison.
+    A relay that loses events is asked for everything, in the background at most once an hour. Only a walk proves what a
+    relay holds, because the result of a comparison is the relay's claim; so a user who asks for everything gets a walk.
+    Only a walk shows which deleted events a relay still serves, because a comparison counts them as known; so a relay
+    that serves deleted events is walked without a comparison.
     """
     asks_all, sweeps = (
         question in {RelayQuestion.COMPARE, RelayQuestion.SWEEP},
@@ -272,7 +273,7 @@ def first_step(question: RelayQuestion, state: PullState) -> PullStep:
     if question is RelayQuestion.NEWER and (newer := _newer(state)) is not None:
         return PullStep(newer, only_newer=True)
     progress = _progress(state, sweeps=sweeps or walks_all)
-    compares = progress.walks == BEGINNING and not state.serves_deleted
+    compares = progress.walks == BEGINNING and not state.serves_deleted and not sweeps
     return PullStep(progress, compares, None if asks_all else progress.since, heals)
 
 
@@ -281,6 +282,11 @@ def step_after_losses(step: PullStep, state: PullState, *, missing: int, saw_all
     if not (missing and step.heals) or saw_all:
         return None
     return PullStep(_progress(state, sweeps=True), not state.serves_deleted, None, step.heals)
+
+
+def step_after_false_comparison(step: PullStep, state: PullState) -> PullStep:
+    """A walk over all events, because the relay did not serve what it claimed to hold in a comparison."""
+    return PullStep(_progress(state, sweeps=True), heals=step.heals)
 
 
 def step_after_resuming(step: PullStep, state: PullState, as_of: float) -> PullStep | None:

@@ -34,6 +34,7 @@ from sense_memory.relay.sync.agenda import (
     PullState,
     first_step,
     may_compare_after,
+    step_after_false_comparison,
     step_after_losses,
     step_after_resuming,
 )
@@ -217,6 +218,8 @@ class Puller:
             if not connection.is_open:
                 self.made_progress = not connection.misbehaving  # the next attempt is a walk
                 return PullResult((connection.problem or "",))
+            if self._reconciler.was_disproved:
+                step = step_after_false_comparison(step, self._state())
         total = await self._walk(connection, step, file_events)
         self.received_in_overlap = total.received if step.progress.since is not None else 0
         if may_compare_after(total.reasons):

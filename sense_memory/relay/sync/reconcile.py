@@ -3,12 +3,15 @@
 What is guaranteed: when a comparison is complete, the ledger has filed every event that the relay claims to have in the
 compared range, and every event that only the ledger has is queued for the relay.
 
-Why it is safe: the relay's claims are never believed. The ids that the relay names are fetched and verified like any
-page, and a relay that does not serve all of them is walked instead. A relay that stores nothing could claim that nothing
-differs, so every relay must first serve one of the events that it claims to have.
+Why it is safe: a claim to have an event that we lack is checked by fetching the event; a relay that does not serve all
+of these events is walked instead. A claim to hold what we hold is checked by a sample. Before a comparison confirms
+events, the relay must serve up to 20 of them, chosen at random: 20 or fewer are all read back. Once a day, and in each
+process, it must also serve up to 20 of those that were confirmed before. If one of these is not served, nothing that the
+relay claims is believed, and the relay is walked from the first event to the last. A relay that holds half of what it
+claims passes one time in a million, and one that holds 90 % one time in eight; only a walk (`sync(full=True)`) is proof.
 
-What it costs: one message each way if nothing differs; about 830 bytes of hex for each of 100 differences scattered over
-10,000 events. The sorted inventory is built once for all relays that hold the same events, and again when the ledger
+What it costs: one message each way if nothing differs, and one request if there is something to prove; about 830 bytes of
+hex for each of 100 differences scattered over 10,000 events. The sorted inventory is built once for all relays that hold the same events, and again when the ledger
 changes: 0.1 s for 100,000 events, in a thread.
 """
 
@@ -21,7 +24,14 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sense_memory.errors import RelayError
-from sense_memory.limits import COMPARED_COUNT, HEAL_SECONDS, MAX_FUTURE_SECONDS, PAGE_COUNT, SWEEP_SECONDS
+from sense_memory.limits import (
+    COMPARED_COUNT,
+    HEAL_SECONDS,
+    MAX_FUTURE_SECONDS,
+    PAGE_COUNT,
+    PROBE_COUNT,
+    SWEEP_SECONDS,
+)
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.negentropy import Items
@@ -35,9 +45,13 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.inventory import InventoryVersion, Pair
+    from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.client.page import EventPage
     from sense_memory.relay.sync.walk import Fetch, FileEvents
+
+
+_RANDOM = secrets.SystemRandom()  # a relay that could guess the sample would keep just that
 
 
 class InventoryCache:
@@ -75,6 +89,9 @@ class Reconciler:
         author: the ledger's public key, 64 hex digits.
         inventories: the compared inventories, shared by all relays of a store.
         clock: seconds since 1970.
+
+    Attributes:
+        was_disproved: whether the relay did not serve what it claimed to hold in the last comparison.
     """
 
     def __init__(
@@ -86,7 +103,8 @@ class Reconciler:
         self._wanted = Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
         self._refused_at = float("-inf")
         self._has_compared = False  # whether the relay is known to support NIP-77, whatever its document says
-        self._is_proven = False  # whether the relay served an event that it claimed to have
+        self._proven_at = float("-inf")  # when it last served a sample of all events
+        self.was_disproved = False
 
     async def pull(
         self,
@@ -109,7 +127,7 @@ class Reconciler:
         Returns:
             A complete pull; None if the relay must be walked instead.
         """
-        now = self._clock()
+        now, self.was_disproved = self._clock(), False
         if now - self._refused_at < SWEEP_SECONDS or not may_compare(connection.information):
             return None
         version, items = await self._inventories.items_for(self._url, since)
@@ -126,9 +144,13 @@ class Reconciler:
         fetched = _FetchById(fetch, file_events, ids_count(connection.information), horizon)
         if not await fetched.fetch_all(self._wanted, wanted):
             return None  # the relay claims events that it does not serve, or has newer versions by now
-        self._is_proven |= bool(fetched.pairs)
-        if not await self._proves_holdings(fetch, items.ids_except(frozenset(found.have))):
+        proves_all = since is None and not 0 <= now - self._proven_at < SWEEP_SECONDS
+        sample = self._sample(items.ids_except(frozenset(found.have)), with_known=proves_all)
+        proof = _FetchById(fetch, _leave, ids_count(connection.information), horizon)
+        if not await proof.fetch_all(self._wanted, sample):
+            self.was_disproved = proof.was_withheld
             return None
+        self._proven_at = now if proves_all else self._proven_at
         holds = [*known, *fetched.pairs]
         missing = await self._ledger.write(
             self._ledger.inventory.record_comparison,
@@ -144,16 +166,17 @@ class Reconciler:
         latest = items.latest(frozenset(found.have), until=horizon)
         return fetched.totals + PullResult(newest=latest, missing=missing)
 
-    async def _proves_holdings(self, fetch: Fetch, ids: Sequence[bytes]) -> bool:
-        """Whether the relay has ever served an event that it claims to have; asks for one of `ids` until it has.
+    def _sample(self, claimed: Sequence[bytes], *, with_known: bool) -> list[bytes]:
+        """A random choice of the ids that the relay claims to hold, all of which it must serve.
 
-        A relay that stores nothing could claim that nothing differs.
+        Args:
+            claimed: these ids.
+            with_known: whether to choose also among the events that were confirmed before.
         """
-        if ids and not self._is_proven:
-            probe = secrets.choice(ids).hex()
-            page = await fetch([replace(self._wanted, ids=(probe,), limit=1)])
-            self._is_proven = bool(page.events)
-        return self._is_proven or not ids
+        unconfirmed = self._ledger.inventory.unconfirmed_ids(self._url)
+        fresh = [ident for ident in claimed if ident in unconfirmed]
+        known = [ident for ident in claimed if ident not in unconfirmed] if with_known else []
+        return [ident for ids in (fresh, known) for ident in _RANDOM.sample(ids, min(PROBE_COUNT, len(ids)))]
 
     def _is_worthwhile(self, count: int, since: int | None) -> bool:
         """Whether comparing `count` events is likely to cost less than a walk.
@@ -185,12 +208,14 @@ class _FetchById:
     Attributes:
         pairs: the times and ids of the fetched events.
         totals: the totals of all received pages.
+        was_withheld: whether the relay answered completely, and served none of the events that were left.
     """
 
     def __init__(self, fetch: Fetch, file_events: FileEvents, most: int, horizon: float) -> None:
         self._fetch, self._file_events, self._most, self._horizon = fetch, file_events, most, horizon
         self.pairs: list[Pair] = []
         self.totals = PullResult()
+        self.was_withheld = False
 
     async def fetch_all(self, wanted: Filter, ids: Iterable[bytes]) -> bool:
         """Fetch events in batches that the relay serves; returns whether all of them arrived."""
@@ -204,8 +229,13 @@ class _FetchById:
                 del missing[event.id]
                 self.pairs.append((event.created_at, bytes.fromhex(event.id)))
             if not page.complete or not page.events:
+                self.was_withheld = page.complete
                 return False
         return True
+
+
+async def _leave(_events: Sequence[Event]) -> None:
+    """File nothing: the events of a sample are here already."""
 
 
 def _totals(page: EventPage, horizon: float) -> PullResult:

@@ -158,7 +158,7 @@ HALF = PullProgress(NOW - 60, 900_000, 907_000, {KIND_APP_DATA: (905_000, 500, "
         (COMPARE, FRESH, ALL, True, None),
         (COMPARE, KNOWN, SINCE, True, None),
         (RECENT, KNOWN, SINCE, True, 900_000),
-        (SWEEP, KNOWN, ALL, True, None),
+        (SWEEP, KNOWN, ALL, False, None),  # a comparison proves nothing
         # A day after the last sweep, everything is asked for.
         (RECENT, replace(KNOWN, swept_at=NOW - SWEEP_SECONDS - 1), ALL, True, None),
         # What the relay serves though it was deleted shows in a walk only.
@@ -169,7 +169,7 @@ HALF = PullProgress(NOW - 60, 900_000, 907_000, {KIND_APP_DATA: (905_000, 500, "
         (RECENT, replace(KNOWN, is_forgetful=True), SINCE, True, 900_000),
         # A walk that was cut off goes on, if it goes back as far and not for too long.
         (COMPARE, replace(KNOWN, unfinished=HALF), HALF, False, None),
-        (SWEEP, replace(KNOWN, unfinished=HALF), ALL, True, None),
+        (SWEEP, replace(KNOWN, unfinished=HALF), ALL, False, None),
         (
             RECENT,
             replace(KNOWN, unfinished=replace(HALF, begun_at=NOW - RESUME_SECONDS)),

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 import pytest
 from websockets.asyncio.client import connect
 
-from relays.faults import Fault, FaultyRelay, ForgetAfterAck, Pause, Record
+from relays.faults import ClaimsEquality, Fault, FaultyRelay, ForgetAfterAck, Pause, Record, Withhold
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.nostr.event import Unsigned
 from sense_memory.relay.server import client_handler
@@ -209,7 +209,7 @@ async def test_a_comparison_counts_as_a_complete_pull(ours):
         await ours.put(record.upstream, await ours.memory("b", "2", at=-86_400))
         assert (await store.sync()).complete
         state = ledger_of(store).relays.state(record.url)
-        assert len(asked_by_id(record)) == 1
+        assert len(asked_by_id(record)) == 2  # the new event, and the proof
         assert (first.cursor, state.cursor) == (
             None,
             int(ours.clock()) - 86_400 - 7_200,
@@ -259,7 +259,7 @@ async def test_random_differences_both_ways_end_with_identical_sets(stage, seed)
 
 
 async def test_a_relay_that_has_it_all_already_is_sent_nothing(ours, tmp_path):
-    """Another device filled the second relay; this one learns of that from a single event."""
+    """Another device filled the second relay; this one learns of that from a comparison and a sample."""
     ledger = tmp_path / "a.db"
     async with ours.witness() as first, ours.witness() as second:
         async with ours.device(first.upstream, second.upstream) as other:
@@ -270,7 +270,7 @@ async def test_a_relay_that_has_it_all_already_is_sent_nothing(ours, tmp_path):
         async with ours.device(first.url, second.url, ledger=ledger) as store:
             assert (await store.sync()).in_step
             assert second.said("EVENT") == []
-            assert len(asked_by_id(second)) == 1
+            assert len(asked_by_id(second)) == 20
             assert store.status().relays[1].events == {"confirmed": 520}
 
 
@@ -306,7 +306,6 @@ async def test_a_crowd_that_pages_can_not_show_is_compared(ours, tmp_path):
 
 @pytest.mark.parametrize("most", [5_000, 100], ids=["as many as we like", "a hundred at a time"])
 async def test_what_is_needed_is_fetched_as_many_at_once_as_the_relay_serves(clock, most):
-    """Behind the witness nobody says how many that are; without it, the relay's own document does."""
     async with EmbeddedRelay(clock=clock, max_limit=most) as relay:
         stage, record = Stage(clock, embedded), Record()
         async with (
@@ -325,7 +324,7 @@ async def test_what_is_needed_is_fetched_as_many_at_once_as_the_relay_serves(clo
                 assert (await store.sync()).in_step
                 assert len((await contents(store))[0]) == 620
             batches = [len(frame[2]["ids"]) for frame in record.said("REQ")]
-            assert batches == [500, 121] if most > 500 else [500, 500, 421, 321, 221, 121, 21]
+            assert batches == ([500, 121, 1] if most > 500 else [100] * 6 + [21, 1])  # the last is the proof
 
 
 # ── What must not come back, and what is none of ours ───────────────────────────────────
@@ -418,6 +417,7 @@ async def test_other_programs_events_of_the_same_key_are_fetched_once(stage):
     async with stage.witness() as record, stage.device(record.url) as store:
         await store.remember("mine", "value")
         await store.sync()
+        await store.sync()
         await stage.put(record.upstream, *events)
         forget_frames(record)
         report = await store.sync()
@@ -435,6 +435,7 @@ async def test_a_newer_version_of_another_programs_event_takes_its_place(stage):
     old = await stage.event(tags=[("d", "other-app/settings")])
     async with stage.witness() as record, stage.device(record.url) as store:
         await store.remember("mine", "value")
+        await store.sync()
         await store.sync()
         for number in range(4):
             newer = await stage.event(tags=[("d", "other-app/settings")], at=number + 1)
@@ -467,7 +468,8 @@ async def test_an_older_version_at_a_relay_is_replaced_and_not_fetched(ours, tmp
             assert report.relays[0].sent == {"accepted": 1}
             forget_frames(record)
             assert (await store.sync()).in_step
-            assert record.said("REQ") == record.said("EVENT") == []
+            assert len(asked_by_id(record)) == 1  # what was sent is read back
+            assert record.said("EVENT") == []
 
 
 # ── Relays that do not compare ──────────────────────────────────────────────────────────
@@ -609,6 +611,72 @@ async def test_a_relay_that_keeps_nothing_and_says_that_nothing_differs_is_not_i
         assert len(asked_by_id(record)) == 1
 
 
+def is_in_the_half(event):
+    return int(event["id"], 16) % 2 == 1
+
+
+async def test_a_relay_that_holds_half_and_claims_everything_is_found_out_and_sent_the_rest(ours, tmp_path):
+    forgets, ledger = ForgetAfterAck(is_in_the_half), tmp_path / "a.db"
+    async with ours.witness(ClaimsEquality(), forgets) as record:
+        async with ours.device(record.url, ledger=ledger) as store:
+            await store.remember_many((f"key {number}", "value") for number in range(60))
+            await store.sync()
+            lost = 60 - len(await ours.stored(record.upstream))
+            for state in ("acked", "queued"):  # sent again at once, and then once an hour
+                line = (await store.sync()).relays[0]
+                assert (line.in_step, line.pulled.missing) == (False, lost)
+                relay = store.status().relays[0]
+                assert relay.events == {"confirmed": 60 - lost, state: lost}
+                assert "had lost accepted events when it was last asked" in relay.remarks
+
+        forgets.on = False
+        ours.clock.advance(3_700)
+        async with ours.device(record.url, ledger=ledger) as store:
+            assert (await store.sync()).relays[0].sent == {"accepted": lost}
+            assert (await store.sync()).in_step
+            assert store.status().relays[0].remarks == ()
+            assert len(await ours.stored(record.upstream)) == 60
+
+
+async def test_what_a_relay_claims_to_hold_is_proved_by_a_sample_in_one_request(ours, tmp_path):
+    """Of what it was not known to hold, in each comparison; of all, once in a process and once a day."""
+    ledger = tmp_path / "a.db"
+    async with ours.witness() as record:
+
+        async def sample(store):
+            forget_frames(record)
+            assert (await store.sync()).in_step
+            return [len(frame[2]["ids"]) for frame in record.said("REQ")]
+
+        async with ours.device(record.url, ledger=ledger) as store:
+            await store.remember_many((f"key {number}", "value") for number in range(50))
+            await store.sync()
+            assert [await sample(store) for _ in range(2)] == [[20], []]
+            await store.remember("another", "value")
+            await store.remember("one more", "value")
+            assert [await sample(store) for _ in range(3)] == [[], [2], []]
+            ours.clock.advance(86_400)
+            assert [await sample(store) for _ in range(2)] == [[20], []]
+        async with ours.device(record.url, ledger=ledger) as store:
+            assert [await sample(store) for _ in range(2)] == [[20], []]
+
+
+async def test_a_full_sync_looks_at_every_event_whatever_the_relay_claims(ours):
+    """Here after the proof: no sample is due, so only the walk can find what the relay lost."""
+    lie, hides = ClaimsEquality(), Withhold(is_in_the_half)
+    lie.on = hides.on = False
+    async with ours.witness(lie, hides) as record, ours.device(record.url) as store:
+        await store.remember_many((f"key {number}", "value") for number in range(60))
+        for _ in range(2):
+            assert (await store.sync()).complete
+        lie.on = hides.on = True
+        ours.clock.advance(10)
+        line = (await store.sync(full=True)).relays[0]
+        assert not line.in_step
+        assert line.pulled.missing == len(hides.withheld) > 0
+        assert record.said("EVENT")[60:] != []
+
+
 async def test_a_lie_about_what_it_lacks_costs_bytes_and_no_more(ours):
     """It claims to lack everything: that is sent again, at most once an hour, and refused as a duplicate."""
     lie = Answers("NEG-MSG", "$sub", "6100000200")
@@ -685,7 +753,7 @@ async def test_what_is_dated_since_the_cursor_is_compared_where_that_is_much(sta
         forget_frames(record)
         assert (await parts_of(store).replication.pool().sync(FROM_CURSOR)).in_step
         assert [frame[2] for frame in record.heard("NEG-MSG")] == [IN_STEP]
-        assert record.said("REQ") == []
+        assert asked_by_id(record) == [mine]  # it is read back
 
 
 async def test_what_the_relay_lost_of_the_overlap_shows_that_it_may_have_lost_everything(ours):
@@ -714,6 +782,7 @@ async def test_what_the_relay_lost_of_the_overlap_shows_that_it_may_have_lost_ev
 async def test_what_another_program_wrote_into_the_overlap_is_fetched_once(ours):
     async with ours.witness() as record, ours.device(record.url) as store:
         await store.remember_many((f"key {number}", "value") for number in range(150))
+        await store.sync()
         await store.sync()
         await ours.put(record.upstream, await ours.event(tags=[("d", "another program's")]))
         for expected in (1, 0):
