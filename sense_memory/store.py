@@ -398,9 +398,9 @@ class MemoryStore:
     ) -> list[Remembered]:
         """Write many persona memories, in batches of 200; all are checked first.
 
-        `memories` are mappings with the arguments of `persona_remember`. Contradictions are handled in order, among
-        the new memories too, by words and without the embedder. A path that is given twice is written once, with the
-        last value. `created_at` as in `remember_many`. A memory that moves here may bring its past (relevance,
+        `memories` are mappings with the arguments of `persona_remember`. Contradictions are found by
+        words alone, without the embedder; the new memories are checked in order, also against each other. A path that
+        is given twice is written once, with the last value. `created_at` as in `remember_many`. A memory that moves here may bring its past (relevance,
         last_accessed, last_reinforced, access_count, contradicts, superseded_by, dismissed), which counts where the
         path holds no memory yet.
 

@@ -74,7 +74,7 @@ class Sources:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], dotenv: Mapping[str, str], env_file: Path | None) -> Sources:
-        """The sources, with the variables of sense-memory that are not blank."""
+        """The sources; blank variables, and those of other programs, are left out."""
         return cls(_ours(environ), _ours(dotenv), env_file)
 
     def text(self, name: str, argument: str | None) -> SettingValue[str | None]:

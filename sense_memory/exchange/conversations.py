@@ -450,7 +450,7 @@ def claude_memories(
 
 
 def _titled_parts(text: str) -> Iterator[tuple[str, str]]:
-    """The parts of a text with their titles: one for each heading or bold line, and before the first, each paragraph."""
+    """The parts of a text with their titles: one for each heading or bold line; each paragraph before the first is a part too."""
     first, *rest = _titled(text)
     for part in re.split(r"\n[ \t]*\n", first):
         if part.strip():

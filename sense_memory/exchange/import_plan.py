@@ -431,7 +431,7 @@ class _PalaceComparison:
     def _with_halflife(self, item: Item, otherwise: float = DEFAULT_HALFLIFE_DAYS) -> Item:
         """An item with its half-life, or with half its age as half-life if it would arrive forgotten.
 
-        An item of our export keeps its own past. If the store has one half-life for all memories, an item that would
+        An item of our own export keeps its dates. If the store has one half-life for all memories, an item that would
         arrive forgotten counts as last used now instead.
         """
         fields = dict(item.fields)

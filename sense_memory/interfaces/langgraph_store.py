@@ -294,7 +294,7 @@ class _StoredItem:
 
 
 def halflife_days(ttl: object) -> float:
-    """The half-life, 1/6.64 of the time to live in minutes, with which a memory dissolves when that time is over.
+    """The half-life (days) with which a memory dissolves at the end of its time to live (minutes): 1/6.64 of it.
 
     >>> round(halflife_days(60 * 24 * 6.643856), 3)
     1.0

@@ -100,7 +100,7 @@ def reason_sentence(stored: str) -> str:
 
 
 def remark_sentence(stored: str) -> str:
-    """The sentence of a stored remark; an unknown remark, of a newer version, is returned as it is."""
+    """The sentence of a stored remark; a remark that a newer version wrote is returned unchanged."""
     return {str(code): sentence for code, sentence in _REMARKS.items()}.get(stored, stored)
 
 

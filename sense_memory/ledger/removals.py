@@ -107,7 +107,7 @@ class Removal:
 
     @classmethod
     def blind(cls, until: int) -> Removal:
-        """The removal of a deletion that states nothing else: everything up to its second is forgotten."""
+        """What a deletion removes if it states nothing else: everything up to its second."""
         return cls(until, is_blind=True)
 
     def names(self, event_id: str) -> bool:

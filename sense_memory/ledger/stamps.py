@@ -115,7 +115,7 @@ class Stamps:
 #
 # Handing out is therefore a write, which is made before the first byte is sent: an event counts as handed out even if
 # the process ends before the relay answers, and other processes on the same ledger know. Until then, each event costs
-# a row of some ten bytes. Call the functions that write inside a transaction.
+# a row of some ten bytes. The functions here that write are called inside a transaction only.
 
 # Heads that were not handed out, and that no relay has served or answered.
 _OPEN: Final = (

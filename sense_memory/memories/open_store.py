@@ -172,8 +172,8 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
 # A write with a local signer never waits for I/O, so a loop of writes would block every other task, including relays
 # and heartbeats. Therefore each call that writes takes a turn first: if the event loop has not run for 10 ms, the call
 # yields once. Guaranteed: concurrent calls continue in the order in which they were made. It is safe because a call
-# yields before it decides anything, so it sees what arrived meanwhile, as a later call would. It costs a microsecond a
-# write, and a hundred passes of the loop a second.
+# yields before it decides anything, so it sees what arrived meanwhile, as a later call would. It costs a microsecond for
+# each write, and makes the loop run a hundred times a second.
 
 
 class Turns:

@@ -1,6 +1,6 @@
 """The belief graph: the conclusions of agents, their evidence, and how they support or contradict each other. Pure.
 
-A belief is a reflection in the log (`agent.reflected`). Its evidence are the entries that it names. Beliefs that say the
+A belief is a reflection in the log (`agent.reflected`). Its evidence is the entries that it names. Beliefs that say the
 same support it; beliefs that contradict it by the rules of the palace cannot be true together with it.
 
     confidence = (1 + evidence + supporting beliefs) / (2 + evidence + supporting + 2 * contradicting beliefs)

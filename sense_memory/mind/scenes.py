@@ -465,7 +465,7 @@ class Scenes:
     async def sync(self) -> None:
         """Sync every scene of the agent, a few at a time; see `Scene.sync`.
 
-        A scene that fails keeps no other from its sync; the first such error is raised at the end.
+        If one scene fails, the others still sync; the first error is raised at the end.
         """
         scene_ids, errors = iter([state.id for state in await self.all()]), list[Exception]()
 

@@ -375,7 +375,7 @@ class _Candidates:
         sizes = np.diff(np.r_[starts, len(codes)])
         if np.any(sizes > THEME_GROUP_COUNT):
             bounded.append(
-                f"of memories with the same two themes only the {THEME_GROUP_COUNT} most relevant count"
+                f"of memories that share two themes, only the {THEME_GROUP_COUNT} most relevant are compared"
             )
         lengths = np.minimum(sizes, THEME_GROUP_COUNT)
         for length in range(2, THEME_GROUP_COUNT + 1):

@@ -209,7 +209,7 @@ def _conflicts(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
     """Siblings: copies that keep a value which lost to a concurrent edit."""
     return palace.ranked(
         {
-            place: f"a concurrent edit of {memory.conflict_of} on another device won"
+            place: f"lost to a concurrent edit of {memory.conflict_of} on another device"
             for place in palace.links.dismissed
             if (memory := palace.memories[place]).conflict_of is not None
         }

@@ -221,7 +221,7 @@ def _step_of_living(memory: PersonaMemory, state: State) -> PruneStep | None:
 def _reason_to_keep(memory: PersonaMemory, now: float) -> str | None:
     """Why a dissolved memory is neither marked nor deleted; None if it is."""
     if memory.halflife_days >= MAX_HALFLIFE_DAYS:
-        return "its half-life means never; only its links made it fade"
+        return "its half-life is 'never'; it faded only through its links"
     if memory.dissolved_at is not None and memory.dissolved_at > now:
         return "a clock ahead of this one marked the memory; it is kept until 30 days after that mark"
     return None

@@ -143,7 +143,7 @@ def persona(fields: Mapping[str, Any]) -> Record:
 
 
 def introspection(ts: int, report: Mapping[str, Any]) -> Record:
-    """The log of an introspection, at `introspection/{ts}`: seconds since 1970."""
+    """The log of an introspection, at `introspection/{ts}`; `ts` is in seconds since 1970."""
     fields = {"ts": ts, "report": report}
     return Record(RecordType.INTROSPECTION, _path(RecordType.INTROSPECTION, fields), fields)
 

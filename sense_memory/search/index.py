@@ -251,7 +251,7 @@ class SearchIndex:
             direction: the vector of `asks(query)`, if the caller made it; by default the embedder is called.
 
         Returns:
-            Best first, of ties the newest, then by id; only items that match the question in some way.
+            Best first; ties: newest first, then by id. Only items that match the question in some way.
         """
         options, query = options or self.options, query[:MAX_QUERY_CHARS]
         if k <= 0 or not len(self):

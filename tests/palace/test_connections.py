@@ -266,7 +266,7 @@ def test_of_a_large_group_the_most_relevant_are_compared(monkeypatch):
     palace = [memory(f"m{number}", "art", "sea") for number in range(10)]
     found = suggest(palace, np.linspace(0.2, 1.0, 10))
     assert {key for pair in pairs_of(found) for key in pair} == {"m7", "m8", "m9"}
-    assert found.bounded == ("of memories with the same two themes only the 3 most relevant count",)
+    assert found.bounded == ("of memories that share two themes, only the 3 most relevant are compared",)
 
 
 def test_where_there_are_too_many_pairs_the_rarest_themes_are_compared(monkeypatch):

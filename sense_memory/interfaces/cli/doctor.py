@@ -62,7 +62,7 @@ def doctor(
         bool,
         flag(
             "--rescue",
-            text="Replace a damaged ledger by what can still be read of it. The damaged file is kept, beside it.",
+            text="Replace a damaged ledger by what can still be read of it. The damaged file is kept beside the new one.",
         ),
     ] = False,
     _json: JsonOption = False,
@@ -375,8 +375,8 @@ def check_holding(holding: Holding, memories: str = "") -> Check:
             )
         case _:
             finding = (
-                f"neither compares nor counts (NIP-77, NIP-45): whether it has the {here} here, "
-                "only `sense-memory sync --full` can tell"
+                "can neither compare nor count (NIP-77, NIP-45): only `sense-memory sync --full` "
+                f"shows whether it has the {here} here"
             )
     return Check(f"{HOLDS}{holding.url}", state, finding)
 

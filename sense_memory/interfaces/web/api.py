@@ -423,7 +423,7 @@ def _links(memories: Iterable[PersonaMemory], known: Mapping[str, Any]) -> dict[
 
 
 def _hubs_with_neighbours(hubs: Iterable[str], links: Mapping[str, Iterable[str]]) -> list[str]:
-    """The first of these memories, and the memories linked with them, up to the number that is shown."""
+    """The hubs and the memories linked with them, until the page's limit is reached."""
     found: dict[str, None] = {}
     for hub in hubs:
         if len(found) >= _NODES_COUNT:

@@ -46,7 +46,7 @@ class _Mem0(DerivedIndex):
     def _store(self, entries: Sequence[LogEntry]) -> None:
         for entry in entries:
             self._client.add(
-                # Some vector stores of mem0 do not store NUL; the JSON of the entry is escaped.
+                # Some stores cannot hold NUL; the JSON in the metadata escapes it.
                 [{"role": "user", "content": entry.text.replace("\0", " ")}],
                 user_id=self._user,
                 metadata={"entry_id": entry.id, "entry": stored(entry)},

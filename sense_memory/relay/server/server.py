@@ -165,7 +165,7 @@ class EmbeddedRelay:
         """The URL to dial, such as `ws://127.0.0.1:7447`.
 
         Raises:
-            RelayError: no port was given, and the relay was not entered yet.
+            RelayError: no port was given, and the relay has not been started.
         """
         if not self._port:
             raise RelayError(f"ws://{HOST}", "enter `async with` first; the relay has no port before it runs")

@@ -267,4 +267,4 @@ def test_a_silent_relay_does_not_hold_up_the_doctor(agent, ledger, silent_relay,
 
     found = agent.json("--relay", silent_relay, "doctor")
 
-    assert "neither compares nor counts" in finding(found, f"holds {silent_relay}")
+    assert "can neither compare nor count" in finding(found, f"holds {silent_relay}")

@@ -94,7 +94,7 @@ def palace(
 
     Without a COMMAND, draw the palace with the current relevance of each memory. The path of a palace memory is
     DOMAIN/FACET/KEY. You choose the domains and facets; the usual domains are self, people, projects, world and
-    skills, and the usual facets facts, beliefs, decisions, procedures and emotions.
+    skills, and the usual facets are facts, beliefs, decisions, procedures and emotions.
 
     A memory fades unless it is recalled. Above a relevance of 0.3 a memory is active, then fading, below 0.1
     forgotten, and below 0.01 dissolved. `recall` makes a memory active again; drawing, listing and searching revive
