@@ -252,7 +252,12 @@ def _show(
     """Show a plan; `kept` are the backups where it was written, None where it was not."""
     if invocation.as_json:
         files = [
-            {"path": str(change.path), "action": change.action, "parts": change.parts, "diff": change.diff()}
+            {
+                "path": str(change.path),
+                "action": change.action,
+                "parts": change.parts,
+                "diff": "\n".join(change.lines),
+            }
             for change in changes
         ]
         result = {
@@ -266,8 +271,8 @@ def _show(
     for change in changes:
         what = "already there" if change.action == "unchanged" else change.action
         typer.echo(f"{what}: {safe(str(change.path))} ({', '.join(change.parts)})")
-        if change.action in {"create", "change"}:
-            typer.echo(safe("".join(f"    {line}\n" for line in change.diff().splitlines())))
+        if change.lines:
+            typer.echo(safe("".join(f"    {line}\n" for line in change.lines)))
     changed = [change for change in changes if change.action != "unchanged"]
     if not changed:
         tell(f"{spec.title}: nothing to change.")

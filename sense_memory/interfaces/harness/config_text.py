@@ -142,7 +142,7 @@ class _Reader:
             return int(word, 0) if re.fullmatch(r"[+-]?(0[xX][\da-fA-F]+|\d{1,4000})", word) else float(word)
         except ValueError:
             self.at = start
-            raise self._wrong(f"{word[:20]!r} is not a value") from None
+            raise self._wrong("a value is neither a string, a number, true, false nor null") from None
 
     def _wrong(self, problem: str) -> InvalidInput:
         line = self.text.count("\n", 0, self.at) + 1
@@ -340,8 +340,9 @@ def toml_value(text: str) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"is not TOML: {error}") from None
+    except ValueError as error:  # its own words may hold names from the file, so only its place is told
+        place = re.search(r"\(at (line \d+, column \d+|end of document)\)$", str(error))
+        raise InvalidInput(f"is not TOML: see {place[1] if place else 'its numbers'}") from None
     except RecursionError:
         raise InvalidInput("is not TOML: it is nested too deep") from None
 
@@ -361,7 +362,7 @@ def toml_set(text: str, path: Sequence[str], table: Mapping[str, Any]) -> str:
     wanted = _with(old, path, dict(table))
     if wanted == old:
         return text
-    block = _toml_block(path, table)
+    block = toml_block(path, table)
     if _at(old, path) is not _MISSING:
         start, end = _toml_span(text, path)
         return _checked_toml(text[:start] + block + text[end:], wanted)
@@ -381,7 +382,8 @@ def toml_remove(text: str, path: Sequence[str]) -> str:
     return _checked_toml(left, wanted)
 
 
-def _toml_block(path: Sequence[str], table: Mapping[str, Any]) -> str:
+def toml_block(path: Sequence[str], table: Mapping[str, Any]) -> str:
+    """A table as `toml_set` writes it."""
     name = ".".join(path)
     plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
     lines = [f"[{name}]", *(f"{key} = {_toml_text(value)}" for key, value in plain.items())]

@@ -9,15 +9,15 @@ text. It costs a few reads and parses of each file.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
+import json
 import os
 import re
 import shutil
 import stat
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,10 +36,6 @@ MAX_BYTES: Final = 32_000_000  # of a configuration file; Claude Code's state fi
 _PROGRAMS: Final = frozenset({"sense-memory", "sense_memory"})
 _FILE_MODE: Final = 0o644  # of a new file in a project
 _is_our_hook = re.compile(r"\bsense[-_]memory\b.*\bhook (?:session-start|pre-compact)\b").search
-_STRING: Final = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')(\s*:)?""")
-_header = re.compile(r"\s*\[{1,2}[\w.-]*\]{1,2}\s*").fullmatch
-_name: Final = re.compile(r"\s*[\w.-]+\s*=")
-_literal = re.compile(r"true|false|null|[-+.\d]+").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +48,8 @@ class FileChange:
         before: the bytes that it holds; None if there is no file.
         after: the bytes that it gets; None if it is removed.
         parts: what in it is ours: server, hooks, skill.
+        lines: the change for people: "+ " and our own text, "- " and the place of what is taken out. A line of the
+            file itself is never among them, nor a value from it: others keep their secrets there.
     """
 
     path: Path
@@ -59,6 +57,7 @@ class FileChange:
     before: bytes | None = field(repr=False)
     after: bytes | None = field(repr=False)
     parts: tuple[str, ...]
+    lines: tuple[str, ...]
 
     @property
     def action(self) -> str:
@@ -66,30 +65,6 @@ class FileChange:
         if self.before == self.after:
             return "unchanged"
         return "create" if self.before is None else "remove" if self.after is None else "change"
-
-    def diff(self) -> str:
-        """A unified diff. Texts in lines that are not ours are shown as "…": they may be secrets of other servers."""
-        old, new = (_decoded(data or b"", self.path).splitlines() for data in (self.before, self.after))
-        if not (self.before and self.after):
-            return "\n".join(f"{'+' if self.after else '-'}{line}" for line in (new or old))
-        moved = {line.strip().rstrip(",") for line in old} & {line.strip().rstrip(",") for line in new}
-        lines = difflib.unified_diff(old, new, lineterm="", n=2)
-        return "\n".join(_shown(line, moved) for line in list(lines)[2:])
-
-
-def _shown(line: str, moved: set[str]) -> str:
-    is_ours = line[:1] in {"+", "-"} and line[1:].strip().rstrip(",") not in moved
-    if is_ours or line.startswith("@@"):
-        return line
-    shown = _STRING.sub(lambda found: found[0] if found[2] else '"…"', line)
-    # Anything else is a comment, or a part of a long string.
-    return shown if _is_code(_STRING.sub("", shown[1:])) else f"{line[0]}…"
-
-
-def _is_code(rest: str) -> bool:
-    """Whether a line without its strings is nothing but names, numbers and brackets of JSON or TOML."""
-    words = re.sub(r"[\[\]{},:]", " ", _name.sub("", rest, count=1)).split()
-    return _header(rest) is not None or all(map(_literal, words))
 
 
 # ── Plans ───────────────────────────────────────────────────────────────────────────────
@@ -113,10 +88,7 @@ def plan_install(
     """
     wanted = [entry for entry in spec.entries if entry.part in set(parts)]
     files = _files(spec, wanted, machine, project)
-    return [
-        _changed(path, entries, project, lambda text, entry: _with_entry(text, entry, launch))
-        for path, entries in files
-    ]
+    return [_changed(path, entries, project, launch) for path, entries in files]
 
 
 def plan_uninstall(
@@ -125,13 +97,13 @@ def plan_uninstall(
     """The changes of a removal, file by file; files without our entries are left out. Errors as `plan_install`."""
     found = []
     for path, entries in _files(spec, spec.entries, machine, project):
-        change = _changed(path, entries, project, _without_entry)
+        change = _changed(path, entries, project, None)
         if change.action == "unchanged":
             continue
         exact = _from_backup(change, entries, backups)
         is_blank = change.after is not None and not _plain(change.after.decode(), entries[0])
         after = exact if exact is not None else None if is_blank else change.after
-        found.append(FileChange(path, change.target, change.before, after, change.parts))
+        found.append(replace(change, after=after))
     return found
 
 
@@ -183,13 +155,16 @@ def _files(
     return list(found.items())
 
 
-def _changed(path: Path, entries: Sequence[Entry], project: Path | None, edit: Any) -> FileChange:
+def _changed(path: Path, entries: Sequence[Entry], project: Path | None, launch: Launch | None) -> FileChange:
+    """The change of one file that puts entries in, or without `launch` takes them out."""
     target = _target(path, project)
     text = _text_of(target)
-    new = text or ""
+    new, lines = text or "", []
     try:
         for entry in entries:
-            new = edit(new, entry)
+            old = new
+            new = _without_entry(old, entry) if launch is None else _with_entry(old, entry, launch)
+            lines += _shown(old, new, entry, launch) if new != old else []
     except InvalidInput as error:
         raise InvalidInput(f"{path} {error}; nothing was changed") from None
     parts = tuple(dict.fromkeys(entry.part for entry in entries))
@@ -199,7 +174,7 @@ def _changed(path: Path, entries: Sequence[Entry], project: Path | None, edit: A
         raise InvalidInput(
             f"{path} is read-only: make it writable with `chmod u+w` first; nothing was changed"
         )
-    return FileChange(path, target, before, after, parts)
+    return FileChange(path, target, before, after, parts, tuple(lines))
 
 
 def _target(path: Path, project: Path | None) -> Path:
@@ -307,6 +282,33 @@ def _is_our_server(value: Any) -> bool:
         words += given if isinstance(given, list) else [given]
     names = {Path(word).name for word in words if isinstance(word, str)}
     return bool(names & _PROGRAMS) and "mcp" in names
+
+
+def _shown(old: str, new: str, entry: Entry, launch: Launch | None) -> list[str]:
+    """The lines that show an entry's change. What is taken out is shown by its place alone: a user may have added a
+    secret even to an entry of ours.
+    """
+    places = [place for place, _ in _our_items(old, entry)] if entry.kind == EntryKind.JSON_ITEM else []
+    if not places and _present(old, entry):
+        places = [entry.path]
+    gone = [f"- {_place_name(place)}" for place in places]
+    if launch is None:
+        return gone
+    value = entry.value(launch)
+    if entry.kind == EntryKind.FILE:
+        text = str(value)
+    elif entry.kind == EntryKind.TOML_TABLE:
+        text = config_text.toml_block(entry.path, value)
+    else:
+        last = (len(_part(_plain(new, entry), entry.path)) - 1,) if entry.kind == EntryKind.JSON_ITEM else ()
+        text = f"{_place_name((*entry.path, *last))}: {json.dumps(value, indent=2, ensure_ascii=False)}"
+    return [*gone, *(f"+ {line}".rstrip() for line in text.splitlines())]
+
+
+def _place_name(place: Sequence[str | int]) -> str:
+    """A place in a file, such as `hooks.PreCompact[0]`."""
+    words = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in place)
+    return "".join(words).removeprefix(".") or "the whole file"
 
 
 def _our_items(text: str, entry: Entry) -> Iterator[tuple[tuple[str | int, ...], Any]]:

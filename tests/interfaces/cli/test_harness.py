@@ -31,7 +31,7 @@ def test_install_shows_first_and_writes_only_with_apply(agent, user):
     shown = agent("install", "claude-code")
 
     assert shown.stdout.count("create: ") == 3
-    assert '+  "mcpServers": {' in shown.stdout
+    assert "+ mcpServers.sense-memory: {" in shown.stdout
     assert "nothing was written. To write this change, add --apply" in shown.stdout
     assert list(user.iterdir()) == []
 
@@ -41,6 +41,16 @@ def test_install_shows_first_and_writes_only_with_apply(agent, user):
     assert agent("uninstall", "claude-code").stdout.count("remove: ") == 3
     assert "done" in agent("uninstall", "claude-code", "--apply").stdout
     assert list(user.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ['{"mcpServers":{"gh":{"env":{"T":"s3cret"}}}}', '{"mcpServers":s3cret}'])
+def test_no_secret_of_another_server_is_printed(agent, user, text):
+    (user / ".cursor").mkdir()
+    (user / ".cursor" / "mcp.json").write_text(text)
+    for command in ("install", "uninstall"):
+        for more in ((), ("--json",), ("--apply", "--json"), ("--apply",)):
+            shown = agent(command, "cursor", *more, code=2 if text.endswith("s3cret}") else 0)
+            assert "s3cret" not in shown.output
 
 
 def test_what_is_written_starts_this_program_for_this_agent(agent, user, home, monkeypatch):

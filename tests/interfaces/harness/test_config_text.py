@@ -106,12 +106,12 @@ def test_any_json_in_any_style_survives_an_entry(value, indent, data):
         ('{"a": 1', "line 1, a comma or } is missing"),
         ('{"a" 1}', "a colon is missing"),
         ('{"a": "x\n"}', "a string does not end"),
-        ('{"a": nope}', "'nope' is not a value"),
+        ('{"a": nope}', "line 1, a value is neither a string"),
         ("{} {}", "more follows"),
         ("[" * 5_000, "nested more than 100 deep"),
         ("{/* no end", "a value is missing"),
         ('{"a": 1}}', "more follows"),
-        ('{"a": 1_x}', "is not a value"),
+        ('{"a": 1_x}', "a value is neither"),
     ],
 )
 def test_malformed_json_is_refused_with_the_line(text, problem):

@@ -307,26 +307,62 @@ def test_parts_can_be_left_out(tmp_path):
 # ── Writing ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_diff_shows_what_is_ours_and_no_secret_of_others(tmp_path):
-    stage = Stage(tmp_path, "claude-code")
-    stage.write('{\n  "key": "s3cret",\n  "list": [\n    "s3cret"\n  ],\n  "last": "s3cret"\n}\n')
+FOREIGN = {
+    "one line": ("cursor", '{"mcpServers":{"gh":{"command":"npx","env":{"K":"v"}}},"o":{"k":"v"}}'),
+    "comments": ("cursor", '// c\n{ /* c */ "mcpServers": { // c\n "gh": {"url": "v"}, /* c */ }, }\n'),
+    "ours and others on one line": ("cursor", '{"mcpServers":{"gh":{"k":"v"},"sense-memory":OURS}}'),
+    "hooks on one line": ("gemini-cli", '{"hooks":{"SessionStart":[{"hooks":[{"command":"K=v x"},HOOK]}]}}'),
+    "inline tables": ("codex", 'k = "v" # c\n[mcp_servers]\ngh = { env = { K = "v" } }\n'),
+    "tables": ("codex", '[mcp_servers.gh]\nenv = { K = """\nv\n""" }\n[mcp_servers.sense-memory]\nTABLE'),
+}
 
-    (change, *_) = stage.install()
 
-    assert "s3cret" not in change.diff()
-    assert '+      "command": "/opt/my tools/sense-memory",' in change.diff().splitlines()
-    assert '   "last": "…"' in change.diff() or '-  "last": "…"' in change.diff()
+@pytest.mark.parametrize("shape", FOREIGN)
+def test_what_is_not_ours_is_never_shown_wherever_it_stands_in_a_file(tmp_path, shape):
+    """A secret at each place of each file in turn; where it makes the file malformed, the error does not hold it."""
+    name, text = FOREIGN[shape]
+    stage = Stage(tmp_path, name)
+    for mark, ours in {
+        "OURS": '{"command":"sense-memory","args":["mcp"],"env":{"K":"v"}}',
+        "HOOK": '{"command":"K=v sense-memory hook session-start"}',
+        "TABLE": 'command = "sense-memory"\nargs = ["mcp", "v"]\n',
+    }.items():
+        text = text.replace(mark, ours)
+    seen = set()
+    for place in range(len(text) + 1):
+        stage.write(f"{text[:place]}s3cret{text[place:]}")
+        for plan in (
+            lambda: plan_install(stage.spec, stage.machine, LAUNCH, project=None, parts=("server", "hooks")),
+            lambda: plan_uninstall(stage.spec, stage.machine, project=None, backups=stage.backups),
+        ):
+            try:
+                shown = "\n".join(line for change in plan() for line in change.lines)
+                seen.add("plan")
+            except InvalidInput as error:
+                shown = str(error)
+                seen.add("error")
+            assert "s3cret" not in shown, place
+    assert seen == {"plan", "error"}
 
 
-def test_the_diff_shows_no_comment_and_no_long_string_of_others(tmp_path):
-    stage = Stage(tmp_path, "codex")
-    stage.write(
-        '[a]\nb = 1\nlong = """\ns3cret1\n"""\n# s3cret2\n\n[c.d]\ne = [true]\nlast = """\nname = s3cret3\n"""\n'
+def test_what_is_put_in_is_shown_whole_and_what_is_taken_out_by_its_place(tmp_path):
+    stage = Stage(tmp_path, "gemini-cli")
+    stage.write('{"mcpServers": {"gh": {}}, "hooks": {"SessionStart": [{"hooks": [{"command": "date"}]}]}}')
+
+    added = stage.install()[0].lines
+    replaced = stage.install(Launch(("/new/sense-memory",)))[0].lines
+    removed = stage.uninstall()[0].lines
+
+    assert added[:4] == (
+        "+ mcpServers.sense-memory: {",
+        '+   "command": "/opt/my tools/sense-memory",',
+        '+   "args": [',
+        '+     "mcp",',
     )
-
-    (change, *_) = stage.install()
-
-    assert "s3cret" not in change.diff()
+    assert "+ hooks.SessionStart[1]: {" in added
+    places = ("- mcpServers.sense-memory", "- hooks.SessionStart[1]", "- hooks.PreCompress[0]")
+    assert tuple(line for line in replaced if line.startswith("-")) == places
+    assert removed == places
 
 
 def test_a_skill_of_somebody_else_is_left_alone(tmp_path):
