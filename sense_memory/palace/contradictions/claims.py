@@ -67,6 +67,7 @@ class Claim:
         loose: whether the clause says more than the claim, that the value is to come, or what it includes.
         spoken: of an attribute its name, then the subject's stems and words as they were written.
         measures: in what its figures are measured: per month, before tax.
+        added: whether it says that what was said before stays true: "too", "also".
     """
 
     subject: frozenset[str]
@@ -79,6 +80,7 @@ class Claim:
     loose: bool = False
     spoken: tuple[tuple[str, str], ...] = ()
     measures: Measures = frozenset()
+    added: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class Clause:
         turned: stems of the part that reports a change: what was left, moved or cancelled.
         owned: whether it begins with a possession: "Nora's brother", so it is not about Nora.
         definite: whether it begins with something already known: "the", "my", "Nora's".
+        added: as a claim has it.
     """
 
     words: frozenset[str]
@@ -114,6 +117,7 @@ class Clause:
     turned: frozenset[str]
     owned: bool
     definite: bool
+    added: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +279,7 @@ class _Text:
         owned: whether it begins with what somebody has.
         mood: `fact`, `past` or `plan`.
         measures: in what its figures are measured.
+        added: as a claim has it.
     """
 
     clause: str
@@ -284,6 +289,7 @@ class _Text:
     owned: bool
     mood: str
     measures: Measures
+    added: bool
 
     @classmethod
     def of(cls, clause: str, owned: bool) -> _Text | None:
@@ -297,7 +303,8 @@ class _Text:
             return None
         numbers = any(isinstance(item, Figure) and not item.is_date for item in found)
         measured = measures(clause.lower()) if numbers else frozenset[tuple[str, str]]()
-        return cls(clause, text, lower, found, owned, _mood(lower, found), measured)
+        added = terms.ADDED.search(lower) is not None
+        return cls(clause, text, lower, found, owned, _mood(lower, found), measured, added)
 
 
 def _mood(lower: str, found: Sequence[Item]) -> str:
@@ -347,7 +354,8 @@ def _related(text: _Text, unnamed: frozenset[str], key: frozenset[str]) -> Itera
         else:
             found = list(_bare(text, key, changed))
         for claim in found:
-            yield replace(claim, loose=claim.loose or hedged, measures=text.measures)
+            loose = claim.loose or hedged or text.added
+            yield replace(claim, loose=loose, measures=text.measures, added=text.added)
 
 
 def _scheduled(text: _Text, unnamed: frozenset[str], changed: bool) -> Iterator[Claim]:
@@ -525,6 +533,7 @@ def _whole(text: _Text, unnamed: frozenset[str]) -> Clause:
         turned=_turned(text.clause),
         owned=text.owned,
         definite=found[0] in _DEFINITE or text.owned,
+        added=text.added,
     )
 
 

@@ -131,7 +131,8 @@ def compare_readings(
         best = _surest(old_reading, new_reading, None)
     if best is None and alike is not None:
         best = _surest(old_reading, new_reading, unless_named(alike, old.value, new.value))
-        if best is None and is_turn(old.value, new.value, alike):
+        is_added = any(clause.added for clause in new_reading.clauses)
+        if best is None and not is_added and is_turn(old.value, new.value, alike):
             best = Opposition(TURN, 0.5, _short(f"perhaps no longer true: {old.value}"))
     if best is None:
         return None
@@ -183,7 +184,9 @@ def _is_repeated(old: Claim, new: Claim) -> bool:
 def _clauses(old: Clause, new: Clause, alike: Alike | None) -> Opposition | None:
     """The opposition of two clauses as wholes."""
     is_close = old.mood == new.mood and abs(len(old.words) - len(new.words)) <= MAX_PHRASE_WORDS
-    if not (is_close or new.turned or (old.states and new.states) or (old.figures and new.figures)):
+    if new.added or not (
+        is_close or new.turned or (old.states and new.states) or (old.figures and new.figures)
+    ):
         return None  # most pairs end here
     shared = old.words & new.words
     if not shared or (old.measures != new.measures and measured_apart(old.measures, new.measures)):
@@ -191,14 +194,14 @@ def _clauses(old: Clause, new: Clause, alike: Alike | None) -> Opposition | None
     found = _said(old, new, shared, alike) if is_close else None
     if found is None:
         return _superseded(old, new) or _other_figure(old, new) or _states(old, new)
-    return found.at_most(_LIKELY) if old.mood != "fact" or alike else found
+    return found.at_most(_LIKELY) if old.mood != "fact" or old.added or alike else found
 
 
 def _relations(old: Claim, new: Claim, alike: Alike | None) -> Opposition | None:
     """The opposition of two claims of relations."""
     if alike is None and (old.relation != new.relation or old.subject != new.subject):
         return None
-    if measured_apart(old.measures, new.measures):
+    if new.added or measured_apart(old.measures, new.measures):
         return None
     if alike is not None:
         return _other_words(old, new, alike)

@@ -78,6 +78,10 @@ their theirs him who which what there here so too also very really quite rather 
 mrs ms dr per while get gets got it's that's there's actually definitely absolutely simply truly kind sort bit much
 even any anyone anything enough gezogen umgezogen n im am bei zu nach für auf von und en y e ne au aux no na em con
 por para à do da das que ya que's whom whose""")
+# Says that what was said before stays true; not the "too" of "too small".
+ADDED: Final = _said(r"""
+also|as well(?! as)|in addition|additionally|besides|auch|aussi|tambi[eé]n|tamb[eé]m|^\w+ too|
+too(?= *(?:$|[,.)]|(?:now|again|already|currently|at|in|on|for|from|with|by|and|since|as|during|every|of)\b))""")
 FIRST: Final = words("i my we our me us mine ich mein meine meu minha")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
 ROUGHLY: Final = words(
@@ -434,6 +438,8 @@ SCHEDULED: Final = _stems("""
 deadline due start begin end open close launch release birthday expire standup retro relaunch wedding birth born found
 founded establish leave arrive ship take handover bed sleep wake run cutover freeze graduation kickoff frist
 geburtstag échéance anniversaire plazo cumpleaños prazo aniversário""")
+# Of these, what a timetable says many times a day.
+TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run")
 # Nouns for things that may occur many times, on different dates.
 OCCASIONS: Final = _stems("""
 appointment meeting call visit session flight trip exam interview lesson class dinner lunch party concert game match

@@ -444,6 +444,34 @@ def test_one_place_has_many_names_and_moving_has_many_words(old, new, found):
     assert detection.between(old, new).partition(":")[0] == found
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Ben lives in Rome.", "Ben lives in Paris too."),
+        ("Ben works at Aldi.", "Ben works at Lidl too now."),
+        ("Ben works at Aldi.", "Ben also works at Lidl."),
+        ("I live in Rome.", "I too live in Paris."),
+        ("Ben lives in Rome.", "Ben lives in Paris, too."),
+        ("Ben's manager is Ada", "Ben's manager is Rolf as well"),
+        ("Tickets cost 30 euros", "Tickets cost 25 euros too"),
+        ("The meeting is at 14:00", "The meeting is at 15:00 too"),
+        ("Wiebke wohnt in Kiel", "Wiebke wohnt auch in Rostock"),
+        ("Thibault travaille chez Airbus", "Thibault travaille aussi chez Thales"),
+        ("Pilar trabaja en Zara", "Pilar también trabaja en Seat"),
+        ("O Vasco mora em Lisboa", "O Vasco também mora em Braga"),
+    ],
+)
+def test_what_is_said_to_be_so_too_leaves_the_earlier_true(old, new):
+    assert verdict(old, new) is None
+    later = verdict(new, old)
+    assert later is None or not later.acts
+
+
+@pytest.mark.parametrize("new", ["The desk is too small", "The desk is too small now", "The desk isn't big"])
+def test_too_much_of_something_adds_nothing(new):
+    assert verdict("The desk is big", new).acts
+
+
 # ── With an embedder ────────────────────────────────────────────────────────────────────
 
 
