@@ -778,8 +778,8 @@ class SyncMemoryStore:
         """Bring every relay and the ledger in step now: pull, then push.
 
         Recalled persona memories are written again with their new accesses, once a day at most, so that no other
-        device prunes what this one uses. `full` pulls everything instead of what is new, and sends again what a relay
-        has lost; `retry_refused` sends again what a relay refused, or did not take for a week.
+        device prunes what this one uses. `full` fetches every event again, whatever a relay claims to hold, and sends
+        again what the relay has lost; `retry_refused` sends again what a relay refused, or did not take for a week.
 
         Returns a report for each relay; a relay that fails raises no error. `overruled` names the memories in which
         an edit of this device lost since the last call to one of a device that did not know it; the text is in
@@ -798,9 +798,9 @@ class SyncMemoryStore:
     def holdings(self) -> list[Holding]:
         """Compare what each relay holds with the ledger; no event is fetched or sent.
 
-        A relay that fails raises no error. All relays are asked at once, for a minute at most. The result is exact
-        for a relay that compares sets (NIP-77), a number for one that counts (NIP-45), and unknown otherwise; then
-        only `sync(full=True)` can tell.
+        A relay that fails raises no error. All relays are asked at once, for a minute at most. The result is what the
+        relay claims: exact if it compares sets (NIP-77), a number if it counts (NIP-45), and unknown otherwise. Only
+        `sync(full=True)` reads everything back.
         """
         return self._loop.wait(self._store.holdings())
 

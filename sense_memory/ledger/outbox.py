@@ -1,17 +1,20 @@
 """The outbox: which event was sent to which relay, and what the relay answered.
 
 There is one row for each relay and event. A row is `queued` until the relay sends an OK, then `acked`, and
-`confirmed` once the relay has served the event back. It is `refused` or `parked` with a reason, and `superseded` once
-the relay has shown a newer version; a mere claim to have a newer version leaves the row `queued`. If the relay loses
-an accepted event, the row is `queued` again.
+`confirmed` once the relay has served the event, or claims in a comparison to hold it and has served a sample. It is
+`refused` or `parked` with a reason. It is `superseded` once the relay has shown or accepted a newer version, and if the
+event must not be sent (`drop_outdated`); a mere claim to have a newer version leaves the row `queued`. If the relay is
+found to have lost an accepted event, the row is `queued` again.
 
-Guaranteed: every event reaches every relay, or its row says why not. A kill at any moment loses no row. A relay that
-loses an accepted event gets the event again. No event is dropped: after a week of retries its row is parked, which
-`status` shows.
+Guaranteed: every current head, tombstone and deletion is sent to every relay, or its row says why not. A version that
+was replaced before it was sent need not be sent. A kill at any moment loses no row. A relay that is found to have lost an
+accepted event gets the event again. After a week of retries a row is parked, which `status` shows, until a user asks to
+send it again.
 
-Why it is safe: a row is committed with its event, before anything is sent. The bytes of an event never change, so
-sending an event twice is harmless, and a row changes only after the relay has answered. If sending one event may remove
-another at the relay (an old deletion request), the other is queued again before the request is sent.
+Why it is safe: a row is committed with its event, before anything is sent. A row counts as accepted only after an answer
+of the relay; everything that changes a row without an answer queues it, makes it due, or leaves the event out. The bytes
+of an event never change, so sending an event twice is harmless. If sending one event may remove another at the relay (an
+old deletion request), the other is queued again before the request is sent.
 
 Cost: one row for each relay and event, and an index of the queued rows only, so that a push reads only queued rows,
 even among a hundred thousand accepted events. Times are seconds since 1970, from the caller.

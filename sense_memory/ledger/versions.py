@@ -1,20 +1,20 @@
 """Versions, heads, marks and deletions: how the ledger files an event.
 
 A *slot* is the logical address of an event: the d-tag of an addressable event, `#{id}` of any other. A slot's *mark* is
-the newest second ever seen there, and never goes back; its *head* is the version that counts. The ledger stores the
+the newest second ever seen there; its *head* is the version that counts. The ledger stores the
 living versions of a slot and its best tombstone; the best of all these, by NIP-01, is the head.
 
 Guaranteed: the same events lead to the same heads and the same purges, whatever their order and number of arrivals, and
 wherever the process is killed.
 
 Why it is safe: every decision compares the event with facts that only grow (marks, deletions, removals), never with the
-order of arrival. The event, its slot and everything that the event removes change in one transaction. The insides of
+order of arrival. A mark never goes back; only a deleted journal entry loses its slot, and its deletion stays. The event, its slot and everything that the event removes change in one transaction. The insides of
 versions are read before the transaction and passed as a `FilingContext`; if another version has been filed since,
 `HeadMoved` undoes everything, and the caller reads again. A version that no removal reaches survives a later tombstone:
 it is listed as a fork, and whoever opens the fork writes a newer version of it.
 
-Cost: one query by index for each event (`_PREVIOUS_STATE`), and two writes for a new head; a removal reads each
-version of its slots once. Call these functions inside a transaction.
+Cost: one query by index for each event (`_PREVIOUS_STATE`), up to two more for a memory that a relay served
+(removals, and a better tombstone), and two writes for a new head; a removal reads each version of its slots once. Call these functions inside a transaction.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ one of its entries. The next flush writes the union of the versions, and drops o
 that do this at the same time write the same union, so no further write follows.
 
 Cost: one sealed row for each entry. A page that is not full is signed and sent again with each flush, so each flush sends
-half a page on average, and a relay holds one event for each page.
+half a page on average, and a relay holds one event for each page. Reading decrypts each version of a page once in a
+process, and keeps the whole log in RAM.
 """
 
 from __future__ import annotations

@@ -4,13 +4,14 @@ Each side sorts its events as (created_at, id) pairs, and describes each range o
 ids, by the ids themselves, or not at all. Ranges whose fingerprints differ are split, until few ids are left and are
 listed.
 
-Guaranteed: between two honest sides, the comparison ends with exactly the difference. Each id is reported once.
+Guaranteed: between two honest sides, the comparison ends with exactly the difference, if that takes no more than 1,000
+rounds and 250,000 ids; otherwise it is given up. Each id is reported once.
 
 Why it is safe: a message of a peer raises `MalformedFrame` at worst. Rounds and claimed ids are counted and bounded. A
 fingerprint is a sum, which a peer that chooses ids can forge. So a hostile relay can hide a difference, but it can hide
 an event anyway, by not serving it.
 
-Cost: time and memory in proportion to the message and to this side's items. Prefix sums make each fingerprint one
+Cost: time and memory in proportion to the message and to this side's items, which are sorted once. Prefix sums make each fingerprint one
 subtraction and one hash. Bytes in, bytes out: no frames, no hex, no I/O, no clock.
 """
 

@@ -8,14 +8,15 @@ small.
 A version knows another if its version vector (`seen`) covers the vector of the other; a version that another one knows
 is replaced. The remaining, concurrent versions are merged field by field:
 
-* Times and counts take the maximum; connections and themes unite.
-* Marks unite too, except marks that a version dismissed (see `palace.lifecycle`).
+* Counts and the times of access and reinforcement take the maximum, the time of creation the minimum, and the relevance is
+  that of the last access; connections and themes unite.
+* The marks of the versions with the winning value unite, except marks that a version dismissed (see `palace.lifecycle`).
 * A value is replaced by a value that was written in knowledge of the first. Of the remaining values the latest wins, in
   NIP-01's order of the events that first held them. The others are returned as losers, to be kept as siblings.
 * The version vectors unite, so the merged memory knows all versions.
 
 A version without a vector, of a program that writes none, is last-write-wins: it replaces every earlier version, and
-every later version replaces it.
+every later version replaces it. `merge` keeps it beside the later versions; only `joined` leaves it out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The snapshot: an encrypted copy of opened records beside the ledger, so that a cold start decrypts no event again.
+"""The snapshot: an encrypted copy of opened records beside the ledger, so that a cold start decrypts few events again.
 
 Guaranteed: where they differ, the ledger wins over the snapshot, and nothing that was forgotten can be read from the
 snapshot. A record is used only if the ledger's head is the very event that the record was opened from; every other
@@ -11,7 +11,9 @@ leaves this module nor is logged; the file counts as absent.
 
 Cost: one encrypted message for each 500 records or each piece of an extra. Records lie in *blocks* by slot, so that
 only the blocks of needed records are read. *Extras* are data that cost more to compute from records than to read,
-such as an index. The file is written whole, and then moved into place.
+such as an index. The file is written whole, and then moved into place. Events are still decrypted one by one where that is
+cheaper (few records of a block are needed), and for what a snapshot leaves out: tombstones, embeddings, and records too
+long for a message.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def sync(
     full: Annotated[
         bool,
         flag(
-            "--full", text="Compare everything, not only what is new, and send again what a relay has lost."
+            "--full", text="Fetch every event from every relay again, and send again what a relay has lost."
         ),
     ] = False,
     retry_refused: Annotated[

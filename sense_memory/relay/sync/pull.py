@@ -8,7 +8,8 @@ Why it is safe: every page is filed before the pull ends, so the cursor never pa
 that is cut off after some progress saves its positions in the ledger, and the next pull within an hour resumes there.
 
 What it costs: three walks at once (memories, deletions, journal), each with one request per page, and one more to see
-that nothing older is left. A comparison costs a few hundred bytes if nothing differs.
+that nothing older is left; an event after EOSE repeats the walks. A comparison costs a few hundred bytes if nothing
+differs, and one request if something must be proved; if the proof fails, everything is walked.
 
 This module handles verified events and cannot read their content.
 """

@@ -64,7 +64,8 @@ class RelayReport:
     def in_step(self) -> bool:
         """Whether the relay and the ledger hold the same events.
 
-        The relay's OK is believed for events accepted in this run; the pull looked for events accepted earlier.
+        The relay's OK is believed for events accepted in this run; the pull looked for events accepted earlier, or
+        compared them and checked a sample.
         """
         is_honest = not self.pulled.missing and not self.serves_deleted
         return self.complete and is_honest and not self.waiting and not self.refused
