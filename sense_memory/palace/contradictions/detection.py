@@ -313,7 +313,13 @@ def _figure(old: Clause, new: Clause, shared: frozenset[str]) -> Opposition | No
         return Opposition("number", _SURE, text)
     if shared & terms.OCCASIONS:
         return Opposition("date", _LIKELY, text) if old.definite and new.definite else None
-    return Opposition("date", _SURE if shared & terms.SCHEDULED else _LIKELY, text)
+    once = terms.SCHEDULED if new.turned else _once(one)
+    return Opposition("date", _SURE if shared & once else _LIKELY, text)
+
+
+def _once(figure: Figure) -> frozenset[str]:
+    """Nouns for what happens only once: on a date, or at a time of day, of which a timetable has many."""
+    return terms.SCHEDULED - terms.TIMETABLED if figure.kind == "clock" else terms.SCHEDULED
 
 
 def _one_word(old: Clause, new: Clause) -> Opposition | None:
@@ -500,6 +506,9 @@ def _differ(old: Value, new: Value) -> bool:
         return len(old.figures) == len(new.figures) and any(
             a.differs(b) for a, b in zip(old.figures, new.figures, strict=True)
         )
+    is_measured = bool(old.figures and new.figures) and "a" not in {old.kind, new.kind}
+    if is_measured and min(len(old.words), len(new.words)) < 2:
+        return False  # in different measures, such as km/h and mph
     one, other = set(place(old.words)), set(place(new.words))
     if not one or not other or one <= other or other <= one:
         return False
@@ -535,7 +544,9 @@ def _exclusive(old: Claim, new: Claim, one: Value, other: Value) -> float:
         return _LIKELY if one.kind in {"name", "figure"} and not old.subject & terms.SEVERAL else 0.0
     if name == "is a":
         return _LIKELY if new.changed else 0.0
-    if name == "takes place on" and not (new.changed or old.subject & terms.SCHEDULED - terms.OCCASIONS):
+    if name == "takes place on" and not (
+        new.changed or old.subject & _once(one.figures[0]) - terms.OCCASIONS
+    ):
         return 0.0  # a meeting may take place on two days, but one that was moved has left the first
     if values == "likely":  # a machine and one of its ports do not exclude each other
         return 0.0 if name == "runs on" and ("port" in one.words) != ("port" in other.words) else _LIKELY

@@ -439,7 +439,7 @@ deadline due start begin end open close launch release birthday expire standup r
 founded establish leave arrive ship take handover bed sleep wake run cutover freeze graduation kickoff frist
 geburtstag échéance anniversaire plazo cumpleaños prazo aniversário""")
 # Of these, what a timetable says many times a day.
-TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run")
+TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run due")
 # Nouns for things that may occur many times, on different dates.
 OCCASIONS: Final = _stems("""
 appointment meeting call visit session flight trip exam interview lesson class dinner lunch party concert game match

@@ -467,6 +467,42 @@ def test_what_is_said_to_be_so_too_leaves_the_earlier_true(old, new):
     assert later is None or not later.acts
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("50 km/h", "31 mph"),
+        ("5 l/100km", "47 mpg"),
+        ("3 l/min", "0.8 gal/min"),
+        ("2 bar", "29 psi"),
+        ("200 m²", "2150 sq ft"),
+        ("4 cups", "1 litre"),
+    ],
+)
+@pytest.mark.parametrize("text", ["The limit is {}.", "Target: {}", "The pump does {}."])
+def test_numbers_in_different_measures_never_compare(text, one, other):
+    assert detection.between(text.format(one), text.format(other)) == ""
+    assert detection.between(text.format(other), text.format(one)) == ""
+    assert detection.between(text.format(one), text.format(f"9{one}")).startswith("acts")
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("The ferry leaves at {}", "suspected"),
+        ("The bus to the airport departs at {}", "suspected"),
+        ("Backups run at {}", "suspected"),
+        ("The shift starts at {}", "suspected"),
+        ("The news starts at {}", "suspected"),
+        ("The start of the shift is at {}", "suspected"),
+        ("The night bus leaves at {} now", "acts"),
+        ("The standup is at {}", "acts"),
+        ("The standup starts at {}", "acts"),
+    ],
+)
+def test_a_timetable_has_many_times_of_day(said, found):
+    assert detection.between(said.format("7:02"), said.format("19:30")).partition(":")[0] == found
+
+
 @pytest.mark.parametrize("new", ["The desk is too small", "The desk is too small now", "The desk isn't big"])
 def test_too_much_of_something_adds_nothing(new):
     assert verdict("The desk is big", new).acts
