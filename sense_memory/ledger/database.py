@@ -20,6 +20,7 @@ import asyncio
 import errno
 import itertools
 import os
+import shlex
 import shutil
 import sqlite3
 import stat
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from sense_memory.errors import (
+    InvalidInput,
     LedgerBusy,
     LedgerCorrupt,
     LedgerError,
@@ -104,6 +106,7 @@ def enlarge(path: Path) -> None:
 
 MEMORY: Final = ":memory:"
 SCENE_LEDGER: Final = ".scene-"  # in the name of the ledger of a scene, which lies beside the agent's own
+_MAGIC: Final = b"SQLite format 3\x00"
 _LOCKS: Final = ("lock", "writers")  # suffixes of the lock files
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -444,10 +447,49 @@ class Database:
 
 
 def remedy(path: Path | None) -> str:
-    """What to do about a damaged ledger, to begin an error with. `doctor --rescue` replaces only an agent's own ledger."""
+    """What to do about a damaged ledger, to begin an error with. `doctor --rescue` replaces no ledger of a scene."""
     if path is not None and SCENE_LEDGER in path.name:
         return _move_aside(path)
-    return f"run `sense-memory doctor --rescue`, which saves what can still be read, or {_move_aside(path)}"
+    option = "" if path is None or _is_by_itself(path) else f" --ledger {shlex.quote(str(path))}"
+    return f"run `sense-memory{option} doctor --rescue`, which saves what can still be read, or {_move_aside(path)}"
+
+
+def _is_by_itself(path: Path) -> bool:
+    """Whether an agent uses this file without being told to: by its own npub, in the home folder."""
+    return path.parent.name == "ledgers" and path.name.startswith("npub1")
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a file that never was a ledger: no SQLite file, or one of another program. A file of zeros may be damaged.
+
+    Raises:
+        InvalidInput: such a file, or a file that cannot be read.
+    """
+    try:
+        head = _head(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read ({error.strerror}); nothing was changed") from None
+    if not _is_sqlite(head):
+        raise InvalidInput(f"{_other_file(path)}: {path} is not a ledger; it was not touched")
+    if head.startswith(_MAGIC) and int.from_bytes(head[68:72], "big") != APPLICATION_ID:
+        raise InvalidInput(
+            f"use another ledger file: {path} is the database of another program; it was not touched"
+        )
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(100)
+
+
+def _is_sqlite(head: bytes) -> bool:
+    """Whether a file that begins so is, or was before it was truncated or zeroed, a SQLite file."""
+    return head[: len(_MAGIC)] == _MAGIC[: len(head)] or not head.strip(b"\0")
+
+
+def _other_file(path: Path) -> str:
+    is_given = not _is_by_itself(path) and SCENE_LEDGER not in path.name
+    return "use another ledger file" if is_given else _move_aside(path)
 
 
 def _move_aside(path: Path | None) -> str:
@@ -530,6 +572,9 @@ def _translated(error: sqlite3.Error | OSError | UnicodeDecodeError, path: Path 
                 "rolled back, and nothing was sent"
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            with suppress(OSError):
+                if path is not None and not _is_sqlite(_head(path)):
+                    return LedgerCorrupt(f"{_other_file(path)}: {path} is not a ledger; it was left as it is")
             return LedgerCorrupt(f"{remedy(path)}: {where} is damaged; it was left as it is")
         case sqlite3.SQLITE_BUSY:
             return LedgerBusy(path)

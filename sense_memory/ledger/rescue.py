@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.errors import InvalidEvent, InvalidInput, LedgerError
+from sense_memory.errors import InvalidEvent, LedgerError
 from sense_memory.ledger import versions
 from sense_memory.ledger.caches import LOG_KEY
 from sense_memory.ledger.database import open_damaged
 from sense_memory.ledger.heads import Heads
-from sense_memory.ledger.schema import APPLICATION_ID, Role
+from sense_memory.ledger.schema import Role
 from sense_memory.limits import MAX_SALVAGED_COUNT
 from sense_memory.nostr.event import Event
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger.database import Database
 
-_MAGIC: Final = b"SQLite format 3\x00"
 # The suffixes of the files that SQLite finds by the name of the ledger file.
 _COMPANIONS: Final = ("", "-journal", "-wal", "-shm")
 
@@ -133,16 +132,8 @@ def move_aside(path: Path) -> Path:
     """Rename a ledger file and its companions, in the same folder; returns the new name.
 
     Raises:
-        InvalidInput: there is no such file, or the file is the database of another program.
         LedgerError: the file cannot be renamed.
     """
-    try:
-        with path.open("rb") as file:
-            head = file.read(100)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read ({error.strerror}); nothing was changed") from None
-    if head.startswith(_MAGIC) and int.from_bytes(head[68:72], "big") != APPLICATION_ID:
-        raise InvalidInput(f"{path} is the database of another program; it was not touched")
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1

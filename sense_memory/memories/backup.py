@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.config.key_file import sync_folder
 from sense_memory.errors import BadPayload, InvalidEvent, InvalidInput, LedgerCorrupt
 from sense_memory.ledger import Ledger
+from sense_memory.ledger.database import refuse_foreign
 from sense_memory.ledger.files import remove_if_abandoned
 from sense_memory.ledger.rescue import RescueReport, Salvage, move_aside, rename, salvage
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FRAME_BYTES
@@ -301,6 +302,7 @@ async def rescue(path: Path, signer: Signer, clock: Callable[[], float]) -> Resc
     """
     if not await asyncio.to_thread(path.is_file):
         raise InvalidInput(f"there is no such file: {path}; nothing was changed")
+    await asyncio.to_thread(refuse_foreign, path)
     if await _is_sound(path, signer, clock):
         raise InvalidInput(f"{path} is not damaged; the file was not touched")
     fresh = path.with_name(f"{path.name}.rescue")

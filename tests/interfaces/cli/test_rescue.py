@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 
@@ -52,3 +54,39 @@ def test_a_sound_ledger_is_not_touched(agent, ledger):
     assert "is not damaged; the file was not touched" in failed.stderr
     assert ledger.read_bytes() == before
     assert list(ledger.parent.glob("*damaged*")) == []
+
+
+def test_the_remedy_names_the_ledger_that_was_named(agent, tmp_path):
+    agent("--ledger", "my own.db", "remember", "k", "v")
+    spoil(tmp_path / "my own.db")
+
+    failed = agent("--ledger", "my own.db", "list", code=1)
+
+    named = f"sense-memory --ledger '{tmp_path}/my own.db' doctor --rescue"
+    assert f"run `{named}`" in " ".join(failed.stderr.split())
+    assert "The damaged file is kept" in agent("--ledger", "my own.db", "doctor", "--rescue").stdout
+
+
+@pytest.mark.parametrize("name", ["notes.db", "own"])
+def test_a_file_that_never_was_a_ledger_is_called_so_and_no_rescue_touches_it(agent, ledger, tmp_path, name):
+    is_own = name == "own"
+    path, words = (ledger, ()) if is_own else (tmp_path / name, ("--ledger", name))
+    path.write_text("Buy milk, and never lose this list.\n" * 9)
+    before = path.read_bytes()
+    problem = f"{'aside' if is_own else 'use another ledger file'}.*: .*{path.name} is not a ledger; it was"
+
+    listed = agent(*words, "list", code=1)
+    rescued = agent(*words, "doctor", "--rescue", code=2)
+
+    for failed in (listed, rescued):
+        assert re.search(problem, " ".join(failed.stderr.split()))
+        assert "is damaged" not in failed.stderr
+    assert path.read_bytes() == before
+    assert not list(path.parent.glob("*.damaged*"))
+
+
+def test_a_ledger_of_zeros_is_damaged(agent, ledger):
+    ledger.write_bytes(bytes(9_000))
+
+    assert "--rescue`" in agent("list", code=1).stderr
+    assert "The damaged file is kept" in agent("doctor", "--rescue").stdout
