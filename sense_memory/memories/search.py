@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -22,10 +22,19 @@ from sense_memory.memories.embedding_jobs import EmbeddingJobs, EmbedReport, Gap
 from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.persona.palace import ROOTS
 from sense_memory.memories.search_items import RecordItems, item_of_record, text_of
+from sense_memory.models import State
 from sense_memory.nostr import address
 from sense_memory.palace.catalog import STATES, relevances_at, states_at
-from sense_memory.palace.lifecycle import state_at
-from sense_memory.palace.search import STAMP_BYTES, PalaceIndex, PersonaHit, is_open, item_of
+from sense_memory.palace.lifecycle import current_relevance, state_at
+from sense_memory.palace.search import (
+    STAMP_BYTES,
+    PalaceIndex,
+    PersonaHit,
+    Why,
+    is_open,
+    item_of,
+    with_successors_first,
+)
 from sense_memory.records.sealed_caches import (
     CachedIndex,
     VectorSource,
@@ -49,7 +58,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.embedding_jobs import EmbedderClient
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.memories.shared_embeddings import SharedEmbeddings
-    from sense_memory.models import PersonaMemory, State
+    from sense_memory.models import PersonaMemory
     from sense_memory.palace.catalog import Catalog
     from sense_memory.records.reader import Reader
     from sense_memory.search.documents import SearchItem
@@ -124,6 +133,8 @@ class Weigher:
         return self._is_meant
 
 
+_H = TypeVar("_H", Hit, PersonaHit)
+_ALIVE: Final = frozenset({State.ACTIVE, State.FADING})
 _PART_COUNT: Final = 200  # memories per step of reading, some 20 ms
 LANGUAGE: Final = "english"  # of the stemmer for Latin letters; other scripts have their own
 _THREAD_COUNT: Final = 5_000  # from this many memories on, a thread sorts their words
@@ -208,7 +219,15 @@ class MemorySearch(CachedIndex):
             note = f"{note}; {NOT_QUOTED}" if note else NOT_QUOTED
         hits = [await self._hit(hit, weigher, note) for hit in found]
         there = [hit for hit in hits if hit is not None]
-        return sorted(there, key=lambda hit: (-hit.score, -hit.created_at, hit.path))
+        there.sort(key=lambda hit: (-hit.score, -hit.created_at, hit.path))
+
+        def joining(memory: PersonaMemory, relevance: float) -> Hit:
+            factor = relevance_floor + (1 - relevance_floor) * min(1.0, relevance)
+            text = f"relevance {relevance:.2f}"
+            why = Explanation(evidence=(), relevance=relevance, factor=factor, text=text)
+            return Hit.of(memory, state_at(relevance), 0.0, why.noting(note))
+
+        return self._successors_first(there, joining, index, query, scope)[:limit]
 
     async def search_palace(
         self, query: str, limit: int, relevance_floor: float, scope: Scope = PALACE
@@ -237,7 +256,34 @@ class MemorySearch(CachedIndex):
             if memory is not None:
                 memory = memory.changed(state=state_at(found.why.relevance))
                 hits.append(PersonaHit.of(memory, found.score, found.why.noting(self._note)))
-        return hits
+
+        def joining(memory: PersonaMemory, relevance: float) -> PersonaHit:
+            factor = relevance_floor + (1 - relevance_floor) * relevance
+            text = f"relevance {relevance:.2f}"
+            why = Why(matches=(), evidence=(), relevance=relevance, factor=factor, text=text)
+            return PersonaHit.of(memory.changed(state=state_at(relevance)), 0.0, why.noting(self._note))
+
+        return self._successors_first(hits, joining, index, query, scope)[:limit]
+
+    def _successors_first(
+        self,
+        hits: Sequence[_H],
+        made: Callable[[PersonaMemory, float], _H],
+        index: SearchIndex,
+        query: str,
+        scope: Scope,
+    ) -> list[_H]:
+        """The hits as `with_successors_first` ranks them; one that joins is alive, in the scope, and as quoted."""
+
+        def joining(memory: PersonaMemory) -> _H | None:
+            relevance, first = current_relevance(memory, self._clock()), hits[0]
+            is_shown = state_at(relevance) in (_ALIVE if scope.state is None else {scope.state})
+            names = f"{first.kind}/{first.path}", f"{Kind.PALACE}/{memory.path}"
+            if not (is_shown and scope.holds(memory) and index.quotes_like(query, *names)):
+                return None
+            return made(memory, relevance)
+
+        return with_successors_first(hits, self._palace.catalog.meant, joining)
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
 
@@ -493,25 +539,24 @@ class MemorySearch(CachedIndex):
         memory = self._memory(found.id)
         if memory is not None:
             fields = {"key": memory.key, "themes": " \n".join(memory.themes), "value": memory.value}
-            more: dict[str, Any] = {"created_at": memory.created_at, "event_id": memory.event_id}
-            more |= {"source": memory.source, "superseded_by": memory.superseded_by, "key": memory.key}
-            more |= {"domain": memory.domain, "facet": memory.facet, "themes": tuple(memory.themes)}
-        else:
-            opened = await self._said.read([found.id])
-            if not opened:
-                return None  # forgotten while this search waited
-            (event,) = opened
-            record = event.record
-            fields = {"value": text_of(record)} | ({"key": path} if kind == Kind.FLAT else {})
-            more = {
-                "created_at": record.written_at(event),
-                "event_id": event.id.hex(),
-                "key": path,
-            }
-        why = weigher.explain(found, fields).noting(note)
-        if memory is not None:
-            more["state"] = state_at(why.relevance)
-        return Hit(kind=Kind(kind), path=path, value=fields["value"], score=found.score, why=why, **more)
+            why = weigher.explain(found, fields).noting(note)
+            return Hit.of(memory, state_at(why.relevance), found.score, why)
+        opened = await self._said.read([found.id])
+        if not opened:
+            return None  # forgotten while this search waited
+        (event,) = opened
+        record = event.record
+        fields = {"value": text_of(record)} | ({"key": path} if kind == Kind.FLAT else {})
+        return Hit(
+            kind=Kind(kind),
+            path=path,
+            key=path,
+            value=fields["value"],
+            created_at=record.written_at(event),
+            event_id=event.id.hex(),
+            score=found.score,
+            why=weigher.explain(found, fields).noting(note),
+        )
 
     # ── Keeping ─────────────────────────────────────────────────────────────────────────
 

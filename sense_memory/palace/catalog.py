@@ -216,6 +216,11 @@ class Catalog:
         place = self._places.get(path)
         return None if place is None else self._at(place)
 
+    def meant(self, name: str) -> PersonaMemory | None:
+        """The memory that a mark names by its path, or by a bare key that no other memory has; None if there is none."""
+        paths = [name] if "/" in name else self.named(name)
+        return self.get(paths[0]) if len(paths) == 1 else None
+
     def paths(self) -> list[str]:
         """The paths of all memories."""
         return list(self._places)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,7 +28,7 @@ from sense_memory.limits import ACTIVE_ABOVE, FADING_FROM
 from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.catalog import STATES, relevances_at, row, states_at
 from sense_memory.search.documents import Ageing, SearchItem
-from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Kind
+from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Hit, Kind, told
 from sense_memory.search.index import SearchIndex
 from sense_memory.search.postings import FIELD_WEIGHTS, KEY, THEMES, VALUE, fits
 from sense_memory.search.query import parse, resolve
@@ -51,9 +51,10 @@ class Match(BaseModel):
     """One word, phrase or beginning that was found in one field; or the meaning of the whole memory.
 
     Attributes:
-        field: "key", "themes" or "value"; "meaning" for a match by an embedder.
+        field: "key", "themes" or "value"; "meaning" for a match by an embedder; "supersedes" for what a memory has from
+            the one that it supersedes.
         term: as the query has it, in lower case and without accents; "photo*" for a beginning; "meaning" for a match by
-            an embedder.
+            an embedder; the path of the superseded memory.
         contribution: what this match adds to the score; the score is the sum of all contributions of a hit.
     """
 
@@ -64,6 +65,8 @@ class Match(BaseModel):
     contribution: Annotated[float, Field(ge=0)]
 
     def __str__(self) -> str:
+        if self.field == "supersedes":
+            return f"supersedes {self.term}"
         return "close in meaning" if self.field == "meaning" else f"{self.term} in {self.field}"
 
 
@@ -433,3 +436,59 @@ def _evidence(shares: Sequence[tuple[_FieldMatch, float]]) -> tuple[Evidence, ..
         for (kind, label), places in parts.items()
     ]
     return tuple(sorted(found, key=lambda item: (-item.contribution, item.kind, item.detail)))
+
+
+# ── Superseded memories ─────────────────────────────────────────────────────────────────
+# Guaranteed: a memory never ranks before the memory that supersedes it, directly or through others, if a search may show
+# the latter. Evidence cannot tell the two apart: both are about the same thing, and an outdated memory may well be nearer
+# to the words of the question. This costs one look at each hit, and a look-up for each superseded one.
+
+_H = TypeVar("_H", Hit, PersonaHit)
+
+
+def with_successors_first(
+    hits: Sequence[_H],
+    named: Callable[[str], PersonaMemory | None],
+    joining: Callable[[PersonaMemory], _H | None],
+) -> list[_H]:
+    """Hits in which each memory that supersedes another ranks just before it, or higher; the others keep their order.
+
+    Args:
+        hits: the best first, each path once.
+        named: returns the memory that a mark names; None if there is none.
+        joining: returns a hit, with score 0 and without evidence, for a memory that is not among the hits; None if the
+            search may not show it.
+    """
+    found = {hit.path: hit for hit in hits if hit.kind == KIND}
+    ranked: dict[tuple[str, str], _H] = {}
+    for hit in hits:
+        line, name, seen = [hit], hit.superseded_by, {hit.path}  # line: the oldest first
+        while name is not None and (memory := named(name)) is not None:
+            if memory.path in seen or (KIND, memory.path) in ranked:
+                break
+            seen.add(memory.path)
+            newer = found.get(memory.path) or joining(memory)
+            if newer is not None:
+                line.append(_raised(newer, line[-1]))
+            name = memory.superseded_by
+        for one in reversed(line):
+            ranked.setdefault((one.kind, one.path), one)
+    return list(ranked.values())
+
+
+def _raised(hit: _H, older: _H) -> _H:
+    """The hit of a memory, with at least the score of the older one that it supersedes."""
+    share = older.score - hit.score
+    if share <= 0:
+        return hit
+    why = _with_reason(hit.why, Evidence(kind="supersedes", detail=older.path, contribution=share))
+    return hit.model_copy(update={"score": older.score, "why": why})
+
+
+def _with_reason(why: Explanation, reason: Evidence) -> Explanation:
+    changed: dict[str, Any] = {"text": f"{told(reason)}{', ' if why.evidence else '; '}{why.text}"}
+    changed["evidence"] = tuple(sorted((*why.evidence, reason), key=lambda item: -item.contribution))
+    if isinstance(why, Why):
+        match = Match(field=reason.kind, term=reason.detail, contribution=reason.contribution)
+        changed["matches"] = tuple(sorted((*why.matches, match), key=lambda item: -item.contribution))
+    return why.model_copy(update=changed)

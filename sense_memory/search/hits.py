@@ -35,9 +35,11 @@ class Evidence(BaseModel):
 
     Attributes:
         kind: "word", "prefix" or "phrase" for text of the memory; "neighbours" or "session" for what was said around
-            it; "date" for when it was said; "speaker" for its source; "meaning" where there is an embedder.
+            it; "date" for when it was said; "speaker" for its source; "meaning" where there is an embedder;
+            "supersedes" for what the hit has from the memory that it supersedes, so as to rank before it.
         detail: the word as the query has it, in lower case and without accents ("photo*" for a beginning); the
-            day (and how long after the days asked for), the source; empty where there is nothing to say.
+            day (and how long after the days asked for), the source, the path of the superseded memory; empty where there
+            is nothing to say.
         fields: the fields that contain the word: "key", "themes", "value".
         contribution: what this evidence adds to the score; the score is the sum of all contributions.
     """
@@ -113,6 +115,26 @@ class Hit(BaseModel):
     score: float
     why: Explanation = Field(repr=False)
 
+    @classmethod
+    def of(cls, memory: PersonaMemory, state: State, score: float, why: Explanation) -> Self:
+        """The hit of a persona memory that is in this state now."""
+        return cls(
+            kind=Kind.PALACE,
+            path=memory.path,
+            key=memory.key,
+            domain=memory.domain,
+            facet=memory.facet,
+            themes=tuple(memory.themes),
+            state=state,
+            value=memory.value,
+            created_at=memory.created_at,
+            event_id=memory.event_id,
+            source=memory.source,
+            superseded_by=memory.superseded_by,
+            score=score,
+            why=why,
+        )
+
 
 def told(item: Evidence) -> str:
     """A piece of evidence in words."""
@@ -131,6 +153,8 @@ def told(item: Evidence) -> str:
             return f"from {item.detail}"
         case "meaning":
             return "what it means"
+        case "supersedes":
+            return f"supersedes {item.detail}"
     return item.kind
 
 

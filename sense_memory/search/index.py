@@ -374,6 +374,13 @@ class SearchIndex:
             found &= there
         return found
 
+    def quotes_like(self, query: str, first: str, other: str) -> bool:
+        """Whether an item, by its id, has all that a query quotes; also true if the first hit of the search has not."""
+        has_quoted, rows = self.quoting(query), self._table.rows
+        if has_quoted is None or first not in rows or not has_quoted[rows[first]]:
+            return True
+        return other in rows and bool(has_quoted[rows[other]])
+
     def _with_word(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
         """As `with_term`, without documents that contain the term only in a name of several words."""
         rows, fields = self.with_term(term)

@@ -7,6 +7,7 @@ import io
 import shutil
 import sqlite3
 from contextlib import closing
+from itertools import pairwise
 from types import SimpleNamespace
 
 import orjson
@@ -76,6 +77,83 @@ async def test_of_equal_memories_the_newer_comes_first(open_store, clock):
             await store.remember(key, "the otter sleeps")
             clock.advance(5)
         assert [hit.path for hit in await store.search("otter", within=["flat"])] == ["a", "c", "b"]
+
+
+# ── What another memory supersedes ──────────────────────────────────────────────────────
+
+
+async def moved(store, *steps):
+    """Memories about where Ben lives, each superseded by the next one; only the first one has words of the question."""
+    for path, text in steps:
+        await store.persona_remember(*path.split("/"), text)
+    for (old, _), (new, _) in pairwise(steps):
+        await store.persona_contradict(old, new)
+
+
+BEN = (
+    ("people/facts/ben", "Ben lives in Rome."),
+    ("people/facts/home", "Oslo since May"),
+    ("world/notes/latest", "Cairo by now"),
+)
+
+
+async def test_what_supersedes_a_memory_ranks_before_it_whatever_the_words_say(open_store):
+    async with open_store() as store:
+        await moved(store, *BEN)
+        await store.persona_remember("people", "facts", "dog", "the dog of Ben")
+        for search in (store.search, store.persona_search):
+            hits = await search("Where does Ben live?")
+            assert [hit.key for hit in hits] == ["latest", "home", "ben", "dog"]
+            assert [hit.key for hit in await search("Where does Ben live?", 1)] == ["latest"]
+            assert hits[0].score == hits[1].score == hits[2].score > hits[3].score
+            for hit in hits:
+                assert sum(item.contribution for item in hit.why.evidence) == pytest.approx(
+                    hit.score, abs=1e-3
+                )
+            assert [hit.why.evidence[0].detail for hit in hits[:2]] == [
+                "people/facts/home",
+                "people/facts/ben",
+            ]
+            assert hits[1].why.text == "supersedes people/facts/ben; relevance 0.50"
+            assert [hit.key for hit in await search("Oslo Ben")][:2] == ["latest", "home"]
+
+
+async def test_what_was_found_lower_moves_up_and_keeps_its_own_reasons(open_store):
+    async with open_store() as store:
+        await moved(
+            store, BEN[0], ("people/facts/home", "Since May he lives in Oslo, with a view of the fjord.")
+        )
+        for search in (store.search, store.persona_search):
+            (new, old) = await search("Ben lives")
+            assert (new.key, old.key, new.score) == ("home", "ben", old.score)
+            assert {item.kind for item in new.why.evidence} == {"supersedes", "word"}
+            assert sum(item.contribution for item in new.why.evidence) == pytest.approx(new.score, abs=1e-3)
+            assert [hit.key for hit in await search("Oslo fjord")] == ["home"]
+
+
+async def test_what_supersedes_a_memory_is_not_shown_where_filters_or_age_leave_it_out(open_store, clock):
+    async with open_store() as store:
+        await moved(store, *BEN[:2])
+        clock.advance(1)
+        await store.persona_remember(
+            "people", "facts", "home", "Oslo since May", themes=["news"], halflife_days=1
+        )
+        await moved(store, *BEN[1:])
+        for search in (store.search, store.persona_search):
+            for narrowed, found in (
+                ({"domain": "people"}, ["home", "ben"]),  # the newest is in another domain
+                ({"facet": "notes"}, []),
+                ({"state": "active"}, ["latest", "home", "ben"]),
+                ({"state": "fading"}, []),
+            ):
+                assert [hit.key for hit in await search("Where does Ben live?", **narrowed)] == found
+            assert [hit.key for hit in await search('"Ben lives"')] == ["ben"]
+        clock.advance(2 * DAY)  # the one in the middle is forgotten; what supersedes it still comes first
+        for search in (store.search, store.persona_search):
+            assert [hit.key for hit in await search("Where does Ben live?")] == ["latest", "ben"]
+        await store.persona_forget("people", "facts", "home")
+        for search in (store.search, store.persona_search):
+            assert [hit.key for hit in await search("Where does Ben live?")] == ["ben"]
 
 
 # ── One ranking ─────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { GLYPHS } from "./decay.js";
 import { ago, announce, count, el, empty, memoryLink, moment, number, quoted, route, visible } from "./dom.js";
 
-const WORDS = { word: "word", prefix: "beginning of a word", phrase: "phrase", neighbours: "said just before and after", session: "said that day", date: "date", speaker: "source", meaning: "meaning" };
+const WORDS = { word: "word", prefix: "beginning of a word", phrase: "phrase", neighbours: "said just before and after", session: "said that day", date: "date", speaker: "source", meaning: "meaning", supersedes: "supersedes" };
 let asked = null;
 
 export async function showSearch(query) {
