@@ -9,7 +9,7 @@ Nothing else is understood. Long texts are read up to a bound. Pure.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -88,6 +88,7 @@ class Clause:
     """What a clause says as a whole.
 
     Attributes:
+        text: as it was written.
         words: stems of all that it says but figures; `±` for an axis, `~` for a status, `@` for a date that tells which.
         spoken: these stems in order, and the words as they were written.
         polarity: whether it is affirmed.
@@ -104,6 +105,7 @@ class Clause:
         added: as a claim has it.
     """
 
+    text: str = field(compare=False, repr=False)
     words: frozenset[str]
     spoken: tuple[tuple[str, str], ...]
     polarity: bool
@@ -236,7 +238,7 @@ def read(memory: PersonaMemory) -> Reading:
         if word not in terms.STOP
     )
     texts = _split(_LABEL.sub("", memory.value[:MAX_READ_CHARS].translate(_QUOTES)))
-    found = [_Text.of(text, owned) for text, owned in texts[:MAX_CLAUSES_COUNT]]
+    found = [_Text.of(*text) for text in texts[:MAX_CLAUSES_COUNT]]
     clauses: list[Clause] = []
     claims: list[Claim] = []
     for text in filter(None, found):
@@ -254,8 +256,8 @@ def _keys(clauses: Iterable[Clause], claims: Iterable[Claim]) -> frozenset[str]:
     }
 
 
-def _split(text: str) -> list[tuple[str, bool]]:
-    """The clauses of a text, and whether each begins with what somebody has."""
+def _split(text: str) -> list[tuple[str, str, bool]]:
+    """The clauses of a text as written, without short forms, and whether each begins with what somebody has."""
     found = []
     for clause in _CLAUSE.split(text):
         if clause and not clause.isspace():
@@ -263,7 +265,7 @@ def _split(text: str) -> list[tuple[str, bool]]:
             if "'" in said or "-old" in said or "cannot" in said:
                 for short, long in _SHORT:
                     said = short.sub(long, said)
-            found.append((" ".join(said.split()), _OWNS.match(clause) is not None))
+            found.append((clause, " ".join(said.split()), _OWNS.match(clause) is not None))
     return found
 
 
@@ -272,7 +274,8 @@ class _Text:
     """A clause, cut into words and figures.
 
     Attributes:
-        clause: as it was written.
+        written: as it was written.
+        clause: without short forms.
         text: without reasons, idioms said in one word each.
         lower: `text` in lower case.
         items: its words and figures.
@@ -282,6 +285,7 @@ class _Text:
         added: as a claim has it.
     """
 
+    written: str
     clause: str
     text: str
     lower: str
@@ -292,7 +296,7 @@ class _Text:
     added: bool
 
     @classmethod
-    def of(cls, clause: str, owned: bool) -> _Text | None:
+    def of(cls, written: str, clause: str, owned: bool) -> _Text | None:
         """None for a question, a quotation, and what is too long for a note."""
         if "?" in clause or '"' in clause:
             return None
@@ -304,7 +308,7 @@ class _Text:
         numbers = any(isinstance(item, Figure) and not item.is_date for item in found)
         measured = measures(clause.lower()) if numbers else frozenset[tuple[str, str]]()
         added = terms.ADDED.search(lower) is not None
-        return cls(clause, text, lower, found, owned, _mood(lower, found), measured, added)
+        return cls(written, clause, text, lower, found, owned, _mood(lower, found), measured, added)
 
 
 def _mood(lower: str, found: Sequence[Item]) -> str:
@@ -520,6 +524,7 @@ def _whole(text: _Text, unnamed: frozenset[str]) -> Clause:
     if found[0] in terms.PRONOUNS:
         words |= {word: word for word in unnamed}
     return Clause(
+        text=text.written,
         words=frozenset(words),
         spoken=tuple(words.items()),
         polarity=sum(item in terms.NEGATORS for item in found) % 2 == 0,

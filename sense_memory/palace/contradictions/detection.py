@@ -133,7 +133,7 @@ def compare_readings(
         best = _surest(old_reading, new_reading, unless_named(alike, old.value, new.value))
         is_added = any(clause.added for clause in new_reading.clauses)
         if best is None and not is_added and is_turn(old.value, new.value, alike):
-            best = Opposition(TURN, 0.5, _short(f"perhaps no longer true: {old.value}"))
+            best = Opposition(TURN, 0.5, f"perhaps no longer true: {_quoted(old.value)}")
     if best is None:
         return None
     if not old_reading.whole:
@@ -166,19 +166,13 @@ def _surest(old: Reading, new: Reading, alike: Alike | None) -> Opposition | Non
     """The surest opposition of any two clauses or claims; of equally sure ones, that of a relation."""
     found = []
     for one in old.claims:
-        if not any(_is_repeated(one, other) for other in new.claims):
+        if not any(_told(one) == _told(other) for other in new.claims):
             found += [_relations(one, other, alike) for other in new.claims]
     found += [_clauses(one, other, alike) for one in old.clauses for other in new.clauses]
     return max(filter(None, found), key=attrgetter("confidence"), default=None)
 
 
-def _is_repeated(old: Claim, new: Claim) -> bool:
-    return (
-        old.relation == new.relation
-        and old.subject == new.subject
-        and old.value == new.value
-        and old.polarity == new.polarity
-    )
+_told: Final = attrgetter("relation", "subject", "value", "polarity")
 
 
 def _clauses(old: Clause, new: Clause, alike: Alike | None) -> Opposition | None:
@@ -218,7 +212,7 @@ def _said(old: Clause, new: Clause, shared: frozenset[str], alike: Alike | None)
     >>> between("Telemetry is enabled", "Telemetry is off"), between("Telemetry is off", "Telemetry is not enabled")
     ('acts: enabled → off', '')
     >>> between("Karl smokes", "Karl gave up smoking")
-    'acts: now denied: karl smokes'
+    'acts: now denied: “Karl smokes”'
     >>> between("The cache TTL is 10 minutes", "The cache TTL is 1 hour")
     'acts: 10 minutes → 1 hour'
     >>> between("House 1 is open", "House 2 is closed"), between("The red house is open", "The blue house is closed")
@@ -279,8 +273,7 @@ def _opposite(old: Clause, new: Clause, shared: frozenset[str]) -> Opposition | 
         name, one, other = flips[0]
         return Opposition("sentiment" if name in _FEELINGS else "antonym", _SURE, _short(f"{one} → {other}"))
     said, when = (new, "was") if new.polarity else (old, "now")
-    words = " ".join(raw for word, raw in said.spoken if word in shared)
-    return Opposition("negation", _SURE, _short(f"{when} denied: {words}"))
+    return Opposition("negation", _SURE, f"{when} denied: {_quoted(said.text)}")
 
 
 def _figures_apart(old: Clause, new: Clause) -> list[tuple[Figure | None, Figure | None]]:
@@ -313,13 +306,8 @@ def _figure(old: Clause, new: Clause, shared: frozenset[str]) -> Opposition | No
         return Opposition("number", _SURE, text)
     if shared & terms.OCCASIONS:
         return Opposition("date", _LIKELY, text) if old.definite and new.definite else None
-    once = terms.SCHEDULED if new.turned else _once(one)
+    once = terms.SCHEDULED if new.turned else terms.scheduled(one.kind)
     return Opposition("date", _SURE if shared & once else _LIKELY, text)
-
-
-def _once(figure: Figure) -> frozenset[str]:
-    """Nouns for what happens only once: on a date, or at a time of day, of which a timetable has many."""
-    return terms.SCHEDULED - terms.TIMETABLED if figure.kind == "clock" else terms.SCHEDULED
 
 
 def _one_word(old: Clause, new: Clause) -> Opposition | None:
@@ -369,7 +357,7 @@ def _superseded(old: Clause, new: Clause) -> Opposition | None:
     """What was said of something, and later of the same thing that it took a turn.
 
     >>> between("Eszter's operation is on 3 October", "The clinic postponed Eszter's operation to 11 November")
-    'suspected: perhaps no longer true: eszter operation'
+    "suspected: perhaps no longer true: “Eszter's operation is on 3 October”"
     >>> between("My favorite colour is green", "My favorite band is Tinariwen now")
     ''
     """
@@ -382,8 +370,7 @@ def _superseded(old: Clause, new: Clause) -> Opposition | None:
     least = 1 if used and shared == {new.spoken[0][0]} else max(2, len(words) / 3)
     if len(words) > _MAX_SUPERSEDED_WORDS or len(shared) < least:
         return None
-    said = " ".join(raw for word, raw in words.items() if word in shared)
-    return Opposition("status", _LIKELY, _short(f"perhaps no longer true: {said}"))
+    return Opposition("status", _LIKELY, f"perhaps no longer true: {_quoted(old.text)}")
 
 
 def _states(old: Clause, new: Clause) -> Opposition | None:
@@ -545,7 +532,7 @@ def _exclusive(old: Claim, new: Claim, one: Value, other: Value) -> float:
     if name == "is a":
         return _LIKELY if new.changed else 0.0
     if name == "takes place on" and not (
-        new.changed or old.subject & _once(one.figures[0]) - terms.OCCASIONS
+        new.changed or old.subject & terms.scheduled(one.figures[0].kind) - terms.OCCASIONS
     ):
         return 0.0  # a meeting may take place on two days, but one that was moved has left the first
     if values == "likely":  # a machine and one of its ports do not exclude each other
@@ -603,6 +590,10 @@ def _spoken(claim: Claim | Clause, words: Iterable[str]) -> list[str]:
     return [raw for word, raw in claim.spoken if word in set(words)]
 
 
-def _short(text: str) -> str:
+def _short(text: str, limit: int = 2 * _REASON_CHARS) -> str:
     text = " ".join("".join(sign if sign.isprintable() else " " for sign in text[:400]).split())
-    return text if len(text) <= 2 * _REASON_CHARS else text[: 2 * _REASON_CHARS - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _quoted(text: str) -> str:
+    return f"“{_short(text, _REASON_CHARS)}”"

@@ -438,8 +438,18 @@ SCHEDULED: Final = _stems("""
 deadline due start begin end open close launch release birthday expire standup retro relaunch wedding birth born found
 founded establish leave arrive ship take handover bed sleep wake run cutover freeze graduation kickoff frist
 geburtstag échéance anniversaire plazo cumpleaños prazo aniversário""")
-# Of these, what a timetable says many times a day.
-TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run due")
+_TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run due")
+
+
+def scheduled(kind: str) -> frozenset[str]:
+    """Nouns for what has one figure of a kind: a ferry leaves at many times of day.
+
+    >>> "leav" in scheduled("date"), "leav" in scheduled("clock"), "standup" in scheduled("clock")
+    (True, False, True)
+    """
+    return SCHEDULED - _TIMETABLED if kind == "clock" else SCHEDULED
+
+
 # Nouns for things that may occur many times, on different dates.
 OCCASIONS: Final = _stems("""
 appointment meeting call visit session flight trip exam interview lesson class dinner lunch party concert game match

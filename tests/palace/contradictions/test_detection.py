@@ -173,6 +173,19 @@ def test_the_reason_shows_both_values():
     )
 
 
+def test_a_reason_quotes_the_old_sentence():
+    farid = "Farid is allergic to nuts. He's tall."
+    for old, new, reason in [
+        ("Tomasz has a Volvo", "Tomasz sold the Volvo", "perhaps no longer true: “Tomasz has a Volvo”"),
+        (farid, "Farid isn't allergic to nuts", "now denied: “Farid is allergic to nuts”"),
+    ]:
+        assert verdict(old, new).reason == reason
+    long = verdict(
+        "Tomasz has a Volvo " + "on the drive and a boat " * 3, "Tomasz sold the Volvo on the drive"
+    )
+    assert long is None or long.reason.endswith("…”")
+
+
 def test_the_key_names_the_subject_of_a_bare_value():
     found = verdict("America/Vancouver", "Europe/Lisbon", "user_timezone", "timezone-of-user")
 
@@ -575,7 +588,7 @@ def test_a_turn_is_suspected_only_where_both_speak_of_the_same():
     assert compare(old, new, lambda *_: -100.0) is None
     suspected = compare(old, new, lambda *_: 3.0)
     assert (suspected.kind, suspected.acts) == ("turn", False)
-    assert suspected.reason == f"perhaps no longer true: {LATIN}"
+    assert suspected.reason == f"perhaps no longer true: “{LATIN}”"
 
 
 @pytest.mark.parametrize(
