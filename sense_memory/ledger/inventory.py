@@ -8,8 +8,8 @@ Guaranteed: after a complete comparison, every head that the relay lacks is queu
 claims to hold is confirmed.
 
 Why it is safe: the caller has checked the relay's claim by a sample (`relay.sync.reconcile`); here the claim is believed.
-The result names the version of the inventory, so heads that were written meanwhile are
-neither queued nor confirmed. A comparison changes only outbox rows and the list of events aside; it removes no event.
+The result names the version of the inventory, so heads that were written meanwhile are neither queued nor confirmed. A
+comparison changes only outbox rows and the list of events aside; it removes no event.
 
 Cost: one pass over an index of dates and ids, without reading events; a row for each event aside.
 """

@@ -11,8 +11,8 @@ relay claims is believed, and the relay is walked from the first event to the la
 claims passes one time in a million, and one that holds 90 % one time in eight; only a walk (`sync(full=True)`) is proof.
 
 What it costs: one message each way if nothing differs, and one request if there is something to prove; about 830 bytes of
-hex for each of 100 differences scattered over 10,000 events. The sorted inventory is built once for all relays that hold the same events, and again when the ledger
-changes: 0.1 s for 100,000 events, in a thread.
+hex for each of 100 differences scattered over 10,000 events. The sorted inventory is built once for all relays that hold
+the same events, and again when the ledger changes: 0.1 s for 100,000 events, in a thread.
 """
 
 from __future__ import annotations
@@ -144,13 +144,10 @@ class Reconciler:
         fetched = _FetchById(fetch, file_events, ids_count(connection.information), horizon)
         if not await fetched.fetch_all(self._wanted, wanted):
             return None  # the relay claims events that it does not serve, or has newer versions by now
-        proves_all = since is None and not 0 <= now - self._proven_at < SWEEP_SECONDS
-        sample = self._sample(items.ids_except(frozenset(found.have)), with_known=proves_all)
-        proof = _FetchById(fetch, _leave, ids_count(connection.information), horizon)
-        if not await proof.fetch_all(self._wanted, sample):
-            self.was_disproved = proof.was_withheld
+        probe = _FetchById(fetch, _leave, ids_count(connection.information), horizon)
+        claimed = items.ids_except(frozenset(found.have))
+        if not await self._proves_holdings(probe, claimed, now, is_whole=since is None):
             return None
-        self._proven_at = now if proves_all else self._proven_at
         holds = [*known, *fetched.pairs]
         missing = await self._ledger.write(
             self._ledger.inventory.record_comparison,
@@ -166,17 +163,27 @@ class Reconciler:
         latest = items.latest(frozenset(found.have), until=horizon)
         return fetched.totals + PullResult(newest=latest, missing=missing)
 
-    def _sample(self, claimed: Sequence[bytes], *, with_known: bool) -> list[bytes]:
-        """A random choice of the ids that the relay claims to hold, all of which it must serve.
+    async def _proves_holdings(
+        self, probe: _FetchById, claimed: Sequence[bytes], now: float, *, is_whole: bool
+    ) -> bool:
+        """Whether the relay serves a random sample of the ids that it claims to hold.
 
-        Args:
-            claimed: these ids.
-            with_known: whether to choose also among the events that were confirmed before.
+        The sample is of the events that the comparison would confirm. In a comparison of everything, in each process and
+        once a day, it is also of the events that were confirmed before.
         """
         unconfirmed = self._ledger.inventory.unconfirmed_ids(self._url)
+        is_of_all = is_whole and not 0 <= now - self._proven_at < SWEEP_SECONDS
         fresh = [ident for ident in claimed if ident in unconfirmed]
-        known = [ident for ident in claimed if ident not in unconfirmed] if with_known else []
-        return [ident for ids in (fresh, known) for ident in _RANDOM.sample(ids, min(PROBE_COUNT, len(ids)))]
+        known = [ident for ident in claimed if ident not in unconfirmed] if is_of_all else []
+        sample = [
+            ident for ids in (fresh, known) for ident in _RANDOM.sample(ids, min(PROBE_COUNT, len(ids)))
+        ]
+        if not await probe.fetch_all(self._wanted, sample):
+            self.was_disproved = probe.was_withheld
+            return False
+        if is_of_all:
+            self._proven_at = now
+        return True
 
     def _is_worthwhile(self, count: int, since: int | None) -> bool:
         """Whether comparing `count` events is likely to cost less than a walk.
