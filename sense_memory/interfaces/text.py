@@ -90,7 +90,7 @@ def quoted(text: str) -> str:
     return shlex.quote(one_line(text))
 
 
-def fold(text: str, width: int, indent: int = 2) -> str:
+def wrap(text: str, width: int, indent: int = 2) -> str:
     """A text whose lines fit a width; continuation lines are indented, and paths are broken after a `/`."""
     lines = (_Folder(width, subsequent_indent=" " * indent).fill(line) for line in text.split("\n"))
     return "\n".join(lines)

@@ -237,9 +237,9 @@ class Ledger:
                 raise _SecondTaken
             now = max(now, second)  # a deletion by id may be dated ahead of a clock that is far behind
             context = FilingContext(now, origins, knows=item.slot in based, is_ours=True, replaces=replaces)
-            fate, seq = versions.apply(self._db, item, context)
+            result, seq = versions.file_event(self._db, item, context)
             self.edits.complete_edit(item.slot, based)
-            if fate is not FilingResult.NEW or seq is None:
+            if result is not FilingResult.NEW or seq is None:
                 raise LedgerError("a new event did not become the head; nothing was written")
             marks[item.slot] = second
             if not (replaces or is_again):
@@ -267,18 +267,18 @@ class Ledger:
             HeadMoved: a slot has changed since `affected_memories` was called; nothing was filed.
         """
         context = FilingContext(now, origins)
-        fates: list[FilingResult] = []
+        results: list[FilingResult] = []
         seqs: list[int] = []
         behind: list[str] = []
         with self._change():
             for item in items:
-                fate, seq = versions.apply(self._db, item, context)
-                fates.append(fate)
+                result, seq = versions.file_event(self._db, item, context)
+                results.append(result)
                 if relay is None:
                     continue
                 if seq is not None:
                     seqs.append(seq)
-                if self._is_behind(fate, seq):
+                if self._is_behind(result, seq):
                     behind.append(item.slot)
             if relay is not None:
                 self.outbox.record_served(relay, seqs, now)
@@ -286,7 +286,7 @@ class Ledger:
             if self.outbox.has_accepted_deletion(relay, behind):
                 self.relays.add_remark(relay, Remark.UNDELETED, now)
             self.outbox.requeue_heads(relay, behind, now)
-        return fates
+        return results
 
     def save_lost_texts(self, lost_texts: Mapping[str, str], now: float) -> None:
         """Save the texts of versions that lost, and are too large for a conflict copy, as drafts, each text once.
@@ -539,11 +539,11 @@ class Ledger:
         if not self.open_slots({item.slot: item.role}, based):
             raise _SecondTaken
 
-    def _is_behind(self, fate: FilingResult, seq: int | None) -> bool:
+    def _is_behind(self, result: FilingResult, seq: int | None) -> bool:
         """Whether the relay that served an event lacks a newer version."""
-        if fate is FilingResult.KNOWN:
+        if result is FilingResult.KNOWN:
             return not self.heads.is_head(seq)
-        return fate in {FilingResult.STALE, FilingResult.DELETED}
+        return result in {FilingResult.STALE, FilingResult.DELETED}
 
 
 class _SecondTaken(Exception):

@@ -122,7 +122,7 @@ def slot_of_id(event_id: str) -> str:
     return f"#{event_id}"
 
 
-def apply(db: Database, filed: FiledEvent, context: FilingContext) -> tuple[FilingResult, int | None]:
+def file_event(db: Database, filed: FiledEvent, context: FilingContext) -> tuple[FilingResult, int | None]:
     """File one event; returns the result and, if the event is stored, its seq."""
     event, ident = filed.event, bytes.fromhex(filed.event.id)
     if context.replaces:
@@ -143,16 +143,18 @@ def apply(db: Database, filed: FiledEvent, context: FilingContext) -> tuple[Fili
         return FilingResult.NEW, seq
     if filed.role is Role.TOMBSTONE:
         return _file_tombstone(db, filed, state, context)
-    fate, kept = _file_version(db, filed, state, context)
+    result, kept = _file_version(db, filed, state, context)
     if not context.knows and filed.role is Role.MEMORY:
-        is_doubtful = fate is FilingResult.STALE or state.has_tombstone or state.until != _NEVER
+        is_doubtful = result is FilingResult.STALE or state.has_tombstone or state.until != _NEVER
         add_fork(db, filed.slot, kept if is_doubtful else None)
-        add_fork(db, filed.slot, state.head if fate is FilingResult.NEW and not state.has_tombstone else None)
+        add_fork(
+            db, filed.slot, state.head if result is FilingResult.NEW and not state.has_tombstone else None
+        )
         if kept is not None and is_doubtful and read_removal(db, filed.slot).forgets(filed.known_origin):
             add_forgotten_fork(db, filed.slot, kept)
     if kept is not None and (copied := filed.known_origin.copy_of):
         _file_conflict_copy(db, filed, kept, copied, is_new=state.mark_at == _NEVER)
-    return fate, kept
+    return result, kept
 
 
 def _file_conflict_copy(db: Database, filed: FiledEvent, seq: int, copied: str, *, is_new: bool) -> None:
@@ -177,7 +179,7 @@ def release(db: Database, items: Iterable[FiledEvent], context: FilingContext) -
         count += db.execute(
             "DELETE FROM events WHERE quarantined = 1 AND id = ?", bytes.fromhex(item.event.id)
         ).rowcount
-        apply(db, item, context)
+        file_event(db, item, context)
     return count
 
 
@@ -338,7 +340,7 @@ def _file_tombstone(
     """
     event = filed.event
     wins = state.wins(event)
-    fate, seq = (FilingResult.NEW if wins else FilingResult.STALE), None
+    result, seq = (FilingResult.NEW if wins else FilingResult.STALE), None
     if wins or not (state.has_tombstone or _has_better_tombstone(db, filed)):
         seq = _insert(db, filed)
         db.execute("UPDATE slots SET head = NULL WHERE slot = ?", filed.slot)
@@ -352,9 +354,9 @@ def _file_tombstone(
             bytes.fromhex(event.id),
         )
     else:
-        fate = FilingResult.DELETED
+        result = FilingResult.DELETED
     remove_versions(db, filed.slot, Cover(event.created_at, event.id), filed.removal(filed.slot), context)
-    return fate, seq
+    return result, seq
 
 
 _HELD: Final = f"SELECT 1 FROM outbox WHERE event = ? AND state IN {HELD} LIMIT 1"

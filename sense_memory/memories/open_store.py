@@ -176,7 +176,7 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
 # each write, and makes the loop run a hundred times a second.
 
 
-class Turns:
+class LoopTurns:
     """The turns of one event loop, for tasks that write one after the other."""
 
     def __init__(self) -> None:
@@ -221,7 +221,7 @@ class OpenStore:
     def __init__(self, options: StoreOptions, ledger: Ledger, warn: Callable[[str], None]) -> None:
         self.options, self.ledger = options, ledger
         self._process, self._thread, self._is_over = os.getpid(), threading.get_ident(), False
-        self._turns, self._embedder_turn = Turns(), asyncio.Lock()
+        self._turns, self._embedder_turn = LoopTurns(), asyncio.Lock()
         self._watchers: Watchers | None = None
         self._persona: Persona | None = None
         self._reviews: Reviews | None = None
@@ -340,7 +340,7 @@ class OpenStore:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[Self]:
-        """Run a call that writes: it takes its turn first (see `Turns`), and its writes are then sent to relays."""
+        """Run a call that writes: it takes its turn first (see `LoopTurns`), and its writes are then sent to relays."""
         await self._turns.take()
         self.check()
         yield self

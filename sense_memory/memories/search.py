@@ -194,7 +194,7 @@ class MemorySearch(CachedIndex):
 
     async def search(self, query: str, limit: int, scope: Scope, relevance_floor: float) -> list[Hit]:
         """The memories that answer a question best, best first, of those that are indexed within `INDEX_SECONDS`."""
-        check(query, limit, relevance_floor)
+        check_arguments(query, limit, relevance_floor)
         index = await self._current(INDEX_SECONDS)
         if not len(index) and not self._left and await self._ask("memories are"):
             index = await self._current(INDEX_SECONDS)
@@ -233,7 +233,7 @@ class MemorySearch(CachedIndex):
         self, query: str, limit: int, relevance_floor: float, scope: Scope = PALACE
     ) -> list[PersonaHit]:
         """The persona memories that match a query, scored as the specification says, the best first."""
-        check(query, limit, relevance_floor)
+        check_arguments(query, limit, relevance_floor)
         catalog = await self._catalog()
         near = {} if self._jobs is None else await self.near(query)
         index = await self._with_palace()
@@ -509,7 +509,9 @@ class MemorySearch(CachedIndex):
         """Make everything in the index findable, then wake the searches that wait for that."""
         if self._unsorted:
             is_long = len(index) >= _THREAD_COUNT
-            index.fold(await asyncio.to_thread(index.folded) if is_long else index.folded())
+            index.use_sorted(
+                await asyncio.to_thread(index.sorted_postings) if is_long else index.sorted_postings()
+            )
             self._unsorted = 0
         waiting, self._waiting = self._waiting, []
         for one in waiting:
@@ -578,7 +580,7 @@ class MemorySearch(CachedIndex):
         return SearchIndex(self._options, LANGUAGE, self._embedder)
 
 
-def check(query: object, limit: object, relevance_floor: object) -> None:
+def check_arguments(query: object, limit: object, relevance_floor: object) -> None:
     """Check the arguments of a search.
 
     Raises:

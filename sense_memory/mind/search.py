@@ -259,7 +259,9 @@ class MindSearch(CachedIndex):
         """Sort the words of new items, so that they can be found."""
         if not self._is_sorted:
             is_long = len(index) >= _THREAD_COUNT
-            index.fold(await asyncio.to_thread(index.folded) if is_long else index.folded())
+            index.use_sorted(
+                await asyncio.to_thread(index.sorted_postings) if is_long else index.sorted_postings()
+            )
             self._is_sorted = True
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────

@@ -229,14 +229,14 @@ class Reader:
             except BadPayload:
                 left_out[index] = "unreadable"
         counts.update(left_out.values())
-        fates = await self._apply(filed, relay)
-        for item, fate in zip(filed, fates, strict=True):
-            counts[fate.value] += 1
-            if fate is FilingResult.NEW:
+        results = await self._apply(filed, relay)
+        for item, result in zip(filed, results, strict=True):
+            counts[result.value] += 1
+            if result is FilingResult.NEW:
                 self._hold_new_head(item, opened.get(item.event.id))
         if self.on_new is not None and counts[FilingResult.NEW.value]:
-            fresh = zip(filed, fates, strict=True)
-            self.on_new([item.event.id for item, fate in fresh if fate is FilingResult.NEW], relay)
+            fresh = zip(filed, results, strict=True)
+            self.on_new([item.event.id for item, result in fresh if result is FilingResult.NEW], relay)
         return counts, left_out
 
     async def _apply(self, filed: Sequence[FiledEvent], relay: str | None) -> Sequence[FilingResult]:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from sense_memory.errors import EmbedderError
     from sense_memory.search.embedders.embedder import Embedder
-    from sense_memory.search.postings import Folded, Listing
+    from sense_memory.search.postings import Listing, SortedPostings
     from sense_memory.search.ranking import Factors
 
 FORMAT: Final = 5  # of a dump; changes with the layout, and with the words that are taken from a text
@@ -132,19 +132,19 @@ class SearchIndex:
                 embeds = embeds and self.trouble is None  # a failing embedder is called once
                 part = list(islice(waiting, READ_AT_ONCE))
         finally:
-            self._lexical.fold()
+            self._lexical.sort_in()
 
     def put_many_unsorted(self, items: Iterable[SearchItem]) -> None:
-        """As `put_many`, without vectors; searches find the new words only after `fold`."""
+        """As `put_many`, without vectors; searches find the new words only after `use_sorted`."""
         self._add(list(items), self._lexical.extend_unsorted, embeds=False)
 
-    def folded(self) -> Folded:
-        """The argument of `fold`. This call changes nothing, so another thread can make it."""
-        return self._lexical.postings.folded()
+    def sorted_postings(self) -> SortedPostings:
+        """The argument of `use_sorted`. This call changes nothing, so another thread can make it."""
+        return self._lexical.postings.sorted_postings()
 
-    def fold(self, folded: Folded) -> None:
-        """Make unsorted items findable. Nothing may have been added since the call of `folded`."""
-        self._lexical.postings.use(folded)
+    def use_sorted(self, found: SortedPostings) -> None:
+        """Make unsorted items findable. Nothing may have been added since the call of `sorted_postings`."""
+        self._lexical.postings.use(found)
 
     def _add(self, items: list[SearchItem], index: Callable[[list[RowText]], None], embeds: bool) -> None:
         latest = {item.id: item for item in items}
@@ -341,7 +341,7 @@ class SearchIndex:
         return self._table
 
     def with_term(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """The documents (rows of `documents`, some repeated) that have a term, and the fields of each occurrence."""
+        """The items (rows of `documents`, some repeated) that have a term, and the fields of each occurrence."""
         return self._owned(self._lexical.postings.listing(term))
 
     def with_phrase(self, terms: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
@@ -349,7 +349,7 @@ class SearchIndex:
         return self._owned(self._lexical.postings.phrase(terms))
 
     def meant(self, query: str) -> NDArray[np.bool_]:
-        """Whether a query names each document: contains its key or a theme, or quotes a phrase of it."""
+        """Whether a query names each item: contains its key or a theme, or quotes a phrase of it."""
         found = np.zeros(len(self._table), np.bool_)
         vocabulary = self._lexical.vocabulary
         for name in vocabulary.names_in(query[:MAX_QUERY_CHARS], MAX_NAME_WORDS):
@@ -362,7 +362,7 @@ class SearchIndex:
         return found
 
     def quoting(self, query: str) -> NDArray[np.bool_] | None:
-        """Whether each document contains all quotations of a query; None if the query has none."""
+        """Whether each item contains all quotations of a query; None if the query has none."""
         if not (quotes(query) and (quoted := parse(query).quoted)):
             return None
         found = self._table.column("alive").copy()
@@ -382,7 +382,7 @@ class SearchIndex:
         return other in rows and bool(has_quoted[rows[other]])
 
     def _with_word(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """As `with_term`, without documents that contain the term only in a name of several words."""
+        """As `with_term`, without items that contain the term only in a name of several words."""
         rows, fields = self.with_term(term)
         return rows[fields & ((1 << NAME) - 1) > 0], fields
 
@@ -406,7 +406,7 @@ class SearchIndex:
         return ResolvedQuery(self._lexical.scored(wanted), frozenset(meant), only_speaker, spans, dense)
 
     def _similar(self, direction: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """The similarity in meaning of every memory to the question; None without vectors."""
+        """The similarity in meaning of every item to the question; None without vectors."""
         if self._meaning is None:
             return None
         similar = self._meaning.similar(direction, self._table.column("first_piece"))
@@ -425,7 +425,7 @@ class SearchIndex:
         return IndexContents(self._lexical, self._table, self._owners.view, lengths, sessions)
 
     def _measure(self, first_piece: int) -> None:
-        """Count the words of all pieces from this one on, by memory and by session."""
+        """Count the words of all pieces from this one on, by item and by session."""
         words = self._lexical.postings.lengths.view[first_piece:]
         owners = self._owners.view[first_piece:]
         start = len(self._lengths)
@@ -437,7 +437,7 @@ class SearchIndex:
         self._session_lengths.add(sessions[known], counts[known])
 
     def _empty(self, row: int) -> None:
-        """Remove a memory's words."""
+        """Remove an item's words."""
         for piece in range(*self._pieces_of(row)):
             self._lexical.drop(piece)
         session = int(self._table.column("sessions")[row])
@@ -446,12 +446,12 @@ class SearchIndex:
         self._lengths[row] = 0
 
     def _pieces_of(self, row: int) -> tuple[int, int]:
-        """The first piece of a memory, and the first piece after the memory."""
+        """The first piece of an item, and the first piece after it."""
         starts = self._table.column("first_piece")
         return int(starts[row]), int(starts[row + 1]) if row + 1 < len(starts) else len(self._owners)
 
     def _tidy(self) -> None:
-        """Renumber memories and pieces, without the removed ones."""
+        """Renumber items and pieces, without the removed ones."""
         alive = self._table.column("alive")
         rows = np.flatnonzero(alive)
         if len(rows) == len(alive):
@@ -494,7 +494,7 @@ class SearchIndex:
         Args:
             dumped: the bytes of `dump` of this version of the package; referenced as long as the index.
             options: as for a new index, but `pieces` is that of the dump.
-            embedder: for searches by meaning; every memory waits for its vectors, see `fill`.
+            embedder: for searches by meaning; every item waits for its vectors, see `fill`.
 
         Raises:
             ValueError: the bytes have another format, or are not a dump of an index.

@@ -90,22 +90,22 @@ class LexicalIndex:
         """Add many rows."""
         if self.sorts(len(rows)):
             self.extend_unsorted(rows)
-            self.fold()
+            self.sort_in()
         else:
             for row in rows:
                 self.append(row)
 
     def sorts(self, count: int) -> bool:
-        """Whether this many new rows cost less when `fold` sorts them together than one by one."""
+        """Whether this many new rows cost less when `sort_in` sorts them together than one by one."""
         return count >= BULK_ROWS + BULK_SHARE * len(self)
 
     def extend_unsorted(self, rows: Sequence[RowText]) -> None:
-        """Add rows that searches find only after `fold`."""
+        """Add rows that searches find only after `sort_in`."""
         self.postings.extend([self._terms(row) for row in rows])
 
-    def fold(self) -> None:
+    def sort_in(self) -> None:
         """Sort the rows that were added unsorted into the index."""
-        self.postings.fold()
+        self.postings.sort_in()
 
     def drop(self, row: int) -> None:
         """Remove a row; its number is not used again."""

@@ -93,7 +93,7 @@ def fits(fields: NDArray[np.uint8], form: int, far: float) -> NDArray[np.float32
     return found
 
 
-class Folded(NamedTuple):
+class SortedPostings(NamedTuple):
     """The rows of all terms, sorted.
 
     Attributes:
@@ -111,13 +111,13 @@ class Postings:
     """The postings of all rows."""
 
     def __init__(self) -> None:
-        self._tokens = PackedColumn()  # which only phrases and folding need
+        self._tokens = PackedColumn()  # which only phrases and sorting need
         self._ends = Column(np.int64)
         self._offsets: NDArray[np.int64] = np.zeros(1, np.int64)
         self._rows: NDArray[np.int32] = np.empty(0, np.int32)
         self._counts: NDArray[np.uint8] = np.empty(0, np.uint8)
         self._fields: NDArray[np.uint8] = np.empty(0, np.uint8)
-        self._late, self._is_folded = _Late(), True
+        self._late, self._is_sorted = _Late(), True
         self.lengths = Column(np.float32)
         self.total, self.live = 0, 0
 
@@ -128,7 +128,7 @@ class Postings:
         self, terms: Sequence[int], asides: Sequence[int] = (), fields: Sequence[FieldTerms] = ()
     ) -> None:
         """Add the next row: the codes of its value in order, the asides, and other fields."""
-        row, self._is_folded = len(self._ends), False
+        row, self._is_sorted = len(self._ends), False
         flat: list[int] = []
         length = _flatten(flat, terms, asides, fields)
         self._tokens.extend(flat)
@@ -153,7 +153,7 @@ class Postings:
         for terms, asides, fields in rows:
             lengths.append(_flatten(flat, terms, asides, fields))
             ends.append(at + len(flat))
-        self._is_folded = False
+        self._is_sorted = False
         self._tokens.extend(flat)
         self._ends.extend(ends)
         self.lengths.extend(lengths)
@@ -162,7 +162,7 @@ class Postings:
 
     def drop(self, row: int) -> None:
         """Empty a row: its terms no longer count."""
-        self._is_folded = False
+        self._is_sorted = False
         self.total -= int(self.lengths[row])
         self.live -= bool(self.lengths[row])
         self.lengths[row] = 0
@@ -220,11 +220,11 @@ class Postings:
         counts = np.bincount(at, _WEIGHTS[fields], len(rows))
         return Listing(rows, counts.astype(np.float32), bits)
 
-    def fold(self) -> None:
+    def sort_in(self) -> None:
         """Sort all rows into the flat arrays; dropped rows fall out."""
-        self.use(self.folded())
+        self.use(self.sorted_postings())
 
-    def folded(self) -> Folded:
+    def sorted_postings(self) -> SortedPostings:
         """The sorted arrays, for `use`; changes nothing, so another thread can call it while rows are looked up.
 
         Rows are sorted in parts, and each part is appended term by term: this takes a third of the time and memory of
@@ -245,7 +245,7 @@ class Postings:
             places = np.arange(len(terms)) + np.repeat(free[terms[begins]] - begins, lengths)
             rows[places], counts[places], fields[places] = own_rows, own_counts, own_fields
             free[terms[begins]] += lengths
-        return Folded(offsets, rows, counts, fields)
+        return SortedPostings(offsets, rows, counts, fields)
 
     def _parts(self) -> Iterator[tuple[int, int]]:
         """The first row of each part and the row after its last, for parts of about `_PART_TERMS` terms."""
@@ -291,10 +291,10 @@ class Postings:
         counts = np.minimum(counts, MAX_COUNT).astype(np.uint8)
         return terms.astype(np.int32), rows.astype(np.int32), counts, fields
 
-    def use(self, folded: Folded) -> None:
-        """Use the arrays of `folded`; nothing may have been added in between."""
-        self._offsets, self._rows, self._counts, self._fields = folded
-        self._late, self._is_folded = _Late(), True
+    def use(self, found: SortedPostings) -> None:
+        """Use the arrays of `sorted_postings`; nothing may have been added in between."""
+        self._offsets, self._rows, self._counts, self._fields = found
+        self._late, self._is_sorted = _Late(), True
 
     def select(self, rows: NDArray[np.int64]) -> None:
         """Keep only some rows, which are renumbered in this order."""
@@ -307,12 +307,12 @@ class Postings:
         self._tokens.extend(tokens)
         self._ends = Column(np.int64, np.cumsum(sizes))
         self.lengths = Column(np.float32, self.lengths.view[rows])
-        self.fold()
+        self.sort_in()
 
     def dump(self) -> dict[str, NDArray[Any]]:
-        """Everything as flat arrays, folded."""
-        if not self._is_folded:
-            self.fold()
+        """Everything as flat arrays, sorted."""
+        if not self._is_sorted:
+            self.sort_in()
         return {
             "tokens": self._tokens.packed(),
             "ends": self._ends.view,

@@ -7,13 +7,13 @@ import pytest
 from sense_memory.interfaces.text import (
     age,
     as_json,
-    fold,
     iso,
     local_time,
     one_line,
     quantity,
     safe,
     some,
+    wrap,
 )
 
 
@@ -67,15 +67,15 @@ def test_one_line_has_no_line_break_and_is_cut():
 
 
 def test_lines_are_folded_at_spaces_and_after_the_folders_of_a_path():
-    folded = fold("ledger  /home/lisa/.local/share/sense-memory/ledgers/npub1.db\nshort", 32, indent=8)
+    wrapped = wrap("ledger  /home/lisa/.local/share/sense-memory/ledgers/npub1.db\nshort", 32, indent=8)
 
-    assert folded.split("\n") == [
+    assert wrapped.split("\n") == [
         "ledger  /home/lisa/.local/share/",
         "        sense-memory/ledgers/",
         "        npub1.db",
         "short",
     ]
-    assert fold("ask wss://relay.example/a", 24) == "ask wss://relay.example/\n  a"
+    assert wrap("ask wss://relay.example/a", 24) == "ask wss://relay.example/\n  a"
 
 
 def test_of_many_names_some_are_listed_and_the_others_counted():

@@ -376,7 +376,7 @@ async def test_a_damaged_event_is_named_and_nothing_of_it_is_shown(tmp_path, sig
 
     ledger = Ledger(tmp_path / "a.db", signer.public_key)
     reader, head = Reader(signer, ledger, lambda: float(NOW)), ledger.head("sense-memory/x")
-    with pytest.raises(LedgerCorrupt, match="move the ledger aside and sync") as caught:
+    with pytest.raises(LedgerCorrupt, match="aside, with its files -wal and -shm, and sync") as caught:
         await reader.record(head)
 
     assert head.id.hex()[:16] in str(caught.value)

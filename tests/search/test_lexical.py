@@ -117,21 +117,21 @@ def test_a_loaded_index_scores_the_same_and_goes_on_growing(first, second, query
 
 def test_a_row_that_comes_alone_never_waits_for_all_others(monkeypatch):
     index = index_of(["cat"] * 20)
-    monkeypatch.setattr(Postings, "fold", lambda self: pytest.fail("all rows were sorted anew"))
+    monkeypatch.setattr(Postings, "sort_in", lambda self: pytest.fail("all rows were sorted anew"))
     for number in range(3_000):
         index.append(RowText(f"cat number{number}"))
     assert index.listing(Wanted("cat", "word", (0,), (1.0,))).rows.tolist() == list(range(3_020))
 
 
 def test_few_rows_are_listed_one_by_one_and_many_sorted_at_once(monkeypatch):
-    folds = []
+    sorts = []
     monkeypatch.setattr("sense_memory.search.lexical.BULK_ROWS", 5)
     monkeypatch.setattr("sense_memory.search.lexical.BULK_SHARE", 0.5)
-    monkeypatch.setattr(Postings, "fold", lambda self: folds.append(len(self)))
+    monkeypatch.setattr(Postings, "sort_in", lambda self: sorts.append(len(self)))
     index = LexicalIndex()
     for count in (4, 20, 16, 40):  # of 4, 24 and 40 that are there, half and five more are 7, 17 and 25
         index.extend([RowText("cat")] * count)
-    assert folds == [24, 80]
+    assert sorts == [24, 80]
 
 
 def plain(term):
@@ -159,7 +159,7 @@ def test_every_listing_is_right_however_rows_came_and_went(seed):
         }
         if dice.random() < 0.01:
             postings.extend(rows)
-            postings.fold()
+            postings.sort_in()
         else:
             for terms, asides, _ in rows:
                 postings.append(terms, asides if terms else ())
@@ -188,7 +188,7 @@ def test_rows_that_are_too_many_to_be_sorted_at_once_are_listed_as_if_they_were(
         [([*map(plain, terms)], [plain(950)] if row == 5 else [], []) for row, terms in enumerate(rows)]
     )
     postings.drop(1)
-    postings.fold()
+    postings.sort_in()
 
     rows[1] = []
     rows[5].append(950)
@@ -216,7 +216,7 @@ def test_counts_are_weighed_by_field_and_listings_say_in_which_a_term_stands_and
             postings.append(*row)
         else:
             postings.extend([row])
-            postings.fold()
+            postings.sort_in()
         if not postings.lengths[number]:
             continue
         held[number] = {}

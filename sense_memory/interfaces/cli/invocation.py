@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import typer
 
 from sense_memory.errors import InvalidInput, InvalidSetting
-from sense_memory.interfaces.text import fold, quantity, safe
+from sense_memory.interfaces.text import quantity, safe, wrap
 
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def echo_all(pieces: Iterable[str], ending: str = "\n") -> None:
 def tell(text: str, indent: int = 2) -> None:
     """Lines of our own on stdout: wrapped on a terminal, with indented continuations; whole elsewhere."""
     is_terminal = sys.stdout.isatty()
-    typer.echo(fold(text, shutil.get_terminal_size().columns, indent) if is_terminal else text)
+    typer.echo(wrap(text, shutil.get_terminal_size().columns, indent) if is_terminal else text)
 
 
 @contextmanager
