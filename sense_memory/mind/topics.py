@@ -3,10 +3,13 @@
 A topic exists if a passage has it or if it has a summary. Classification prefers existing topics. If there are too many
 topics, or one is too broad, `proposals` says so and changes nothing.
 
-Guaranteed: if two devices merge one topic into different topics without knowing of each other, its thoughts count once,
-in the same topic on every device. Safe, because a record of the merged topic names its targets, and the newest version of
-that record decides. Each target remembers how many thoughts came with the merge, and counts them only while the record
-agrees; the text of its summary stays. The cost is one small record for each merged topic.
+Guaranteed: if two devices merge topics without knowing of each other, every thought counts once, in the same topic on
+every device. Safe, because thoughts have a source, the topic that they were first counted in and how often it had been
+merged before. A record of each merged topic names its targets, and the newest version of that record decides. Each target
+remembers how many thoughts came from which source. Of all topics that remember a source, one counts it: the one that it
+was merged into last; a number that two devices raised is not added up. If the newest version of a topic has lost a source,
+because another device replaced it, the number in the merged topic's record counts. The text of a summary stays where it is.
+The cost is one small record for each merged topic.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
@@ -25,7 +29,7 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from sense_memory.mind.archive import Archive
     from sense_memory.mind.model import LanguageModel
@@ -37,13 +41,15 @@ BROAD_SHARE: Final = 0.4  # and this share of all passages
 _SAME_NAME: Final = 0.5  # topics whose names or summaries have a higher Jaccard similarity should be one
 _MAX_NAME_CHARS: Final = 60
 _MAX_PARTS_BYTES: Final = 8_192  # of the merges that a topic remembers
-_MAX_STEPS: Final = 8  # merges of the same thoughts that a topic remembers, the newest
+_MAX_STEPS: Final = 16  # merges of the same thoughts that a topic remembers, the newest
 _MAX_TARGETS: Final = 50  # targets of one topic that are remembered, the newest
 _PREFIX: Final = f"{address.MIND}topic/"
 _INTO: Final = f"{address.MIND}into/"
 
 # A merge: the merged topic, how often it had been merged before, and its target.
 _Merge: TypeAlias = tuple[str, int, str]
+# Thoughts that were first counted in one topic: its name, and how often it had been merged before.
+_Source: TypeAlias = tuple[str, int]
 # A number of thoughts that came to a topic by merges, and these merges, oldest first: thoughts may be merged repeatedly.
 _Part: TypeAlias = tuple[int, tuple[_Merge, ...]]
 
@@ -84,6 +90,52 @@ class TopicProposal:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A topic's record: `topic.covered` is the sum of its own thoughts and of its parts.
+
+    Attributes:
+        generation: how often the topic had been merged before it got its own thoughts.
+        is_whole: whether the record names the source of all thoughts that came by merges.
+    """
+
+    topic: Topic
+    parts: tuple[_Part, ...]
+    generation: int
+    is_whole: bool = True
+
+    @property
+    def own(self) -> int:
+        return max(0, self.topic.covered - sum(count for count, _ in self.parts))
+
+    def moved(self, *merges: _Merge) -> list[_Part]:
+        """The parts after a merge of this topic: its own thoughts, and its parts, without those that were elsewhere."""
+        name = self.topic.name
+        parts = [
+            (count, (*earlier, *merges) if earlier[-1][2] == name else earlier)
+            for count, earlier in self.parts
+        ]
+        return [(self.own, merges), *parts] if self.own else parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """One merge of a topic, in the record of its merges.
+
+    Attributes:
+        target: the topic that it was merged into; empty if that was forgotten.
+        generation: how often the target had been merged before; None if an earlier version wrote the record.
+        count: how many own thoughts the topic had.
+    """
+
+    target: str
+    generation: int | None = None
+    count: int = 0
+
+
+_Moves: TypeAlias = "Mapping[str, tuple[_Move, ...]]"  # the merges of each topic, oldest first
+
+
 class Topics:
     """The topics of an agent.
 
@@ -105,8 +157,12 @@ class Topics:
 
     async def all(self) -> list[Topic]:
         """All topics, those with most passages first."""
-        counts, merges = await self._archive.topics(), await self._merges()
-        found = {record.name: _counted(record, merges) for record in await self._records.under(_PREFIX)}
+        counts, moves = await self._archive.topics(), await self._moves()
+        held = [_held(record.name, record, moves) for record in await self._records.under(_PREFIX)]
+        covered = _covered(held, moves)
+        found = {
+            name: replace(item.topic, covered=covered[name]) for item in held if (name := item.topic.name)
+        }
         found |= {name: Topic(name) for name in counts if name not in found}
         topics = [replace(topic, passages=counts.get(topic.name, 0)) for topic in found.values()]
         return sorted(topics, key=lambda topic: (-topic.passages, topic.name))
@@ -155,12 +211,14 @@ class Topics:
         Raises:
             ModelError: the model gave no valid answer; nothing was changed.
         """
-        path = _path(topic)
+        path = _path_of(topic)
 
         async def updated(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
-            before = _topic(found[path]) if path in found else Topic(topic)
-            parts = _parts(found[path]) if path in found else []
-            return {path: _fields(await self._summarised(before, new_text, 1, last), parts)}
+            moves = await self._moves()
+            before = _renewed(_held(topic, found.get(path), moves), moves)
+            return {
+                path: _fields(replace(before, topic=await self._summarised(before.topic, new_text, 1, last)))
+            }
 
         await self._records.change([path], updated)
         return await self.get(topic)
@@ -181,31 +239,44 @@ class Topics:
         for passage in await self._archive.all():
             if not set(names).isdisjoint(passage.topics):
                 await self._archive.rename_topics(passage.id, dict.fromkeys(names, into))
-        target, paths = _path(into), {name: _path(name) for name in names}
+        target, paths = _path_of(into), {name: _path_of(name) for name in names}
 
         async def merged(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
             """The target, and the merged topics, emptied in the same write so that another merge adds nothing."""
-            merges, changed = await self._merges(), {}
-            after = _topic(found[target]) if target in found else Topic(into)
-            parts = _parts(found[target]) if target in found else []
-            for path in (path for path in paths.values() if path in found):
-                topic = _topic(found[path])
-                changed[path] = _fields(Topic(topic.name))
-                if topic.summary:
-                    last = after.last or topic.last
-                    after = await self._summarised(after, topic.summary, topic.covered, last)
-                    earlier = merges.get(topic.name, ())
-                    changed[address.mind_path("into", topic.name)] = {"into": _newest([*earlier, into])}
-                    parts += _merged_parts(topic, _parts(found[path]), (topic.name, len(earlier), into))
-            return {target: _fields(after, parts)} | changed
+            moves, changed = await self._moves(), {}
+            after = _renewed(_held(into, found.get(target), moves), moves)
+            for name, path in ((name, path) for name, path in paths.items() if path in found):
+                source, earlier = _renewed(_held(name, found[path], moves), moves), moves.get(name, ())
+                if source.topic.summary:
+                    move = _Move(into, after.generation, source.own)
+                    changed[address.mind_path("into", name)] = _fields_of_moves([*earlier, move])
+                    after = await self._united(after, source, (name, len(earlier), into))
+                changed[path] = _fields(
+                    _Held(Topic(name), (), source.generation + bool(source.topic.summary))
+                )
+            return {target: _fields(after)} | changed
 
         await self._records.change([target, *paths.values()], merged)
         await self._records.forget([path for name, path in paths.items() if name in known])
         return await self.get(into)
 
-    async def _merges(self) -> dict[str, tuple[str, ...]]:
-        """The targets of every topic that was ever merged, oldest merge first. Relays are not asked."""
-        return {record.name: record.texts("into") for record in await self._records.under(_INTO, asks=False)}
+    async def _moves(self) -> _Moves:
+        """The merges of every topic that was ever merged. Relays are not asked."""
+        return {record.name: _moves(record) for record in await self._records.under(_INTO, asks=False)}
+
+    async def _united(self, target: _Held, source: _Held, merge: _Merge) -> _Held:
+        """A topic after a merge: its summary includes the other one, and each part is there once."""
+        parts = dict[tuple[_Merge, ...], int]()
+        for count, merges in (*target.parts, *source.moved(merge)):
+            parts[merges] = max(count, parts.get(merges, 0))
+        last = target.topic.last or source.topic.last
+        topic = await self._summarised(target.topic, source.topic.summary, source.topic.covered, last)
+        return _Held(
+            replace(topic, covered=target.own + sum(parts.values())),
+            tuple((count, merges) for merges, count in parts.items()),
+            target.generation,
+            target.is_whole and source.is_whole,
+        )
 
     async def _summarised(self, topic: Topic, new_text: str, count: int, last: str) -> Topic:
         """A topic whose summary includes a new text of `count` thoughts; `last` is the id of the last one, if known."""
@@ -261,18 +332,38 @@ def _alike(one: Topic, other: Topic) -> bool:
     )
 
 
-def _path(name: str) -> str:
+def _path_of(name: str) -> str:
     return address.mind_path("topic", name)
 
 
-def _fields(topic: Topic, parts: Sequence[_Part] = ()) -> dict[str, Any]:
+def _fields(held: _Held) -> dict[str, Any]:
+    parts, topic = _remembered(held.parts), held.topic
     return {
-        "parts": _remembered(parts),
+        "parts": parts,
+        "generation": held.generation,
+        "is_whole": held.is_whole and {merges for _, merges in parts} >= {merges for _, merges in held.parts},
         "summary": topic.summary,
         "covered": topic.covered,
         "last": topic.last,
         "is_by_rule": topic.is_by_rule,
     }
+
+
+def _held(name: str, record: MindRecord | None, moves: _Moves) -> _Held:
+    """What a record holds; without the generation of an earlier version, its thoughts came after all merges."""
+    latest = len(moves.get(name, ()))
+    if record is None:
+        return _Held(Topic(name), (), latest)
+    generation = record.whole("generation", latest)
+    return _Held(_topic(record), tuple(_parts(record)), generation, record.is_true("is_whole"))
+
+
+def _renewed(held: _Held, moves: _Moves) -> _Held:
+    """A topic for new thoughts: what another device has merged since the topic was written becomes a part of it."""
+    name, latest = held.topic.name, len(moves.get(held.topic.name, ()))
+    path, end = _path((name, held.generation), moves)
+    steps = path if end == (name, held.generation) else path[:1]  # merges in a circle bring the thoughts back
+    return replace(held, parts=tuple(held.moved(*steps)) if steps else held.parts, generation=latest)
 
 
 def _topic(record: MindRecord) -> Topic:
@@ -291,15 +382,30 @@ def _parts(record: MindRecord) -> list[_Part]:
         return [
             (int(count), tuple((str(name), int(number), str(into)) for name, number, into in merges))
             for count, merges in record.fields.get("parts", ())
+            if merges
         ]
     except (TypeError, ValueError):
         return []
 
 
-def _newest(targets: Sequence[str]) -> list[str]:
-    """The targets of a topic at the same places, with empty texts for the oldest ones if there are many."""
-    old = max(0, len(targets) - _MAX_TARGETS)
-    return [*[""] * old, *targets[old:]]
+def _moves(record: MindRecord) -> tuple[_Move, ...]:
+    targets, taken = record.texts("into"), record.fields.get("taken")
+    try:
+        found = [(int(generation), int(count)) for generation, count in taken or ()]
+        return tuple(
+            _Move(target, None if more[0] < 0 else more[0], more[1])
+            for target, more in zip(targets, found, strict=True)
+        )
+    except (TypeError, ValueError):  # an earlier version wrote the targets only
+        return tuple(_Move(target) for target in targets)
+
+
+def _fields_of_moves(moves: Sequence[_Move]) -> dict[str, Any]:
+    """The record of a topic's merges; the oldest of many are forgotten, and leave their places."""
+    old = max(0, len(moves) - _MAX_TARGETS)
+    kept = [*[_Move("", 0)] * old, *moves[old:]]
+    taken = [(-1 if move.generation is None else move.generation, move.count) for move in kept]
+    return {"into": [move.target for move in kept], "taken": taken}
 
 
 def _remembered(parts: Sequence[_Part]) -> list[_Part]:
@@ -317,21 +423,85 @@ def _remembered(parts: Sequence[_Part]) -> list[_Part]:
     return kept
 
 
-def _merged_parts(topic: Topic, parts: Sequence[_Part], merge: _Merge) -> list[_Part]:
-    """The parts that a merge adds to its target: the topic's own thoughts, and its parts of earlier merges."""
-    own = topic.covered - sum(count for count, _ in parts)
-    return [(own, (merge,)), *((count, (*earlier, merge)) for count, earlier in parts)]
+def _covered(held: Sequence[_Held], moves: _Moves) -> Counter[str]:
+    """How many thoughts count in each topic: each source once, and where it is now."""
+    known = {item.topic.name: item.is_whole for item in held}
+    claims: dict[_Source, list[_Claim]] = {}
+    for item in held:
+        for source, claim in _claims(item, moves).items():
+            claims.setdefault(source, []).append(claim)
+    found = Counter[str]()
+    for rivals in claims.values():
+        best, most = max(rivals, key=_last), max(rivals, key=_count)
+        place = _place(best.start, moves, known)
+        found[place if place in known else best.topic] += best.count
+        found[most.topic] += most.count - best.count  # that came while another device merged the topic
+    for name, merges in moves.items():
+        for number, move in enumerate(merges):
+            if (name, number) not in claims and known.get(place := _place((name, number), moves, known)):
+                found[place] += move.count
+    return found
 
 
-def _counted(record: MindRecord, merges: Mapping[str, tuple[str, ...]]) -> Topic:
-    """A topic without the thoughts of merges that do not count, because a later merge of the same topic does."""
-    topic = _topic(record)
-    lost = sum(
-        count
-        for count, earlier in _parts(record)
-        if any(
-            merges.get(name, ())[number : number + 1] not in {(), ("",), (into,)}
-            for name, number, into in earlier
-        )
-    )
-    return replace(topic, covered=max(0, topic.covered - lost))
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A topic that remembers a source: where it says that the source went last, after how many merges."""
+
+    topic: str
+    count: int
+    start: _Source
+    is_current: bool
+    steps: int
+
+
+_count: Final = attrgetter("count", "topic")
+_last: Final = attrgetter("is_current", "steps", "topic")
+
+
+def _claims(held: _Held, moves: _Moves) -> dict[_Source, _Claim]:
+    """The sources that a topic remembers, without those of merges that a later merge has replaced."""
+    name = held.topic.name
+    here = name, held.generation
+    is_current = not _next(here, moves)
+    found = {here: _Claim(name, held.own, here, is_current, 0)} if held.own else {}
+    for count, merges in held.parts:
+        if any((move := _next(one[:2], moves)) and move.target != one[2] for one in merges):
+            continue
+        source, is_here = merges[0][:2], merges[-1][2] == name
+        start = here if is_here else merges[-1][:2]
+        claim = _Claim(name, count, start, is_here and is_current, len(merges))
+        before = found.get(source, claim)
+        found[source] = replace(max(before, claim, key=_last), count=max(before.count, count))
+    return found
+
+
+def _next(source: _Source, moves: _Moves) -> _Move | None:
+    """The merge of a source, if it was merged."""
+    name, number = source
+    found = moves.get(name, ())[number : number + 1] if number >= 0 else ()
+    return found[0] if found and found[0].target else None
+
+
+def _path(source: _Source, moves: _Moves) -> tuple[list[_Merge], _Source]:
+    """The merges of a source, in order, and where it is then; merges in a circle end where the circle closes."""
+    path: list[_Merge] = []
+    seen: set[_Source] = set()
+    while source not in seen and (move := _next(source, moves)):
+        seen.add(source)
+        path.append((*source, move.target))
+        generation = len(moves.get(move.target, ())) if move.generation is None else move.generation
+        source = move.target, generation
+    return path, source
+
+
+def _place(source: _Source, moves: _Moves, known: Container[str]) -> str:
+    """The topic where a source is now; of topics that were merged into each other at once, one that exists."""
+    waiting, tried, places = [source], {source}, list[str]()
+    while waiting:
+        path, end = _path(waiting.pop(), moves)
+        circle = next((path[start:] for start, merge in enumerate(path) if merge[:2] == end), [])
+        onward = {(name, number + 1) for name, number, _ in circle} - tried
+        tried |= onward
+        waiting += onward
+        places += [] if circle else [end[0]]
+    return min(places, key=lambda name: (name not in known, name), default=source[0])

@@ -308,6 +308,68 @@ async def test_a_topic_that_two_devices_merge_into_different_topics_counts_in_on
         assert await counts() == {"garden": (7, 7)}
 
 
+AT_ONCE = {  # what each device does, the later one last; and the counts of a, b and c, which are 2, 3 and 5 before
+    "merged, and merged on": ([(0, "a", "b"), (1, "b", "c")], {"c": 10}),
+    "merged on, and merged": ([(1, "b", "c"), (0, "a", "b")], {"c": 10}),
+    "two into one": ([(0, "a", "c"), (1, "b", "c")], {"c": 10}),
+    "into each other": ([(0, "a", "b"), (1, "b", "a")], {"a": 5, "c": 5}),
+    "a later thought": ([(0, "a", "b"), (1, "a")], {"a": 1, "b": 5, "c": 5}),
+    "a later thought in the target": ([(0, "a", "b"), (1, "b")], {"b": 6, "c": 5}),
+}
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("case", AT_ONCE)
+async def test_every_thought_counts_once_whatever_two_devices_merge_at_once(case):
+    """Also after the merges and thoughts that follow."""
+    steps, expected = AT_ONCE[case]
+    async with EmbeddedRelay(clock=(clock := loop_clock())) as relay, AsyncExitStack() as stack:
+        devices = [await stack.enter_async_context(opened(relays=[relay.url], clock=clock)) for _ in range(2)]
+        topics = [device.mind.topics for device in devices]
+
+        async def counts():
+            await asyncio.sleep(5)
+            for device in devices * 2:
+                await device.sync()
+            one, other = [{found.name: found.covered for found in await each.all()} for each in topics]
+            assert one == other
+            return {name: count for name, count in one.items() if count}
+
+        for number, name in enumerate("aabbbccccc"):
+            await topics[0].update_topic_summary(name, f"Thought {number} is of {name}.")
+        await counts()
+        for device, name, *into in steps:
+            change = topics[device].merge([name], *into) if into else topics[device].update_topic_summary
+            await (change if into else change(name, "A later thought."))
+            await asyncio.sleep(5)
+        found = await counts()
+        assert found == expected
+        for name in found:
+            await topics[1].update_topic_summary(name, "One more.")
+        total = sum(found.values()) + len(found)
+        assert await counts() == {name: count + 1 for name, count in found.items()}
+        await topics[0].merge(found, into="d")
+        assert await counts() == {"d": total}
+
+
+async def test_topics_that_an_earlier_version_merged_go_on_counting():
+    """Its records name no generations; a was merged into b and, by a later version of its record, into c."""
+    async with opened() as store:
+        records = {
+            "mind/into/a": {"into": ["c"]},
+            "mind/topic/b": {"summary": "Of b.", "covered": 5, "parts": [[3, [["a", 0, "b"]]]]},
+            "mind/topic/c": {"summary": "Of c.", "covered": 7, "parts": [[3, [["a", 0, "c"]]]]},
+        }
+        await store.mind.records.write(records)
+        assert [(topic.name, topic.covered) for topic in await store.mind.topics.all()] == [
+            ("b", 2),
+            ("c", 7),
+        ]
+        assert (await store.mind.topics.update_topic_summary("b", "One more.")).covered == 3
+        assert (await store.mind.topics.merge(["b"], into="c")).covered == 10
+        assert (await store.mind.topics.merge(["c"], into="d")).covered == 10
+
+
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("way", ["onward", "together", "to and fro"])
 async def test_topics_can_be_merged_again_and_again(way):
