@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.exchange import items
-from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
-from sense_memory.exchange.markdown import UniquePaths
+from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, UniquePaths
 from sense_memory.exchange.transcript import conversation_of, messages_in
 from sense_memory.mind.conversation import IMPORTED
 

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from sense_memory.exchange.items import time_of
+
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+DATES: Final = ("created", "created_at", "date created", "date", "creation date", "timestamp")
+CHANGED: Final = ("updated", "updated_at", "modified", "date modified", "last_modified", "last updated")
 _MAX_LINES: Final = 2_000  # of front matter; longer text between two lines `---` is no front matter
 _FENCE: Final = "---"
 _entry = re.compile(r"([A-Za-z_][\w .-]{0,80}?)\s*:(?:[ \t]+(.*))?").fullmatch
@@ -113,3 +117,16 @@ def joined(values: Mapping[str, Any], body: str) -> str:
     """Join front matter and text to a note. `split` returns the text word for word, with one more line break."""
     lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
     return "\n".join((_FENCE, *lines, _FENCE, body)) + "\n"
+
+
+def date_of(values: Mapping[str, Any]) -> float | None:
+    """The time when a note was written; None if no value names it."""
+    found = (time_of(values[name]) for name in DATES if name in values)
+    return next((at for at in found if at is not None), None)
+
+
+def changed_of(values: Mapping[str, Any]) -> dict[str, float]:
+    """The time when a note was last changed, which counts as the last use of its memory."""
+    found = (time_of(values[name]) for name in CHANGED if name in values)
+    at = next((at for at in found if at is not None), None)
+    return {} if at is None else {"last_accessed": at, "last_reinforced": at}

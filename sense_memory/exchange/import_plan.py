@@ -31,11 +31,12 @@ from sense_memory.limits import (
     DEFAULT_HALFLIFE_DAYS,
     MAX_HALFLIFE_DAYS,
     MAX_RECENT_COUNT,
+    MAX_THEMES_COUNT,
     MIN_HALFLIFE_DAYS,
 )
 from sense_memory.models import State
 from sense_memory.nostr import address
-from sense_memory.palace.lifecycle import current_state, state_at
+from sense_memory.palace.lifecycle import current_state, opponents, state_at
 
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ _MAX_NEAR_COUNT: Final = (
 )
 _MAX_COMPARED_COUNT: Final = 50  # memories of one facet and file that a text is compared with
 _CHANGED_HERE: Final = "changed here since the export"
+_MARKED: Final = "a mark of contradiction is here; --replace adds the file's themes, and removes the mark"
 _DIFFERS: Final = "differs here; --replace uses the file's text"
 
 
@@ -142,7 +144,7 @@ async def plan_import(
         )
     now = store.clock()
     wanted = _storable(
-        _split_long_texts(_without_future_dates(_relocated(reading.items, into), now, plan)), plan, now
+        names.split_long_texts(_without_future_dates(_relocated(reading.items, into), now, plan)), plan, now
     )
     kinds = {item.kind for item in wanted}
     for kind, planner in (
@@ -231,24 +233,6 @@ def _without_future_dates(found: Sequence[Item], now: float, plan: ImportPlan) -
     return dated
 
 
-def _split_long_texts(found: Sequence[Item]) -> list[Item]:
-    """The items, with texts that are too long for an event split into parts, which are linked to the first part."""
-    whole: list[Item] = []
-    for item in found:
-        parts = (
-            names.parts_of(item.text)
-            if not item.exported and item.kind in {ItemKind.PALACE, ItemKind.FLAT}
-            else [item.text]
-        )
-        whole.append(replace(item, text=parts[0]) if len(parts) > 1 else item)
-        for number, part in enumerate(parts[1:], 2):
-            path, fields = f"{item.path} part {number}", {**item.fields, "connections": (item.path,)}
-            whole.append(
-                replace(item, path=path, text=part, fields=fields if item.kind is ItemKind.PALACE else {})
-            )
-    return whole
-
-
 def _storable(found: Sequence[Item], plan: ImportPlan, now: float) -> list[Item]:
     """The items that a store accepts; all others become problems of the plan."""
     good = []
@@ -334,8 +318,8 @@ class _PalaceComparison:
             found = self._by_origin.get(item.origin)
         else:
             same = self._by_text.get((names.document_of(item.origin), item.text), [])
-            free = [memory for memory in same if memory.path not in self._claimed]
-            found = next((memory for memory in free if memory.path == item.path), next(iter(free), None))
+            free = (memory for memory in same if memory.path not in self._claimed)
+            found = max(free, key=partial(_kinship, item), default=None)
         if found is None:
             other = self._stored.get(item.path)
             found = other if other is not None and other.value == item.text else None
@@ -404,21 +388,37 @@ class _PalaceComparison:
             return Step(placed, Fate.NEW, reason)
         if item.exported:
             return self._step_of_export(replace(item, path=wanted, fields=fields), memory)
-        merged = {
-            name: tuple(dict.fromkeys((*getattr(memory, name), *fields.get(name, ())))) for name in _LISTS
-        }
-        is_same = memory.value == item.text and all(
-            len(merged[name]) == len(getattr(memory, name)) for name in _LISTS
-        )
-        added = {name: value for name, value in merged.items() if fields.get(name)}
+        added = {name: self._merged(name, memory, fields[name]) for name in _LISTS if fields.get(name)}
         placed = replace(item, path=memory.path, fields={**fields, **added})
-        if is_same and (lasting := self._halflife_update(placed, memory)) is not None:
+        if memory.value != item.text:
+            return Step(self._with_halflife(placed, memory.halflife_days), Fate.CHANGED)
+        return self._step_of_same_text(placed, memory)
+
+    def _merged(self, name: str, memory: PersonaMemory, given: Sequence[str]) -> tuple[str, ...]:
+        """The themes or connections of a memory, then those of its item, as many themes as fit."""
+        merged = tuple(dict.fromkeys((*getattr(memory, name), *given)))
+        if name == "themes" and len(merged) > MAX_THEMES_COUNT:
+            left = "; ".join(merged[MAX_THEMES_COUNT:])
+            self._plan.notes.append(f"{memory.path} has {MAX_THEMES_COUNT} themes; these did not fit: {left}")
+            return merged[:MAX_THEMES_COUNT]
+        return merged
+
+    def _step_of_same_text(self, item: Item, memory: PersonaMemory) -> Step:
+        """The step of an item whose text the store has: it may add themes, links or a half-life.
+
+        Writing a text again would confirm it: the memory would count as used, and its marks would go. So the memory
+        keeps its date, and one that is marked or forgotten stays as it is.
+        """
+        if (lasting := self._halflife_update(item, memory)) is not None:
             return Step(lasting, Fate.CHANGED, "gets the half-life")
-        if is_same and current_state(memory, self._now) in _HIDDEN_STATES:
+        adds = any(len(item.fields.get(name, ())) > len(getattr(memory, name)) for name in _LISTS)
+        if current_state(memory, self._now) in _HIDDEN_STATES:
             self._forgotten_since += 1
-        if is_same:
-            return Step(placed, Fate.KNOWN)
-        return Step(self._with_halflife(placed, memory.halflife_days), Fate.CHANGED)
+        elif adds and opponents(memory) and not self._replaces:
+            return Step(item, Fate.KEPT, _MARKED)
+        elif adds:
+            return Step(replace(item, at=memory.created_at), Fate.CHANGED)
+        return Step(item, Fate.KNOWN)
 
     def _step_of_export(self, item: Item, memory: PersonaMemory) -> Step:
         """The step of an item of our export that matches a memory."""
@@ -499,6 +499,12 @@ class _PalaceComparison:
 
 def _place(path: str) -> str:
     return path.rpartition("/")[0]
+
+
+def _kinship(item: Item, memory: PersonaMemory) -> tuple[bool, int, bool]:
+    """How well a memory with the text of an item matches it: by facet, by headings and tags, by name."""
+    shared = set(item.fields.get("themes", ())) & set(memory.themes)
+    return _place(memory.path) == _place(item.path), len(shared), memory.path == item.path
 
 
 _HIDDEN_STATES: Final = frozenset({State.FORGOTTEN, State.DISSOLVED})

@@ -10,7 +10,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -181,6 +181,34 @@ def themes_of(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in found if name)[:MAX_THEMES_COUNT]
 
 
+def unfit_themes(names: Sequence[str]) -> list[str]:
+    """The names that `themes_of` cuts or leaves out, because they are too long or too many."""
+    fitting = {"", *themes_of(names)}
+    return [name for name in dict.fromkeys(name.strip() for name in names) if name not in fitting]
+
+
+class UniquePaths:
+    """Assigns a path of its own to each text of a reading, and to equal texts with other themes."""
+
+    def __init__(self) -> None:
+        self._texts: set[tuple[str, str, tuple[str, ...]]] = set()
+        self._assigned: set[str] = set()
+        self._numbers: dict[str, int] = {}  # the last number appended, by path
+
+    def assign(self, path: str, text: str, themes: tuple[str, ...] = ()) -> str:
+        """The path, with a number appended if it is taken; empty if the same text with the same themes has it."""
+        if (path.casefold(), text, themes) in self._texts:
+            return ""
+        self._texts.add((path.casefold(), text, themes))
+        number, wanted = self._numbers.get(path.casefold(), 1), path
+        while wanted.casefold() in self._assigned:
+            number += 1
+            wanted = f"{path}-{number}"
+        self._numbers[path.casefold()] = number
+        self._assigned.add(wanted.casefold())
+        return wanted
+
+
 # ── Times ───────────────────────────────────────────────────────────────────────────────
 
 _MILLISECONDS: Final = 1e11  # a larger number is in milliseconds
@@ -263,3 +291,21 @@ def _not_blank(parts: Sequence[str]) -> list[str]:
         else:
             found.append(part)
     return found
+
+
+def split_long_texts(found: Sequence[Item]) -> list[Item]:
+    """The items, with texts that are too long for an event split into parts, which are linked to the first part."""
+    whole: list[Item] = []
+    for item in found:
+        parts = (
+            parts_of(item.text)
+            if not item.exported and item.kind in {ItemKind.PALACE, ItemKind.FLAT}
+            else [item.text]
+        )
+        whole.append(replace(item, text=parts[0]) if len(parts) > 1 else item)
+        for number, part in enumerate(parts[1:], 2):
+            path, fields = f"{item.path} part {number}", {**item.fields, "connections": (item.path,)}
+            whole.append(
+                replace(item, path=path, text=part, fields=fields if item.kind is ItemKind.PALACE else {})
+            )
+    return whole

@@ -1,8 +1,9 @@
 """Markdown: curated notes (`MEMORY.md`, `CLAUDE.md`), daily notes, folders of notes (Obsidian), MemPalace exports. Pure.
 
-* A curated note becomes many memories. Each item of a bulleted list is one memory, with the lines indented below it. The
-  text between two lists is one memory; so is a numbered list, or a list after a line that ends in a colon. The nearest
-  heading names the facet. The file names the domain, unless a heading above is self, people, projects, world or skills.
+* A curated note becomes many memories. Each item of a bulleted list is one memory, with the lines below it. Everything
+  between two such lists, headings or rules is one memory: text, numbered lists, tables, code, and a list below a line
+  that ends in a colon. The nearest heading names the facet. The file names the domain, unless a heading above is self,
+  people, projects, world or skills. The other headings above become themes.
 * A daily note (`2026-11-20.md`) becomes journal entries of that day, one for each heading.
 * Any other note of a folder becomes one memory: the top folder is its domain, the folders below are its facet, and the
   file name is its key.
@@ -22,12 +23,12 @@ from urllib.parse import unquote
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange import front_matter, items
 from sense_memory.exchange.import_files import MAX_NOTE_BYTES, read_source, text_of
-from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
-from sense_memory.limits import MAX_LINKS_COUNT
+from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, UniquePaths
+from sense_memory.limits import MAX_LINKS_COUNT, MAX_NAME_CHARS, MAX_THEMES_COUNT
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from sense_memory.exchange.front_matter import FrontMatter
     from sense_memory.exchange.import_files import Files, Source
@@ -41,9 +42,7 @@ _CURATED: Final = frozenset(
 _OF_A_PROJECT: Final = frozenset({"claude", "claude.local", "agents", "gemini"})
 _PLACES: Final = {"user": "people", "soul": "self", "identity": "self", "tools": "skills"}
 _INSTRUCTIONS: Final = frozenset({"heartbeat", "bootstrap", "boot"})  # of OpenClaw: no memories
-_DATES: Final = ("created", "created_at", "date created", "date", "creation date", "timestamp")
 _TAGS: Final = ("tags", "tag", "keywords", "themes", "categories", "topics")
-_CHANGED: Final = ("updated", "updated_at", "modified", "date modified", "last_modified", "last updated")
 _NAMES: Final = ("aliases", "alias", "title")
 _FACET: Final = "notes"
 _COMMENT_LINES: Final = 200  # a longer comment is read as text
@@ -228,29 +227,39 @@ def curated(source: Source, note: FrontMatter, domain: str = "") -> ReaderResult
     """The memories of a curated note."""
     reading = ReaderResult("a note")
     names, place = UniquePaths(), domain or _domain_of(source)
-    at, themes = _date(note.values), _tags(note.values)
+    at, tags = front_matter.date_of(note.values), items.themes_of(_tags(note.values))
     found = sections(note.body, note.body_line)
     title = _title(found)
+    with_text, unfit = set[tuple[str, ...]](), dict.fromkeys(items.unfit_themes(_tags(note.values)))
     for section in found:
-        days, _ = _undated(section.titles)
+        days, above = _undated(section.titles)
         _, titles = _undated(name for name in section.titles if name != title)
         home, facet = _place(titles, place)
+        headings = _unnamed(above, {home, facet, *_names_of(source)})
         for block in blocks(section, reading.left_out):
+            with_text |= {section.titles[:size] for size in range(1, len(section.titles) + 1)}
             text = block.text
             own_days, (undated,) = _undated([text], otherwise=text)
             then = next(iter((*own_days, *days[::-1])), at)
             label = _label(undated) if block.is_point else None
             named = titles[-1] if titles and not block.is_point and not own_days else ""
             key = items.slug(label[1] if label else named) if label or named else items.key_of(undated)
-            path = names.assign(f"{home}/{facet}/{key}", text)
+            wanted = (*headings, *tags, *_tag(_prose(text)), *_wiki(_prose(text)))
+            themes = items.themes_of(wanted)
+            unfit |= dict.fromkeys(items.unfit_themes(wanted))
+            path = names.assign(f"{home}/{facet}/{key}", text, themes)
             if not path:
                 reading.left_out["duplicates"] += 1
                 continue
-            tags = {"themes": items.themes_of((*themes, *_tag(_prose(text)), *_wiki(_prose(text))))}
             origin = items.document_origin(source.shown, block.line)
             reading.items.append(
-                Item(ItemKind.PALACE, path, text, source.shown, block.line, then, origin, tags)
+                Item(ItemKind.PALACE, path, text, source.shown, block.line, then, origin, {"themes": themes})
             )
+    bare = (section for section in found if section.heading and section.titles not in with_text)
+    reading.left_out["headings without text"] += sum(bool(section.titles[-1]) for section in bare)
+    if unfit:
+        limits = f"a theme has at most {MAX_NAME_CHARS} characters, and a memory {MAX_THEMES_COUNT} themes"
+        reading.notes.append(f"{source.shown}: {limits}; cut or left out: {'; '.join(unfit)}")
     rest = _properties(source, note)
     if path := rest and names.assign(_properties_path(source, f"{place}/{_FACET}"), rest):
         reading.items.append(_properties_item(source, note, path, {}))
@@ -289,6 +298,20 @@ def _place(titles: Sequence[str], domain: str) -> tuple[str, str]:
     return home, "facts" if last in DOMAINS else last
 
 
+def _unnamed(titles: Iterable[str], names: Container[str]) -> list[str]:
+    """The headings that none of the names holds with all its words; they become themes."""
+    return [
+        title
+        for title in titles
+        if not any(map(str.isalnum, title)) or items.slug(title, len(title)) not in names
+    ]
+
+
+def _names_of(source: Source) -> tuple[str, str]:
+    """The name of a note with and without its extension, as its title may repeat it."""
+    return items.slug(source.path.name, len(source.name)), items.slug(source.path.stem, len(source.name))
+
+
 def _domain_of(source: Source) -> str:
     stem = _stem(source)
     if stem in _OF_A_PROJECT:
@@ -297,31 +320,9 @@ def _domain_of(source: Source) -> str:
     return _PLACES.get(stem) or items.place_of(source.path.stem)
 
 
-class UniquePaths:
-    """Assigns a path of its own to each text of a reading."""
-
-    def __init__(self) -> None:
-        self._texts: set[tuple[str, str]] = set()
-        self._assigned: set[str] = set()
-        self._numbers: dict[str, int] = {}  # the last number appended, by path
-
-    def assign(self, path: str, text: str) -> str:
-        """The path, with a number appended if another text has it; empty if the same text has it already."""
-        if (path.casefold(), text) in self._texts:
-            return ""
-        self._texts.add((path.casefold(), text))
-        number, wanted = self._numbers.get(path.casefold(), 1), path
-        while wanted.casefold() in self._assigned:
-            number += 1
-            wanted = f"{path}-{number}"
-        self._numbers[path.casefold()] = number
-        self._assigned.add(wanted.casefold())
-        return wanted
-
-
 def _properties(source: Source, note: FrontMatter) -> str:
     """The lines of front matter that no field of a memory represents; they become a text."""
-    known = {*_DATES, *_CHANGED, *_TAGS, "cssclass", "cssclasses", "publish"}
+    known = {*front_matter.DATES, *front_matter.CHANGED, *_TAGS, "cssclass", "cssclasses", "publish"}
     known |= {"title"} if note.values.get("title") == source.path.stem else set()
     return "\n".join(lines for name, lines in note.lines.items() if name not in known and note.values[name])
 
@@ -329,24 +330,19 @@ def _properties(source: Source, note: FrontMatter) -> str:
 def _properties_item(source: Source, note: FrontMatter, path: str, fields: Mapping[str, Any]) -> Item:
     origin = items.document_origin(source.shown, 2)
     return Item(
-        ItemKind.PALACE, path, _properties(source, note), source.shown, 2, _date(note.values), origin, fields
+        ItemKind.PALACE,
+        path,
+        _properties(source, note),
+        source.shown,
+        2,
+        front_matter.date_of(note.values),
+        origin,
+        fields,
     )
 
 
 def _properties_path(source: Source, place: str) -> str:
     return f"{place}/{items.name_of(f'{source.path.stem} properties')}"
-
-
-def _date(values: Mapping[str, Any]) -> float | None:
-    found = (items.time_of(values[name]) for name in _DATES if name in values)
-    return next((at for at in found if at is not None), None)
-
-
-def _changed(values: Mapping[str, Any]) -> dict[str, float]:
-    """The time when a note was last changed, which counts as the last use of its memory."""
-    found = (items.time_of(values[name]) for name in _CHANGED if name in values)
-    at = next((at for at in found if at is not None), None)
-    return {} if at is None else {"last_accessed": at, "last_reinforced": at}
 
 
 def _tags(values: Mapping[str, Any]) -> list[str]:
@@ -422,7 +418,9 @@ def folder(files: Files, format_: str) -> ReaderResult:
 
 def _named_apart(reading: ReaderResult, names: UniquePaths) -> ReaderResult:
     """The reading of another note, with paths that no other note of the folder has."""
-    found = [(item, names.assign(item.path, item.text)) for item in reading.items]
+    found = [
+        (item, names.assign(item.path, item.text, item.fields.get("themes", ()))) for item in reading.items
+    ]
     reading.left_out["duplicates"] += sum(not path for _, path in found)
     reading.items = [replace(item, path=path) for item, path in found if path]
     reading.left_out += Counter[str]()
@@ -526,10 +524,14 @@ def _page(source: Source, note: FrontMatter, path: str, index: _Index, names: Un
         elif not target and "://" not in name:
             loose.append(name.rpartition("/")[2])
     themes = items.themes_of((*_tags(note.values), *_tag(prose), *loose))
-    fields = {"themes": themes, "connections": tuple(links)[:MAX_LINKS_COUNT], **_changed(note.values)}
+    fields = {
+        "themes": themes,
+        "connections": tuple(links)[:MAX_LINKS_COUNT],
+        **front_matter.changed_of(note.values),
+    }
     if not text:
         return [_properties_item(source, note, path, fields)]
-    at = _date(note.values)
+    at = front_matter.date_of(note.values)
     at = items.day_in(source.path.stem) if at is None else at
     line = note.body_line + note.body[: len(note.body) - len(note.body.lstrip("\r\n"))].count("\n")
     origin = items.document_origin(source.shown, line)

@@ -16,8 +16,7 @@ import orjson
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange import items
 from sense_memory.exchange.front_matter import texts
-from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
-from sense_memory.exchange.markdown import UniquePaths
+from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, UniquePaths
 from sense_memory.limits import MAX_HALFLIFE_DAYS, MAX_LINKS_COUNT, MIN_HALFLIFE_DAYS
 
 

@@ -43,12 +43,14 @@ async def test_a_second_import_changes_nothing(open_store, bring, notes, fates):
 
 
 async def test_an_edited_line_updates_its_memory(open_store, bring, notes, fates):
-    """By its label, and by how alike the texts are; lines that moved are known again."""
+    """By its label, and by how alike the texts are; lines that moved are known again, and get the new title as theme."""
     async with open_store() as store:
         await bring(store, notes(BEFORE))
         made = await bring(store, notes(AFTER))
 
-        assert fates(made) == {"new": 1, "changed": 2, "known": 1}
+        assert fates(made) == {"new": 1, "changed": 3}
+        assert {memory.themes for memory in await store.persona_recall()} == {("New title",)}
+        assert fates(await bring(store, notes(AFTER))) == {"known": 4}
         assert made.gone == []
         assert await values(store) == {
             "memory/user/editor": "**Editor:** Helix",
@@ -59,6 +61,65 @@ async def test_an_edited_line_updates_its_memory(open_store, bring, notes, fates
         assert [version.value for version in await store.history("memory/user/editor")][
             -1
         ] == "**Editor:** Vim"
+
+
+PARTS = "# Shop\n## Backend\n### Style\n- Use tabs\n- Write tests\n## Frontend\n### Style\n- Write tests\n"
+
+
+async def test_an_earlier_import_gets_the_headings_above_as_themes_once(
+    open_store, bring, notes, fates, clock
+):
+    """Nothing else of the memories changes: no date, no half-life, no theme of the user, no mark."""
+    path = notes(PARTS)
+    origin = f"document:{path.name}"
+    async with open_store() as store:
+        for key, text in (("use-tabs", "Use tabs"), ("write-tests", "Write tests")):
+            await store.persona_remember("memory", "style", key, text, source=f"{origin}#L4", themes=["mine"])
+        await store.persona_remember("memory", "style", "later", "Use spaces")
+        await store.persona_contradict("memory/style/use-tabs", "memory/style/later")
+        before = {memory.path: memory for memory in await store.persona_recall()}
+        clock.advance(9 * DAY)
+        made = await bring(store, path)
+        assert fates(made) == {"kept": 1, "changed": 1, "new": 1}
+        assert [step.reason for step in made.steps if step.fate.value == "kept"] == [
+            "a mark of contradiction is here; --replace adds the file's themes, and removes the mark"
+        ]
+        after = {memory.path: memory for memory in await store.persona_recall()}
+        assert after["memory/style/use-tabs"].superseded_by == "memory/style/later"
+        assert after["memory/style/write-tests"].themes == ("mine", "Shop", "Backend")
+        assert after["memory/style/write-tests-2"].themes == ("Shop", "Frontend")
+        old, new = before["memory/style/write-tests"], after["memory/style/write-tests"]
+        assert (new.created_at, new.last_accessed) == (old.created_at, old.last_accessed)
+        assert fates(await bring(store, path)) == {"kept": 1, "known": 2}
+        assert fates(await bring(store, path, replaces=True)) == {"changed": 1, "known": 2}
+        assert (await store.search("Backend", limit=1))[0].key in {"use-tabs", "write-tests"}
+
+
+async def test_equal_lines_keep_their_headings_when_the_parts_change_places(open_store, bring, notes, fates):
+    top, backend, frontend = (
+        PARTS.partition("## Backend")[0],
+        *PARTS.partition("## Backend")[2].split("## Frontend"),
+    )
+    async with open_store() as store:
+        await bring(store, notes(PARTS))
+        made = await bring(store, notes(f"{top}## Frontend{frontend}## Backend{backend}"))
+        assert (fates(made), made.gone) == ({"known": 3}, [])
+
+
+async def test_themes_of_the_user_stay_when_the_themes_of_the_file_do_not_fit(
+    open_store, bring, notes, fates
+):
+    async with open_store() as store:
+        await bring(store, notes("## User\n- likes tea\n"))
+        mine = [f"mine{number}" for number in range(63)]
+        await store.persona_remember("memory", "user", "likes-tea", "likes tea", themes=mine)
+        made = await bring(store, notes("# Kitchen\n## Lists\n### User\n- likes tea\n"))
+        (memory,) = await store.persona_recall("memory", "user", "likes-tea")
+        assert memory.themes == (*mine, "Kitchen")
+        assert made.notes == ["memory/user/likes-tea has 64 themes; these did not fit: Lists"]
+        assert fates(await bring(store, notes("# Kitchen\n## Lists\n### User\n- likes tea\n"))) == {
+            "known": 1
+        }
 
 
 async def test_a_line_that_was_taken_out_is_named_and_its_memory_stays(open_store, bring, notes):

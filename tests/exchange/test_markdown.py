@@ -137,6 +137,84 @@ def test_the_file_names_the_domain_and_the_heading_the_facet(note, name, place):
     assert item.path == f"{place}/run-it"
 
 
+PARENTS = """\
+# Payments service
+
+About it.
+
+## Backend
+### Style
+- Use tabs. #style
+- Write tests.
+## Frontend
+### Style
+- Use two spaces.
+- Write tests.
+## Empty
+## People
+### Lisa
+- likes tea
+#### 2026-11-10
+- moved
+"""
+
+
+def test_the_headings_above_the_nearest_one_are_themes(note):
+    reading = note(PARENTS, "mono/CLAUDE.md")
+
+    assert {item.path: item.fields["themes"] for item in reading.items} == {
+        "mono/notes/about-it": ("Payments service",),
+        "mono/style/use-tabs-style": ("Payments service", "Backend", "style"),
+        "mono/style/write-tests": ("Payments service", "Backend"),
+        "mono/style/use-two-spaces": ("Payments service", "Frontend"),
+        "mono/style/write-tests-2": ("Payments service", "Frontend"),
+        "people/lisa/likes-tea": ("Payments service",),
+        "people/lisa/moved": ("Payments service",),
+    }
+    assert dict(reading.left_out) == {"headings without text": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "themes"),
+    [
+        ("# MEMORY.md\n## User\n- x\n", "MEMORY.md", ()),
+        ("# Mono\n## User\n- x\n", "mono/CLAUDE.md", ()),
+        ("## People\n### Projects\n- x\n## B\n- y\n", "MEMORY.md", ("Projects",)),
+        ("# Style\n## Style\n- x\n# B\n- y\n", "MEMORY.md", ()),
+        ("# \U0001f9ea\n## User\n### \U0001f680\n- x\n", "MEMORY.md", ("\U0001f9ea", "User", "\U0001f680")),
+        (f"# {'long ' * 20}\n## User\n- x\n", "MEMORY.md", (("long " * 13)[:64],)),
+        (f"# A\n- y\n# {'long ' * 20}\n- x\n", "MEMORY.md", (("long " * 13)[:64],)),
+    ],
+)  # fmt: skip
+def test_a_heading_that_gave_a_name_is_no_theme_unless_the_name_lost_words(note, text, name, themes):
+    reading = note(text, name)
+
+    assert {item.text: item.fields["themes"] for item in reading.items}["x"] == themes
+    long = "long" in text
+    assert [said.partition(":")[0].rpartition("/")[2] for said in reading.notes] == ["MEMORY.md"] * long
+    assert all("long " * 19 in said for said in reading.notes)
+
+
+def test_themes_that_are_too_many_are_said(note):
+    tags = [f"tag{number}" for number in range(70)]
+    reading = note(f"---\ntags: [{', '.join(tags)}]\n---\n# Garden\n## Roses\n- prune in March\n- water\n")
+
+    assert all(item.fields["themes"] == ("Garden", *tags[:63]) for item in reading.items)
+    assert len(reading.notes) == 1
+    assert all(tag in reading.notes[0] for tag in tags[63:])
+
+
+BETWEEN = "Write short functions.\n\n1. first\n2. second\n\nPorts:\n- web\n- api\n\n| a |\n|---|\n\n```sh\nmake\n```\n\nThe end."
+
+
+def test_everything_between_two_lists_is_one_memory(note):
+    reading = note(f"- before\ngoes on\n\n{BETWEEN}\n- after\n\n1. a\n2. b\n\nAfter.\n\n---\nlast\n")
+
+    assert [item.text for item in reading.items] == [
+        "before\ngoes on", BETWEEN, "after", "1. a\n2. b\n\nAfter.", "last"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("raw", "encoding"),
     [

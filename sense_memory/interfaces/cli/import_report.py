@@ -164,6 +164,9 @@ def _sentences(made: ImportPlan) -> list[str]:
     if made.gone:
         found.append(f"no longer in the files, but kept here: {some(made.gone, _MAX_PATHS)}")
     found += [one_line(note) for note in made.notes[:_MAX_SHOWN]]
+    found += [f"and {len(made.notes) - _MAX_SHOWN:,} more notes; --json lists them all"] * (
+        len(made.notes) > _MAX_SHOWN
+    )
     return [*found, *_problem_lines(made.problems, "cannot be imported")]
 
 
