@@ -1,7 +1,8 @@
 """The plan of an import: which item becomes which memory, and what is skipped or left out and why. Nothing is written.
 
 What is guaranteed: no memory of the store is replaced silently. An unchanged text is skipped. A text that was imported
-from the same line or object before is updated, and its earlier version stays in the history. If another memory has the
+from the same line or object before is updated, and its earlier version stays in the history; if the memory had the file's
+text before, it was changed here, and stays. If another memory has the
 name, the new memory gets a name of its own. So a second run changes nothing, and after an interruption the next run
 completes the import.
 
@@ -45,15 +46,12 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.store import MemoryStore
 
-_MIN_LIKENESS: Final = (
-    0.6  # of 1: texts of one facet and file that are at least this similar are edits of each other
-)
+_MIN_LIKENESS: Final = 0.6  # of 1: texts of one facet and file at least this similar are edits of each other
 _COMPARED_CHARS: Final = 1_000
-_MAX_NEAR_COUNT: Final = (
-    2_000  # memories of one facet and file; among more, edited lines are matched by name only
-)
+_MAX_NEAR_COUNT: Final = 2_000  # memories of one facet and file; among more, only names are compared
 _MAX_COMPARED_COUNT: Final = 50  # memories of one facet and file that a text is compared with
 _CHANGED_HERE: Final = "changed here since the export"
+_NEWER: Final = "its text here is newer than the file's; --replace uses the file's text"
 _MARKED: Final = "a mark of contradiction is here; --replace adds the file's themes, and removes the mark"
 _DIFFERS: Final = "differs here; --replace uses the file's text"
 
@@ -279,6 +277,7 @@ class _PalaceComparison:
         self._by_origin: dict[str, PersonaMemory] = {}
         self._by_text: dict[tuple[str, str], list[PersonaMemory]] = defaultdict(list)  # by file and text
         self._by_place: dict[tuple[str, str], list[PersonaMemory]] = defaultdict(list)  # by file and facet
+        self._earlier: dict[str, set[str]] = {}  # texts of the memories whose items have another text
         self._claimed: set[str] = set()  # paths of memories that were matched with an item
         self._new: set[str] = set()  # paths of new memories
 
@@ -300,6 +299,10 @@ class _PalaceComparison:
             memory.path if memory else self._path_of_new(item)
             for item, memory in zip(found, matches, strict=True)
         ]
+        for item, memory in zip(found, matches, strict=True):
+            if memory is not None and memory.value != item.text and not item.exported:
+                versions = await _stored(self._plan, self._store.history(memory.path))
+                self._earlier[memory.path] = {version.value for version in versions}
         links = {item.path: path for item, path in zip(found, final, strict=True)}
         steps = [self._step(*each, links) for each in zip(found, matches, final, strict=True)]
         self._plan.notes[:0] = self._age_notes()
@@ -333,9 +336,9 @@ class _PalaceComparison:
     def _unclaimed_of_place(self, item: Item) -> list[PersonaMemory]:
         """The memories of the same file and facet that no item was matched with."""
         some = self._by_place.get((names.document_of(item.origin), _place(item.path)), [])
-        return (
-            [] if len(some) > _MAX_NEAR_COUNT else [each for each in some if each.path not in self._claimed]
-        )
+        if len(some) > _MAX_NEAR_COUNT:
+            return []
+        return [each for each in some if each.path not in self._claimed]
 
     def _match_by_name(self, item: Item) -> PersonaMemory | None:
         """The memory of the same file with the item's path: the line was edited and kept its name."""
@@ -390,6 +393,8 @@ class _PalaceComparison:
             return self._step_of_export(replace(item, path=wanted, fields=fields), memory)
         added = {name: self._merged(name, memory, fields[name]) for name in _LISTS if fields.get(name)}
         placed = replace(item, path=memory.path, fields={**fields, **added})
+        if item.text in self._earlier.get(memory.path, ()) and not self._replaces:
+            return Step(placed, Fate.KEPT, _NEWER)
         if memory.value != item.text:
             return Step(self._with_halflife(placed, memory.halflife_days), Fate.CHANGED)
         return self._step_of_same_text(placed, memory)

@@ -122,6 +122,25 @@ async def test_themes_of_the_user_stay_when_the_themes_of_the_file_do_not_fit(
         }
 
 
+async def test_a_text_changed_here_stays_while_the_line_in_the_file_does_not_change(
+    open_store, bring, notes, fates
+):
+    async with open_store() as store:
+        await bring(store, notes(BEFORE))
+        await store.persona_remember("memory", "user", "editor", "Uses Zed")
+        made = await bring(store, notes(BEFORE))
+
+        assert fates(made) == {"kept": 1, "known": 2}
+        assert (await values(store))["memory/user/editor"] == "Uses Zed"
+        assert fates(await bring(store, notes(AFTER.replace("Helix", "Vim")))) == {
+            "kept": 1,
+            "changed": 2,
+            "new": 1,
+        }
+        assert fates(await bring(store, notes(BEFORE), replaces=True))["changed"] >= 1
+        assert (await values(store))["memory/user/editor"] == "**Editor:** Vim"
+
+
 async def test_a_line_that_was_taken_out_is_named_and_its_memory_stays(open_store, bring, notes):
     async with open_store() as store:
         await bring(store, notes(BEFORE))
