@@ -194,7 +194,7 @@ class Outbox:
         bodies = [body for *_, body in self._db.rows(due, self._relay(url), now)]
         return [slot for body in bodies for slot in self._outlived(body)]
 
-    def hold_back_heads(self, url: str, slots: Iterable[str], now: float) -> None:
+    def delay_heads(self, url: str, slots: Iterable[str], now: float) -> None:
         """Queue the heads of slots for later, because a deletion request that is about to be sent may remove them.
 
         Call this before sending the request, and `release_heads` afterwards. If the process ends in between, no head
@@ -202,12 +202,12 @@ class Outbox:
         """
         with self._db.transaction():
             for slot in slots:
-                self._db.execute(_HOLD_BACK, now + AFTER_DELETION_SECONDS, now, slot, url)
+                self._db.execute(_DELAY, now + AFTER_DELETION_SECONDS, now, slot, url)
 
     def release_heads(self, url: str, now: float) -> bool:
-        """Make heads due that this process or an earlier one held back; returns whether there were any."""
+        """Make heads due that this process or an earlier one delayed; returns whether there were any."""
         relay = self._relay(url)
-        if self._db.row(_HELD_BACK, relay, now, LedgerReason.AFTER_DELETION) is None:
+        if self._db.row(_DELAYED, relay, now, LedgerReason.AFTER_DELETION) is None:
             return False
         with self._db.transaction():
             return self._db.execute(_RELEASE, relay, now, LedgerReason.AFTER_DELETION).rowcount > 0
@@ -536,12 +536,12 @@ _QUEUED_DELETIONS = (
     f"SELECT e.seq, o.reason, e.body FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.{_DELETION} "
     "WHERE o.relay = ? AND o.state = 'queued'"
 )
-_HELD_BACK = f"SELECT 1 FROM {_WAITING} WHERE o.relay = ? AND o.state = 'queued' AND o.due_at > ? AND o.reason = ? LIMIT 1"
+_DELAYED = f"SELECT 1 FROM {_WAITING} WHERE o.relay = ? AND o.state = 'queued' AND o.due_at > ? AND o.reason = ? LIMIT 1"
 _QUEUED_TOMBSTONES = (
     f"SELECT e.seq FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.{_TOMBSTONE} WHERE o.relay = ? "
     "AND o.state = 'queued' AND NOT EXISTS (SELECT 1 FROM slots WHERE head = e.seq)"
 )
-_HOLD_BACK = (
+_DELAY = (
     "INSERT INTO outbox (relay, event, state, reason, due_at) "
     f"SELECT r.relay, s.head, 'queued', '{LedgerReason.AFTER_DELETION}', ?1 FROM slots s, relays r "
     "WHERE s.slot = ?3 AND s.head IS NOT NULL AND r.url = ?4 "

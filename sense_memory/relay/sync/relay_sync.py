@@ -302,7 +302,7 @@ class RelaySync:
         isolation = self._isolation
         # Some relays also delete versions newer than the deletion request; these versions are sent after the request.
         if outlived := outbox.outlived_slots(self._url, self._now()):
-            await self._ledger.write(outbox.hold_back_heads, self._url, outlived, self._now())
+            await self._ledger.write(outbox.delay_heads, self._url, outlived, self._now())
         if isolation.sole_suspect is None and isolation.suspects:
             await self._isolate(connection, sent, served)
         if connection.is_open:
