@@ -103,7 +103,10 @@ class InvalidSetting(InvalidInput):
     def __init__(self, name: str, origin: str, problem: str) -> None:
         self.name, self.origin = name, origin
         place = "the environment" if origin == "environment" else origin
-        super().__init__(f"{name} (from {place}): {problem}")
+        source = (
+            "" if name.endswith(origin) else f" (from {place})"
+        )  # a file that is named by its path already
+        super().__init__(f"{name}{source}: {problem}")
 
 
 class TooLargeError(InvalidInput):

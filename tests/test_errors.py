@@ -158,9 +158,9 @@ SENTENCES = [
     ),
     (errors.RelayError("wss://relay.example/", "no answer"), "wss://relay.example/: no answer"),
     (
-        errors.NotSynced("this memory key is", ()),
+        errors.NotSynced("this memory is", ()),
         (
-            "run `sync` when a relay is reachable: this memory key is not in the local ledger, but a relay may hold what is "
+            "run `sync` when a relay is reachable: this memory is not in the local ledger, but a relay may hold what is "
             "missing (no relay has shown everything yet: none has answered)"
         ),
     ),

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.config.key_file import private_folder, sync_folder
 from sense_memory.errors import InvalidSetting
-from sense_memory.nostr.verdict import printable
 
 
 if TYPE_CHECKING:
@@ -86,8 +85,15 @@ def read_text(path: Path, origin: str) -> str:
 def _parse(text: str, path: Path, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidSetting(str(path), name, f"is not TOML: {printable(str(error))}") from None
+    except ValueError as error:
+        problem = f"correct it at {toml_place(error)}, where it is not TOML; nothing was changed"
+        raise InvalidSetting(str(path), name, problem) from None
+
+
+def toml_place(error: ValueError) -> str:
+    """Where an error of `tomllib` found a fault. Its own words are not told: they may hold names from the file."""
+    place = re.search(r"\(at (line \d+, column \d+|end of document)\)$", str(error))
+    return ("the " * place[1].startswith("end") + place[1]) if place else "its numbers"
 
 
 def _with_list(text: str, path: Path, name: str, key: str, values: Sequence[str]) -> str:

@@ -111,7 +111,7 @@ class FlatMemories:
         paths = address.lookup_paths(key)
         stored = head_at(self._ledger, paths)
         if stored is None and not is_deleted(self._ledger, paths):
-            await self._ask("this memory key is", lambda: head_at(self._ledger, paths))
+            await self._ask("this memory is", lambda: head_at(self._ledger, paths))
             stored = head_at(self._ledger, paths)
         if stored is None or stored.role is Role.TOMBSTONE:
             return None

@@ -65,7 +65,7 @@ def persona_lookup_paths(domain: str, facet: str, key: str) -> tuple[str, ...]:
     parts = {"domain": domain, "facet": facet, "key": key}
     for what, value in parts.items():
         if not isinstance(value, str) or not value or _unfindable(value):
-            raise InvalidAddress(f"a {what} must be a non-empty string without '/', '\\' or lone surrogates")
+            raise InvalidAddress(f"a {what} must be a non-empty string without '/', '\\' or invalid Unicode")
     given = PERSONA + "/".join(parts.values())
     return tuple(dict.fromkeys((unicodedata.normalize("NFC", given), given)))
 
@@ -129,7 +129,7 @@ def lookup_paths(key: str) -> tuple[str, ...]:
     if not isinstance(key, str) or not key or _unfindable(key):
         hint = "; a path such as people/facts/lisa belongs to the palace" if "/" in str(key) else ""
         raise InvalidAddress(
-            f"a memory key must be a non-empty string without '/', '\\' or lone surrogates{hint}"
+            f"give the name of a memory: a memory key is not empty, and has no '/', '\\' or invalid Unicode{hint}"
         )
     return tuple(dict.fromkeys((unicodedata.normalize("NFC", key), key)))
 
@@ -173,7 +173,7 @@ def _name(what: str, value: object, limit: int) -> str:
     if not value.strip():
         raise InvalidAddress(f"a {what} must not be blank")
     if _forbidden(value):
-        raise InvalidAddress(f"a {what} must not contain '/', '\\', control characters or lone surrogates")
+        raise InvalidAddress(f"a {what} must not contain '/', '\\', control characters or invalid Unicode")
     name = unicodedata.normalize("NFC", value)
     if len(name) > limit:
         raise InvalidAddress(f"a {what} may have at most {limit} characters, not {len(name)}")

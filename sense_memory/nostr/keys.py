@@ -104,13 +104,15 @@ def parse_secret(text: str) -> Secret:
         BadKey: anything else; the error says whether the text is an npub, and repeats no part of the text.
     """
     if not isinstance(text, str):
-        raise BadKey("not a valid secret key (not text)")
+        raise BadKey("give nsec1… or 64 hex digits: not a valid secret key (not text)")
     bare = text.strip()
     if is_hex64(bare.lower()):
         return Secret(bytes.fromhex(bare))
     raw = _decode("nsec", bare)
     if raw is None:
-        raise BadKey(f"not a valid secret key ({len(bare)} characters given){npub_hint(bare)}")
+        raise BadKey(
+            f"give nsec1… or 64 hex digits: not a valid secret key ({len(bare)} characters given){npub_hint(bare)}"
+        )
     return Secret(raw)
 
 
@@ -129,7 +131,7 @@ def parse_public(text: str) -> str:
     bare = text.strip() if isinstance(text, str) else ""
     raw = bytes.fromhex(bare) if is_hex64(bare) else _decode("npub", bare)
     if raw is None:
-        raise BadKey(f"not a valid public key ({len(bare)} characters given)")
+        raise BadKey(f"give npub1… or 64 hex digits: not a valid public key ({len(bare)} characters given)")
     try:
         PublicKeyXOnly(raw)
     except ValueError:

@@ -22,6 +22,7 @@ _SAFE: Final = "!$%&'()*+,-./:;=?@_~"  # of RFC 3986, and `%`, because the URL i
 _unseen = re.compile(r"[\x00-\x20\x7f-\xa0\\]").search
 _MAX_SHOWN_LABEL_CHARS: Final = 32  # of a host name in an error: keys are longer
 
+_NO_HOST: Final = "give a relay URL such as wss://relay.example: this one has an impossible host or port"
 _hostname = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*").fullmatch
 
 
@@ -47,12 +48,12 @@ def relay_url(text: str, *, allow_plain: bool = False) -> str:
         parts = urlsplit(bare)
         port = parts.port
     except ValueError:
-        raise InvalidRelayUrl("this relay URL has an impossible host or port") from None
+        raise InvalidRelayUrl(_NO_HOST) from None
     scheme = parts.scheme.lower()
     _check_parts(parts, scheme)
     host = _canonical_host(parts.hostname or "")
     if port == 0:
-        raise InvalidRelayUrl("this relay URL has an impossible host or port")
+        raise InvalidRelayUrl(_NO_HOST)
     if scheme == "ws" and not allow_plain and not _is_loopback(host):
         problem = "use wss://; ws:// is not encrypted, and is only allowed for a relay on this machine"
         raise InvalidRelayUrl(f"{_named(parts)}{problem}")
@@ -112,13 +113,13 @@ def _canonical_host(host: str) -> str:
                 raise ValueError
             return f"[{ip_address(host)}]"
         except ValueError:
-            raise InvalidRelayUrl("this relay URL has an impossible host or port") from None
+            raise InvalidRelayUrl(_NO_HOST) from None
     try:
         plain = host.encode("idna").decode().lower().removesuffix(".")
     except UnicodeError:
         plain = ""
     if len(plain) > 253 or not _hostname(plain):
-        raise InvalidRelayUrl("this relay URL has an impossible host or port")
+        raise InvalidRelayUrl(_NO_HOST)
     return plain
 
 

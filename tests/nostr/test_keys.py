@@ -187,7 +187,10 @@ def test_k03_bad_nsec_is_not_echoed(nsec, leaks, mistake):
     text = _mistakes(nsec)[mistake]
     with pytest.raises(BadKey) as refused:
         parse_secret(text)
-    assert str(refused.value) == f"not a valid secret key ({len(text)} characters given)"
+    assert (
+        str(refused.value)
+        == f"give nsec1… or 64 hex digits: not a valid secret key ({len(text)} characters given)"
+    )
     whole = (
         "".join(traceback.format_exception(refused.value)) + repr(refused.value) + repr(refused.value.args)
     )

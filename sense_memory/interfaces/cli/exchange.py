@@ -243,7 +243,7 @@ def _counted(files: Sequence[Path], found: ImportedFiles) -> dict[Path, int | No
     cannot be read.
 
     Raises:
-        OSError: the only file cannot be read.
+        CommandFailed: the only file cannot be read.
     """
     counted: dict[Path, int | None] = {}
     for file in files:
@@ -253,7 +253,7 @@ def _counted(files: Sequence[Path], found: ImportedFiles) -> dict[Path, int | No
             )
         except OSError as error:
             if len(files) == 1:
-                raise
+                raise _unreadable(file, error) from None
             found.unread[file] = error.strerror or "cannot be read"
     return counted
 
@@ -422,6 +422,9 @@ def _read_one(file: Path, format_: str) -> ReaderResult:
     try:
         return read(file, format_)
     except OSError as error:
-        raise CommandFailed(
-            ExitCode.ERROR, "UnreadableFile", f"{file} cannot be read ({error.strerror}); nothing was written"
-        ) from None
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: OSError) -> CommandFailed:
+    problem = f"check the path: {file} cannot be read ({error.strerror}); nothing was written"
+    return CommandFailed(ExitCode.USAGE, "UnreadableFile", problem)

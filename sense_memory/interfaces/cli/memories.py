@@ -156,7 +156,7 @@ def _remember_flat(
 
     async def work(store: MemoryStore) -> tuple[delivery.Written, bool]:
         unsaved = await inputs.unsaved_pairs(store, [(key, text)])
-        ids = unsaved.ids(await store.remember_many(unsaved.pairs))
+        ids = unsaved.ids([await store.remember(*pair) for pair in unsaved.pairs])
         return await delivery.send(store, ids, wait), not unsaved.pairs
 
     written, unchanged = invocation.run(work, creates=True)

@@ -16,6 +16,7 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from sense_memory.config.config_file import toml_place
 from sense_memory.errors import InvalidInput
 
 
@@ -340,9 +341,8 @@ def toml_value(text: str) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
-    except ValueError as error:  # its own words may hold names from the file, so only its place is told
-        place = re.search(r"\(at (line \d+, column \d+|end of document)\)$", str(error))
-        raise InvalidInput(f"is not TOML: see {place[1] if place else 'its numbers'}") from None
+    except ValueError as error:
+        raise InvalidInput(f"is not TOML: see {toml_place(error)}") from None
     except RecursionError:
         raise InvalidInput("is not TOML: it is nested too deep") from None
 

@@ -111,7 +111,7 @@ def test_what_is_no_key_is_refused_with_2_and_not_repeated(cli, key_file, given)
 
     assert "not a valid secret key" in result.stderr
     assert "nothing was written" in result.stderr
-    assert len(given) < 5 or given not in result.output
+    assert len(given) < 6 or given not in result.output
     assert not key_file.exists()
 
 

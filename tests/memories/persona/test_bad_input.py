@@ -94,7 +94,7 @@ def remember(**fields):
         (lambda s: s.persona_as_of("yesterday"), InvalidInput, "seconds since 1970"),
         (lambda s: s.persona_as_of(float("nan")), InvalidInput, "seconds since 1970"),
         (lambda s: s.persona_search("lisa", "\ud800" * 5_000), InvalidInput, "limit must be between 1 and 1,000"),
-        (lambda s: s.undo(7), InvalidAddress, "a memory key must be"),
+        (lambda s: s.undo(7), InvalidAddress, "give the name of a memory"),
     ],
 )  # fmt: skip
 async def test_each_mistake_is_named_and_leaves_everything_as_it_was(open_store, call, error, words):
