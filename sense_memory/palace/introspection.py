@@ -441,14 +441,16 @@ def _decisions(report: IntrospectionReport) -> Iterator[tuple[str, str, str, lis
     def reasoned(name: str) -> Iterator[tuple[Any, str]]:
         return zip(getattr(report, name), report.reasons.get(name, ()), strict=False)
 
-    marked = None if report.changes is None else set(report.changes.contradicted)
-    marks = [
-        reason
-        for (one, other), reason in reasoned("contradictions")
-        if marked is None or (min(one.path, other.path), max(one.path, other.path)) in marked
-    ]
-    new = "" if marked is None else "new "
-    yield "Check", f"{new}mark", f"{new}marks", marks
+    new = set() if report.changes is None else set(report.changes.contradicted)
+    marks: dict[bool, list[str]] = {
+        True: [],
+        False: [],
+    }  # by whether they are new; a mark is there until it is removed
+    for (one, other), reason in reasoned("contradictions"):
+        marks[(min(one.path, other.path), max(one.path, other.path)) in new].append(reason)
+    prefix = "new " if marks[True] and not marks[False] else ""
+    suffix = f", {len(marks[True]):,} of them new" if marks[True] and marks[False] else ""
+    yield "Check", f"{prefix}mark", f"{prefix}marks{suffix}", marks[True] + marks[False]
     yield (
         "Settle",
         "lost edit",

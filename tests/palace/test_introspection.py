@@ -696,6 +696,26 @@ def test_a_digest_tells_what_changed_then_what_to_decide_and_last_what_is_alone(
     assert report.digest[4] == ("Decide on 1 suspected contradiction: c/facts/1 against 2 (60%; rome → oslo)")
 
 
+def test_a_digest_names_marks_until_they_are_removed_and_new_ones_first():
+    def marked(*names):
+        old = [memory(f"a/facts/{name}", superseded_by=f"b/facts/{name}") for name in names]
+        return [*old, *(memory(f"b/facts/{name}") for name in "opq")]
+
+    before, said = None, []
+    for palace in (marked("o"), marked("o"), marked("o", "p", "q"), marked("p", "q"), marked()):
+        report = introspect(palace, NOW, previous=before and through_a_log(before))
+        said.append([line for line in report.digest if line.startswith("Check")])
+        before = report
+    one, two, three = (f"a/facts/{name} is superseded by b/facts/{name}" for name in "opq")
+    assert said == [
+        [f"Check 1 mark: {one}"],
+        [f"Check 1 mark: {one}"],
+        [f"Check 3 marks, 2 of them new: {two}; {three}; and 1 more"],
+        [f"Check 2 marks: {two}; {three}"],
+        [],
+    ]
+
+
 @seeded
 @given(palaces())
 def test_a_digest_has_at_most_ten_short_lines_and_stays_out_of_the_log(palace):
