@@ -62,6 +62,7 @@ _T = TypeVar("_T")
 
 KINDS = "palace,journal,flat"
 _MIND: Final = "mind"
+_ALL_KINDS: Final = (*KINDS.split(","), _MIND)
 _NOT_ASKED: Final = (
     "the mind's conversations and passages were not searched; add --in mind, or run: sense-memory mind search"
 )
@@ -116,17 +117,22 @@ def search(
     explain: ExplainOption = False,
     _json: JsonOption = False,
 ) -> None:
-    """Find memories and journal entries by a question, the best first; the mind only with --in mind.
+    """Find memories and journal entries by a question, the best first; and in the mind, if --in names it.
 
     Journal entries also match on the entries just before and after them, and on a day that the question names.
     Forgotten memories are left out unless --state asks for them. Searching does not revive memories. In a pipe,
     each hit is one line, separated by tabs: kind, name, time, score and text; --explain adds the reasons.
 
-    --in mind searches conversations, passages and the log, as `mind search` does. These hits, at most --limit, follow
-    the others, because the scores cannot be compared. The filters do not apply to the mind.
+    A memory that another memory superseded ranks after that one.
+
+    --in mind searches conversations, passages and the log alone, as `mind search` does; --in palace,journal,flat,mind
+    searches everything. Hits of the mind, at most --limit, follow the others, because the scores cannot be compared.
+    The filters do not apply to the mind.
     """
     begin = None if since is None else moment(since, time.time(), begins=True)
     kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
+    if not kinds or not {*kinds} <= {*_ALL_KINDS}:
+        raise InvalidInput(f"--in must name one or more of {', '.join(_ALL_KINDS)}")
     places = {"source": source, "domain": domain, "facet": facet, "state": state, "theme": theme}
     if _MIND in kinds and (begin is not None or any(places.values())):
         context.fail("--since, --source, --domain, --facet, --state and --theme are not for --in mind")
@@ -160,9 +166,9 @@ def _found(invocation: Invocation, text: str, limit: int, *, within: Sequence[st
 
     async def work(store: MemoryStore) -> _Found:
         hits = []
-        if memories or _MIND not in within:
+        if memories:
             await _read_all(store)
-            with named(within="--in", state="--state"):
+            with named(state="--state"):
                 hits = await store.search(text, limit, within=memories, **options)
             if not hits and options["source"] is not None:
                 await _check_source(store, options["source"])

@@ -47,9 +47,10 @@ def test_a_day_may_be_named_and_what_can_not_be_used_is_named_as_it_was_typed(fi
     assert rows(filled("search", "lisa", "--since", "today"))
     assert rows(filled("search", "lisa", "--since", "yesterday"))
 
-    assert filled("search", "lisa", "--in", "palace,diary", code=2).stderr == (
-        "error: --in must name one or more of palace, journal, flat\n"
-    )
+    for wrong in ("palace,diary", "mind,diary", ","):
+        assert filled("search", "lisa", "--in", wrong, code=2).stderr == (
+            "error: --in must name one or more of palace, journal, flat, mind\n"
+        )
 
 
 def test_what_another_memory_replaced_is_marked_wherever_it_is_found(filled):
