@@ -153,6 +153,10 @@ def test_a_key_that_several_have_and_one_that_nobody_has(agent):
     )
     agent("palace", "recall", "people/facts/none", code=4)
     agent("palace", "show", "x", code=2)
+    agent("remember", "boat_name", "Otter")
+    assert agent("palace", "show", "boat_name", code=4).stderr.endswith(
+        "no palace memory under 'boat_name' here. To recall the flat memory: sense-memory recall boat_name\n"
+    )
 
 
 # ── The tree, list, search ──────────────────────────────────────────────────────────────

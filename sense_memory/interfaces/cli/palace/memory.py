@@ -43,7 +43,12 @@ from sense_memory.interfaces.cli.memories import (
     recall_in_palace,
     remember_in_palace,
 )
-from sense_memory.interfaces.cli.names import events_of, everything, find, no_memory, similar_to
+from sense_memory.interfaces.cli.names import (
+    absent_in_palace,
+    events_of,
+    everything,
+    find,
+)
 from sense_memory.interfaces.cli.output import (
     copy_data,
     palace_data,
@@ -93,7 +98,7 @@ def show(
         everything = await store.persona_recall(include_forgotten=True)
         memory = find(everything, path)
         if memory is None:
-            raise no_memory(path, store.status(), similar_to(path, everything))
+            raise await absent_in_palace(store, path, "recall")
         try:
             history = await store.history(memory.path)
         except InvalidAddress:  # a name that another program wrote
