@@ -43,12 +43,7 @@ from sense_memory.interfaces.cli.memories import (
     recall_in_palace,
     remember_in_palace,
 )
-from sense_memory.interfaces.cli.names import (
-    absent_in_palace,
-    events_of,
-    everything,
-    find,
-)
+from sense_memory.interfaces.cli.names import absent_in_palace, events_of, everything, find
 from sense_memory.interfaces.cli.output import (
     copy_data,
     palace_data,
