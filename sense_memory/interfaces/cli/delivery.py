@@ -166,8 +166,9 @@ def report_forgetting(
     """
     unknown = [memory for memory in forgotten if memory.unsure is not None]
     here, why = len(forgotten) - len(unknown), ""
-    if unknown and unknown[0].unsure:
-        why = f" ({one_line(unknown[0].unsure)})"
+    unsure = one_line(unknown[0].unsure or "") if unknown else ""
+    if unsure and unsure not in sentence(written.copies):  # which gives the same reason
+        why = f" ({unsure})"
     if len(forgotten) == 1:
         done = (
             f"no memory has that name here{_requested(written)}{why}"
@@ -186,12 +187,13 @@ def report_forgetting(
 
 
 def deleted(done: str, written: Written) -> str:
-    """What was deleted here, such as "removed"; and that relays were asked to delete it, if there are relays."""
+    """What was deleted here, such as "removed"; and whether relays were asked to delete it, if there are relays."""
     return f"{done} here{_requested(written)}"
 
 
 def _requested(written: Written) -> str:
-    return ", deletion requested" if written.copies else ""
+    is_requested = any(copies.held or copies.refused for copies in written.copies)
+    return f", deletion {'requested' if is_requested else 'queued'}" if written.copies else ""
 
 
 def sentence(copies: Sequence[Copies], *, is_deletion: bool = False) -> str:

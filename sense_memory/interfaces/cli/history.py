@@ -35,7 +35,7 @@ from sense_memory.interfaces.cli.output import (
 )
 from sense_memory.interfaces.cli.palace.group import insights_of
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
-from sense_memory.interfaces.text import age, as_json, local_time, quantity, safe
+from sense_memory.interfaces.text import age, as_json, local_time, quantity, quoted, safe
 
 
 if TYPE_CHECKING:
@@ -235,8 +235,8 @@ def undo(
 ) -> None:
     """Bring back the value before the last edit, and print that value.
 
-    Undo again to go further back. Nothing is lost: the old value becomes a new version, and `history` keeps the value
-    that was replaced.
+    Undo again to go further back. To take an undo back, `remember` the value that `history` shows. Nothing is lost: the
+    old value becomes a new version, and `history` keeps the value that was replaced.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
@@ -249,7 +249,10 @@ def undo(
                 raise await unknown_name(store, name)
             memory = await store.undo(path)
         if memory is None:
-            problem = f"there is no older value of {name!r} here"
+            problem = (
+                f"to bring a newer value back, remember what `sense-memory history {quoted(name)}` shows: there is no "
+                f"older value of {name!r} here, and nothing was changed"
+            )
             raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
         texts = [version.value for version in await store.history(getattr(memory, "path", name))]
         written = await delivery.send(store, [memory.event_id], wait)

@@ -253,7 +253,8 @@ def test_undo_prints_what_it_brought_back_and_again_goes_further(edited):
     assert first.stdout == "two\nbrought back · on this machine only: no relays are configured\n"
     assert second.stdout.startswith("one\n")
     assert edited("recall", "k").stdout == "one"
-    assert "no older value of 'k'" in edited("undo", "k", code=4).stderr
+    told = edited("undo", "k", code=4).stderr
+    assert "remember what `sense-memory history k` shows: there is no older value of 'k' here" in told
     assert edited("recall", "k").stdout == "one"
 
 
