@@ -324,7 +324,8 @@ def _properties(source: Source, note: FrontMatter) -> str:
     """The lines of front matter that no field of a memory represents; they become a text."""
     known = {*front_matter.DATES, *front_matter.CHANGED, *_TAGS, "cssclass", "cssclasses", "publish"}
     known |= {"title"} if note.values.get("title") == source.path.stem else set()
-    return "\n".join(lines for name, lines in note.lines.items() if name not in known and note.values[name])
+    told = {name for name, lines in note.lines.items() if note.values[name] or lines.count("\n")}
+    return "\n".join(note.lines[name] for name in note.lines if name in told - known)
 
 
 def _properties_item(source: Source, note: FrontMatter, path: str, fields: Mapping[str, Any]) -> Item:

@@ -204,6 +204,15 @@ def test_themes_that_are_too_many_are_said(note):
     assert all(tag in reading.notes[0] for tag in tags[63:])
 
 
+def test_nested_front_matter_is_kept_as_it_is(note):
+    nested = "metadata:\n  short: one"
+
+    assert told(note(f"---\nempty:\n{nested}\n---\n- point\n")) == {
+        "memory/notes/point": "point",
+        "memory/notes/MEMORY properties": nested,
+    }
+
+
 BETWEEN = "Write short functions.\n\n1. first\n2. second\n\nPorts:\n- web\n- api\n\n| a |\n|---|\n\n```sh\nmake\n```\n\nThe end."
 
 
