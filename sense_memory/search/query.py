@@ -196,7 +196,10 @@ def resolve(
     found: dict[tuple[int, ...], Wanted] = {}
     for word, weight in ask.words.items():
         terms = _terms(word, weight, vocabulary, is_spread, is_used)
-        if terms and tuple(terms) not in found:
+        known = found.get(tuple(terms))
+        if terms and (
+            known is None or known.weights < tuple(terms.values())
+        ):  # a word before it only resembles
             form = vocabulary.form(word) if next(iter(terms)) == vocabulary.find(word) else None
             other = FAR_WEIGHT if word in ask.things else OTHER_FORM_WEIGHT
             found[tuple(terms)] = Wanted(word, "word", tuple(terms), tuple(terms.values()), form, other)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.lifecycle import current_relevance
-from sense_memory.palace.search import PalaceIndex, PersonaHit
+from sense_memory.palace.search import PalaceIndex, PersonaHit, Why, with_successors_first
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import SearchIndex
 
@@ -404,3 +404,16 @@ def test_a_memory_with_one_of_two_equally_rare_words_keeps_a_quarter_of_its_scor
     index = index_of(memory("otters", "x"), memory("b", "otters beavers"), memory("c", "beavers"))
     scores = {hit.path[-1]: hit.score for hit in index.search("otters beavers", now=NOW)}
     assert scores == {"b": 2.0, "s": 0.75, "c": 0.25}
+
+
+def test_memories_that_supersede_one_another_are_all_listed_once():
+    """As two devices may mark them at once."""
+    ring = {
+        f"people/facts/{key}": memory(key, superseded_by=f"people/facts/{by}")
+        for key, by in ("ab", "bc", "ca")
+    }
+    why = Why(matches=(), evidence=(), relevance=1.0, factor=1.0, text="")
+    hits = [PersonaHit.of(ring[f"people/facts/{key}"], score, why) for key, score in (("a", 2.0), ("b", 1.0))]
+
+    ranked = with_successors_first(hits, ring.get, lambda one: PersonaHit.of(one, 0.0, why))
+    assert [(hit.key, hit.score) for hit in ranked] == [("c", 2.0), ("b", 2.0), ("a", 2.0)]

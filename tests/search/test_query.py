@@ -85,3 +85,13 @@ def test_an_unknown_word_stands_for_those_that_resemble_it():
     assert terms(vocabulary, "coração") == {"coracao": {"coraco": 0.5}}
     assert terms(vocabulary, "photog") == {"photog": {"photograph": 0.5}}
     assert terms(vocabulary, "xylophone") == {}
+
+
+@pytest.mark.parametrize("query", ["Which weekday is the weekly meeting?", "weekly weekday"])
+def test_a_known_word_counts_in_full_beside_an_unknown_word_that_resembles_it(index_of, query):
+    index = index_of(
+        "The weekly sync is on Tuesdays.", "Viktor will meet the auditors.", "Viktor will meet Ama."
+    )
+
+    best, *_ = index.search(query)
+    assert (best.id, [reason.detail for reason in best.why]) == ("0", ["weekly"])
