@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sense_memory.errors import InvalidInput, TooLargeError
 from sense_memory.memories.persona.palace import EditBatch, retry_while_moved
 from sense_memory.models import PINNED
-from sense_memory.palace.lifecycle import opponents, reconciled, superseded, undismissed
+from sense_memory.palace.lifecycle import opponents, reconciled, superseded, undismissed, unopposed
 
 
 if TYPE_CHECKING:
@@ -177,3 +177,39 @@ def leads_to(catalog: Catalog, path: str, target: str) -> bool:
         if path == target:
             return True
     return False
+
+
+async def with_marks_of_text(
+    catalog: Catalog, batch: EditBatch, before: PersonaMemory | None, memory: PersonaMemory
+) -> PersonaMemory:
+    """A memory with a new text; the batch removes marks on other memories that only its earlier text accounts for.
+
+    These are the marks that the rules made: the earlier text clearly contradicts the other memory, and the new text is
+    not even suspected to. Both dismiss the other, so that no device brings the mark back. If `undo` has taken such a
+    dismissal away, the mark is set again.
+    """
+    if before is None or before.value == memory.value:
+        return memory
+    # Imported here, so that a process that only reads does not load the module.
+    from sense_memory.palace.contradictions.detection import compare
+
+    path = memory.path
+    catalog.of(memory.domain, memory.facet)  # reads the memories, so that `opposed_by` knows them
+    freed = set(before.dismissed) - set(memory.dismissed)
+    for name in sorted(freed.union(catalog.opposed_by(path))):
+        other = await batch.get(name) if name in catalog else None
+        if other is None:
+            continue
+        was, now = (compare(_unlinked(other), _unlinked(text)) for text in (before, memory))
+        if path in opponents(other):
+            if was is not None and was.acts and now is None:
+                batch.change(reconciled(other, (path,)))
+                memory = reconciled(memory, (name,))
+        elif was is None and now is not None and now.acts and path in other.dismissed:
+            batch.change(other if leads_to(catalog, path, name) else superseded(other, path))
+    return memory
+
+
+def _unlinked(memory: PersonaMemory) -> PersonaMemory:
+    """A memory for which nothing is marked or dismissed."""
+    return unopposed(memory).changed(dismissed=())

@@ -31,7 +31,7 @@ from sense_memory.records.origins import AGAIN, PRUNE, origin_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from sense_memory.ledger import Basis, Ledger
     from sense_memory.ledger.feed import Cursor
@@ -522,7 +522,7 @@ class EditBatch:
 
         Raises: as `Palace.write`.
         """
-        edits = list(self._edits())
+        edits = self.edits()
         ids = await self._palace.write(
             edits, drafts=drafts, skip_unfit=lambda edit: skip_unfit(edit.memory.path)
         )
@@ -540,11 +540,13 @@ class EditBatch:
     def __len__(self) -> int:
         return len(self._changed)
 
-    def _edits(self) -> Iterator[Edit]:
-        for path, is_new_value in self._changed.items():
-            memory = self._memories[path]
-            if memory is not None:
-                yield Edit(self._slot_states[path], memory, is_new_value=is_new_value)
+    def edits(self) -> list[Edit]:
+        """The changes, in the order of the first change of each path."""
+        return [
+            Edit(self._slot_states[path], memory, is_new_value=is_new_value)
+            for path, is_new_value in self._changed.items()
+            if (memory := self._memories[path]) is not None
+        ]
 
 
 # ── Decrypted events ────────────────────────────────────────────────────────────────────

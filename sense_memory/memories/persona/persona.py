@@ -20,7 +20,7 @@ from sense_memory.memories.persona.arguments import PAST, NameResolver, NewMemor
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
-from sense_memory.memories.persona.links import LinkEditor, leads_to
+from sense_memory.memories.persona.links import LinkEditor, leads_to, with_marks_of_text
 from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace, retry_while_moved
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
@@ -85,6 +85,10 @@ class Remembered(str):
     def suspected(self) -> tuple[str, ...]:
         """The paths of memories that the text seems to contradict, and that were not marked as superseded."""
         return tuple(item.old for item in self.contradictions if item.old not in self.superseded)
+
+
+def _is_other_than(edit: Edit) -> Callable[[Edit], bool]:
+    return lambda other: other.memory.path != edit.memory.path
 
 
 class Persona:
@@ -247,6 +251,7 @@ class Persona:
         if before is None:
             await self._clear_marks_of_removed(batch, path)
         memory = self._memory_to_write(path, before, new.fields)
+        memory = await with_marks_of_text(self.palace.catalog, batch, before, memory)
         batch.change(memory, is_new_value=True)
         revoked = await self._revoke_marks(batch, before, memory)
         found = [] if mode == "off" else await self._find_contradictions(before, memory)
@@ -351,12 +356,17 @@ class Persona:
         """Restore the content of a memory before its last change; None if there is nothing to restore."""
 
         async def attempt() -> PersonaMemory | None:
+            await self.palace.refresh()
             for path in address.persona_lookup_paths(domain, facet, key):
                 slot = address.d_tag(path)
                 slot_state = await self.palace.slot_state(slot)
                 edit = undone(slot_state, await versions(self._ledger, self._reader, slot), self._clock())
                 if edit is not None:
-                    await self.palace.write([edit])
+                    batch = EditBatch(self.palace)
+                    edit = edit.of(
+                        await with_marks_of_text(self.palace.catalog, batch, slot_state.memory, edit.memory)
+                    )
+                    await self.palace.write([edit, *batch.edits()], skip_unfit=_is_other_than(edit))
                     return (await self.palace.refresh()).get(edit.memory.path)
             return None
 

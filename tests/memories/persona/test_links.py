@@ -110,6 +110,63 @@ async def test_a_mark_goes_with_the_memory_that_set_it_and_does_not_come_back_wi
         assert await marks(one) == await marks(two) == set()
 
 
+WAYS_BACK = {
+    "undo": lambda store: store.undo(path("b")),
+    "remember": lambda store: store.persona_remember(*FACT, "b", "Lisa has a dog"),
+    "remember many": lambda store: store.persona_remember_many(
+        [{"domain": "people", "facet": "facts", "key": "b", "value": "Lisa's sister lives in Rome"}]
+    ),
+}
+
+
+@pytest.mark.parametrize("correct", WAYS_BACK.values(), ids=WAYS_BACK)
+async def test_a_mark_goes_with_the_text_that_made_it_and_comes_with_it_again(open_store, clock, correct):
+    async with open_store("one") as one, open_store("two") as two:
+        await one.persona_remember(*FACT, "a", TEXTS[0])
+        await one.persona_remember(*FACT, "b", "Lisa has a dog")
+        clock.advance(5)
+        assert (await one.persona_remember(*FACT, "b", TEXTS[1])).superseded == (path("a"),)
+        await meet(one, two)
+        await two.persona_connect("a", "b")  # of which the other device has not heard
+        clock.advance(5)
+
+        await correct(one)
+        assert await marks(one) == set()
+        await meet(one, two)
+        await meet(two, one)
+        assert await marks(one) == await marks(two) == set()
+
+        clock.advance(5)
+        assert (await two.persona_remember(*FACT, "b", TEXTS[2])).superseded == (path("a"),)
+        await meet(one, two)
+        assert await marks(one) == await marks(two) == {(path("a"), path("b"))}
+
+
+async def test_undo_sets_the_mark_again_that_went_with_the_text(open_store, clock):
+    async with open_store() as store:
+        await marked(store)
+        clock.advance(5)
+        await store.persona_remember(*FACT, "b", "Lisa has a dog")
+        assert await marks(store) == set()
+
+        await store.undo(path("b"))
+
+        assert await marks(store) == {(path("a"), path("b"))}
+
+
+async def test_a_mark_that_was_set_by_hand_or_may_still_be_right_stays(open_store, clock):
+    async with open_store() as store:
+        await marked(store)
+        await store.persona_remember(*FACT, "c", TEXTS[3])
+        await store.persona_contradict("c", "b")
+        clock.advance(5)
+        await store.persona_remember(*FACT, "b", "Lisa lives in Trastevere")  # only suspected
+        assert await marks(store) == {(path("a"), path("b")), (path("c"), path("b"))}
+        await store.persona_remember(*FACT, "b", TEXTS[1])
+        await store.persona_remember(*FACT, "b", "Lisa has a dog")
+        assert await marks(store) == {(path("c"), path("b"))}
+
+
 async def test_a_memory_that_was_forgotten_marks_again_once_it_is_remembered_anew(open_store, clock):
     async with open_store() as store:
         await marked(store)

@@ -180,10 +180,8 @@ def test_a_reason_quotes_the_old_sentence():
         (farid, "Farid isn't allergic to nuts", "now denied: “Farid is allergic to nuts”"),
     ]:
         assert verdict(old, new).reason == reason
-    long = verdict(
-        "Tomasz has a Volvo " + "on the drive and a boat " * 3, "Tomasz sold the Volvo on the drive"
-    )
-    assert long is None or long.reason.endswith("…”")
+    long = f"{farid[:24]} and all kinds of seeds that grow in California"
+    assert verdict(long, f"{long} no longer").reason.endswith("…”")
 
 
 def test_the_key_names_the_subject_of_a_bare_value():
