@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.config.key_file import sync_folder
-from sense_memory.errors import BadPayload, InvalidEvent, InvalidInput, LedgerCorrupt
+from sense_memory.errors import BadPayload, InvalidEvent, InvalidInput, LedgerCorrupt, WrongKeyError
 from sense_memory.ledger import Ledger
 from sense_memory.ledger.database import refuse_foreign
 from sense_memory.ledger.files import remove_if_abandoned
@@ -361,6 +361,8 @@ async def _file_events(
     unreadable, rest = saved.unreadable, iter(saved.bodies)
     while batch := list(itertools.islice(rest, APPLY_BATCH_COUNT)):
         events = [event for body in batch if (event := _verified(body)) is not None]
+        if events and all(event.pubkey != signer.public_key for event in events):
+            raise WrongKeyError(npub(events[0].pubkey), npub(signer.public_key))
         filed, left_out = await reader.file_events(events, None)
         unreadable += len(batch) - len(events) + len(left_out)
         counts.update({fate: filed[fate] for fate in filed.keys() - set(left_out.values())})

@@ -179,6 +179,10 @@ async def test_l03_truncated_or_zero_file(stage, share):
         if share == 0.0:
             assert path.read_bytes() == cut
 
+        if share == 0.9:  # what is left says whose it is
+            with pytest.raises(WrongKeyError):
+                await stage.store(ledger="k.db", signer=stage.stranger).rescue()
+            assert not list(path.parent.glob("k.db.*d*"))
         report = await stage.store(ledger="k.db").rescue()
         assert report.aside.stat().st_size >= len(cut)
         assert report.unreadable > 0

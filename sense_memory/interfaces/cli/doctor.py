@@ -24,6 +24,7 @@ from sense_memory.interfaces.cli.invocation import (
     Invocation,
     of,
     password_prompt,
+    sentence_of,
     signer_of,
     with_store,
 )
@@ -267,7 +268,7 @@ async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Ch
         async with MemoryStore(signer, settings.relays, ledger=path, background=False) as store:
             status, problems = store.status(), store.integrity()
     except SenseMemoryError as error:
-        return [Check("ledger", CheckState.FAIL, str(error))], None
+        return [Check("ledger", CheckState.FAIL, sentence_of(error, settings.agent))], None
     held = quantity(status.counts["events"], "event")
     checks = [Check("ledger", CheckState.FAIL, f"{path}: {problem}") for problem in problems[:10]]
     if not checks:

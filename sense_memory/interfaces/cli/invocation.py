@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import typer
 
-from sense_memory.errors import InvalidInput, InvalidSetting
+from sense_memory.errors import InvalidInput, InvalidSetting, LedgerCorrupt, SenseMemoryError
 from sense_memory.interfaces.text import quantity, safe, wrap
 
 
@@ -303,6 +303,14 @@ def no_relays() -> CommandFailed:
         "add a relay with `sense-memory relays add wss://relay.example`, or start one with `sense-memory relay`: "
         "no relays are configured, so everything stays on this machine",
     )
+
+
+def sentence_of(error: SenseMemoryError, agent: str | None) -> str:
+    """An error's sentence. Its remedy for a damaged ledger names the agent, else it would look at another ledger."""
+    option = (
+        f"--agent {agent} " if isinstance(error, LedgerCorrupt) and agent not in {None, "default"} else ""
+    )
+    return str(error).replace("run `sense-memory ", f"run `sense-memory {option}", 1)
 
 
 def unknown(what: str) -> CommandFailed:

@@ -26,7 +26,7 @@ from typer.core import TyperCommand, TyperGroup
 from sense_memory import __version__
 from sense_memory.errors import InvalidInput, SenseMemoryError
 from sense_memory.interfaces.cli.inputs import JsonOption
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say, sentence_of
 from sense_memory.interfaces.text import as_json, one_line
 
 
@@ -172,7 +172,8 @@ class Commands(Group):
             _end(stop.code, stop.name, stop.message, for_programs=_wants_json(ctx))
         except SenseMemoryError as error:
             code = ExitCode.USAGE if isinstance(error, InvalidInput) else ExitCode.ERROR
-            _end(code, type(error).__name__, str(error), for_programs=_wants_json(ctx))
+            agent = None if ctx.obj is None else of(ctx).agent
+            _end(code, type(error).__name__, sentence_of(error, agent), for_programs=_wants_json(ctx))
         except _UsageError as error:
             _end_of_usage(error, for_programs=_wants_json(ctx) or ctx.meta[_FOR_PROGRAMS])
         except OSError as error:

@@ -67,6 +67,17 @@ def test_the_remedy_names_the_ledger_that_was_named(agent, tmp_path):
     assert "The damaged file is kept" in agent("--ledger", "my own.db", "doctor", "--rescue").stdout
 
 
+def test_the_remedy_names_the_agent_that_was_named(cli, agent, ledger, home):
+    cli("--agent", "bob", "init")
+    agent("--agent", "bob", "remember", "k", "v")
+    (path,) = set((home / "ledgers").glob("*.db")) - {ledger}
+    spoil(path)
+
+    for command, code in (("list", 1), ("doctor", 1)):
+        shown = agent("--agent", "bob", "--json", command, code=code).stdout
+        assert "run `sense-memory --agent bob doctor --rescue`" in shown
+
+
 @pytest.mark.parametrize("name", ["notes.db", "own"])
 def test_a_file_that_never_was_a_ledger_is_called_so_and_no_rescue_touches_it(agent, ledger, tmp_path, name):
     is_own = name == "own"
