@@ -292,6 +292,18 @@ def test_pinning_what_no_prompt_shows_says_so(agent):
     )
 
 
+def test_reconcile_says_that_there_was_no_mark(agent):
+    agent("remember", "people/facts/home", "Lisa lives in Berlin.")
+    agent("remember", "people/facts/moved", "Lisa lives in Lisbon.")
+    pair = ("people/facts/home", "people/facts/moved")
+    assert "No mark" not in agent("palace", "reconcile", *pair).stdout
+
+    said = agent("palace", "reconcile", *pair).stdout
+
+    assert "\nNo mark was set between them; from now on, `introspect` suggests nothing about the two." in said
+    assert "no suggestions with people/facts/moved" in agent("palace", "show", pair[0]).stdout
+
+
 def test_what_becomes_of_a_mark_is_said(agent):
     agent("remember", "people/facts/home", "Lisa lives in Berlin.")
     agent("remember", "people/facts/work", "Lisa paints.")
@@ -512,7 +524,7 @@ def test_show_knows_links_that_lead_nowhere_and_those_that_were_declined(palace)
     found = palace.json("palace", "show", "lisa")["links"]
 
     assert {"kind": "connected with", "path": "people/emotions/studio", "is_here": False} in found
-    assert {"kind": "not to be connected with", "path": "projects/decisions/voice", "is_here": True} in found
+    assert {"kind": "no suggestions with", "path": "projects/decisions/voice", "is_here": True} in found
     palace("palace", "show", "none", code=4)
 
 

@@ -187,15 +187,20 @@ def dismiss(
     marked: list[bool] = []
 
     async def change(store: MemoryStore) -> None:
-        memories = await store.persona_recall(include_forgotten=True)
-        first, second = find(memories, one), find(memories, other)
-        if first is not None and second is not None:
-            marked.append(first.superseded_by == second.path or second.superseded_by == first.path)
+        marked.append(await _is_marked(store, one, other))
         await store.persona_dismiss(one, other)
 
     _link(context, (one, other), change, ("dismissed", "dismissed"), (wait, require_acks))
     if any(marked) and not of(context).as_json:
         typer.echo("The mark between them was removed: both are right.")
+
+
+async def _is_marked(store: MemoryStore, one: str, other: str) -> bool:
+    """Whether one of two memories carries a mark of the other."""
+    memories = await store.persona_recall(include_forgotten=True)
+    pair = [memory for name in (one, other) if (memory := find(memories, name)) is not None]
+    paths = {memory.path for memory in pair}
+    return any(not paths.isdisjoint((memory.superseded_by, *memory.contradicts)) for memory in pair)
 
 
 @command(
@@ -262,11 +267,15 @@ def reconcile(
 
     The mark does not come back when one of them is written again, unless the new text makes another claim.
     """
+    marked: list[bool] = []
 
     async def change(store: MemoryStore) -> None:
+        marked.append(await _is_marked(store, old, new))
         await store.persona_reconcile(old, new)
 
     _link(context, (old, new), change, ("reconciled", "both are right"), (wait, require_acks))
+    if not any(marked) and not of(context).as_json:
+        typer.echo("No mark was set between them; from now on, `introspect` suggests nothing about the two.")
 
 
 def _link(

@@ -208,7 +208,7 @@ def links_of(memory: PersonaMemory, everything: Sequence[PersonaMemory]) -> list
             found.append(MemoryLink("supersedes" if replaced else "contradicts", theirs.path, theirs))
         if theirs.conflict_of == memory.path:
             found.append(MemoryLink("won a concurrent edit over", theirs.path, theirs))
-    found += [other("not to be connected with", name) for name in memory.dismissed]
+    found += [other("no suggestions with", name) for name in memory.dismissed]
     return list({(link.kind, link.path): link for link in found}.values())
 
 
