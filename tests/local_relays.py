@@ -14,7 +14,7 @@ from tests.time_unit import SECOND
 PATIENT = Timeouts(
     open=10.0 * SECOND,
     idle=10.0 * SECOND,
-    total=60.0 * SECOND,
+    total=20.0 * SECOND,
     notice_settle=5.0 * SECOND,
     ok=10.0 * SECOND,
     send=10.0 * SECOND,
