@@ -940,7 +940,7 @@ class MemoryStore:
         The damaged file is moved aside and kept. Every event and draft that can still be read is verified, opened and
         filed in the new ledger, unsent events included; `sync` restores the rest. A forgotten memory stays forgotten
         if its tombstone can be read, in the ledger or on a relay. Raises InvalidInput where the ledger is sound or
-        missing, or is not a ledger; the file was not touched.
+        missing, or is not a ledger, and WrongKeyError where it belongs to another key; the file was not touched.
         """
         from sense_memory.memories.backup import rescue
 

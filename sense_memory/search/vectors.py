@@ -11,11 +11,11 @@ stored in blocks, and adding a row never moves other rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sense_memory.errors import EmbedderError, InvalidInput
+from sense_memory.errors import EmbedderError
 from sense_memory.search.column import Column
 from sense_memory.search.embedders.embedder import embedded, normalised
 from sense_memory.search.evidence import pooled
@@ -24,15 +24,12 @@ from sense_memory.search.evidence import pooled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from sense_memory.search.embedders.embedder import Embedder
 
 _PART_ROWS: Final = 8_192  # compared at a time, so that they stay in the processor's cache
 _BLOCK_BYTES: Final = 2**26  # allocated at a time; the system provides pages as they are filled
-_SLACK: Final = (
-    1e-5  # more than the error of single precision; rows so near the last place are compared again
-)
 EMBEDDED_AT_ONCE_COUNT: Final = 512  # bounds the loss by a failure, and the copies in RAM
 
 
@@ -77,12 +74,6 @@ class VectorRows:
                 self._write(rows[start], values[start:end])
                 start = end
 
-    def drop(self, row: int) -> None:
-        """Remove a row; the last row takes its place."""
-        self._count -= 1
-        block, place = divmod(self._count, self._room)
-        self._write(row, self._blocks[block][place : place + 1])
-
     def select(self, rows: NDArray[np.int64]) -> None:
         """Keep only some rows, in this order."""
         selected = self.at(rows)
@@ -108,20 +99,6 @@ class VectorRows:
             np.vecdot(part, query, out=found[begin : begin + len(part)])
         return found
 
-    def nearest(
-        self, query: NDArray[np.float32], count: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The rows with the highest cosines to a query of length 1, with all ties and in no order; and their cosines.
-
-        The cosine of a vector does not depend on its row, which BLAS does not guarantee.
-        """
-        found = self.similarities(query)
-        rows = np.arange(self._count)
-        if count < self._count:
-            last = np.partition(found, self._count - count)[self._count - count]
-            rows = np.flatnonzero(found >= last - np.float32(_SLACK))
-        return rows, (self.at(rows) * query.astype(np.float64)).sum(1)
-
     def _append(self, values: NDArray[np.float32]) -> None:
         begin = 0
         while begin < len(values):
@@ -136,117 +113,6 @@ class VectorRows:
         """Write vectors into consecutive rows of one block."""
         block, place = divmod(row, self._room)
         self._blocks[block][place : place + len(values)] = values
-
-
-class NearestVectors(NamedTuple):
-    """The nearest vectors, nearest first, ties by id.
-
-    Attributes:
-        ids: as they were put in.
-        similarities: the cosine of each to the query, -1 to 1.
-    """
-
-    ids: list[str]
-    similarities: NDArray[np.float32]
-
-
-class VectorIndex:
-    """Vectors by id.
-
-    Args:
-        dimension: of every vector.
-    """
-
-    def __init__(self, dimension: int) -> None:
-        self._rows = VectorRows(dimension)
-        self._ids: list[str] = []
-        self._places: dict[str, int] = {}
-
-    @property
-    def dimension(self) -> int:
-        """Of every vector."""
-        return self._rows.dimension
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __contains__(self, ident: str) -> bool:
-        return ident in self._places
-
-    def put(self, ident: str, vector: ArrayLike) -> None:
-        """Add a vector, or replace the vector of this id. Only the direction of a vector matters.
-
-        Raises:
-            InvalidInput: another dimension, NaN or infinity.
-        """
-        self.put_many((ident,), vector)
-
-    def put_many(self, idents: Sequence[str], vectors: ArrayLike) -> None:
-        """Add or replace many vectors, one row each; of an id that is given twice, the last row is kept.
-
-        Raises:
-            InvalidInput: a vector has another dimension, or contains NaN or infinity; or there is not one row for each
-                id. Nothing was changed.
-        """
-        values = _checked(vectors, self.dimension, len(idents))
-        fresh: dict[str, int] = {}
-        for at, ident in enumerate(idents):
-            if ident in self._places:
-                self._rows.replace([self._places[ident]], values[at : at + 1])
-            else:
-                fresh[ident] = at
-        self._rows.extend(values[list(fresh.values())])
-        for ident in fresh:
-            self._places[ident] = len(self._ids)
-            self._ids.append(ident)
-
-    def drop(self, ident: str) -> bool:
-        """Remove a vector; returns whether it was there."""
-        place = self._places.pop(ident, None)
-        if place is None:
-            return False
-        self._rows.drop(place)
-        last = self._ids.pop()
-        if last != ident:
-            self._ids[place], self._places[last] = last, place
-        return True
-
-    def search(self, query: ArrayLike, k: int = 10) -> NearestVectors:
-        """The nearest vectors, at most `k`.
-
-        Raises:
-            InvalidInput: another dimension, NaN or infinity.
-        """
-        (direction,) = normalised(_checked(query, self.dimension, 1))
-        if k <= 0 or not self._ids:
-            return NearestVectors([], np.empty(0, np.float32))
-        rows, cosines = self._rows.nearest(direction, k)
-        ids = [self._ids[row] for row in rows.tolist()]
-        keyed = sorted(zip((-cosines).tolist(), ids, strict=True))[:k]
-        return NearestVectors(
-            [ident for _, ident in keyed], np.array([-value for value, _ in keyed], np.float32)
-        )
-
-
-def _checked(vectors: ArrayLike, dimension: int, count: int) -> NDArray[np.float64]:
-    """Vectors as numbers, one row each.
-
-    Raises:
-        InvalidInput: the values are not such vectors.
-    """
-    try:
-        values = np.atleast_2d(np.asarray(vectors, np.float64)) if count else np.empty((0, dimension))
-    except (ValueError, TypeError):
-        values = np.empty(0)
-    if values.ndim != 2 or len(values) != count:
-        raise InvalidInput(f"not {count} vectors; nothing was changed")
-    if values.shape[1] != dimension:
-        raise InvalidInput(
-            f"a vector has {values.shape[1]} numbers where this index holds {dimension}; nothing was changed"
-        )
-    if not np.isfinite(values).all():
-        raise InvalidInput("a vector contains NaN or infinity; nothing was changed")
-    return values
 
 
 # ── The pieces of memories ──────────────────────────────────────────────────────────────
