@@ -140,6 +140,7 @@ MAX_PAUSE_DOUBLINGS_COUNT = 5  # to about a second for each event: some 3,750 kn
 FIRST_SILENCE_SECONDS = 5.0
 FIRST_ANSWER_SECONDS = 20.0
 PROBE_COUNT = 20  # random events that a relay must serve before its comparison is believed
+SPOT_CHECK_COUNT = 5  # random events that a relay must serve once an hour between complete pulls
 COMPARED_COUNT = 100  # events in the overlap; from here on, comparing costs less than fetching
 INCOMPLETE_SECONDS = 60.0  # after a background pass in which a relay did not show everything
 POLL_SECONDS = 2.0  # between two checks for writes of other processes to the ledger

@@ -71,6 +71,11 @@ _UNCONFIRMED = (
     "SELECT e.id FROM relays r CROSS JOIN slots s ON s.head > r.filled_to CROSS JOIN events e ON e.seq = s.head "
     "WHERE r.relay = ?1"
 )
+# SQLite's random() cannot be guessed by a relay: it is seeded by the operating system.
+_CONFIRMED = (
+    "SELECT e.id FROM outbox o CROSS JOIN slots s ON s.head = o.event CROSS JOIN events e ON e.seq = o.event "
+    f"WHERE o.relay = ?1 AND o.state = 'confirmed' AND o.event NOT IN ({_EXEMPT}) ORDER BY random() LIMIT ?2"
+)
 _ACCEPTED = f"SELECT event FROM outbox WHERE relay = ? AND {WAS_ACCEPTED}"
 # The last condition, because only this one reads events, and few heads are left by then.
 _IS_MEMORY = f"EXISTS (SELECT 1 FROM events e WHERE e.seq = s.head AND e.role = {int(Role.MEMORY)})"
@@ -139,6 +144,10 @@ class Inventory:
     def unconfirmed_ids(self, url: str) -> set[bytes]:
         """The ids of the heads that a relay has not been found to hold; a comparison may confirm them."""
         return {ident for (ident,) in self._db.rows(_UNCONFIRMED, self._relay(url))}
+
+    def sample_confirmed(self, url: str, count: int) -> list[bytes]:
+        """The ids of up to `count` random heads that a relay was found to hold, and must still hold."""
+        return [ident for (ident,) in self._db.rows(_CONFIRMED, self._relay(url), count)]
 
     def counts_by_kind(self, version: InventoryVersion) -> dict[int, tuple[int, int]]:
         """By kind, the number of events that a relay should hold, and the number that it need not hold but may."""

@@ -277,9 +277,9 @@ def first_step(question: RelayQuestion, state: PullState) -> PullStep:
     return PullStep(progress, compares, None if asks_all else progress.since, heals)
 
 
-def step_after_losses(step: PullStep, state: PullState, *, missing: int, saw_all: bool) -> PullStep | None:
-    """A second step over all events, if the first step covered only recent events and found some missing."""
-    if not (missing and step.heals) or saw_all:
+def step_after_losses(step: PullStep, state: PullState, *, lost: bool, saw_all: bool) -> PullStep | None:
+    """A second step over all events, if the first covered only recent events and showed that the relay lost some."""
+    if not (lost and step.heals) or saw_all:
         return None
     return PullStep(_progress(state, sweeps=True), not state.serves_deleted, None, step.heals)
 

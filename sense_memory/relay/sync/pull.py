@@ -151,7 +151,8 @@ class Puller:
         if step.only_newer:
             return await self._pull_newer(connection, step, file_events)
         found = await self._run_step(connection, step, file_events, as_of)
-        more = step_after_losses(step, self._state(), missing=found.missing, saw_all=self._saw_everything)
+        lost = found.missing or not await self._serves_confirmed(connection, step, found)
+        more = step_after_losses(step, self._state(), lost=bool(lost), saw_all=self._saw_everything)
         if more is not None:
             rest = await self._run_step(connection, more, file_events, as_of)
             found = replace(found + rest, missing=max(found.missing, rest.missing))
@@ -164,6 +165,12 @@ class Puller:
         elif not (self.made_progress or found.refused):
             await self._ledger.write(relays.add_remark, self._url, Remark.INCOMPLETE, self._clock())
         return found
+
+    async def _serves_confirmed(self, connection: RelayConnection, step: PullStep, found: PullResult) -> bool:
+        """Whether the relay passes the spot check; True if this pull is not the one to make it."""
+        if self._saw_everything or not (found.complete and step.heals):
+            return True
+        return await self._reconciler.serves_confirmed(connection, fetching(connection))
 
     def _state(self) -> PullState:
         """What is known of the relay now."""

@@ -5,13 +5,15 @@ compared range, and every event that only the ledger has is queued for the relay
 
 Why it is safe: a claim to have an event that we lack is checked by fetching the event; a relay that does not serve all
 of these events is walked instead. A claim to hold what we hold is checked by a sample. Before a comparison confirms
-events, the relay must serve up to 20 of them, chosen at random: 20 or fewer are all read back. Once a day, and in each
+events, the relay must serve up to 20 of them, chosen at random: 20 or fewer are all read back. Once an hour, and in each
 process, it must also serve up to 20 of those that were confirmed before. If one of these is not served, nothing that the
 relay claims is believed, and the relay is walked from the first event to the last. A relay that holds half of what it
 claims passes one time in a million, and one that holds 90 % one time in eight; only a walk (`sync(full=True)`) is proof.
+Pulls that ask only for recent events ask for 5 confirmed ones once an hour (`serves_confirmed`), whether or not the relay
+supports NIP-77: a relay that lost half of its events passes one hour in 32.
 
 What it costs: one message each way if nothing differs, and one request if there is something to prove; about 830 bytes of
-hex for each of 100 differences scattered over 10,000 events. The sorted inventory is built once for all relays that hold
+hex for each of 100 differences scattered over 10,000 events; an hour's sample is one request and 5 or 20 events. The sorted inventory is built once for all relays that hold
 the same events, and again when the ledger changes: 0.1 s for 100,000 events, in a thread.
 """
 
@@ -30,6 +32,7 @@ from sense_memory.limits import (
     MAX_FUTURE_SECONDS,
     PAGE_COUNT,
     PROBE_COUNT,
+    SPOT_CHECK_COUNT,
     SWEEP_SECONDS,
 )
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
@@ -103,7 +106,7 @@ class Reconciler:
         self._wanted = Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
         self._refused_at = float("-inf")
         self._has_compared = False  # whether the relay is known to support NIP-77, whatever its document says
-        self._proven_at = float("-inf")  # when it last served a sample of all events
+        self._sampled_at: float | None = None  # when it last served a sample of confirmed events
         self.was_disproved = False
 
     async def pull(
@@ -169,10 +172,10 @@ class Reconciler:
         """Whether the relay serves a random sample of the ids that it claims to hold.
 
         The sample is of the events that the comparison would confirm. In a comparison of everything, in each process and
-        once a day, it is also of the events that were confirmed before.
+        once an hour, it is also of the events that were confirmed before.
         """
         unconfirmed = self._ledger.inventory.unconfirmed_ids(self._url)
-        is_of_all = is_whole and not 0 <= now - self._proven_at < SWEEP_SECONDS
+        is_of_all = is_whole and self._sample_is_due(now)
         fresh = [ident for ident in claimed if ident in unconfirmed]
         known = [ident for ident in claimed if ident not in unconfirmed] if is_of_all else []
         sample = [
@@ -182,8 +185,32 @@ class Reconciler:
             self.was_disproved = probe.was_withheld
             return False
         if is_of_all:
-            self._proven_at = now
+            self._sampled_at = now
         return True
+
+    async def serves_confirmed(self, connection: RelayConnection, fetch: Fetch) -> bool:
+        """Whether the relay serves a few random events that it was found to hold; asked once an hour.
+
+        The first hour begins with the first pull of this process, so that short processes do not ask.
+
+        Returns:
+            False only if the relay answered without one of them; then the next comparison takes a sample again.
+        """
+        now = self._clock()
+        if self._sampled_at is None:
+            self._sampled_at = now
+        if not self._sample_is_due(now):
+            return True
+        probe = _FetchById(fetch, _leave, ids_count(connection.information), now)
+        await probe.fetch_all(
+            self._wanted, self._ledger.inventory.sample_confirmed(self._url, SPOT_CHECK_COUNT)
+        )
+        if not probe.was_withheld:
+            self._sampled_at = now
+        return not probe.was_withheld
+
+    def _sample_is_due(self, now: float) -> bool:
+        return self._sampled_at is None or not 0 <= now - self._sampled_at < HEAL_SECONDS
 
     def _is_worthwhile(self, count: int, since: int | None) -> bool:
         """Whether comparing `count` events is likely to cost less than a walk.

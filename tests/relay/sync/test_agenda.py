@@ -209,12 +209,12 @@ def test_what_went_missing_is_sent_again(question, may_heal, seconds):
 def test_a_pull_that_misses_something_is_followed_by_one_of_everything():
     step = first_step(RECENT, replace(KNOWN, may_heal=True))
 
-    more = step_after_losses(step, KNOWN, missing=1, saw_all=False)
+    more = step_after_losses(step, KNOWN, lost=True, saw_all=False)
     assert more is not None
     assert (more.progress, more.compares, more.compare_since) == (ALL, True, None)
-    assert step_after_losses(step, KNOWN, missing=0, saw_all=False) is None
-    assert step_after_losses(step, KNOWN, missing=1, saw_all=True) is None
-    assert step_after_losses(first_step(RECENT, KNOWN), KNOWN, missing=1, saw_all=False) is None
+    assert step_after_losses(step, KNOWN, lost=False, saw_all=False) is None
+    assert step_after_losses(step, KNOWN, lost=True, saw_all=True) is None
+    assert step_after_losses(first_step(RECENT, KNOWN), KNOWN, lost=True, saw_all=False) is None
 
 
 def test_a_walk_that_went_on_where_another_was_cut_off_is_followed_by_one_over_what_came_since():

@@ -639,7 +639,7 @@ async def test_a_relay_that_holds_half_and_claims_everything_is_found_out_and_se
 
 
 async def test_what_a_relay_claims_to_hold_is_proved_by_a_sample_in_one_request(ours, tmp_path):
-    """Of what it was not known to hold, in each comparison; of all, once in a process and once a day."""
+    """Of what it was not known to hold, in each comparison; of all, once in a process and once an hour."""
     ledger = tmp_path / "a.db"
     async with ours.witness() as record:
 
@@ -655,10 +655,43 @@ async def test_what_a_relay_claims_to_hold_is_proved_by_a_sample_in_one_request(
             await store.remember("another", "value")
             await store.remember("one more", "value")
             assert [await sample(store) for _ in range(3)] == [[], [2], []]
-            ours.clock.advance(86_400)
+            ours.clock.advance(3_600)
             assert [await sample(store) for _ in range(2)] == [[20], []]
         async with ours.device(record.url, ledger=ledger) as store:
             assert [await sample(store) for _ in range(2)] == [[20], []]
+
+
+@pytest.mark.parametrize("asked", ["a comparison of all", "what is new", "a relay without NIP-77"])
+async def test_a_relay_that_loses_half_after_its_proof_is_found_out_within_the_hour(ours, asked):
+    """By a sample of what it was found to hold, once an hour: 20 of a comparison, 5 of other pulls."""
+    plan = FROM_CURSOR if asked == "what is new" else SyncPlan()
+    lie = Answers("NEG-ERR", "$sub", "invalid") if "without" in asked else ClaimsEquality()
+    recent = ours.clock() + 8_000
+    loses = Withhold(lambda event: is_in_the_half(event) and event["created_at"] < recent)
+    loses.on = False
+    async with ours.witness(lie, loses) as record, ours.device(record.url) as store:
+        await store.remember_many((f"key {number}", "value") for number in range(60))
+        ours.clock.advance(8_000)
+        await store.remember("another", "value")
+        for _ in range(3):
+            assert (await store.sync()).in_step
+        loses.on = True
+        pool = parts_of(store).replication.pool()
+        ours.clock.advance(3_590)
+        forget_frames(record)
+        (line,) = (await pool.sync(plan)).relays
+        assert line.in_step  # a sample is due once an hour
+        assert not [frame for frame in record.said("REQ") if "ids" in frame[2]]
+        for _ in range(8):
+            ours.clock.advance(3_601)
+            (line,) = (await pool.sync(plan)).relays
+            if line.pulled.missing:
+                break
+        assert line.pulled.missing == len(loses.withheld) > 10
+        assert not line.in_step
+        ours.clock.advance(3_601)
+        loses.on = False
+        assert (await pool.sync(plan)).in_step
 
 
 async def test_a_full_sync_looks_at_every_event_whatever_the_relay_claims(ours):
