@@ -495,8 +495,7 @@ class Scenes:
             await self.open(scene_id)
         async with self._turn:  # a sync that the closed ledger stops finds that the scene was left
             if scene := self._open.pop(scene_id, None):
-                with suppress(LedgerCorrupt):
-                    await scene.close()
+                await scene.close()
             await self._records.forget([_path(scene_id)])
 
     async def close(self, seconds: float = 0.0) -> None:
@@ -514,9 +513,10 @@ class Scenes:
 
 
 async def _closed(store: OpenStore, log: Log, seconds: float | None) -> None:
-    """Flush a log, wait for relays, and close its ledger even if that fails."""
+    """Flush a log, wait for relays, and close its ledger even if that fails; whatever uses the log tells of damage."""
     try:
-        await log.flush()
+        with suppress(LedgerCorrupt):
+            await log.flush()
         if seconds is not None:  # `drain` logs what is still queued, which a sync has already reported
             await store.drain(seconds)
     finally:

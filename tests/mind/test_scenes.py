@@ -555,6 +555,35 @@ async def test_a_scene_that_cannot_be_closed_keeps_no_other_open(tmp_path):
     assert open_files() == before
 
 
+@pytest.mark.parametrize("uses_it", [True, False])
+async def test_closing_a_store_with_a_damaged_open_scene_raises_nothing_and_keeps_nothing_open(
+    tmp_path, uses_it
+):
+    """The damage is an error of whatever uses the scene, and not of the close."""
+    before, ledger = open_files(), tmp_path / "ledger"
+    async with EmbeddedRelay(clock=loop_clock()) as relay:
+        async with agent(BAKER, relay, ledger) as baker:
+            for name in ("mill", "forge"):
+                scene = await baker.mind.scenes.create(name, as_name="baker")
+                await scene.append("world.observed", {"text": "it rains"})
+            ids = {state.name: state.id for state in await baker.mind.scenes.all()}
+            damaged = (await baker.mind.scenes.open(ids["mill"])).store.ledger.path
+        with closing(sqlite3.connect(damaged)) as connection, connection:
+            connection.execute("UPDATE events SET body = zeroblob(200)")
+        async with agent(BAKER, relay, ledger) as baker:
+            mill, forge = [await baker.mind.scenes.open(ids[name]) for name in ("mill", "forge")]
+            for scene in (mill, forge):
+                await scene.append("world.observed", {"text": "it snows"})
+            for use in (mill.entries, mill.flush, mill.sync) if uses_it else ():
+                with pytest.raises(LedgerCorrupt, match=f"^move {damaged} aside, "):
+                    await use()
+        async with agent(BAKER, relay, ledger) as baker:
+            assert await texts(await baker.mind.scenes.open(ids["forge"])) == ["it rains", "it snows"]
+            with pytest.raises(LedgerCorrupt):
+                await (await baker.mind.scenes.open(ids["mill"])).entries()
+    assert open_files() == before
+
+
 async def test_a_damaged_scene_names_the_file_to_move_which_the_next_sync_restores_or_is_left(tmp_path):
     async with EmbeddedRelay(clock=loop_clock()) as relay:
         async with agent(BAKER, relay, tmp_path / "ledger") as baker:
