@@ -462,7 +462,7 @@ class _Calls:
     # ── Those that cannot be taken back ─────────────────────────────────────────────────
 
     async def forget(self, path: _Path) -> dict[str, Any]:
-        """Delete one memory for good, here and on every relay. Only when the user asks for it."""
+        """Delete one memory for good here, and ask every relay to delete it. Only when the user asks for it."""
         store = await self._given()
         if await self._head(store, path) is None:
             raise InvalidInput(f"there is no memory at {path!r} here; nothing was forgotten")

@@ -120,15 +120,15 @@ class Archive:
         found = [_passage(record) for record in await self._records.under(_PREFIX)]
         return sorted(found, key=lambda passage: (passage.at, passage.id))
 
-    async def delete(self, passage_id: str) -> None:
-        """Forget a passage here and on relays.
+    async def delete(self, passage_id: str) -> str:
+        """Forget a passage here, and ask relays to delete it; returns the id of the deletion request.
 
         Raises:
             InvalidInput: no passage has this id.
         """
         if await self.get(passage_id) is None:
             raise InvalidInput("no passage has this id; nothing was removed")
-        await self._records.forget([_path(passage_id)])
+        return await self._records.forget([_path(passage_id)])
 
     async def tags(self) -> dict[str, int]:
         """Every tag with the number of passages that have it, most frequent first."""

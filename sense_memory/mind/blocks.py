@@ -166,11 +166,14 @@ class Blocks:
         changes = {name: item for name, item in given.items() if item is not None}
         return await self._change(label, lambda block: replace(block, **changes))
 
-    async def delete(self, label: str) -> None:
-        """Forget a block here and on relays; a default block becomes empty again."""
+    async def delete(self, label: str) -> str:
+        """Forget a block here, and ask relays to delete it; a default block becomes empty again.
+
+        Returns the id of the deletion request.
+        """
         await self.get(label)
         pieces = await self._records.under(f"{_MORE}{label}/", asks=False)
-        await self._records.forget([_path(label), *(piece.path for piece in pieces)])
+        return await self._records.forget([_path(label), *(piece.path for piece in pieces)])
 
     # ── Changes by an agent's tools ─────────────────────────────────────────────────────
 

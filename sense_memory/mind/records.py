@@ -166,12 +166,18 @@ class MindRecords:
                 await self.write(changed, bases=bases)
                 return
 
-    async def forget(self, paths: Iterable[str]) -> None:
-        """Forget records here and on relays (NIP-09); an unknown path is not an error."""
-        if wanted := list(paths):
-            async with self.store.writing() as store:
-                await store.writer.forget_all(wanted, insists=True)
-                store.ledger.checkpoint()
+    async def forget(self, paths: Iterable[str]) -> str:
+        """Forget records here, and ask relays to delete them (NIP-09); an unknown path is not an error.
+
+        Returns the id of the deletion request; empty if there are no paths.
+        """
+        wanted = list(paths)
+        if not wanted:
+            return ""
+        async with self.store.writing() as store:
+            ident = await store.writer.forget_all(wanted, insists=True)
+            store.ledger.checkpoint()
+        return ident
 
     async def versions(self, path: str) -> list[MindRecord]:
         """Every version of a record in this ledger, newest first; versions of a newer sense-memory are left out."""

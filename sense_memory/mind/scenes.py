@@ -483,10 +483,10 @@ class Scenes:
         for error in (*filter(None, outcomes), *errors):
             raise error
 
-    async def leave(self, scene_id: str) -> None:
-        """Forget a scene and its keys, here and on relays; the entries of the scene stay on its relays.
+    async def leave(self, scene_id: str) -> str:
+        """Forget a scene and its keys here, and ask relays to delete them; the entries of the scene stay on its relays.
 
-        A damaged ledger of the scene stays as it is.
+        A damaged ledger of the scene stays as it is. Returns the id of the deletion request.
 
         Raises:
             InvalidInput: the agent is in no scene with this id.
@@ -496,7 +496,7 @@ class Scenes:
         async with self._turn:  # a sync that the closed ledger stops finds that the scene was left
             if scene := self._open.pop(scene_id, None):
                 await scene.close()
-            await self._records.forget([_path(scene_id)])
+            return await self._records.forget([_path(scene_id)])
 
     async def close(self, seconds: float = 0.0) -> None:
         """Close every open scene, whatever fails; afterwards no scene can be opened."""

@@ -100,9 +100,8 @@ def _remove_entry(context: typer.Context, ident: str, wait: float, require_acks:
         return await delivery.send(store, [await store.forget_entry(removed)], wait)
 
     written = invocation.run(work)
-    result = {**name_data(f"journal/{removed}"), "deletion_id": written.ids[0], "was_here": True}
-    done = delivery.deleted("removed", written)
-    delivery.report_write(invocation, written, done, result, require_acks, is_deletion=True)
+    result = {**name_data(f"journal/{removed}"), "was_here": True}
+    delivery.report_deletion(invocation, written, "removed", result, require_acks)
 
 
 async def _entry_id(store: MemoryStore, given: str) -> str:

@@ -87,8 +87,28 @@ def test_two_agents_share_a_scene(agent, relay, home):
     for ledger in home.rglob("*.scene-????????????????"):
         ledger.write_bytes(b"not a ledger")
     assert ".scene-" in agent("mind", "scenes", "log", "village", code=1).stderr
-    assert agent("mind", "scenes", "leave", "village").stdout == "left village\n"
+    told = agent("mind", "scenes", "leave", "village").stdout
+    assert told == "left village; its keys are forgotten here · no relays are configured\n"
     assert agent.json("mind", "scenes", "list") == []
+
+
+def test_what_is_deleted_says_what_relays_were_asked_and_which_accepted(agent, relay, dead_relay):
+    """As `forget` does: here and now, then what the relays of this command know."""
+    answers = (
+        ("--relay", relay, "deletion requested · accepted by 1 relay"),
+        ("--relay", dead_relay, f"deletion queued · accepted by no relay yet ({dead_relay}: not contacted)"),
+    )
+    for *at, words in answers:
+        waits = ("--wait", "0") if "queued" in words else ()
+        agent("mind", "blocks", "append", "human", "Name: Lisa.")
+        passage = agent.json("mind", "archive", "add", "Lisa paints.")["id"]
+        agent("mind", "scenes", "create", "village", "--as", "baker")
+        for command, done in (
+            (("blocks", "delete", "human"), "human is deleted"),
+            (("archive", "forget", passage), f"passage {passage} is forgotten"),
+            (("scenes", "leave", "village"), "left village; its keys are forgotten"),
+        ):
+            assert agent(*at, "mind", *command, *waits).stdout == f"{done} here, {words}\n"
 
 
 def test_a_member_is_removed_by_the_name_that_the_list_shows_or_by_its_key(agent, relay):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.interfaces.cli import inputs
+from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, flag, option
 from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.mind.group import (
@@ -16,7 +16,6 @@ from sense_memory.interfaces.cli.mind.group import (
     SetLimitOption,
     TextArgument,
     commands,
-    deleted,
     deliver,
     done,
     group,
@@ -126,18 +125,16 @@ def forget(
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Forget a passage, here and on relays."""
+    """Forget a passage here, and ask relays to delete it."""
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[str, str]:
+    async def work(store: MemoryStore) -> tuple[str, delivery.Written]:
         known = [passage.id for passage in await store.mind.archive.all()]
         found = only(ident, known, "passage")
-        await store.mind.archive.delete(found)
-        await deliver(store, wait)
-        return found, deleted(store, f"passage {found} is forgotten")
+        return found, await delivery.send(store, [await store.mind.archive.delete(found)], wait)
 
-    found, told = invocation.run(work)
-    done(invocation, {"forgotten": found}, told)
+    found, written = invocation.run(work)
+    delivery.report_deletion(invocation, written, f"passage {found} is forgotten", {"forgotten": found})
 
 
 # ── Topics ──────────────────────────────────────────────────────────────────────────────

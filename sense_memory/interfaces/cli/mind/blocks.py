@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.interfaces.cli import inputs
+from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, flag, option
 from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.mind.group import (
     SetLimitOption,
     TextArgument,
-    deleted,
     deliver,
     done,
     group,
@@ -230,12 +229,11 @@ def delete_block(
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Delete a block, here and on relays. The blocks persona and human become empty."""
+    """Delete a block here, and ask relays to delete it. The blocks persona and human become empty."""
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> str:
-        await store.mind.blocks.delete(label)
-        await deliver(store, wait)
-        return deleted(store, f"{label} is deleted")
+    async def work(store: MemoryStore) -> delivery.Written:
+        return await delivery.send(store, [await store.mind.blocks.delete(label)], wait)
 
-    done(invocation, {"deleted": label}, invocation.run(work))
+    written = invocation.run(work)
+    delivery.report_deletion(invocation, written, f"{label} is deleted", {"deleted": label})

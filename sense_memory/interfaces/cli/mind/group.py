@@ -98,11 +98,6 @@ def done(invocation: Invocation, data: Mapping[str, Any], sentence: str) -> None
     typer.echo(as_json(dict(data)) if invocation.as_json else one_line(sentence))
 
 
-def deleted(store: MemoryStore, what: str) -> str:
-    """What was deleted here, in words; and that relays were asked to delete it, if there are relays."""
-    return f"{what} here{', deletion requested' if store.relays else ' · no relays are configured'}"
-
-
 def not_found(problem: str) -> CommandFailed:
     """The error of a command that names something that does not exist."""
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from sense_memory.errors import InvalidInput
-from sense_memory.interfaces.cli import inputs
+from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, option
 from sense_memory.interfaces.cli.invocation import note, of
 from sense_memory.interfaces.cli.mind.group import (
@@ -311,16 +311,16 @@ def leave_scene(
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
-    """Forget a scene and its keys, here and on relays. The entries stay in the scene."""
+    """Forget a scene and its keys here, and ask relays to delete them. The entries stay in the scene."""
+    invocation = of(context)
 
-    async def work(store: MemoryStore) -> SceneState:
+    async def work(store: MemoryStore) -> tuple[SceneState, delivery.Written]:
         found = await _state(store, scene)  # not opened: its ledger may be damaged
-        await store.mind.scenes.leave(found.id)
-        await deliver(store, wait)
-        return found
+        return found, await delivery.send(store, [await store.mind.scenes.leave(found.id)], wait)
 
-    state = of(context).run(work)
-    _tell_scene(context, state, f"left {state.name}")
+    state, written = invocation.run(work)
+    left = {"left": state.id, "name": state.name}
+    delivery.report_deletion(invocation, written, f"left {state.name}; its keys are forgotten", left)
 
 
 # ── Shares ──────────────────────────────────────────────────────────────────────────────
