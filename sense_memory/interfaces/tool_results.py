@@ -121,6 +121,7 @@ def status_data(status: Status, now: float) -> dict[str, Any]:
             waiting=relay.events.get("queued", 0),
             refused=relay.events.get("refused", 0) + relay.events.get("parked", 0),
             last_complete="never" if relay.last_complete is None else age(relay.last_complete, now),
+            reasons=dict(relay.reasons) or None,
             problem=relay.problem or None,
         )
         for relay in status.relays

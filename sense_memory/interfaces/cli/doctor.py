@@ -353,16 +353,13 @@ def check_holding(holding: Holding, memories: str = "") -> Check:
             state, finding = CheckState.WARN, f"could not be asked what it holds: {problem}"
         case Holding(method=Method.NEGENTROPY, missing_there=0, missing_here=0):
             what = f"{memories}, in " if memories else ""
-            finding = (
-                f"holds {what}the {here} that {'belongs' if holding.here == 1 else 'belong'} there, exactly"
-            )
+            belong = "belongs" if holding.here == 1 else "belong"
+            finding = f"says it holds {what}the {here} that {belong} there, exactly"
         case Holding(method=Method.NEGENTROPY):
             lacks = f"lacks {holding.missing_there:,} of the {here} here" if holding.missing_there else ""
-            more = f"says it holds {holding.missing_here:,} that are not here" if holding.missing_here else ""
-            state, finding = (
-                CheckState.WARN,
-                f"{' and '.join(filter(None, (lacks, more)))}: run `sense-memory sync`",
-            )
+            more = f"holds {holding.missing_here:,} that are not here" if holding.missing_here else ""
+            state = CheckState.WARN
+            finding = f"says it {' and '.join(filter(None, (lacks, more)))}: run `sense-memory sync`"
         case Holding(method=Method.COUNT, there=int(there), missing_there=0, missing_here=0):
             finding = f"counts {there:,} events, as many as belong there (numbers only)"
         case Holding(method=Method.COUNT, there=int(there), missing_there=0):

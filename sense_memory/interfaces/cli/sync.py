@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -163,12 +163,23 @@ def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
         show(Text(f"{relay.url}: {one_line(outcome(relay, state))}"))
     if report.overruled:
         show(Text(lost_edits(report.overruled)))
-    if not in_step:
-        show(
-            Text(
-                "Try again later: not everything is in step. Nothing is lost; unsent events stay queued here."
-            )
-        )
+    refused = _refusal(status)
+    lacks_only_refused = refused and all(replace(relay, refused=0).in_step for relay in report.relays)
+    if not in_step and not lacks_only_refused:
+        words = "Try again later: not everything is in step. Nothing is lost; unsent events stay queued here."
+        show(Text(words))
+    if refused:
+        show(Text(refused))
+
+
+def _refusal(status: Status) -> str:
+    """What relays refused for good, or did not accept for a week, with the remedy; empty if there is nothing."""
+    states = ("refused", "parked")
+    count = sum(relay.events.get(state, 0) for relay in status.relays for state in states)
+    if not count:
+        return ""
+    told = f"{quantity(count, 'refused event')} {'is' if count == 1 else 'are'} not sent again"
+    return f"Once the limits or rules of the relay have changed, try `sense-memory sync --retry-refused`: {told}."
 
 
 def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int | None]:
@@ -244,6 +255,8 @@ def _print_status(status: Status, embedder: EmbedderInUse | None) -> None:
         show(Text(), _relay_table(status, time.time()))
         notes = [(relay.url, note) for relay in status.relays if (note := _note(relay))]
         show(*(Text(f"{url}: {one_line(note)}") for url, note in notes))
+        if refused := _refusal(status):
+            show(Text(refused))
     show(Text(), Text(survival(status)))
 
 

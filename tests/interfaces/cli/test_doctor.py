@@ -202,8 +202,11 @@ def test_what_a_relay_holds_stands_below_it_with_what_to_do(agent, ledger, relay
     after = agent("--relay", relay, "doctor").stdout
 
     assert "\n  holds" in before
-    assert "warn  lacks 1 of the 1 event here: run `sense-memory sync`" in before
-    assert "ok    holds 1 memory and 0 journal entries, in the 1 event that belongs there, exactly" in after
+    assert "warn  says it lacks 1 of the 1 event here: run `sense-memory sync`" in before
+    assert (
+        "ok    says it holds 1 memory and 0 journal entries, in the 1 event that belongs there, exactly"
+        in after
+    )
 
 
 def test_doctor_as_json_has_the_numbers(agent, ledger, relay, dead_relay):
@@ -243,11 +246,11 @@ def test_doctor_changes_neither_relay_nor_ledger(agent, ledger, relay, tmp_path)
 @pytest.mark.parametrize(
     ("holding", "state", "words"),
     [
-        (Holding("u", "negentropy", 36, 36, 0, 0), "ok", "holds the 36 events that belong there, exactly"),
-        (Holding("u", "negentropy", 1, 1, 0, 0), "ok", "holds the 1 event that belongs there, exactly"),
-        (Holding("u", "negentropy", 36, 33, 3, 0), "warn", "lacks 3 of the 36 events here: run `sense-memory sync`"),
+        (Holding("u", "negentropy", 36, 36, 0, 0), "ok", "says it holds the 36 events that belong there, exactly"),
+        (Holding("u", "negentropy", 1, 1, 0, 0), "ok", "says it holds the 1 event that belongs there, exactly"),
+        (Holding("u", "negentropy", 36, 33, 3, 0), "warn", "says it lacks 3 of the 36 events here: run `sense-memory sync`"),
         (Holding("u", "negentropy", 36, 38, 0, 2), "warn", "says it holds 2 that are not here: run `sense-memory sync`"),
-        (Holding("u", "negentropy", 36, 35, 3, 2), "warn", "lacks 3 of the 36 events here and says it holds 2 that"),
+        (Holding("u", "negentropy", 36, 35, 3, 2), "warn", "says it lacks 3 of the 36 events here and holds 2 that"),
         (Holding("u", "count", 36, 36, 0, 0), "ok", "counts 36 events, as many as belong there"),
         (Holding("u", "count", 36, 40, 0, 4), "ok", "counts 40 events, at least 4 more than belong there"),
         (Holding("u", "count", 36, 33, 3, 0), "warn", "at least 3 of the 36 events here are missing: run `sense-memory sync --full`"),

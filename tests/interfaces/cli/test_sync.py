@@ -76,6 +76,21 @@ def test_a_relay_that_refuses_makes_sync_exit_with_3_now_and_later(agent, refusi
     assert agent.json("--relay", refusing_relay, "sync", code=3)["in_step"] is False
 
 
+def test_status_and_sync_name_the_remedy_for_what_was_refused_by_an_earlier_command(agent, faulty_relay):
+    refuses = faulty_relay(Refuse("blocked: no", lambda event: event["kind"] == 4))
+    agent("--relay", refuses, "remember", "k", "v")
+    assert "retry-refused" not in agent("--relay", refuses, "status").stdout
+    agent("--relay", refuses, "journal", "dear diary")
+    remedy = (
+        "Once the limits or rules of the relay have changed, try `sense-memory sync --retry-refused`: "
+        "1 refused event is not sent again."
+    )
+    shown = agent("--relay", refuses, "status").stdout
+    assert f"{refuses}: blocked (1)\n{remedy}\n" in shown
+    told = agent("--relay", refuses, "sync", code=3).stdout
+    assert told.endswith(f"{refuses}: blocked (1)\n{remedy}\n")  # to try again later would not help
+
+
 def test_what_a_relay_refused_is_sent_again_only_to_whoever_asks_for_it(agent, refusing_relay):
     agent("--relay", refusing_relay, "remember", "k", "v")
     for options, sent in (((), {}), (("--full",), {}), (("--retry-refused",), {"refused": 1})):
@@ -396,4 +411,4 @@ def test_status_and_doctor_say_in_the_same_words_what_a_relay_holds(agent, relay
     shown = agent("--relay", relay, "status").stdout
     assert re.search(rf"^relay +shown  waiting  last answered\n{relay} +2 ", shown, re.MULTILINE)
     told = agent("--relay", relay, "doctor").stdout
-    assert "holds 1 memory and 1 journal entry, in the 2 events that belong there, exactly" in told
+    assert "says it holds 1 memory and 1 journal entry, in the 2 events that belong there, exactly" in told
