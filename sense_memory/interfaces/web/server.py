@@ -26,11 +26,13 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sense_memory.interfaces.loopback import refusal
 
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -217,6 +219,32 @@ def _page(body: bytes, media_type: str) -> Callable[[Request], Awaitable[Respons
     return answer
 
 
+class _Connection(H11Protocol):
+    """A connection to the page. At the limit, a new one closes the one that has waited longest for a whole request.
+
+    Attributes:
+        waits_since: since when the connection has no request to answer, on the clock of the event loop.
+    """
+
+    waits_since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the place of an idle connection, if all places are taken."""
+        super().connection_made(transport)
+        self.waits_since = self.loop.time()
+        others = (one for one in self.connections if isinstance(one, _Connection) and one is not self)
+        idle = [one for one in others if one.cycle is None or one.cycle.response_complete]
+        if idle and len(self.connections) >= _CONCURRENCY:
+            oldest = min(idle, key=lambda one: one.waits_since)
+            self.connections.discard(oldest)  # now: several may be accepted before its end is reported
+            oldest.transport.abort()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self.waits_since = self.loop.time()
+        super().on_response_complete()
+
+
 class WebServer(uvicorn.Server):
     """A server on a socket of this machine that leaves signals to its caller, and logs nothing.
 
@@ -228,7 +256,7 @@ class WebServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="h11",
+                http=_Connection,
                 ws="none",
                 lifespan="off",
                 log_config=None,

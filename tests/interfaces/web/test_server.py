@@ -265,6 +265,31 @@ def test_long_addresses_and_bodies_are_refused(page, cookie, edit_token):
     assert 400 == status(ask(page, "POST /api/act", *headers, "Transfer-Encoding: chunked", data=chunk))
 
 
+def test_idle_connections_give_way_to_new_ones_the_oldest_first(page, cookie):
+    """Whether they sent nothing, or the beginning of a request; a browser keeps the connections it has just used."""
+    idle = [socket.create_connection(("127.0.0.1", page.port), 10 * SECOND) for _ in range(70)]
+    try:
+        for connection in idle[::2]:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        assert 200 == status(ask(page, "GET /api/palace", cookie))
+        closed = [is_closed(connection) for connection in idle]
+        assert closed == sorted(closed, reverse=True)
+        assert 1 <= sum(closed) <= 10
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+def is_closed(connection) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
 def test_it_listens_on_the_loopback_address_only(page):
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((other_address(), page.port), 5 * SECOND)
