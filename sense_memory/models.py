@@ -143,6 +143,7 @@ class PersonaMemory(_Frozen):
         connections: related memories.
         contradicts: memories that say the opposite.
         superseded_by: the memory that replaced this one, which then decays four times faster.
+        marked_by_hand: those of `contradicts` that `persona_contradict` named; other texts do not remove these marks.
         themes: what the memory is about, for search.
         source: where the memory came from: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
         confidence: how certain the insight is, 0 to 1.
@@ -171,6 +172,7 @@ class PersonaMemory(_Frozen):
     connections: tuple[str, ...] = ()
     contradicts: tuple[str, ...] = ()
     superseded_by: str | None = None
+    marked_by_hand: tuple[str, ...] = ()
 
     themes: tuple[str, ...] = Field(default=(), repr=False)
     source: str = Field(default="", repr=False)

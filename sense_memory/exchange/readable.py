@@ -464,7 +464,7 @@ def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
     match values[KIND_FIELD]:
         case "palace":
             fields = {name: values[name] for name in (*EDITABLE, *_PAST) if name in values}
-            for name in ("themes", "connections", "contradicts", "dismissed"):
+            for name in ("themes", "connections", "contradicts", "marked_by_hand", "dismissed"):
                 if name in fields:
                     fields[name] = tuple(front_matter.texts(fields[name]))
             for name in ("halflife_days", "confidence", "relevance"):

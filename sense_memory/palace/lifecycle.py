@@ -85,6 +85,8 @@ def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
 # * A mark counts only while the memory that it names exists: a forgotten or pruned memory contradicts nothing. The
 #   catalog leaves marks of missing memories out, and the next write of the memory removes them.
 # * Only `superseded` adds a mark, and removes the name from `dismissed`.
+#
+# A mark that was set by hand (`marked_by_hand`) is not removed because the text of the named memory changes.
 
 
 def opponents(memory: PersonaMemory) -> tuple[str, ...]:
@@ -97,10 +99,13 @@ def opponents(memory: PersonaMemory) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def superseded(memory: PersonaMemory, by: str) -> PersonaMemory:
+def superseded(memory: PersonaMemory, by: str, *, by_hand: bool = False) -> PersonaMemory:
     """A memory marked as contradicted and replaced by the memory at a path."""
     contradicts = tuple(dict.fromkeys((*memory.contradicts, by)))
-    return undismissed(memory, by).changed(contradicts=contradicts, superseded_by=by)
+    marked = dict.fromkeys((*memory.marked_by_hand, by)) if by_hand else memory.marked_by_hand
+    return undismissed(memory, by).changed(
+        contradicts=contradicts, superseded_by=by, marked_by_hand=tuple(marked)
+    )
 
 
 def reconciled(memory: PersonaMemory, names: Iterable[str]) -> PersonaMemory:
@@ -116,17 +121,18 @@ def undismissed(memory: PersonaMemory, name: str) -> PersonaMemory:
 
 def unopposed(memory: PersonaMemory) -> PersonaMemory:
     """A memory without its marks."""
-    return memory.changed(contradicts=(), superseded_by=None)
+    return memory.changed(contradicts=(), superseded_by=None, marked_by_hand=())
 
 
 def without(memory: PersonaMemory, is_void: Callable[[str], bool]) -> PersonaMemory:
     """A memory without the marks for whose names `is_void` is true."""
-    void = {name for name in opponents(memory) if is_void(name)}
+    void = {name for name in (*opponents(memory), *memory.marked_by_hand) if is_void(name)}
     if not void:
         return memory
     return memory.changed(
         contradicts=tuple(name for name in memory.contradicts if name not in void),
         superseded_by=None if memory.superseded_by in void else memory.superseded_by,
+        marked_by_hand=tuple(name for name in memory.marked_by_hand if name not in void),
     )
 
 

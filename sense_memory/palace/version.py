@@ -1,7 +1,7 @@
 """One version of a persona memory: a record's fields as a memory, and back. Pure.
 
 The fields are those of the specification and of the published package 0.3.1, and fields of this program: `ts`, `seen`,
-`said`, `dissolved_at`, `dismissed`, `conflict_of`. If another program wrote a value of the wrong type or out of range,
+`said`, `dissolved_at`, `dismissed`, `marked_by_hand`, `conflict_of`. If another program wrote a value of the wrong type or out of range,
 the value is replaced by the nearest valid value, or left out. Unknown fields are kept.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OURS: Final = frozenset({*PersonaMemory.model_fields, "ts", "said"})
-_LISTS: Final = frozenset({"connections", "contradicts", "themes", "dismissed"})
+_LISTS: Final = frozenset({"connections", "contradicts", "themes", "dismissed", "marked_by_hand"})
 _RANGES: Final = {
     "relevance": (0.0, 1.0),
     "confidence": (0.0, 1.0),
@@ -29,7 +29,7 @@ _RANGES: Final = {
     "access_count": (0, MAX_SAFE_INTEGER),
 }
 _GIVEN: Final[dict[frozenset[str], set[str]]] = {}  # one entry for each set of fields that programs write
-_OMITTED_IF_EMPTY: Final = ("dissolved_at", "dismissed", "conflict_of")
+_OMITTED_IF_EMPTY: Final = ("dissolved_at", "dismissed", "marked_by_hand", "conflict_of")
 
 
 @dataclass(frozen=True, slots=True)

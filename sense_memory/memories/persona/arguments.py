@@ -79,6 +79,7 @@ PAST: Final = (
     "access_count",
     "contradicts",
     "superseded_by",
+    "marked_by_hand",
     "dismissed",
 )
 _NAMES: Final = frozenset(

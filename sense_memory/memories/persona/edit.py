@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from sense_memory.records.envelope import Record
 
 
-_TRIMMED: Final = ("dismissed", "connections", "contradicts", "themes")  # the lists that `trimmed` may cut
+_TRIMMED: Final = (
+    "dismissed",
+    "connections",
+    "marked_by_hand",
+    "contradicts",
+    "themes",
+)  # the lists that `trimmed` may cut
 
 
 @dataclass(frozen=True, slots=True)

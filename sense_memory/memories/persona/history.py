@@ -36,6 +36,7 @@ _CONTENT: Final = (  # the fields that undo restores; times and counts are not u
     "connections",
     "contradicts",
     "superseded_by",
+    "marked_by_hand",
     "dismissed",
     "halflife_days",
     "confidence",

@@ -83,20 +83,20 @@ class LinkEditor:
         await retry_while_moved(attempt)
 
     async def contradict(self, old: str, new: str) -> None:
-        """Mark a memory as contradicted and replaced by another."""
+        """Mark a memory as contradicted and replaced by another, until a hand takes the mark away."""
 
         async def attempt() -> None:
             first, second = await self._names.pair(old, new, "contradicted by")
             batch = EditBatch(self._palace)
             memory, successor = await batch.get(first), await batch.get(second)
-            if memory is None or (second in memory.contradicts and memory.superseded_by == second):
+            if memory is None or memory == (marked := superseded(memory, second, by_hand=True)):
                 return
             if leads_to(self._palace.catalog, second, first):
                 raise InvalidInput(
                     f"{second!r} cannot supersede {first!r}, which supersedes it directly or through others; "
                     "nothing was changed"
                 )
-            batch.change(superseded(memory, second))
+            batch.change(marked)
             if successor is not None and first in successor.dismissed:
                 batch.change(undismissed(successor, first))
             await batch.write()
@@ -184,8 +184,8 @@ async def with_marks_of_text(
 ) -> PersonaMemory:
     """A memory with a new text; the batch removes marks on other memories that only its earlier text accounts for.
 
-    These are the marks that the rules made: the earlier text clearly contradicts the other memory, and the new text is
-    not even suspected to. Both dismiss the other, so that no device brings the mark back. If `undo` has taken such a
+    These are the marks that the rules made, and no hand: the earlier text clearly contradicts the other memory, and the
+    new text is not even suspected to. Both dismiss the other, so that no device brings the mark back. If `undo` has taken such a
     dismissal away, the mark is set again.
     """
     if before is None or before.value == memory.value:
@@ -202,7 +202,7 @@ async def with_marks_of_text(
             continue
         was, now = (compare(_unlinked(other), _unlinked(text)) for text in (before, memory))
         if path in opponents(other):
-            if was is not None and was.acts and now is None:
+            if was is not None and was.acts and now is None and path not in other.marked_by_hand:
                 batch.change(reconciled(other, (path,)))
                 memory = reconciled(memory, (name,))
         elif was is None and now is not None and now.acts and path in other.dismissed:

@@ -167,6 +167,31 @@ async def test_a_mark_that_was_set_by_hand_or_may_still_be_right_stays(open_stor
         assert await marks(store) == {(path("c"), path("b"))}
 
 
+@pytest.mark.parametrize("mode", ["act", "off"])
+async def test_a_mark_that_a_hand_set_and_the_rules_would_set_too_stays_until_a_hand_takes_it_away(
+    open_store, clock, mode
+):
+    async with open_store("one") as one, open_store("two") as two:
+        for key, text in zip("ab", TEXTS[:2], strict=True):
+            await one.persona_remember(*FACT, key, text, contradictions=mode)
+        await one.persona_contradict("a", "b")
+        await meet(one, two)
+        await two.persona_recall(*FACT, "a")
+        clock.advance(5)
+        for text in ("Lisa has a dog", TEXTS[2]):
+            await two.persona_remember(*FACT, "b", text)
+            await meet(one, two)
+            assert await marks(one) == await marks(two) == {(path("a"), path("b"))}
+        clock.advance(5)
+        await two.persona_reconcile("a", "b")
+        await two.persona_remember(*FACT, "b", TEXTS[1])  # now the rules mark it
+        assert await marks(two) == {(path("a"), path("b"))}
+        clock.advance(5)
+        await two.persona_remember(*FACT, "b", "Lisa has a dog")
+        await meet(one, two)
+        assert await marks(one) == await marks(two) == set()
+
+
 async def test_a_memory_that_was_forgotten_marks_again_once_it_is_remembered_anew(open_store, clock):
     async with open_store() as store:
         await marked(store)
