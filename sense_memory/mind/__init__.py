@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.membership import SceneState
     from sense_memory.mind.memory_index import HybridIndex, MemoryIndex, memory_index_from_env
     from sense_memory.mind.mind import Mind
-    from sense_memory.mind.model import LanguageModel, Reflect
-    from sense_memory.mind.model_extractor import ModelExtractor
+    from sense_memory.mind.model import LanguageModel, ModelExtractor, Reflect
     from sense_memory.mind.reflection import Digest, ReflectionTracker, digest, reflect
     from sense_memory.mind.rule_model import RuleModel
     from sense_memory.mind.salience import SalienceMemory, SalienceWeights
@@ -61,7 +60,7 @@ _HOMES = {
     "Mind": "mind",
     "MindHit": "search",
     "MindTool": "tools",
-    "ModelExtractor": "model_extractor",
+    "ModelExtractor": "model",
     "NewEntry": "log",
     "Objective": "identity",
     "Passage": "archive",

@@ -9,11 +9,24 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar, cast, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    ClassVar,
+    Generic,
+    Literal,
+    Protocol,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.json_schema import SkipJsonSchema  # noqa: TC002 - pydantic reads the annotation
 
+
+if TYPE_CHECKING:
+    from sense_memory.palace.extraction import Proposal
 
 _words = re.compile(r"[^\W_]+").findall
 MAX_SUMMARY_WORDS = 100  # for the summary of a conversation (Letta's SHORTER_SUMMARY_PROMPT)
@@ -323,6 +336,37 @@ class ExtractMemories(Task[ExtractedMemories]):
             if (start := self.conversation.find(words)) >= 0:
                 return start, start + len(words)
         return None
+
+
+class ModelExtractor:
+    """Proposes memories for `MemoryStore.persona_extract`; each proposal names the words of the text behind it.
+
+    Args:
+        model: answers the task `ExtractMemories`.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+
+    async def propose(self, text: str) -> list[Proposal]:
+        """The proposals from a conversation, in the order of the text.
+
+        Raises:
+            ModelError: the model gave no valid answer.
+        """
+        # Imported here, because it compiles the patterns of all rules.
+        from sense_memory.palace.extraction import Proposal
+
+        if not text.strip():
+            return []
+        task = ExtractMemories(conversation=text)
+        found = []
+        for item in (await self._model.answer(task)).memories:
+            place = task.place_of(item.quote)
+            if place is not None:
+                about = (item.domain, item.facet, item.key, item.value, item.themes, item.reason)
+                found.append(Proposal(*about, *place))
+        return sorted(found, key=lambda proposal: proposal.start)
 
 
 class CoherenceIssue(BaseModel):

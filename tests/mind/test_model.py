@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sense_memory import MemoryStore
-from sense_memory.mind.model import ExtractedMemories, ExtractedMemory, ExtractMemories
-from sense_memory.mind.model_extractor import ModelExtractor
+from sense_memory.mind.model import ExtractedMemories, ExtractedMemory, ExtractMemories, ModelExtractor
 from sense_memory.mind.rule_model import RuleModel
 from sense_memory.nostr.keys import Secret
 from sense_memory.nostr.signer import LocalSigner
