@@ -9,6 +9,8 @@ merged before. A record of each merged topic names its targets, and the newest v
 remembers how many thoughts came from which source. Of all topics that remember a source, one counts it: the one that it
 was merged into last; a number that two devices raised is not added up. If the newest version of a topic has lost a source,
 because another device replaced it, the number in the merged topic's record counts. The text of a summary stays where it is.
+Of two summaries that two devices updated at once, the later counts, and its number with it; the thoughts are passages, and
+none is lost. (Adding the numbers would count a thought twice that both devices took from one log.)
 The cost is one small record for each merged topic.
 """
 

@@ -308,6 +308,23 @@ async def test_a_topic_that_two_devices_merge_into_different_topics_counts_in_on
         assert await counts() == {"garden": (7, 7)}
 
 
+@pytest.mark.virtual_time
+async def test_of_summaries_that_two_devices_update_at_once_the_later_counts_and_no_thought_is_lost():
+    """`covered` says what that summary covers; `passages` counts the thoughts of both devices, and recall finds them."""
+    async with EmbeddedRelay(clock=(clock := loop_clock())) as relay, AsyncExitStack() as stack:
+        devices = [await stack.enter_async_context(opened(relays=[relay.url], clock=clock)) for _ in range(2)]
+        for device, text in zip(devices, ("Tea wants water.", "Tea wants patience."), strict=True):
+            await think(device.mind, text, topics=["tea"])
+            await asyncio.sleep(5)
+        for device in devices * 2:
+            await device.sync()
+        for device in devices:
+            (topic,) = await device.mind.topics.all()
+            assert (topic.covered, topic.passages) == (1, 2)
+            assert "patience" in topic.summary
+            assert len(await device.mind.recall("tea", topic="tea")) == 2
+
+
 AT_ONCE = {  # what each device does, the later one last; and the counts of a, b and c, which are 2, 3 and 5 before
     "merged, and merged on": ([(0, "a", "b"), (1, "b", "c")], {"c": 10}),
     "merged on, and merged": ([(1, "b", "c"), (0, "a", "b")], {"c": 10}),
