@@ -7,7 +7,7 @@ Each function is one kind of evidence: it takes arrays, returns one score for ea
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -112,6 +112,37 @@ def pooled(scores: NDArray[np.float32], first_pieces: NDArray[np.int64]) -> NDAr
         others = np.flatnonzero(~is_first)  # the n-th belongs to the memory numbered its place less n
         np.maximum.at(best, others - np.arange(1, len(others) + 1), scores[others])
     return best
+
+
+def with_one_word(holders: Sequence[NDArray[Any]], count: int) -> list[NDArray[Any]]:
+    """For each word of a question, the rows that have this word of it and no other.
+
+    Args:
+        holders: by word, the rows that have it, each once.
+        count: of all rows.
+    """
+    had = np.zeros(count, np.int32)
+    for rows in holders:
+        had[rows] += 1
+    return [rows[had[rows] == 1] for rows in holders]
+
+
+def beyond_words(meaning: NDArray[np.float32], groups: Iterable[NDArray[Any]]) -> NDArray[np.float32]:
+    """The meaning of each row less what its word explains.
+
+    A text that shares a word with the question is nearer to it in whatever sense the word stands there. How much nearer
+    is learnt from the others with that word: their mean, with one row more that is as usual. So a word that few have
+    explains little, and a word that nobody else has explains nothing.
+
+    Args:
+        meaning: how near each row is to the question; 0 is the usual.
+        groups: by word, the rows that the word explains.
+    """
+    found = meaning.copy()
+    for rows in groups:
+        theirs = meaning[rows]
+        found[rows] -= np.maximum(theirs.sum() - theirs, 0) / np.float32(max(1, len(rows)))
+    return found
 
 
 def leaning(lengths: NDArray[np.float32]) -> NDArray[np.float32]:

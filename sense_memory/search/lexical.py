@@ -54,12 +54,14 @@ class TermScores(NamedTuple):
         rows: the rows that contain the part, ascending.
         scores: the score that the part adds to each row, above 0.
         counts: how often the part occurs in each row.
+        rarity: how surprising it is that a row contains the part at all, in nats.
     """
 
     wanted: Wanted
     rows: NDArray[np.int32]
     scores: NDArray[np.float32]
     counts: NDArray[np.float32]
+    rarity: float
 
 
 class LexicalIndex:
@@ -153,13 +155,13 @@ class LexicalIndex:
         for item in wanted:
             rows, counts, fields = self.listing(item)
             if len(rows):
-                rarity = np.log1p((postings.live - len(rows) + 0.5) / (len(rows) + 0.5))
+                rarity = float(np.log1p((postings.live - len(rows) + 0.5) / (len(rows) + 0.5)))
                 norms = postings.lengths.view[rows] * np.float32(SATURATION * LENGTH_SHARE / mean)
                 norms += np.float32(SATURATION * (1 - LENGTH_SHARE))
                 scores = counts * np.float32(rarity * (SATURATION + 1)) / (counts + norms)
                 if item.form is not None:
                     scores *= fits(fields, item.form, item.other)
-                found.append(TermScores(item, rows, scores, counts))
+                found.append(TermScores(item, rows, scores, counts, rarity))
         return found
 
     def totals(self, scored: Iterable[TermScores]) -> NDArray[np.float32]:

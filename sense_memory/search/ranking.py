@@ -262,6 +262,12 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
         near = (whole[rows] - words.own[rows]) * np.float32(SUM_SHARE) + lent * np.float32(1 - SUM_SHARE)
     else:
         own, near = words.among(rows)
+    meaning = None
+    if dense is not None and question.dense is not None:
+        is_read = contents.table.column("alive") & (question.dense != 0)  # gaps would narrow the spread
+        groups = evidence.with_one_word(_holders(question.scored, contents.owners, is_read), len(is_read))
+        own = _bounded(own, question.scored, _among(rows, groups, len(is_read)))
+        meaning = _surprise(evidence.beyond_words(_places(dense, is_read), groups)[rows], dense[rows])
     parts = [
         Summand(item.wanted.kind, _always(item.wanted.label), values)
         for item, values in zip(question.scored, own, strict=True)
@@ -279,16 +285,52 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
                 told[rows] * np.float32(DATE_WEIGHT),
             )
         )
-    if question.dense is not None and dense is not None:
-        is_read = contents.table.column("alive") & (question.dense != 0)  # gaps would narrow the spread
-        parts.append(Summand("meaning", _always(""), _surprise(dense[rows], dense[is_read])))
+    if meaning is not None:
+        parts.append(Summand("meaning", _always(""), meaning))
     return Ranking(rows, np.nan_to_num(contents.table.column("times")[rows], nan=-np.inf), parts)
 
 
-def _surprise(cosines: NDArray[np.float32], among: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How surprisingly near some memories are among all; the cosine is added, to tell apart those below the mean."""
+def _holders(
+    scored: Sequence[TermScores], owners: NDArray[np.int32], is_read: NDArray[np.bool_]
+) -> list[NDArray[np.int32]]:
+    """By word, the memories that have it and were read, each once."""
+    found = []
+    for item in scored:
+        memories = owners[item.rows]  # ascending, because the pieces of a memory follow one another
+        memories = memories[np.diff(memories, prepend=-1) > 0]
+        found.append(memories[is_read[memories]])
+    return found
+
+
+def _among(rows: NDArray[np.int64], groups: Sequence[NDArray[np.int32]], count: int) -> NDArray[np.bool_]:
+    """Whether each of some rows is in any of the groups; `count` is of all rows."""
+    there = np.zeros(count, np.bool_)
+    for group in groups:
+        there[group] = True
+    return there[rows]
+
+
+def _bounded(
+    own: Sequence[NDArray[np.float32]], scored: Sequence[TermScores], is_one_word: NDArray[np.bool_]
+) -> list[NDArray[np.float32]]:
+    """The scores that each word adds; to a memory with one word of the question, no more than that word's rarity."""
+    return [
+        np.where(is_one_word, np.minimum(values, np.float32(item.rarity)), values)
+        for item, values in zip(scored, own, strict=True)
+    ]
+
+
+def _places(cosines: NDArray[np.float32], is_read: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """How many standard deviations each memory lies above the mean of those that were read."""
+    among = cosines[is_read]
     usual = float(among.mean()) if len(among) else 0.0
-    above = np.maximum(cosines - usual, 0) / spread(among)
+    found: NDArray[np.float32] = (cosines - np.float32(usual)) / np.float32(spread(among))
+    return found
+
+
+def _surprise(places: NDArray[np.float32], cosines: NDArray[np.float32]) -> NDArray[np.float32]:
+    """How surprisingly near some memories are; the cosine is added, to tell apart those below the mean."""
+    above = np.maximum(places, 0)
     found: NDArray[np.float32] = above * above / np.float32(2) + np.maximum(cosines, 0)
     return found
 
