@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sense_memory.limits import ACTIVE_ABOVE, FADING_FROM
 from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.catalog import STATES, relevances_at, row, states_at
+from sense_memory.search import evidence
 from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Hit, Kind, told
 from sense_memory.search.index import SearchIndex
@@ -260,7 +261,7 @@ class PalaceIndex:
         meant = {known[_ID + path]: share for path, share in (near or {}).items() if _ID + path in known}
         if limit <= 0 or not (wanted or meant):
             return []
-        rows, matches = look.matched(wanted, meant)
+        rows, matches = look.matched(wanted, meant, ask.is_sentence)
         current = relevances_at(now, self.index.documents.ages(rows))
         factors = relevance_floor + (1 - relevance_floor) * current
         totals = np.sum([match.values for match in matches], axis=0, dtype=np.float64) * factors
@@ -315,7 +316,7 @@ class _PalaceQuery:
         return len(self._with_term(term)[0]) > 0
 
     def matched(
-        self, wanted: Sequence[Wanted], meant: Mapping[int, float]
+        self, wanted: Sequence[Wanted], meant: Mapping[int, float], is_sentence: bool
     ) -> tuple[NDArray[np.int64], list[_FieldMatch]]:
         """The documents that match any part of a query, and the score that each match adds."""
         by_parts = [self._fits(item) for item in wanted]
@@ -327,10 +328,6 @@ class _PalaceQuery:
         rows = np.flatnonzero(anywhere)
         matches = list[_FieldMatch]()
         dense = np.zeros(len(self._is_there), np.float32)
-        if meant:
-            dense[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
-            matches.append(_FieldMatch(len(FIELDS), MEANING, MEANING, dense[rows]))
-            dense[:] = 0
         credit = self._credit(rows, rarities, by_parts)
         for item, rarity, by_field in zip(wanted, rarities, by_parts, strict=True):
             for place, (found, strengths) in enumerate(by_field):
@@ -339,7 +336,22 @@ class _PalaceQuery:
                     dense[found] = strengths * np.float32(weight)
                     matches.append(_FieldMatch(place, item.kind, item.label, dense[rows] * credit))
                     dense[found] = 0
+        if meant:
+            dense[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
+            near = dense[rows]
+            if is_sentence:  # as in `search.ranking`: a word in common is not counted again as meaning
+                groups = evidence.with_one_word([self._holders(parts) for parts in by_parts], len(dense))
+                words = sum((match.values for match in matches), np.zeros(len(rows), np.float32))
+                near = np.maximum(near - words, evidence.beyond_words(dense, groups)[rows])
+            matches.append(_FieldMatch(len(FIELDS), MEANING, MEANING, np.maximum(near, 0)))
         return rows, matches
+
+    def _holders(self, by_field: _Parts) -> NDArray[np.int64]:
+        """The documents that match a part of the query in any field."""
+        there = np.zeros(len(self._is_there), np.bool_)
+        for found, _ in by_field:
+            there[found] = True
+        return np.flatnonzero(there)
 
     def _credit(
         self, rows: NDArray[np.int64], rarities: Sequence[float], by_parts: Sequence[_Parts]
@@ -358,13 +370,11 @@ class _PalaceQuery:
                 there[found] = 0
         return shares * shares
 
-    def _rarity(self, by_field: Sequence[tuple[NDArray[Any], object]], anywhere: NDArray[np.bool_]) -> float:
+    def _rarity(self, by_field: _Parts, anywhere: NDArray[np.bool_]) -> float:
         """The rarity of a part that these documents contain; notes the documents in `anywhere`."""
-        there = np.zeros(len(self._is_there), np.bool_)
-        for rows, _ in by_field:
-            there[rows] = True
-        anywhere |= there
-        count, total = int(np.count_nonzero(there)), int(np.count_nonzero(self._is_there))
+        rows = self._holders(by_field)
+        anywhere[rows] = True
+        count, total = len(rows), int(np.count_nonzero(self._is_there))
         return float(np.log1p((total - count + 0.5) / (count + 0.5))) if count else 0.0
 
     def _fits(self, wanted: Wanted) -> _Parts:

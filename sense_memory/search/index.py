@@ -403,7 +403,14 @@ class SearchIndex:
             if direction is None:
                 direction = self._meaning.direction(without_names(query, names))
             dense = None if direction is None else self._similar(direction)
-        return ResolvedQuery(self._lexical.scored(wanted), frozenset(meant), only_speaker, spans, dense)
+        return ResolvedQuery(
+            scored=self._lexical.scored(wanted),
+            speakers=frozenset(meant),
+            only_speaker=only_speaker,
+            spans=spans,
+            dense=dense,
+            is_sentence=ask.is_sentence,
+        )
 
     def _similar(self, direction: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """The similarity in meaning of every item to the question; None without vectors."""

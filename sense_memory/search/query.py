@@ -59,6 +59,7 @@ class Ask:
         beginnings: the beginnings of words.
         quoted: the words and phrases in quotes.
         things: the words that name a thing, and not an action.
+        is_sentence: whether the query is a sentence or a part of one, and not a list of words to look up.
     """
 
     words: dict[str, float]
@@ -66,6 +67,7 @@ class Ask:
     beginnings: tuple[str, ...]
     quoted: tuple[tuple[str, ...], ...] = ()
     things: frozenset[str] = frozenset()
+    is_sentence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def parse(query: str, ignored: Collection[str] = ()) -> Ask:
         tuple(dict.fromkeys(beginnings))[:MAX_WANTED],
         tuple(dict.fromkeys(tuple(phrase) for phrase in quoted if phrase))[:MAX_WANTED],
         frozenset(_things(found)),
+        not stripped.isdisjoint(found),
     )
 
 

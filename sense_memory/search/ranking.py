@@ -150,6 +150,7 @@ class ResolvedQuery:
         only_speaker: whether the query asks for the speaker alone.
         spans: the days meant.
         dense: similarity of every memory to the query, where there is an embedder.
+        is_sentence: whether the query is a sentence, and not a list of words to look up.
         allowed: which rows may be found; None for all.
     """
 
@@ -158,6 +159,7 @@ class ResolvedQuery:
     only_speaker: bool = False
     spans: Sequence[Span] = ()
     dense: NDArray[np.float32] | None = None
+    is_sentence: bool = False
     allowed: NDArray[np.bool_] | None = None
 
 
@@ -265,9 +267,14 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
     meaning = None
     if dense is not None and question.dense is not None:
         is_read = contents.table.column("alive") & (question.dense != 0)  # gaps would narrow the spread
-        groups = evidence.with_one_word(_holders(question.scored, contents.owners, is_read), len(is_read))
-        own = _bounded(own, question.scored, _among(rows, groups, len(is_read)))
-        meaning = _surprise(evidence.beyond_words(_places(dense, is_read), groups)[rows], dense[rows])
+        places = _places(dense, is_read)
+        meaning = _surprise(places[rows])
+        if question.is_sentence:
+            groups = evidence.with_one_word(_holders(question.scored, contents.owners, is_read), len(is_read))
+            own = _bounded(own, question.scored, _among(rows, groups, len(is_read)))
+            beyond = _surprise(evidence.beyond_words(places, groups)[rows])
+            meaning = np.maximum(beyond, meaning - np.sum(own, axis=0, dtype=np.float32))
+        meaning += np.maximum(dense[rows], 0)  # tells apart those that are no surprise
     parts = [
         Summand(item.wanted.kind, _always(item.wanted.label), values)
         for item, values in zip(question.scored, own, strict=True)
@@ -328,11 +335,12 @@ def _places(cosines: NDArray[np.float32], is_read: NDArray[np.bool_]) -> NDArray
     return found
 
 
-def _surprise(places: NDArray[np.float32], cosines: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How surprisingly near some memories are; the cosine is added, to tell apart those below the mean."""
-    above = np.maximum(places, 0)
-    found: NDArray[np.float32] = above * above / np.float32(2) + np.maximum(cosines, 0)
-    return found
+def _surprise(places: NDArray[np.float32]) -> NDArray[np.float32]:
+    """How surprising it would be for any memory to lie so high by chance."""
+    above: NDArray[np.float32] = np.maximum(places, 0)
+    above *= above
+    above /= 2
+    return above
 
 
 class _Words:

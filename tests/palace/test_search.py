@@ -53,6 +53,16 @@ def test_a_word_of_a_key_does_not_outvote_a_meaning_that_fits_far_better():
     assert found(index, "password manager", near=near) == ["password-manager", "ana"]
 
 
+def test_what_shares_one_word_with_a_question_is_not_found_by_its_meaning_too():
+    kinds = ("stage", "file", "window", "night")
+    index = index_of(memory("vera", "Vera reports to Paul"), *(memory(f"{kind}-manager") for kind in kinds))
+    near = {"people/facts/vera": 0.3} | {f"people/facts/{kind}-manager": 0.25 for kind in kinds}
+
+    assert found(index, "Who is her manager?", near=near)[0] == "vera"
+    assert found(index, "manager", near=near)[-1] == "vera"
+    assert found(index, "Who is the night manager?", near=near)[0] == "night-manager"
+
+
 # ── The specification ───────────────────────────────────────────────────────────────────
 
 NAMES = ["alpha", "beta", "gamma", "delta"]

@@ -6,6 +6,7 @@ import random
 import time
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,16 @@ from sense_memory.search.ranking import SearchOptions
 
 
 ALONE = SearchOptions(neighbours=False, speaker=False, dates=False, session=False)
+
+
+class Cosines:
+    """An embedder of texts that end with how near they are to every question."""
+
+    name, dimension = "cosines", 2
+
+    def embed(self, texts):
+        near = [float(text.split("~")[1]) if "~" in text else 1.0 for text in texts]
+        return np.array([(share, (1 - share * share) ** 0.5) for share in near], np.float32)
 
 
 # ── Words ───────────────────────────────────────────────────────────────────────────────
@@ -85,6 +96,38 @@ def test_words_of_a_quoted_phrase_count_for_more_side_by_side(index_of, found):
     index = index_of("the plan is old, a fine one", "the old plan", "plan")
     assert found(index, '"old plan"')[0] == "1"
     assert any(reason.kind == "phrase" for reason in index.search('"old plan"')[0].why)
+
+
+MANAGERS = [f"the {kind} manager ~.4{n}" for n, kind in enumerate(("stage", "file", "window", "night"))]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("Who is her manager?", ["reports"]),  # all that others share with it is one word
+        ("manager", ["stage", "file", "window", "night"]),  # bare words are looked up as such
+        ("Who is the night manager?", ["night"]),  # two words confirm each other
+        ("Who is Ines?", ["ines"]),  # what hardly anybody else has
+    ],
+)
+def test_one_word_in_common_does_not_outvote_a_meaning_and_is_not_counted_twice(index_of, query, first):
+    others = [f"otter {n} ~.{n % 3}" for n in range(40)]
+    index = index_of(*MANAGERS, "Vera reports to Paul ~.5", "Ines swims ~.35", *others, embedder=Cosines())
+    texts = [*MANAGERS, "Vera reports to Paul", "Ines swims"]
+    best = [texts[int(hit.id)].lower() for hit in index.search(query, len(first))]
+
+    assert all(any(word in text.split() for text in best) for word in first)
+
+
+def test_a_word_in_common_never_ranks_a_memory_lower_and_its_reasons_still_add_up(index_of):
+    texts = [f"{'manager' * (n % 2)} {n} ~.{10 + 2 * n}" for n in range(40)]
+    with_word = index_of(*texts, embedder=Cosines()).search("Who is the manager?", 40)
+    without = index_of(*(text.replace("manager", "") for text in texts), embedder=Cosines())
+    alone = {hit.id: hit.score for hit in without.search("Who is the manager?", 40)}
+
+    assert all(hit.score >= alone.get(hit.id, 0) - 1e-3 for hit in with_word)
+    for hit in with_word:
+        assert sum(reason.share for reason in hit.why) == pytest.approx(hit.score, abs=1e-3)
 
 
 @pytest.mark.parametrize("query", ["zanzibra", "zanz*", "zanzibarreise"])
