@@ -340,9 +340,9 @@ class _PalaceQuery:
             dense[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
             near = dense[rows]
             if is_sentence:  # as in `search.ranking`: a word in common is not counted again as meaning
-                groups = evidence.with_one_word([self._holders(parts) for parts in by_parts], len(dense))
+                only = evidence.only_words(map(self._holders, by_parts), len(dense))
                 words = sum((match.values for match in matches), np.zeros(len(rows), np.float32))
-                near = np.maximum(near - words, evidence.beyond_words(dense, groups)[rows])
+                near = np.maximum(near - words, evidence.beyond_words(dense, only)[rows])
             matches.append(_FieldMatch(len(FIELDS), MEANING, MEANING, np.maximum(near, 0)))
         return rows, matches
 

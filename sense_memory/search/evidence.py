@@ -114,34 +114,42 @@ def pooled(scores: NDArray[np.float32], first_pieces: NDArray[np.int64]) -> NDAr
     return best
 
 
-def with_one_word(holders: Sequence[NDArray[Any]], count: int) -> list[NDArray[Any]]:
-    """For each word of a question, the rows that have this word of it and no other.
+NO_WORD: Final = -1
+
+
+def only_words(holders: Iterable[NDArray[Any]], count: int) -> NDArray[np.int16]:
+    """For each row, the number of the only word of a question that it has; `NO_WORD` if it has none or several.
 
     Args:
-        holders: by word, the rows that have it, each once.
+        holders: by word, the rows that have it.
         count: of all rows.
     """
-    had = np.zeros(count, np.int32)
-    for rows in holders:
-        had[rows] += 1
-    return [rows[had[rows] == 1] for rows in holders]
+    only, had = np.full(count, NO_WORD, np.int16), np.zeros(count, np.uint8)
+    for number, rows in enumerate(holders):
+        there = np.zeros(count, np.bool_)  # a row may be listed twice
+        there[rows] = True
+        had += there
+        only[rows] = number
+    only[had != 1] = NO_WORD
+    return only
 
 
-def beyond_words(meaning: NDArray[np.float32], groups: Iterable[NDArray[Any]]) -> NDArray[np.float32]:
-    """The meaning of each row less what its word explains.
+def beyond_words(meaning: NDArray[np.float32], only: NDArray[np.int16]) -> NDArray[np.float32]:
+    """The meaning of each row, less what the only word explains that it shares with the question.
 
     A text that shares a word with the question is nearer to it in whatever sense the word stands there. How much nearer
-    is learnt from the others with that word: their mean, with one row more that is as usual. So a word that few have
-    explains little, and a word that nobody else has explains nothing.
+    is learnt from the others with that word alone: their mean, with one row more that is as usual. So a word that few
+    have explains little, and a word that nobody else has explains nothing.
 
     Args:
         meaning: how near each row is to the question; 0 is the usual.
-        groups: by word, the rows that the word explains.
+        only: of `only_words`.
     """
     found = meaning.copy()
-    for rows in groups:
-        theirs = meaning[rows]
-        found[rows] -= np.maximum(theirs.sum() - theirs, 0) / np.float32(max(1, len(rows)))
+    rows = np.flatnonzero(only != NO_WORD)
+    words, theirs = only[rows], meaning[rows]
+    sums, counts = np.bincount(words, theirs), np.bincount(words)
+    found[rows] -= np.maximum(sums[words] - theirs, 0) / counts[words]
     return found
 
 

@@ -270,9 +270,10 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
         places = _places(dense, is_read)
         meaning = _surprise(places[rows])
         if question.is_sentence:
-            groups = evidence.with_one_word(_holders(question.scored, contents.owners, is_read), len(is_read))
-            own = _bounded(own, question.scored, _among(rows, groups, len(is_read)))
-            beyond = _surprise(evidence.beyond_words(places, groups)[rows])
+            only = evidence.only_words((contents.owners[item.rows] for item in question.scored), len(places))
+            only[~is_read] = evidence.NO_WORD
+            own = _bounded(own, question.scored, only[rows] != evidence.NO_WORD)
+            beyond = _surprise(evidence.beyond_words(places, only)[rows])
             meaning = np.maximum(beyond, meaning - np.sum(own, axis=0, dtype=np.float32))
         meaning += np.maximum(dense[rows], 0)  # tells apart those that are no surprise
     parts = [
@@ -295,26 +296,6 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
     if meaning is not None:
         parts.append(Summand("meaning", _always(""), meaning))
     return Ranking(rows, np.nan_to_num(contents.table.column("times")[rows], nan=-np.inf), parts)
-
-
-def _holders(
-    scored: Sequence[TermScores], owners: NDArray[np.int32], is_read: NDArray[np.bool_]
-) -> list[NDArray[np.int32]]:
-    """By word, the memories that have it and were read, each once."""
-    found = []
-    for item in scored:
-        memories = owners[item.rows]  # ascending, because the pieces of a memory follow one another
-        memories = memories[np.diff(memories, prepend=-1) > 0]
-        found.append(memories[is_read[memories]])
-    return found
-
-
-def _among(rows: NDArray[np.int64], groups: Sequence[NDArray[np.int32]], count: int) -> NDArray[np.bool_]:
-    """Whether each of some rows is in any of the groups; `count` is of all rows."""
-    there = np.zeros(count, np.bool_)
-    for group in groups:
-        there[group] = True
-    return there[rows]
 
 
 def _bounded(

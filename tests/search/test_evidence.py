@@ -36,13 +36,12 @@ def test_the_best_are_found_where_a_sample_misses_them():
 
 
 def test_what_a_word_explains_is_learnt_from_the_others_that_hold_it_and_no_other_word():
-    first, second = np.array([0, 1, 2]), np.array([2, 3])
-    groups = evidence.with_one_word([first, second], 5)
-    assert [group.tolist() for group in groups] == [[0, 1], [3]]
+    only = evidence.only_words([np.array([0, 0, 1, 2]), np.array([2, 3])], 5)
+    assert only.tolist() == [0, 0, -1, 1, -1]
 
     meaning = np.array([4, 2, 5, 3, 1], np.float32)
-    assert evidence.beyond_words(meaning, groups).tolist() == [3, 0, 5, 3, 1]
-    assert evidence.beyond_words(-meaning, groups).tolist() == [-4, -2, -5, -3, -1]  # none is lifted
+    assert evidence.beyond_words(meaning, only).tolist() == [3, 0, 5, 3, 1]
+    assert evidence.beyond_words(-meaning, only).tolist() == [-4, -2, -5, -3, -1]  # none is lifted
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=30), st.integers(0, 99))
