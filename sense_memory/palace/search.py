@@ -12,6 +12,7 @@ the word itself is known too; the continuation of a beginning 0.8; a compound, o
 word, 0.5. Rarity has the mean 1 over the parts of the query, so the score of a single word, and of a memory that has all
 words, is exactly the specification's: the sum of 3, 2 and 1, times relevance. So a memory that covers the
 question comes before one with a single word of it in the key: "Where does Kaja live?" finds "Kaja lives in Graz" before `live-music`.
+A meaning, where there is one, adds to that; for a memory with a single word of a question as in `search.ranking`.
 This module reads no clock and keeps no text.
 """
 
