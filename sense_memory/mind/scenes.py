@@ -34,6 +34,7 @@ from sense_memory.errors import (
     InvalidEvent,
     InvalidInput,
     LedgerCorrupt,
+    LedgerError,
     StoreClosed,
 )
 from sense_memory.ledger.database import SCENE_LEDGER
@@ -513,9 +514,12 @@ class Scenes:
 
 
 async def _closed(store: OpenStore, log: Log, seconds: float | None) -> None:
-    """Flush a log, wait for relays, and close its ledger even if that fails; whatever uses the log tells of damage."""
+    """Flush a log, wait for relays, and close its ledger even if that fails.
+
+    Entries that a failing ledger keeps out of a page stay durable; whatever uses the log next raises the error.
+    """
     try:
-        with suppress(LedgerCorrupt):
+        with suppress(LedgerError):
             await log.flush()
         if seconds is not None:  # `drain` logs what is still queued, which a sync has already reported
             await store.drain(seconds)

@@ -557,7 +557,7 @@ async def test_a_scene_that_cannot_be_closed_keeps_no_other_open(tmp_path):
 
 @pytest.mark.parametrize("uses_it", [True, False])
 async def test_closing_a_store_with_a_damaged_open_scene_raises_nothing_and_keeps_nothing_open(
-    tmp_path, uses_it
+    tmp_path, uses_it, caplog
 ):
     """The damage is an error of whatever uses the scene, and not of the close."""
     before, ledger = open_files(), tmp_path / "ledger"
@@ -582,6 +582,7 @@ async def test_closing_a_store_with_a_damaged_open_scene_raises_nothing_and_keep
             with pytest.raises(LedgerCorrupt):
                 await (await baker.mind.scenes.open(ids["mill"])).entries()
     assert open_files() == before
+    assert caplog.records == []
 
 
 async def test_a_damaged_scene_names_the_file_to_move_which_the_next_sync_restores_or_is_left(tmp_path):
