@@ -173,11 +173,11 @@ def report_forgetting(
         done = (
             f"no memory has that name here{_requested(written)}{why}"
             if unknown
-            else _deleted("forgotten", written)
+            else deleted("forgotten", written)
         )
         report_write(invocation, written, done, forgotten[0].data, require_acks, is_deletion=True)
         return
-    done = _deleted(f"{quantity(here, 'memory', 'memories')} forgotten", written)
+    done = deleted(f"{quantity(here, 'memory', 'memories')} forgotten", written)
     if unknown:
         done += f"; {quantity(len(unknown), 'name')} without a memory here{_requested(written)}{why}"
     if not here:
@@ -191,10 +191,11 @@ def report_deletion(
 ) -> None:
     """Print a deletion: what was done here, such as "removed", what relays were asked, and which accepted it."""
     result = {**result, "deletion_id": written.ids[0]}
-    report_write(invocation, written, _deleted(done, written), result, require_acks, is_deletion=True)
+    report_write(invocation, written, deleted(done, written), result, require_acks, is_deletion=True)
 
 
-def _deleted(done: str, written: Written) -> str:
+def deleted(done: str, written: Written) -> str:
+    """What was deleted here, such as "removed"; and whether relays were asked to delete it, if there are relays."""
     return f"{done} here{_requested(written)}"
 
 

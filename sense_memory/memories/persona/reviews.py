@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sense_memory.errors import ClockSkewError, InvalidInput, StoreClosed
@@ -34,7 +35,7 @@ from sense_memory.records.origins import PRUNE
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.persona import Persona
@@ -91,15 +92,17 @@ class Pruned(int):
 
     Attributes:
         report: the result for each memory.
+        event_ids: the ids of the events that were written, deletion requests among them; 64 hex digits each.
     """
 
     report: PruneReport
+    event_ids: tuple[str, ...]
 
     @classmethod
-    def of(cls, report: PruneReport, count: int) -> Pruned:
+    def of(cls, report: PruneReport, count: int, event_ids: Iterable[str] = ()) -> Pruned:
         """A count with its report."""
         self = cls(count)
-        self.report = report
+        self.report, self.event_ids = report, tuple(event_ids)
         return self
 
 
@@ -257,21 +260,24 @@ class Reviews:
         if due:
             missing = await incomplete()
         made = await self._plan()
-        refused: dict[str, str] = {}
+        refused, written = dict[str, str](), list[str]()
         if missing:
             why = f"not every relay showed what it holds: {'; '.join(missing)}; sync, or leave these relays out by name"
             refused = {step.path: why for step in made.deletions}
         for part in _parts(made.rewrites, MAX_BATCH_COUNT):
-            refused |= await self._rewrite(part)
+            refused |= await self._rewrite(part, written)
         for part in _parts([] if missing else made.deletions, MAX_DELETED_COUNT):
-            refused |= await self._delete(part)
+            refused |= await self._delete(part, written)
         if not missing:
             self._ledger.checkpoint()
         report = PruneReport.of(made, refused)
-        return Pruned.of(report, report.count)
+        return Pruned.of(report, report.count, written)
 
-    async def _rewrite(self, steps: Sequence[PruneStep]) -> dict[str, str]:
-        """Write the current states of some memories; returns the reasons of refused memories, by path."""
+    async def _rewrite(self, steps: Sequence[PruneStep], written: list[str]) -> dict[str, str]:
+        """Write the current states of some memories; returns the reasons of refused memories, by path.
+
+        The ids of the events are appended to `written`.
+        """
         unfit: dict[str, str] = {}
 
         async def attempt() -> None:
@@ -282,12 +288,13 @@ class Reviews:
                     batch.change(now.applied())
             ids = await batch.write(skip_unfit=lambda _: True)
             unfit.update({path: _FULL for path, ident in ids.items() if not ident})
+            written.extend(filter(None, ids.values()))
 
-        refused = await self._attempt_steps(attempt, steps, self._rewrite)
+        refused = await self._attempt_steps(attempt, steps, partial(self._rewrite, written=written))
         return unfit | refused
 
-    async def _delete(self, steps: Sequence[PruneStep]) -> dict[str, str]:
-        """Delete the memories that are still due; returns the reasons of refused memories, by path."""
+    async def _delete(self, steps: Sequence[PruneStep], written: list[str]) -> dict[str, str]:
+        """Delete the memories that are still due; as `_rewrite`."""
         refused: dict[str, str] = {}
 
         async def attempt() -> None:
@@ -304,9 +311,9 @@ class Reviews:
                 else:
                     refused[step.path] = "it has changed in the meantime"
             if paths:
-                await self._writer.forget_all(paths, bases, why=PRUNE)
+                written.append(await self._writer.forget_all(paths, bases, why=PRUNE))
 
-        refused |= await self._attempt_steps(attempt, steps, self._delete)
+        refused |= await self._attempt_steps(attempt, steps, partial(self._delete, written=written))
         return refused
 
     async def _attempt_steps(

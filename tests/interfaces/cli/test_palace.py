@@ -768,7 +768,9 @@ def test_a_plan_shows_everything_and_changes_nothing(due, terminal):
 def test_pruning_writes_and_deletes(due, relay):
     shown = due("--relay", relay, "palace", "prune").stdout
 
-    assert re.search(r"^\d memories pruned · accepted by 1 relay$", shown, flags=re.MULTILINE)
+    assert re.search(
+        r"^\d memories pruned here, deletion requested · accepted by 1 relay$", shown, flags=re.MULTILINE
+    )
     assert due.json("palace")["total"] == 6
     nothing = due.json("palace", "prune")
     assert (nothing["count"], nothing["lines"]) == (0, [])
@@ -779,7 +781,9 @@ def test_a_relay_that_can_not_be_asked_holds_deletions_back(due, dead_relay):
 
     assert "held back: 1 memory, because not every relay showed what it holds" in result.stderr
     assert due.json("palace")["total"] == 7
-    due("--relay", dead_relay, "palace", "prune", "--without", dead_relay, "--wait", "0")
+    told = due("--relay", dead_relay, "palace", "prune", "--without", dead_relay, "--wait", "0").stdout
+    says = f"deletion queued · accepted by no relay yet ({dead_relay}: not contacted)\n"
+    assert told.endswith(f"1 memory pruned here, {says}")
     assert due.json("palace")["total"] == 6
     due("palace", "prune", "--without", "wss://unknown.example", code=2)
 

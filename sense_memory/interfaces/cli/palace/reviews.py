@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.interfaces.cli.delivery import send, sentence
+from sense_memory.interfaces.cli.delivery import deleted, send, sentence
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, DryRunOption, JsonOption, WaitOption, flag
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, confirm, of, say
 from sense_memory.interfaces.cli.output import warn_if_incomplete
@@ -420,18 +420,29 @@ def prune(
                 ExitCode.ERROR, "Declined", "nothing was pruned; all memories are as they were"
             )
         done = await store.persona_prune(without=without or ())
-        return plan.report, done, await send(store, [], wait)
+        return plan.report, done, await send(store, done.event_ids, wait)
 
     plan, done, written = invocation.run(work)
     report = plan if done is None else done.report
     if invocation.as_json:
         typer.echo(as_json(_prune_data(report, dry_run=dry_run)))
     elif done is not None and written is not None:
-        typer.echo(f"{quantity(int(done), 'memory', 'memories')} pruned · {sentence(written.copies)}")
+        typer.echo(_pruned(done, written))
     if report.refused:
         if not invocation.as_json:
             _tell_refused(report.refused)
         raise typer.Exit(ExitCode.NOT_REPLICATED)
+
+
+def _pruned(done: Pruned, written: Written) -> str:
+    """How many memories were pruned here, and what the relays know of it."""
+    words = f"{quantity(int(done), 'memory', 'memories')} pruned"
+    if not written.ids:
+        return words
+    lines = done.report.lines
+    is_deletion = any(line.action.value == _DELETE and line.outcome.value == "done" for line in lines)
+    words = deleted(words, written) if is_deletion else f"{words} here"
+    return f"{words} · {sentence(written.copies, is_deletion=is_deletion)}"
 
 
 def prune_steps(report: PruneReport) -> list[tuple[str, list[PruneLine]]]:
