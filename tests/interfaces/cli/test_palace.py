@@ -782,7 +782,7 @@ def test_a_relay_that_can_not_be_asked_holds_deletions_back(due, dead_relay):
     assert "held back: 1 memory, because not every relay showed what it holds" in result.stderr
     assert due.json("palace")["total"] == 7
     told = due("--relay", dead_relay, "palace", "prune", "--without", dead_relay, "--wait", "0").stdout
-    says = f"deletion queued · accepted by no relay yet ({dead_relay}: not contacted)\n"
+    says = f"deletion queued · accepted by no relay yet ({dead_relay}: refused the connection)\n"
     assert told.endswith(f"1 memory pruned here, {says}")
     assert due.json("palace")["total"] == 6
     due("palace", "prune", "--without", "wss://unknown.example", code=2)
