@@ -92,6 +92,18 @@ def test_two_agents_share_a_scene(agent, relay, home):
     assert agent.json("mind", "scenes", "list") == []
 
 
+def test_a_scene_that_its_relay_refuses_or_does_not_answer_says_so(agent, refusing_relay, dead_relay):
+    for relay, why in ((refusing_relay, "blocked"), (dead_relay, "refused the connection")):
+        made = agent("--relay", relay, "mind", "scenes", "create", f"scene of {why}", "--as", "baker")
+        first = "refused by" if why == "blocked" else "not yet sent to"
+        assert f"kept here, {first} {relay}; " in made.stderr
+        says = f"{relay} does not hold all of the scene ({why}); its entries are kept here"
+        told = agent("mind", "scenes", "append", f"scene of {why}", "the mill burns")
+        assert says in told.stderr
+        again = agent("mind", "scenes", "sync", f"scene of {why}", code=3)
+        assert (again.stdout, says in again.stderr) == (f"scene of {why}: 1 entry\n", True)
+
+
 def test_what_is_deleted_says_what_relays_were_asked_and_which_accepted(agent, relay, dead_relay):
     """As `forget` does: here and now, then what the relays of this command know."""
     answers = (

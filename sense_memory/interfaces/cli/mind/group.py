@@ -58,15 +58,18 @@ def group(name: str, help_text: str, *examples: str) -> Program:
 
 
 async def deliver(store: MemoryStore, wait: float) -> None:
-    """Sign what was appended, and give relays `wait` seconds to accept the queue; names relays that did not."""
+    """Sign what was appended, and give relays `wait` seconds to accept the queue; names relays that did not, or refused."""
     if not wait or not store.relays:
         await store.mind.flush()
         return
+    before = {relay.url: relay.events.get("refused", 0) for relay in store.status().relays}
     with suppress(TimeoutError, LedgerError):  # all of it is durable here
         async with asyncio.timeout(wait):
             await store.flush()
-    late = [relay.url for relay in store.status().relays if relay.events.get("queued")]
-    if late:
+    relays = store.status().relays
+    if refusing := [relay.url for relay in relays if relay.events.get("refused", 0) > before[relay.url]]:
+        note(f"kept here, refused by {', '.join(refusing)}; `sense-memory status` says why")
+    if late := [relay.url for relay in relays if relay.events.get("queued")]:
         note(f"kept here, not yet sent to {', '.join(late)}; run `sense-memory sync`")
 
 

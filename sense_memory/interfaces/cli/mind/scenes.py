@@ -11,7 +11,7 @@ import typer
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, option
-from sense_memory.interfaces.cli.invocation import note, of
+from sense_memory.interfaces.cli.invocation import ExitCode, note, of
 from sense_memory.interfaces.cli.mind.group import (
     KindOption,
     OnlyKindOption,
@@ -29,7 +29,7 @@ from sense_memory.interfaces.cli.mind.group import (
 from sense_memory.interfaces.cli.mind.log import entry_data, show_entries
 from sense_memory.interfaces.cli.names import place as place_of
 from sense_memory.interfaces.cli.program import ends
-from sense_memory.interfaces.text import as_json, iso, quantity
+from sense_memory.interfaces.text import as_json, iso, one_line, quantity
 from sense_memory.nostr.keys import npub as to_npub
 
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.membership import SceneState
     from sense_memory.mind.scenes import Scene
     from sense_memory.mind.share import SharedMemory
+    from sense_memory.relay.sync.reports import SyncReport
     from sense_memory.store import MemoryStore
 
 _T = TypeVar("_T")
@@ -97,6 +98,23 @@ def _member(scene: Scene, given: str) -> str:
     raise not_found(f"no member of {scene.state.name} is called {given!r}, only {known}; nothing was changed")
 
 
+def _note_lacks(reports: list[SyncReport]) -> bool:
+    """Name each relay that does not hold all of a scene, with the reason; returns whether there is one.
+
+    Args:
+        reports: one for each key of the scene, the current key last.
+    """
+    lacks = {
+        relay.url: relay.problem or ", ".join((*relay.pulled.reasons, *relay.reasons)) or "not finished"
+        for report in reports
+        for relay in report.relays
+        if not relay.in_step
+    }
+    for url, why in lacks.items():
+        note(f"{url} does not hold all of the scene ({one_line(why)}); its entries are kept here")
+    return bool(lacks)
+
+
 async def _changed(
     store: MemoryStore, given: str, wait: float, change: Callable[[Scene], Awaitable[_T]]
 ) -> tuple[SceneState, _T]:
@@ -115,7 +133,7 @@ async def _sync(scene: Scene, wait: float) -> None:
         return
     try:
         async with asyncio.timeout(wait):
-            await scene.sync()
+            _note_lacks(await scene.sync())
     except TimeoutError:
         note("not every relay of the scene answered; run `sense-memory mind scenes sync` later")
 
@@ -264,18 +282,26 @@ def scene_log(
         )
 
 
-@scenes.command("sync", epilog=ends("sense-memory mind scenes sync village"))
+@scenes.command(
+    "sync",
+    epilog=ends(
+        "sense-memory mind scenes sync village",
+        codes={3: "a relay of the scene does not hold all of it; the output says why"},
+    ),
+)
 def sync_scene(context: typer.Context, scene: SceneArgument, _json: JsonOption = False) -> None:
     """Bring the scene and its relays in step; if the owner made a new key, switch to that key."""
 
-    async def work(store: MemoryStore) -> tuple[SceneState, int]:
+    async def work(store: MemoryStore) -> tuple[SceneState, int, list[SyncReport]]:
         found = await _scene(store, scene)
-        await found.sync()
+        reports = await found.sync()
         await store.mind.flush()
-        return found.state, len(await found.entries())
+        return found.state, len(await found.entries()), reports
 
-    state, count = of(context).run(work)
+    state, count, reports = of(context).run(work)
     _tell_scene(context, state, f"{state.name}: {quantity(count, 'entry', 'entries')}")
+    if _note_lacks(reports):
+        raise typer.Exit(ExitCode.NOT_REPLICATED)
 
 
 @scenes.command(
