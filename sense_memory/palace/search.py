@@ -32,8 +32,8 @@ from sense_memory.search import evidence
 from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Hit, Kind, told
 from sense_memory.search.index import SearchIndex
-from sense_memory.search.postings import FIELD_WEIGHTS, KEY, THEMES, VALUE, fits
-from sense_memory.search.query import parse, resolve
+from sense_memory.search.postings import FIELD_WEIGHTS, KEY, OTHER_FORM_WEIGHT, THEMES, VALUE, fits
+from sense_memory.search.query import FAR_WEIGHT, parse, resolve
 from sense_memory.search.ranking import highest_rows
 
 
@@ -339,13 +339,23 @@ class _PalaceQuery:
                     dense[found] = 0
         if meant:
             dense[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
-            near = dense[rows]
+            near, only = dense[rows], evidence.only_words(map(self._holders, by_parts), len(dense))
             if is_sentence:  # as in `search.ranking`: a word in common is not counted again as meaning
-                only = evidence.only_words(map(self._holders, by_parts), len(dense))
                 words = sum((match.values for match in matches), np.zeros(len(rows), np.float32))
                 near = np.maximum(near - words, evidence.beyond_words(dense, only)[rows])
+            for number, item in enumerate(wanted):
+                if item.other < OTHER_FORM_WEIGHT:
+                    itself = self._has_itself(by_parts[number])[rows]
+                    evidence.lower_others(near, (only[rows] == number) & ~itself, itself)
             matches.append(_FieldMatch(len(FIELDS), MEANING, MEANING, np.maximum(near, 0)))
         return rows, matches
+
+    def _has_itself(self, by_field: _Parts) -> NDArray[np.bool_]:
+        """Whether documents match a part of the query by more than a form that is another word more often."""
+        there = np.zeros(len(self._is_there), np.bool_)
+        for found, strengths in by_field:
+            there[found[strengths > FAR_WEIGHT]] = True
+        return there
 
     def _holders(self, by_field: _Parts) -> NDArray[np.int64]:
         """The documents that match a part of the query in any field."""

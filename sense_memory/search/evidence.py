@@ -153,6 +153,16 @@ def beyond_words(meaning: NDArray[np.float32], only: NDArray[np.int16]) -> NDArr
     return found
 
 
+def lower_others(
+    meaning: NDArray[np.float32], has_other: NDArray[np.bool_], has_itself: NDArray[np.bool_]
+) -> None:
+    """Lower, in place, what meaning adds to rows with "jammed" for "jam" to the most that it adds to one with "jam".
+
+    Models that are made of parts of words take the one for the other.
+    """
+    meaning[has_other] = np.minimum(meaning[has_other], meaning[has_itself].max(initial=0))
+
+
 def leaning(lengths: NDArray[np.float32]) -> NDArray[np.float32]:
     """How much memories with these numbers of words depend on their neighbours, 0 to 1.
 

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import orjson
 
-from sense_memory.search.postings import KEY, NAME, THEMES, FieldTerms, Listing, Postings, fits
+from sense_memory.search.postings import (
+    KEY,
+    NAME,
+    OTHER_FORM_WEIGHT,
+    THEMES,
+    FieldTerms,
+    Listing,
+    Postings,
+    fits,
+)
 from sense_memory.search.vocabulary import Vocabulary
 
 
@@ -55,6 +64,7 @@ class TermScores(NamedTuple):
         scores: the score that the part adds to each row, above 0.
         counts: how often the part occurs in each row.
         rarity: how surprising it is that a row contains the part at all, in nats.
+        is_other: whether a row has only a form that is another word more often ("jammed" for "jam"); None if none has.
     """
 
     wanted: Wanted
@@ -62,6 +72,7 @@ class TermScores(NamedTuple):
     scores: NDArray[np.float32]
     counts: NDArray[np.float32]
     rarity: float
+    is_other: NDArray[np.bool_] | None = None
 
 
 class LexicalIndex:
@@ -159,9 +170,13 @@ class LexicalIndex:
                 norms = postings.lengths.view[rows] * np.float32(SATURATION * LENGTH_SHARE / mean)
                 norms += np.float32(SATURATION * (1 - LENGTH_SHARE))
                 scores = counts * np.float32(rarity * (SATURATION + 1)) / (counts + norms)
+                is_other = None
                 if item.form is not None:
-                    scores *= fits(fields, item.form, item.other)
-                found.append(TermScores(item, rows, scores, counts, rarity))
+                    fit = fits(fields, item.form, item.other)
+                    scores *= fit
+                    if isinstance(fit, np.ndarray) and item.other < OTHER_FORM_WEIGHT:
+                        is_other = fit == np.float32(item.other)
+                found.append(TermScores(item, rows, scores, counts, rarity, is_other))
         return found
 
     def totals(self, scored: Iterable[TermScores]) -> NDArray[np.float32]:

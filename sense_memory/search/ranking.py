@@ -307,15 +307,33 @@ def _meant(
     """The scores that each word adds to some memories, where meaning counts too, and those that meaning adds."""
     is_read = contents.table.column("alive") & (question.dense != 0)  # gaps would narrow the spread
     places = _places(dense, is_read)
-    meaning = _surprise(places[rows])
+    meaning, only = _surprise(places[rows]), _only_words(question.scored, contents.owners, is_read)
     if question.is_sentence:
-        only = evidence.only_words((contents.owners[item.rows] for item in question.scored), len(places))
-        only[~is_read] = evidence.NO_WORD
         own = _bounded(own, question.scored, only[rows] != evidence.NO_WORD)
         beyond = _surprise(evidence.beyond_words(places, only)[rows])
         meaning = np.maximum(beyond, meaning - np.sum(own, axis=0, dtype=np.float32))
     meaning += np.maximum(dense[rows], 0)  # tells apart those that are no surprise
+    for number, item in enumerate(question.scored):
+        if item.is_other is not None and item.is_other.any():
+            itself = _among(rows, contents.owners[item.rows[~item.is_other]], len(places))
+            evidence.lower_others(meaning, (only[rows] == number) & ~itself, itself)
     return own, meaning
+
+
+def _only_words(
+    scored: Sequence[TermScores], owners: NDArray[np.int32], is_read: NDArray[np.bool_]
+) -> NDArray[np.int16]:
+    """`evidence.only_words` of the memories that were read."""
+    only = evidence.only_words((owners[item.rows] for item in scored), len(is_read))
+    only[~is_read] = evidence.NO_WORD
+    return only
+
+
+def _among(rows: NDArray[np.int64], holders: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
+    """Whether some of all memories are among others."""
+    there = np.zeros(count, np.bool_)
+    there[holders] = True
+    return there[rows]
 
 
 def _bounded(

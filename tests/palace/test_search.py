@@ -63,6 +63,15 @@ def test_what_shares_one_word_with_a_question_is_not_found_by_its_meaning_too():
     assert found(index, "Who is the night manager?", near=near)[0] == "night-manager"
 
 
+def test_another_word_of_the_stem_of_a_word_is_not_nearer_in_meaning():
+    index = index_of(memory("breakfast", "bread with jam"), memory("printer-jammed", "jammed"))
+    near = {"people/facts/breakfast": 0.1, "people/facts/printer-jammed": 0.4}
+
+    for query in ("jam", "Which jam do I like?"):
+        assert found(index, query, near=near) == ["breakfast", "printer-jammed"]
+    assert found(index, "jammed", near=near) == ["printer-jammed", "breakfast"]
+
+
 # ── The specification ───────────────────────────────────────────────────────────────────
 
 NAMES = ["alpha", "beta", "gamma", "delta"]

@@ -119,6 +119,16 @@ def test_one_word_in_common_does_not_outvote_a_meaning_and_is_not_counted_twice(
     assert all(any(word in text.split() for text in best) for word in first)
 
 
+@pytest.mark.parametrize("query", ["jam", "Which jam do I like?"])
+def test_an_embedder_that_takes_another_word_of_its_stem_for_a_word_does_not_put_it_first(
+    index_of, found, query
+):
+    others = [f"otter {n} ~.{n % 3}" for n in range(40)]
+    index = index_of("the printer jammed, jammed ~.6", "bread with jam ~.4", *others, embedder=Cosines())
+    assert found(index, query)[:2] == ["1", "0"]
+    assert found(index, "jammed")[:2] == ["0", "1"]
+
+
 def test_a_word_in_common_never_ranks_a_memory_lower_and_its_reasons_still_add_up(index_of):
     texts = [f"{'manager' * (n % 2)} {n} ~.{10 + 2 * n}" for n in range(40)]
     with_word = index_of(*texts, embedder=Cosines()).search("Who is the manager?", 40)
