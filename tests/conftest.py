@@ -19,6 +19,7 @@ from select import select
 from shutil import disk_usage
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from tests.time_unit import SECOND
@@ -73,15 +74,27 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Modules and tests stay until the end: leave them out of each collection of garbage."""
+    """Modules and tests stay until the end: leave them out of each collection of garbage, and collect less often."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20)
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "virtual_time: an hour takes as long as its work")
     if _is_part_of_all(config):
         _take_turns(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Of a test that passed, a process reports nothing but that: six messages a test keep all processes busy."""
+    if not hasattr(item.config, "workerinput") or item.config.option.durations is not None:
+        return None
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)

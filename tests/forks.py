@@ -9,6 +9,7 @@ one, but for the start of an interpreter: what that does is tested elsewhere.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import gc
@@ -31,6 +32,7 @@ import rich.table
 import typer
 
 import sense_memory
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.errors import MissingExtra
 from sense_memory.interfaces.cli import app
 
@@ -51,6 +53,8 @@ typer.main.get_command(app)
 
 
 CLOSED, UNREAD = "closed", "unread"
+# The interpreter adapts code that has run eight times; each fork would begin with that, and copy what it changes.
+REHEARSALS = 9
 
 
 def opened(path) -> int:
@@ -142,7 +146,20 @@ def listen(server) -> None:
         line.close()
 
 
+async def rehearse() -> None:
+    """What most programs do."""
+    async with (
+        EmbeddedRelay() as relay,
+        MemoryStore(LocalSigner.generate(), [relay.url], ledger=":memory:", background=False) as store,
+    ):
+        await store.remember("key", "value")
+        await store.sync()
+
+
 def main() -> None:
+    for _ in range(REHEARSALS):
+        asyncio.run(rehearse())
+    gc.collect()
     gc.freeze()  # what is here stays, and no fork has to look at it
     listener = os.fork()
     if not listener:
