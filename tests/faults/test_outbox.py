@@ -21,6 +21,7 @@ from relays.faults import (
 from sense_memory.errors import RelayLimitWarning, StorageFullError
 from sense_memory.ledger.relays import LedgerReason, Remark, reason_sentence, remark_sentence
 from sense_memory.limits import PUBLISH_WINDOW_COUNT, RETRY_MAX_SECONDS
+from sense_memory.relay.sync import agenda
 from tests.inside import database_of, ledger_of
 
 
@@ -256,11 +257,12 @@ async def test_p10_rate_limit_is_respected(stage):
 
 
 @pytest.mark.virtual_time
-async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage):
+async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage, monkeypatch):
     """More than a window is queued and all of it is limited: a window, then one event a pause, restart or not.
 
     The pauses grow to an hour, and end for all as soon as one event is taken.
     """
+    monkeypatch.setattr(agenda, "BACKGROUND_SECONDS", 300.0)  # of nine hours, most would be questions
     record, limit = Record(), Refuse("rate-limited: slow down")
     async with stage.liar(record, limit) as liar:
         async with stage.store(liar, background=True, ledger="k.db") as store:

@@ -6,10 +6,13 @@ import asyncio
 import functools
 import json
 import math
+import os
+import shutil
 import socket
 import threading
 import time
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
 
 import pytest
 import typer
@@ -20,8 +23,10 @@ from websockets.asyncio.server import serve
 from relays.faults import FaultyRelay
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.config import settings
+from sense_memory.config.key_file import write_secret
 from sense_memory.interfaces.cli import app
 from sense_memory.nostr import nip49
+from sense_memory.nostr.keys import parse_secret
 from sense_memory.relay.server.server import EmbeddedRelay
 from tests.time_unit import SECOND
 
@@ -83,7 +88,7 @@ def whole_seconds(monkeypatch):
 @pytest.fixture
 def agent(cli):
     """The command line of an agent that has a key, always the same one."""
-    cli("init", "--import", stdin=NSEC)
+    write_secret(Path(os.environ["SENSE_MEMORY_HOME"]) / "keys" / "default.key", parse_secret(HEX))
     return cli
 
 
@@ -224,21 +229,24 @@ def secrets():
 def long_ago(agent):
     """Writes palace memories as the agent did so many days ago: pairs of days and what to do with a store."""
 
-    def write(*steps):
-        signer = LocalSigner.from_hex(HEX)
-        now, clock = time.time(), [0.0]
-        ledger = settings.ledger_path(settings.Settings.load().home, signer.public_key)
+    return lambda *steps: write_long_ago(ledger_at(settings.Settings.load().home), steps)
 
-        async def run():
-            options = {"ledger": ledger, "background": False, "clock": lambda: clock[0]}
-            async with MemoryStore(signer, **options) as store:
-                for days, step in steps:
-                    clock[0] = now - days * 86_400
-                    await step(store)
 
-        asyncio.run(run())
+def ledger_at(home):
+    return settings.ledger_path(home, LocalSigner.from_hex(HEX).public_key)
 
-    return write
+
+def write_long_ago(ledger, steps):
+    now, clock = time.time(), [0.0]
+
+    async def run():
+        options = {"ledger": ledger, "background": False, "clock": lambda: clock[0]}
+        async with MemoryStore(LocalSigner.from_hex(HEX), **options) as store:
+            for days, step in steps:
+                clock[0] = now - days * 86_400
+                await step(store)
+
+    asyncio.run(run())
 
 
 def kept(path, value="text", *themes, **options):
@@ -251,10 +259,11 @@ def remembers():
     return kept
 
 
-@pytest.fixture
-def palace(agent, long_ago):
-    """An agent with memories in every state: one superseded, two connected, one recalled."""
-    long_ago(
+@pytest.fixture(scope="session")
+def palace_home(tmp_path_factory):
+    """The home of `palace`, without its key: each test gets a copy."""
+    home = tmp_path_factory.mktemp("palace")
+    steps = (
         (400, kept("world/facts/old-news", "The fair was cancelled.", halflife_days=20)),
         (120, kept("world/facts/tram", "Tram 28 runs every ten minutes.", "lisbon")),
         (60, kept("people/facts/lisa-home", "Lisa lives in Berlin.", "lisa", "home")),
@@ -265,6 +274,14 @@ def palace(agent, long_ago):
         (2, kept("people/emotions/studio", "The studio felt like home.", "art")),
         (1, lambda store: store.persona_connect("lisa", "studio")),
     )
+    write_long_ago(ledger_at(home), steps)
+    return home
+
+
+@pytest.fixture
+def palace(agent, palace_home, home):
+    """An agent with memories in every state: one superseded, two connected, one recalled."""
+    shutil.copytree(palace_home, home, dirs_exist_ok=True)
     return agent
 
 
