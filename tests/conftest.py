@@ -185,12 +185,14 @@ class Forks:
         )
         listening.close()
 
-    def __call__(self, *arguments, stdin=b"", folder=None, streams=()) -> Done:
-        """Run what would follow `python`, in the environment of now; `streams` are others, by number."""
+    def __call__(self, *arguments, stdin=b"", folder=None, streams=(), environment=None) -> Done:
+        """Run what would follow `python`, in the environment of now or another; `streams` are others, by number."""
         for path, content in zip(self._streams, (stdin, b"", b""), strict=True):
             path.write_bytes(content)
         others = dict(streams)
-        self._order(arguments, [others.get(at, path) for at, path in enumerate(self._streams)], folder)
+        self._order(
+            arguments, [others.get(at, path) for at, path in enumerate(self._streams)], folder, environment
+        )
         code = self._answer()
         return Done(code, *(path.read_bytes() for path in self._streams[1:]))
 
@@ -226,10 +228,10 @@ class Forks:
         os.close(ours)
         return self._answer(), shown.decode().replace("\r\n", "\n")
 
-    def _order(self, arguments, streams, folder=None) -> None:
+    def _order(self, arguments, streams, folder=None, environment=None) -> None:
         order = {
             "arguments": list(map(str, arguments)),
-            "environment": dict(os.environ),
+            "environment": dict(environment or os.environ),
             "folder": str(folder or Path.cwd()),
             "streams": list(map(str, streams)),
         }

@@ -38,13 +38,14 @@ class OnEvent(Fault):
 class Terminal:
     """A device: a home folder of its own, and real processes of the command line in it."""
 
-    def __init__(self, home, relay):
+    def __init__(self, home, relay, forks):
         foreign = ("NOSTR_NSEC", "SENSE_MEMORY_")
-        self.home = home
+        self.home, self.forks = home, forks
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         self.environment |= {"SENSE_MEMORY_HOME": str(home), "SENSE_MEMORY_RELAYS": relay, "NO_COLOR": "1"}
 
     async def start(self, *arguments):
+        """A process that gets killed."""
         pipe = asyncio.subprocess.PIPE
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -56,11 +57,14 @@ class Terminal:
         )
 
     async def __call__(self, *arguments, stdin=""):
-        process = await self.start(*arguments)
-        async with asyncio.timeout(30 * SECOND):
-            out, problem = await process.communicate(stdin.encode())
-        assert process.returncode == 0, (arguments, out, problem)
-        return out.decode()
+        done = await asyncio.to_thread(  # the relay is in this thread
+            self.forks,
+            *("-m", "sense_memory", *arguments),
+            stdin=stdin.encode(),
+            environment=self.environment,
+        )
+        assert done.code == 0, (arguments, done)
+        return done.stdout.decode()
 
     async def held(self):
         """What this device would tell its user."""
@@ -85,12 +89,12 @@ async def kill(process):
     assert process.returncode == -signal.SIGKILL
 
 
-async def test_one_terminal_is_killed_twice_and_the_other_sees_all_that_was_durable(tmp_path):
+async def test_one_terminal_is_killed_twice_and_the_other_sees_all_that_was_durable(tmp_path, forks):
     many = tmp_path / "many.jsonl"
     many.write_text("".join(f'{{"key": "k{n}", "value": "value {n}"}}\n' for n in range(MANY)))
     reached = asyncio.Event()
     async with EmbeddedRelay() as relay, FaultyRelay(relay.url, OnEvent(600, reached.set)) as way:
-        one, two = Terminal(tmp_path / "one", way.url), Terminal(tmp_path / "two", relay.url)
+        one, two = Terminal(tmp_path / "one", way.url, forks), Terminal(tmp_path / "two", relay.url, forks)
         for terminal in (one, two):
             await terminal("init", "--import", stdin=NSEC)
 
