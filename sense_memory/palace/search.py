@@ -310,6 +310,7 @@ class _PalaceQuery:
 
     def __init__(self, index: SearchIndex, is_there: NDArray[np.bool_]) -> None:
         self._index, self._is_there = index, is_there
+        self._count = int(np.count_nonzero(is_there))
         self._found: dict[int, tuple[NDArray[np.int32], NDArray[np.uint8]]] = {}
 
     def is_used(self, term: int) -> bool:
@@ -323,7 +324,10 @@ class _PalaceQuery:
         by_parts = [self._fits(item) for item in wanted]
         anywhere = np.zeros(len(self._is_there), np.bool_)
         anywhere[list(meant)] = True
-        rarities = [self._rarity(by_field, anywhere) for by_field in by_parts]
+        holders = [self._holders(by_field) for by_field in by_parts]
+        for found in holders:
+            anywhere[found] = True
+        rarities = [self._rarity(len(found)) for found in holders]
         present = [rarity for rarity in rarities if rarity]
         mean = sum(present) / len(present) if present else 1.0
         rows = np.flatnonzero(anywhere)
@@ -338,17 +342,30 @@ class _PalaceQuery:
                     matches.append(_FieldMatch(place, item.kind, item.label, dense[rows] * credit))
                     dense[found] = 0
         if meant:
-            dense[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
-            near, only = dense[rows], evidence.only_words(map(self._holders, by_parts), len(dense))
-            if is_sentence:  # as in `search.ranking`: a word in common is not counted again as meaning
-                words = sum((match.values for match in matches), np.zeros(len(rows), np.float32))
-                near = np.maximum(near - words, evidence.beyond_words(dense, only)[rows])
+            only = evidence.only_words(holders, len(dense))
+            near = self._near(rows, meant, only, matches if is_sentence else ())
             for number, item in enumerate(wanted):
                 if item.other < OTHER_FORM_WEIGHT:
                     itself = self._has_itself(by_parts[number])[rows]
                     evidence.lower_others(near, (only[rows] == number) & ~itself, itself)
-            matches.append(_FieldMatch(len(FIELDS), MEANING, MEANING, np.maximum(near, 0)))
+            matches.append(_FieldMatch(len(FIELDS), MEANING, MEANING, near))
         return rows, matches
+
+    def _near(
+        self,
+        rows: NDArray[np.int64],
+        meant: Mapping[int, float],
+        only: NDArray[np.int16],
+        matches: Sequence[_FieldMatch],
+    ) -> NDArray[np.float32]:
+        """What meaning adds to each row beside the matches of a question's words; as in `search.ranking`."""
+        near = np.zeros(len(self._is_there), np.float32)
+        near[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
+        if not matches:
+            return near[rows]
+        words = sum((match.values for match in matches), np.zeros(len(rows), np.float32))
+        found: NDArray[np.float32] = np.maximum(near[rows] - words, evidence.beyond_words(near, only)[rows])
+        return np.maximum(found, np.float32(0), out=found)
 
     def _has_itself(self, by_field: _Parts) -> NDArray[np.bool_]:
         """Whether documents match a part of the query by more than a form that is another word more often."""
@@ -381,12 +398,9 @@ class _PalaceQuery:
                 there[found] = 0
         return shares * shares
 
-    def _rarity(self, by_field: _Parts, anywhere: NDArray[np.bool_]) -> float:
-        """The rarity of a part that these documents contain; notes the documents in `anywhere`."""
-        rows = self._holders(by_field)
-        anywhere[rows] = True
-        count, total = len(rows), int(np.count_nonzero(self._is_there))
-        return float(np.log1p((total - count + 0.5) / (count + 0.5))) if count else 0.0
+    def _rarity(self, count: int) -> float:
+        """The rarity of a part that so many documents contain."""
+        return float(np.log1p((self._count - count + 0.5) / (count + 0.5))) if count else 0.0
 
     def _fits(self, wanted: Wanted) -> _Parts:
         """By field of `FIELDS`, the documents that contain a part of the query, and the fit of its best term there."""
