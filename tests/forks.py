@@ -160,6 +160,7 @@ def main() -> None:
     for _ in range(REHEARSALS):
         asyncio.run(rehearse())
     gc.collect()
+    gc.set_threshold(50_000, 20)
     gc.freeze()  # what is here stays, and no fork has to look at it
     listener = os.fork()
     if not listener:

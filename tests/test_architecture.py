@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -57,11 +58,54 @@ def name_of(file):
     return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What these tests ask of a file; its syntax tree is read once, and not kept.
+
+    Attributes:
+        imports: every module that it imports.
+        imports_at_run_time: only what importing the file itself imports.
+        definitions: the names of its functions and classes.
+        has_docstring: whether it begins by saying what it is for.
+        opens_databases: whether it calls `sqlite3.connect`.
+    """
+
+    imports: frozenset[str]
+    imports_at_run_time: frozenset[str]
+    definitions: tuple[str, ...]
+    has_docstring: bool
+    opens_databases: bool
+
+
 @cache
+def facts_of(file):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    return Facts(
+        imports=_imported(file, nodes),
+        imports_at_run_time=_imported(file, _at_module_level(tree.body)),
+        definitions=tuple(
+            node.name
+            for node in nodes
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        ),
+        has_docstring=bool(ast.get_docstring(tree)),
+        opens_databases=any(
+            isinstance(node, ast.Attribute)
+            and node.attr == "connect"
+            and ast.unparse(node.value) == "sqlite3"
+            for node in nodes
+        ),
+    )
+
+
 def imports_of(file, *, at_run_time=False):
     """Every module that a file imports; with `at_run_time` only what importing the file itself imports."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    nodes = _at_module_level(tree.body) if at_run_time else ast.walk(tree)
+    facts = facts_of(file)
+    return facts.imports_at_run_time if at_run_time else facts.imports
+
+
+def _imported(file, nodes):
     found = set()
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -84,6 +128,7 @@ def _at_module_level(body):
             yield node
 
 
+@cache
 def _is_module(name):
     path = ROOT.joinpath(*name.split("."))
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
@@ -170,12 +215,7 @@ def importers_of(*names):
 
 def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
     """The embedded relay's other parts may catch what its event store raises; nobody else knows what SQLite is."""
-    openers = {
-        name_of(file)
-        for file in modules()
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and ast.unparse(node) == "sqlite3.connect"
-    }
+    openers = {name_of(file) for file in modules() if facts_of(file).opens_databases}
 
     assert openers == {
         "sense_memory.ledger.database",
@@ -288,12 +328,7 @@ def test_nothing_is_called_utils_helpers_or_manager():
     vague = ("util", "helper", "manager")
     documented = {"MemoryManager", "manager"}  # a name of the four-tier memory, and the call that gives one
     names = [file.stem for file in modules()]
-    for file in modules():
-        names += [
-            node.name
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
+    names += [name for file in modules() for name in facts_of(file).definitions]
 
     found = {name for name in names if any(word in name.lower() for word in vague)}
     assert found <= documented
@@ -301,7 +336,7 @@ def test_nothing_is_called_utils_helpers_or_manager():
 
 def test_every_module_begins_by_saying_what_it_is_for():
     for file in modules():
-        assert ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))), name_of(file)
+        assert facts_of(file).has_docstring, name_of(file)
 
 
 def test_scripts_use_only_what_is_public():
