@@ -24,6 +24,7 @@ from websockets.asyncio.client import connect
 from relays.proxy import HANGUP, Fault, FaultyRelay
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Timeouts
 from sense_memory.nostr import nip44
+from tests.in_step import is_busy
 from tests.inside import ledger_of, sleep_with
 from tests.time_unit import SECOND
 
@@ -414,10 +415,6 @@ class World:
         expected = {ident for ident, _ in heads.values()} | oracle.entries.keys() | oracle.deletions
         for relay in self.relays:
             assert await stored(relay.url) == expected
-
-
-def is_busy(report):
-    return any(relay.sent or relay.served.get("new") for relay in report.relays)
 
 
 async def stored(url):

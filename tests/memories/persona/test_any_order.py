@@ -23,6 +23,7 @@ from websockets.asyncio.client import connect
 from relays.proxy import HANGUP, Fault, FaultyRelay
 from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore
 from sense_memory.nostr import nip44
+from tests.in_step import is_busy
 from tests.inside import ledger_of, name_device, signer_of, sleep_with
 from tests.time_unit import SECOND
 
@@ -361,10 +362,6 @@ async def held(store, key):
 
 def second(store, ident):
     return ledger_of(store).by_id(ident).created_at
-
-
-def is_busy(report):
-    return any(relay.sent or relay.served.get("new") for relay in report.relays)
 
 
 async def listed(store):

@@ -9,6 +9,7 @@ import random
 import pytest
 
 from sense_memory import InvalidInput, LocalSigner, MemoryStore
+from tests.in_step import sync_until_quiet
 from tests.inside import ledger_of, parts_of
 
 
@@ -30,19 +31,9 @@ async def all_of(store):
 
 async def in_step(*stores):
     """Sync until no device has anything new to say; bounded, for devices that never agree must not hang."""
-    for _ in range(6):
-        for store in stores:
-            assert (await store.sync()).complete
-        shown = [await all_of(store) for store in stores]
-        heads = [store.status().counts["events"] for store in stores]
-        for store in stores:
-            await store.sync()
-        if (
-            shown.count(shown[0]) == len(shown)
-            and [store.status().counts["events"] for store in stores] == heads
-        ):
-            return
-    raise AssertionError("the devices do not agree")
+    assert await sync_until_quiet(stores, 12)
+    shown = [await all_of(store) for store in stores]
+    assert shown.count(shown[0]) == len(shown), "the devices do not agree"
 
 
 # ── V-03 fork_keeps_both_texts ──────────────────────────────────────────────────────────

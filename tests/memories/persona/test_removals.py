@@ -14,6 +14,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay
 from sense_memory.errors import TooLargeError
+from tests.in_step import sync_until_quiet
 from tests.inside import ledger_of, parts_of
 
 
@@ -40,9 +41,7 @@ async def shown(store, kind="palace"):
 
 
 async def meet(*stores, rounds=3):
-    for _ in range(rounds):
-        for store in stores:
-            assert (await store.sync()).complete
+    await sync_until_quiet(stores, rounds)
 
 
 NAMES = {"flat": "k", "palace": PATH}

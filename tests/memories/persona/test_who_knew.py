@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.in_step import sync_until_quiet
 from tests.inside import ledger_of, signer_of
 
 
@@ -80,10 +81,7 @@ async def shown(store):
 
 
 async def settled(stores, clock):
-    for _ in range(5):
-        clock.advance(2 * DAY)
-        for store in stores:
-            assert (await store.sync()).complete
+    await sync_until_quiet(stores, 5, lambda: clock.advance(2 * DAY))
 
 
 @pytest.mark.parametrize("seed", GAMES)
@@ -179,10 +177,7 @@ async def test_what_a_pruner_did_not_know_keeps_a_memory(devices, clock, seed):
             if what in {"edit", "link", "recall"}:
                 done[step] = key
                 heard[number].add(step)
-        for _ in range(4):
-            clock.advance(60)
-            for store in stores:
-                assert (await store.sync()).complete
+        await sync_until_quiet(stores, 4, lambda: clock.advance(60))
 
         views = [await shown(store) for store in stores]
         assert all(view == views[0] for view in views), views
