@@ -25,6 +25,12 @@ from sense_memory.relay.sync import agenda
 from tests.inside import database_of, ledger_of
 
 
+@pytest.fixture(autouse=True)
+def _seldom_asks(monkeypatch):
+    """What is sent in hours is what counts here: asking twice a minute is what they would mostly consist of."""
+    monkeypatch.setattr(agenda, "BACKGROUND_SECONDS", 300.0)
+
+
 @pytest.mark.virtual_time
 async def test_p05_no_ok_ever(stage):
     """The background with its real patience: ten seconds, queued again, sent again ever later, never lost."""
@@ -257,12 +263,11 @@ async def test_p10_rate_limit_is_respected(stage):
 
 
 @pytest.mark.virtual_time
-async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage, monkeypatch):
+async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage):
     """More than a window is queued and all of it is limited: a window, then one event a pause, restart or not.
 
     The pauses grow to an hour, and end for all as soon as one event is taken.
     """
-    monkeypatch.setattr(agenda, "BACKGROUND_SECONDS", 300.0)  # of nine hours, most would be questions
     record, limit = Record(), Refuse("rate-limited: slow down")
     async with stage.liar(record, limit) as liar:
         async with stage.store(liar, background=True, ledger="k.db") as store:

@@ -224,7 +224,7 @@ def test_searches_say_on_stderr_that_they_knew_words_only(agent, cats, monkeypat
 
 def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(agent, home, tmp_path, monkeypatch):
     many = tmp_path / "many.json"
-    many.write_text(json.dumps({f"k{number}": f"note number {number}" for number in range(3_000)}))
+    many.write_text(json.dumps({f"k{number}": f"note number {number}" for number in range(2_000)}))
     agent("remember", "--many", many)
     command = [sys.executable, "-m", "sense_memory", "embed", "--share"]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -238,8 +238,8 @@ def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(agent, home,
     kept = agent.json("status")["counts"]["embeddings"]
     monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
     assert process.returncode == 130
-    assert 0 < kept < 3_000
+    assert 0 < kept < 2_000
     assert (
-        f"interrupted: {3_000 + kept:,} of 6,000 done, and kept; the next `embed` goes on from there" in told
+        f"interrupted: {2_000 + kept:,} of 4,000 done, and kept; the next `embed` goes on from there" in told
     )
-    assert agent.json("embed", "--share")["shared"] == 3_000 - kept
+    assert agent.json("embed", "--share")["shared"] == 2_000 - kept
