@@ -98,7 +98,7 @@ class Stage:
         """Let the loop run until something is true; 5 s are too long, unless other processes have to do theirs."""
         async with asyncio.timeout(seconds * SECOND):
             while not happened():  # noqa: ASYNC110 - a ledger has no event to wait for
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.002)
 
     @staticmethod
     @contextmanager

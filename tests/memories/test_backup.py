@@ -14,27 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sense_memory import BadLine, EmbeddedRelay, ImportReport, InvalidInput, LocalSigner, MemoryStore
+from sense_memory import BadLine, EmbeddedRelay, ImportReport, InvalidInput, LocalSigner
 from sense_memory.limits import MAX_FRAME_BYTES
 from sense_memory.memories import backup as module
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DIRECT_MESSAGE, Unsigned
 from tests.time_unit import SECOND
-
-
-@pytest.fixture
-def signer():
-    return LocalSigner.generate()
-
-
-@pytest.fixture
-def store(signer, clock):
-    """A store of the key on a ledger in memory, or elsewhere."""
-
-    def store(*relays, **options):
-        options = {"ledger": ":memory:", "clock": clock, "background": False, **options}
-        return MemoryStore(options.pop("by", signer), relays, **options)
-
-    return store
 
 
 @pytest.fixture

@@ -13,20 +13,14 @@ import pytest
 from sense_memory import InvalidInput, LocalSigner, MemoryStore, SyncMemoryStore
 from sense_memory.errors import EmbedderError, MissingExtra, PlanLimitError, StorageFullError
 from tests.inside import ledger_of
+from tests.memories.topics import DIMENSION, vectors_of
 from tests.time_unit import SECOND
-
-
-CLUSTERS = (
-    {"cat", "kitten", "purring", "feline"},
-    {"car", "engine", "garage", "automobile"},
-    {"tea", "darjeeling", "beverage", "drink"},
-)
 
 
 class Topics:
     """An embedder that knows three topics, counts what it is asked and can be switched off."""
 
-    dimension = 4
+    dimension = DIMENSION
 
     def __init__(self, name="topics-1"):
         self.name, self.seen, self.threads, self.problem = name, [], set(), ""
@@ -36,11 +30,7 @@ class Topics:
         if self.problem:
             raise EmbedderError(self.name, self.problem)
         self.seen += texts
-        rows = np.full((len(texts), 4), 0.01, np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            words = text.lower().replace(",", " ").split()
-            row[:3] += [sum(word in cluster for word in words) for cluster in CLUSTERS]
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return vectors_of(texts)
 
 
 @pytest.fixture

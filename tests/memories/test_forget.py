@@ -9,26 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 from websockets.asyncio.client import connect
 
-from sense_memory import EmbeddedRelay, InvalidInput, LedgerError, LocalSigner, MemoryStore, NotSynced
+from sense_memory import EmbeddedRelay, InvalidInput, LedgerError, NotSynced
 from sense_memory.errors import ClockSkewError, InvalidRelayUrl
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
 from tests.inside import database_of, ledger_of, parts_of, sleep_with
-
-
-@pytest.fixture
-def signer():
-    return LocalSigner.generate()
-
-
-@pytest.fixture
-def store(signer, clock):
-    """A store of the key on a ledger in memory, or elsewhere."""
-
-    def store(*relays, **options):
-        options = {"ledger": ":memory:", "clock": clock, "background": False, **options}
-        return MemoryStore(options.pop("by", signer), relays, **options)
-
-    return store
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, Version
+from sense_memory import EmbeddedRelay, MemoryStore, Version
 from sense_memory.memories.history import undo_target, version, version_at
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from sense_memory.records.envelope import Record, RecordType
@@ -122,11 +122,6 @@ def test_before_is_older_has_a_text_and_ends_when_repeated(history):
 
 
 # ── Through the store ───────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def signer():
-    return LocalSigner.generate()
 
 
 @pytest.fixture

@@ -14,18 +14,13 @@ from contextlib import suppress
 import pytest
 
 from relays.faults import Deaf, FaultyRelay, Information
-from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore, StoreClosed, SyncMemoryStore
+from sense_memory import EmbeddedRelay, InvalidInput, MemoryStore, StoreClosed, SyncMemoryStore
 from sense_memory.errors import InvalidSetting, RelayLimitWarning, WrongThreadError
 from tests.time_unit import SECOND
 
 
 DEAD = "ws://127.0.0.1:9"  # the discard port: nobody listens there
 SOON = 3 * SECOND  # within which whatever need not wait is over
-
-
-@pytest.fixture
-def signer():
-    return LocalSigner.generate()
 
 
 async def what_arrived(signer, url):

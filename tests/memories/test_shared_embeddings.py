@@ -15,22 +15,18 @@ from sense_memory.memories import shared_embeddings as module
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 from tests.inside import database_of, ledger_of, parts_of
+from tests.memories.topics import DIMENSION, vectors_of
 
 
 DAY = 86_400
 LONG = "key " + "x" * 190  # hashed at its own address, and at that of its vectors
 NEARLY_LONG = "k" * 165  # hashed at that of its vectors only
-CLUSTERS = (
-    {"cat", "kitten", "purring", "feline"},
-    {"car", "engine", "garage", "automobile"},
-    {"tea", "darjeeling", "beverage", "drink"},
-)
 
 
 class Topics:
     """An embedder that knows three topics, and notes which memories it was shown; questions have no blank in them."""
 
-    dimension = 4
+    dimension = DIMENSION
 
     def __init__(self, name="topics-1"):
         self.name, self.shown, self.fails_after = name, [], None
@@ -40,11 +36,7 @@ class Topics:
         if memories and self.fails_after is not None and len(self.shown) >= self.fails_after:
             raise EmbedderError(self.name, "the power is out")
         self.shown += memories
-        rows = np.full((len(texts), 4), 0.01, np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            said = text.lower().replace(",", " ").split()
-            row[:3] += [sum(word in cluster for word in said) for cluster in CLUSTERS]
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return vectors_of(texts)
 
 
 @pytest.fixture

@@ -39,11 +39,6 @@ def hurried(monkeypatch):
 
 
 @pytest.fixture
-def signer():
-    return LocalSigner.generate()
-
-
-@pytest.fixture
 def device(signer, clock):
     """A device of the agent: a store of its own that follows its relays only when told, or while it watches."""
 

@@ -46,6 +46,13 @@ async def texts(scene):
     return [entry.text for entry in await scene.entries()]
 
 
+async def begun(store, name):
+    """A scene of the baker's, in which something has happened."""
+    scene = await store.mind.scenes.create(name, as_name="baker")
+    await scene.append("world.observed", {"text": "it rains"})
+    return scene
+
+
 async def in_step(*scenes):
     for _ in range(2):
         for scene in scenes:
@@ -546,8 +553,7 @@ async def test_a_scene_that_cannot_be_closed_keeps_no_other_open(tmp_path):
     async def work():
         async with MemoryStore(BAKER, ledger=tmp_path / "ledger", clock=loop_clock()) as store:
             for name in ("mill", "market", "forge"):
-                scene = await store.mind.scenes.create(name, as_name="baker")
-                await scene.append("world.observed", {"text": "it rains"})
+                scene = await begun(store, name)
             scene.store.ledger.close()
 
     with pytest.raises(StoreClosed):
@@ -564,8 +570,7 @@ async def test_closing_a_store_with_a_damaged_open_scene_raises_nothing_and_keep
     async with EmbeddedRelay(clock=loop_clock()) as relay:
         async with agent(BAKER, relay, ledger) as baker:
             for name in ("mill", "forge"):
-                scene = await baker.mind.scenes.create(name, as_name="baker")
-                await scene.append("world.observed", {"text": "it rains"})
+                await begun(baker, name)
             ids = {state.name: state.id for state in await baker.mind.scenes.all()}
             damaged = (await baker.mind.scenes.open(ids["mill"])).store.ledger.path
         with closing(sqlite3.connect(damaged)) as connection, connection:
@@ -588,8 +593,7 @@ async def test_closing_a_store_with_a_damaged_open_scene_raises_nothing_and_keep
 async def test_a_damaged_scene_names_the_file_to_move_which_the_next_sync_restores_or_is_left(tmp_path):
     async with EmbeddedRelay(clock=loop_clock()) as relay:
         async with agent(BAKER, relay, tmp_path / "ledger") as baker:
-            scene = await baker.mind.scenes.create("village", as_name="baker")
-            await scene.append("world.observed", {"text": "it rains"})
+            scene = await begun(baker, "village")
             await baker.sync()
             scene_id, path = scene.state.id, scene.store.ledger.path
         for damage in (b"", b"not a ledger"):
@@ -618,8 +622,7 @@ async def test_a_damaged_scene_names_the_file_to_move_which_the_next_sync_restor
 async def test_reading_a_scene_with_an_altered_event_names_the_file_to_move(tmp_path):
     async with EmbeddedRelay(clock=loop_clock()) as relay:
         async with agent(BAKER, relay, tmp_path / "ledger") as baker:
-            scene = await baker.mind.scenes.create("village", as_name="baker")
-            await scene.append("world.observed", {"text": "it rains"})
+            scene = await begun(baker, "village")
             await baker.sync()
             scene_id, path = scene.state.id, scene.store.ledger.path
         with closing(sqlite3.connect(path)) as connection, connection:

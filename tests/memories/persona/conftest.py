@@ -6,17 +6,12 @@ import json
 
 import pytest
 
-from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory import EmbeddedRelay, MemoryStore
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from tests.inside import ledger_of, parts_of
 
 
 DAY = 86_400
-
-
-@pytest.fixture
-def signer():
-    return LocalSigner.generate()
 
 
 @pytest.fixture

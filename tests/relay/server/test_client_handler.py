@@ -10,11 +10,9 @@ import itertools
 import json
 import random
 import sqlite3
-from contextlib import asynccontextmanager
 
 import nostr_sdk
 import pytest
-from websockets.asyncio.client import connect
 
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.filters import Filter
@@ -24,6 +22,7 @@ from sense_memory.relay.server.client_handler import INBOX_COUNT, ServerComparis
 from sense_memory.relay.server.event_store import EventStore
 from sense_memory.relay.server.server import EmbeddedRelay
 from sense_memory.relay.server.session import RelayLimits
+from tests.relay.server.client import dial
 from tests.time_unit import SECOND
 
 
@@ -35,32 +34,6 @@ NO_IDS, IN_STEP = "6100000200", "61"
 async def sign(content="", *, kind=1, tags=(), at=NOW):
     event = await SIGNER.sign(Unsigned(at, kind, tuple(map(tuple, tags)), content))
     return json.loads(event.body())
-
-
-class Client:
-    def __init__(self, socket) -> None:
-        self.socket = socket
-
-    async def send(self, *frame) -> None:
-        await self.socket.send(json.dumps(frame))
-
-    async def next(self):
-        async with asyncio.timeout(5 * SECOND):
-            return json.loads(await self.socket.recv())
-
-    async def publish(self, *events) -> None:
-        for event in events:
-            await self.send("EVENT", event)
-        for event in events:
-            assert (await self.next())[:3] == ["OK", event["id"], True]
-
-
-@asynccontextmanager
-async def dial(url):
-    async with connect(url, compression=None) as socket:
-        client = Client(socket)
-        _, client.challenge = await client.next()
-        yield client
 
 
 # ── Its limits ──────────────────────────────────────────────────────────────────────────
@@ -134,7 +107,7 @@ async def test_a_relay_that_asks_for_authentication_compares_and_counts_for_nobo
 async def test_a_limit_means_the_newest(clock):
     events = [await sign(str(number), at=NOW - number) for number in range(5)]
     async with EmbeddedRelay(clock=clock) as relay, dial(relay.url) as client:
-        await client.publish(*events)
+        await client.put(*events)
         await client.send("NEG-OPEN", "n", {"limit": 2}, NO_IDS)
         assert await client.next() == ["NEG-MSG", "n", "6100000202" + events[1]["id"] + events[0]["id"]]
         await client.send("NEG-OPEN", "n", {"limit": 0}, NO_IDS)
@@ -146,7 +119,7 @@ async def test_a_limit_means_the_newest(clock):
 async def test_what_has_expired_is_neither_compared_nor_counted(clock):
     short = await sign("short", tags=[["expiration", str(NOW + 10)]])
     async with EmbeddedRelay(clock=clock) as relay, dial(relay.url) as client:
-        await client.publish(short)
+        await client.put(short)
         clock.advance(11)
         await client.send("NEG-OPEN", "n", {}, NO_IDS)
         assert await client.next() == ["NEG-MSG", "n", NO_IDS]
@@ -171,10 +144,10 @@ async def test_what_was_published_before_on_the_same_connection_is_compared(cloc
 async def test_an_open_comparison_stands_still(clock):
     first, second = await sign("first"), await sign("second")
     async with EmbeddedRelay(clock=clock) as relay, dial(relay.url) as client, dial(relay.url) as other:
-        await other.publish(first)
+        await other.put(first)
         await client.send("NEG-OPEN", "n", {}, NO_IDS)
         assert await client.next() == ["NEG-MSG", "n", "6100000201" + first["id"]]
-        await other.publish(second)
+        await other.put(second)
         await client.send("NEG-MSG", "n", NO_IDS)
         assert await client.next() == ["NEG-MSG", "n", "6100000201" + first["id"]]
 
@@ -183,7 +156,7 @@ async def test_every_message_of_a_client_in_a_hurry_is_answered_in_order(clock):
     event = await sign()
     known = "6100000201" + event["id"]
     async with EmbeddedRelay(clock=clock) as relay, dial(relay.url) as client:
-        await client.publish(event)
+        await client.put(event)
         await client.send("NEG-OPEN", "n", {}, NO_IDS)
         await client.send("NEG-MSG", "n", "61000000")
         await client.send("NEG-MSG", "n", NO_IDS)
@@ -297,11 +270,11 @@ async def test_a_disk_that_fails_ends_the_answer_with_a_word_and_the_subscriptio
         return read(store, seq, now)
 
     async with EmbeddedRelay(clock=clock) as relay, dial(relay.url) as client:
-        await client.publish(*events)
+        await client.put(*events)
         monkeypatch.setattr(EventStore, "body", body)
         await client.send("REQ", "r", {"kinds": [1]})
         assert await client.next() == ["CLOSED", "r", "error: the relay's storage failed, try again later"]
-        await client.publish(later)  # nothing else is sent: the subscription has ended
+        await client.put(later)  # nothing else is sent: the subscription has ended
         await client.send("REQ", "r", {"ids": [later["id"]]})
         assert [await client.next() for _ in range(2)] == [["EVENT", "r", later], ["EOSE", "r"]]
 
@@ -364,7 +337,7 @@ async def test_the_relay_tells_the_truth_about_any_two_sets(clock, events):
     rng = random.Random(78)
     theirs = rng.sample(events, 300)
     async with EmbeddedRelay(clock=clock) as relay, dial(relay.url) as client:
-        await client.publish(*theirs)
+        await client.put(*theirs)
         for count in (0, 1, 31, 200, 400):
             ours = rng.sample(events, count)
             own, told = {event["id"] for event in ours}, {event["id"] for event in theirs}
@@ -380,7 +353,7 @@ async def test_the_client_of_nostr_sdk_gets_in_step_with_our_relay(events, tmp_p
     peer = nostr_sdk.ClientBuilder().database(database).build()
     options = nostr_sdk.SyncOptions().direction(nostr_sdk.SyncDirection.BOTH)
     async with EmbeddedRelay(clock=lambda: NOW) as relay, dial(relay.url) as client:
-        await client.publish(*events[:250])
+        await client.put(*events[:250])
         await peer.add_relay(nostr_sdk.RelayUrl.parse(relay.url))
         await peer.connect()
         async with asyncio.timeout(30 * SECOND):

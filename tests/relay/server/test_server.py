@@ -24,46 +24,12 @@ from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.signer import LocalSigner
 from sense_memory.relay.server import server as embedded
 from sense_memory.relay.server.server import EmbeddedRelay
+from tests.relay.server.client import Client, dial
 from tests.time_unit import SECOND
 
 
 SIGNER = LocalSigner.from_hex("07" * 32)
 NOW = 1_800_000_000  # the fake clock's start
-
-
-class Client:
-    def __init__(self, ws) -> None:
-        self.ws = ws
-
-    async def send(self, *frame) -> None:
-        await self.ws.send(json.dumps(frame))
-
-    async def next(self):
-        async with asyncio.timeout(5 * SECOND):
-            return json.loads(await self.ws.recv())
-
-    async def publish(self, event):
-        await self.send("EVENT", event)
-        return (await self.next())[2:]
-
-    async def query(self, *filters):
-        await self.send("REQ", "query", *filters)
-        events = []
-        while (frame := await self.next())[0] == "EVENT":
-            events.append(frame[2])
-        assert frame == ["EOSE", "query"]
-        await self.send("CLOSE", "query")
-        return events
-
-
-@asynccontextmanager
-async def dial(url, **options):
-    """A client past its challenge, which is kept as `client.challenge`."""
-    async with connect(url, compression=None, **options) as ws:
-        client = Client(ws)
-        kind, client.challenge = await client.next()
-        assert kind == "AUTH"
-        yield client
 
 
 async def rest(client):
