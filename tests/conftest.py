@@ -33,6 +33,9 @@ _MEMORY = Path("/dev/shm")
 if _MEMORY.is_dir() and disk_usage(_MEMORY).free > 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
+# Garbage is collected seldom: most of what there is stays.
+gc.set_threshold(50_000, 20)
+
 # A shell has what runs in the background ignore Ctrl-C, and so would every program that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -74,10 +77,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Modules and tests stay until the end: leave them out of each collection of garbage, and collect less often."""
-    gc.collect()
+    """Modules and tests stay until the end: leave them out of each collection of garbage."""
     gc.freeze()
-    gc.set_threshold(50_000, 20)
 
 
 def pytest_configure(config):
