@@ -79,12 +79,13 @@ async def test_a_relay_that_can_not_be_reached_is_not_waited_for_and_named(signe
 
 
 async def test_a_relay_that_says_nothing_is_waited_for_as_long_as_was_said_and_not_longer(signer, caplog):
+    patience = 0.3 * SECOND
     async with EmbeddedRelay() as relay, FaultyRelay(relay.url, Deaf(0)) as liar:
-        store = MemoryStore(signer, [liar.url, relay.url], ledger=":memory:", close_timeout=0.3)
+        store = MemoryStore(signer, [liar.url, relay.url], ledger=":memory:", close_timeout=patience)
         await store.__aenter__()
         await store.remember("k", "v")
 
-        assert 0.3 <= await closed_in(store) < SOON
+        assert patience <= await closed_in(store) < SOON
         assert await what_arrived(signer, relay.url) == {"k"}
     told = [record.getMessage() for record in caplog.records if record.name == "sense_memory.store"]
     assert [message.split(": ")[0] for message in told] == [f"still queued for {liar.url}"]
