@@ -11,7 +11,7 @@ from sense_memory.nostr.event import KIND_APP_DATA
 from tests.inside import ledger_of
 
 
-COUNT, SECOND, PAGE = 60, 15, 20  # in all, of one second, and what a page of the relay holds
+COUNT, SECOND, PAGE = 45, 15, 20  # in all, of one second, and what a page of the relay holds
 KEY = "17" * 32
 POINTS = {
     "connected",
