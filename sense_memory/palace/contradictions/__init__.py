@@ -1,10 +1,10 @@
 """Whether one memory contradicts another.
 
-What a memory says is read as claims, each (subject, relation, value, scope, polarity), and as whole clauses: `claims`.
-Two claims contradict each other where subject, relation and scope agree, the relation holds one value (or the same
-clause is denied), and the values are of one kind and differ; two clauses, where they say the same but for one
-difference: `detection`, a function for each rule. `claim_index` finds whom to compare.
+A memory is read as clauses of words in phrases, in which idioms and relations are one word each: `claims`. Two clauses
+are aligned; they contradict each other where they say the same but for one difference. A claim's subject, relation and
+scope are what both share, its value and polarity what differs: `detection`, a function for each difference.
+`claim_index` finds whom to compare.
 
-`figures` reads numbers and dates, `vocabulary` holds the tables of words. `phrases` judges, by vectors that the caller
-fetched, which words mean the same, and which speak of what is good. Pure, no model, no clock.
+`figures` reads numbers and dates, `vocabulary` holds the tables of words. `phrases` judges what is said in other words:
+by a linear score, and by vectors that the caller fetched. Pure, no model, no clock.
 """

@@ -1,9 +1,9 @@
 """What a memory claims: for each clause who is spoken of, what is said, with what value, under which conditions.
 
-A claim is (subject, relation, value, scope, polarity). A clause makes one of the relation that it names ("Nora works at
-Bosch"), where `vocabulary` knows it, and is read as a whole too: its words, with opposites folded into an axis and
-figures set apart, so that "telemetry is enabled" and "telemetry is off" are one sentence with two sides.
-Nothing else is understood. Long texts are read up to a bound. Pure.
+A claim is (subject, relation, value, scope, polarity). None of these is parsed. A clause is read as a row of tokens:
+stems, with opposites folded into an axis and its side, idioms and relations in one word each ("moved to" and "lives in"
+are one relation), figures and dates typed. Tokens form phrases, each with the function word that leads it. What is the
+value and what the scope shows when two clauses are aligned: see `detection`. Long texts are read up to a bound. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sense_memory.palace.contradictions.vocabulary import axis, plain, stem, wor
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.figures import Item
@@ -28,98 +28,64 @@ MAX_READ_CHARS: Final = 2_000  # of a value; notes are far shorter, and a clause
 MAX_CLAUSES_COUNT: Final = 8  # read of one memory
 MAX_CLAUSE_ITEMS: Final = 40  # a longer clause is not a short note
 _MAX_KEY_CHARS: Final = 256
-_MAX_SUBJECT_WORDS: Final = 6
-_MAX_VALUE_WORDS: Final = 6
 _MAX_BARE_ITEMS: Final = 3
 _MAX_SURE_CLAUSES: Final = 2
-_TRIVIAL: Final = words("new now note updat current old later my 1 2 3")
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """The noun phrase that a relation gives.
+class Token:
+    """A word of a clause that carries content, or a figure.
 
     Attributes:
-        words: its stems, in order.
-        text: as it was written, without an article.
-        kind: `name`, `figure`, `list`, `a` (one of a sort), or `word`.
-        figures: what figures it has.
+        key: what it is compared by: a stem; `±` and an axis, `~` and a status, `→` and a relation, `@` and a date that
+            tells which occasion is meant, `#` and a number that tells which thing.
+        text: as it was written.
+        lead: what leads its phrase, if it begins one: a preposition, `be`, `→` (a relation), `the` or `start`;
+            `and` before a further thing of a list, an article; else nothing.
+        article: `a` or `the`, if there is one before it.
+        phrase: the number of its phrase; below 0 of an aside ("which …", "with her …") and of an occasion.
     """
 
-    words: tuple[str, ...]
+    key: str
     text: str
-    kind: str
-    figures: tuple[Figure, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """That a subject has a value in a relation.
-
-    Attributes:
-        subject: stems of whom it is about.
-        relation: a name of `RELATIONS`, `is` for an attribute that the subject names, or `is a`.
-        value: what the relation gives.
-        scope: stems of the conditions it holds under.
-        polarity: whether it is affirmed.
-        over: what the value is preferred over.
-        changed: whether it says that something is new.
-        loose: whether the clause says more than the claim, that the value is to come, or what it includes.
-        spoken: of an attribute its name, then the subject's stems and words as they were written.
-        measures: in what its figures are measured: per month, before tax.
-        added: whether it says that what was said before stays true: "too", "also".
-    """
-
-    subject: frozenset[str]
-    relation: str
-    value: Value
-    scope: frozenset[str]
-    polarity: bool
-    over: tuple[str, ...] = ()
-    changed: bool = False
-    loose: bool = False
-    spoken: tuple[tuple[str, str], ...] = ()
-    measures: Measures = frozenset()
-    added: bool = False
+    lead: str = ""
+    article: str = ""
+    phrase: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """What a clause says as a whole.
+    """What a clause says.
 
     Attributes:
         text: as it was written.
-        words: stems of all that it says but figures; `±` for an axis, `~` for a status, `@` for a date that tells which.
-        spoken: these stems in order, and the words as they were written.
+        tokens: its words, in order, but figures.
+        keys: their keys.
         polarity: whether it is affirmed.
         mood: `fact`, `past` or `plan`.
         sides: its axes, the side of each, and the word for it.
         figures: what figures it gives.
         measures: in what they are measured: per month, before tax.
-        states: the states that it names: a number of `STATES` and a side.
-        names: stems of its capitalised words, except the first.
-        told: the words after a form of `be` or a preposition: what the clause says about its subject.
-        turned: stems of the part that reports a change: what was left, moved or cancelled.
         owned: whether it begins with a possession: "Nora's brother", so it is not about Nora.
         definite: whether it begins with something already known: "the", "my", "Nora's".
-        added: as a claim has it.
+        changed: whether it says that something is new.
+        added: whether it says that what was said before stays true: "too", "also".
+        states: the states that it names: a number of `STATES` and a side.
     """
 
     text: str = field(compare=False, repr=False)
-    words: frozenset[str]
-    spoken: tuple[tuple[str, str], ...]
+    tokens: tuple[Token, ...]
+    keys: frozenset[str]
     polarity: bool
     mood: str
     sides: tuple[tuple[str, bool, str], ...]
     figures: tuple[Figure, ...]
     measures: Measures
-    states: frozenset[tuple[int, bool]]
-    names: frozenset[str]
-    told: frozenset[str]
-    turned: frozenset[str]
     owned: bool
     definite: bool
+    changed: bool
     added: bool
+    states: frozenset[tuple[int, bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +94,19 @@ class Reading:
 
     Attributes:
         clauses: at most `MAX_CLAUSES_COUNT`.
-        claims: the relations that they name.
         whole: whether everything was read and has two clauses at most: a longer memory says other things too.
+        words: the words of all clauses, but the vague ones.
+        length: how many words it has as written.
+        turn: 2 where it tells of a turn of things ("sold", "no longer"), 1 where something hints at one, else 0.
         keys: what the memory is found by. Two memories whose words contradict each other share a key. Keys depend
             on the memory's key and value only.
     """
 
     clauses: tuple[Clause, ...]
-    claims: tuple[Claim, ...]
     whole: bool
+    words: frozenset[str]
+    length: int
+    turn: int
     keys: frozenset[str]
 
 
@@ -165,66 +135,40 @@ _SHORT: Final = tuple(
         r"'re\b": " are",
         r"'ve\b": " have",
         r"'ll\b": " will",
+        r"'d rather\b": " rather",
         r"(?<=\w)'s\b|(?<=s)'(?=\s)": "",
         r"\b([ldmtsjnq])'(?=[aeiouyhàâéèêî])": r"\1' ",
         r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
     }.items()
 )
+_SWITCH: Final = _any_case(r"^(.+?) (?:switched|migrated) from (.+?) to (.+)$")
+_SWITCHED: Final = r"\1 no longer uses \2; \1 uses \3"
 _REASON: Final = _any_case(
     r",? (?:because|so that|due to|thanks to|since (?=he|she|it|they|the |i )|as (?=it|she|he|they|i |the )).*$"
 )
 # Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
 _LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
-_HEDGE: Final = re.compile(
-    r"\b(?:will|shall|going to|wird|werden|sera|será|vai|va a|including|excluding|incl|excl|plus|(?:before|after) tax)\b"
-)
 _SINCE: Final = _any_case(
-    r",? \b(?:since|as of|from|ab|seit|depuis|desde) (?:\w+ )?(?:\d{4}|january|february|march|april|may|june|july|august|",
-    r"september|october|november|december|\w+day|spring|summer|autumn|winter)\b|,? for (?:\w+|\d+) (?:years|months|weeks)\b",
+    r",? \b(?:since|as of|ab|seit|depuis|desde|(?<=\d )from|(?<=[a-z] )from(?= (?!monday|tuesday))) (?:\w+ )?(?:\d{4}|january|",
+    r"february|march|april|may|june|july|august|september|october|november|december|\w+day|spring|summer|autumn|winter)\b",
 )
-_ASIDE: Final = _any_case(
-    r", | (?:with (?=(?:my|his|her|their|our)\b)|which|who|whose|where|while|and (?=(?:he|she|it|they|is|has|\w+s)\b)|\w+ing)\b"
+_ASIDE: Final = re.compile(
+    r",? (?=with (?:my|his|her|their|our)\b)|,? (?:which|who|whose|where|while)\b|,? and (?=(?:he|she|it|they|is|has|[a-z]+s)\b)"
 )
-_END: Final = _any_case(
-    r",(?!\d)| - |(?<![\w.@/-])(?:and|or|but|when|whenever|where|which|who|whose|with|without|for|in|on|at|during|until|",
-    r"unless|while|if|from|near|among|after|before|by|so|to|than|over|instead|rather|including|except|every|each|these|this|",
-    r"as|via|since|now|again|any|ab|seit|für|als|depuis|pour|avec|à|al|para|con|com|desde|mit|bei|gezogen|umgezogen)\b",
-)
-_OVER: Final = _any_case(
-    r" (?:over|(?:better|more) than|rather than|instead of|to|than|als|à|au|aux|al|a|do que|que|ao) "
-)
-_COPULA: Final = _any_case(
-    r"^(?P<subject>[^,:]{2,80}?)(?: (?:(?:was|has been|is) (?:moved|postponed|changed|raised|cut|lowered|increased|reduced|",
-    r"extended|shifted|pushed|set)(?: back| forward)? to|went (?:up|down) to|will be|has been|is|are|am|was|ist|sind|est|",
-    r"sont|es|son|é|são)(?: now| currently| set to| jetzt| maintenant| ahora| agora)?(?: at| on| in| am| le| el)? |: )(?P<value>.+)$",
-)
-_DATED: Final = _any_case(
-    r"^(?P<subject>(?!an? |there )[^,:]{2,80}?) (?:(?P<moved>(?:(?:was|has been|is|got) )?(?:now )?(?:moved|postponed|pushed|",
-    r"put|shifted|rescheduled|delayed|changed|brought|slipped)(?: back| forward| up| out)? (?:to|until))|(?:takes place|",
-    r"happens|is(?: now)?(?: due| scheduled| planned| set)?)(?: on| for| at)?) (?P<value>.+)$",
-)
-_DWELLING: Final = re.compile(r"^ (?:an?|the) [\w -]{2,30}? in (?=[A-ZÀ-Þ])")
-_OWNER: Final = _any_case(r"(?!an? |one )\w+ ")
+_RENEWED: Final = _any_case(r"^((?:my|our|his|her|their|the \w+|[\w-]+'s) )(?:new|current) ")
+_COMMA: Final = re.compile(r", (?!\d)")
 _OWNS: Final = _any_case(r"\s*(?:\w+(?:'s|s') |(?:my|his|her|their|our) )")
-_LEADING_ARTICLE: Final = _any_case(r"^(?:the|my|our) ")
-_MOVES: Final = re.compile(r"moved|switched|migrated|renamed|settled|relocated|(?:has|ist|se|a|mudou) ")
-_SWITCH: Final = _any_case(r"^ ?from (?P<left>.+?) to (?P<new>.+)$")
-_LISTED: Final = _any_case(r" ?(?:and|or|und|et|y|e|,) ?\w")
-_PART: Final = re.compile(r",|\band\b(?= [a-z])|\bto\b(?= [a-z])")
-_CAPITAL: Final = re.compile(r"(?<=[\w,] )[A-ZÀ-Þ][\w-]+")
 _KEY_WORD: Final = re.compile(r"[^\W_]+")
-_NAME_LIKE: Final = re.compile(r"[^\W\d_]*[A-ZÀ-ÞŠŽ\d@/.#+][\w@/.#+-]*")
-_SORT: Final = _any_case(r"(?:now )?(?:an?|eine?|une?|uma?|una) ")
-_RENEWED: Final = frozenset(("new", "current"))
-_BEFORE_VERBS: Final = terms.AUXILIARIES | terms.CHANGES | {"also", "set"}
-_NO_SUBJECT: Final = terms.AUXILIARIES | words(
-    "who that which if when whether said says thinks believes and or because"
-)
+_SPELLED: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*")
 _NO_ACTOR: Final = terms.AUXILIARIES | terms.ARTICLES | terms.FIRST - {"i", "we"}
-_INDEFINITE: Final = words("a an ein eine un une una um uma")
+_VERBS: Final = terms.AUXILIARIES | terms.RELATIONS.keys()
+_NO_EVENT: Final = terms.STATUS.keys() | terms.RELATIONS.keys()
+_SILENT: Final = terms.STOP | terms.RELATIONS.keys()
+_INDEFINITE: Final = words("a an ein eine einen un une una um uma")
 _OPENING: Final = words("on in at since every by until from")
-_LEADING: Final = words("in by on with via to at under using wants want")
 _DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")
+_OWNERS: Final = words("my your his her its their our")
+_AND: Final = words("and or und et y e &")
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────────
@@ -232,28 +176,25 @@ _DEFINITE: Final = words("the my our this der die das le la les el los las o a o
 
 def read(memory: PersonaMemory) -> Reading:
     """What a memory claims."""
-    key = frozenset(
-        stem(word)
-        for word in _KEY_WORD.findall(memory.key[:_MAX_KEY_CHARS].lower())
-        if word not in terms.STOP
-    )
+    named = frozenset(map(stem, _KEY_WORD.findall(memory.key[:_MAX_KEY_CHARS].lower())))
     texts = _split(_LABEL.sub("", memory.value[:MAX_READ_CHARS].translate(_QUOTES)))
-    found = [_Text.of(*text) for text in texts[:MAX_CLAUSES_COUNT]]
-    clauses: list[Clause] = []
-    claims: list[Claim] = []
-    for text in filter(None, found):
-        unnamed = claims[0].subject if claims else key - terms.KEY_NOISE
-        clauses.append(_whole(text, unnamed))
-        claims += _related(text, unnamed, key)
+    found = [_clause(*text, named) for text in texts[:MAX_CLAUSES_COUNT]]
+    clauses = tuple(filter(None, found))
     whole = len(memory.value) <= MAX_READ_CHARS and len(texts) <= _MAX_SURE_CLAUSES and all(found)
-    return Reading(tuple(clauses), tuple(claims), whole, _keys(clauses, claims))
+    keys = frozenset(key for clause in clauses for key in _found_by(clause))
+    words = frozenset(key for key in keys if "|" not in key) - terms.VAGUE
+    said = memory.value[:MAX_READ_CHARS].lower()
+    turn = 2 if terms.TURNS.search(said) else 1 if terms.HINTS.search(said) else 0
+    return Reading(clauses, whole, words, len(said.split()), turn, keys)
 
 
-def _keys(clauses: Iterable[Clause], claims: Iterable[Claim]) -> frozenset[str]:
-    """The words of each clause, and each relation with its subject."""
-    return frozenset(word.lstrip("±~") for clause in clauses for word in clause.words) | {
-        f"{claim.relation}|{' '.join(sorted(claim.subject))}" for claim in claims
-    }
+def _found_by(clause: Clause) -> Iterator[str]:
+    """The words of a clause, and its relation together with its subject."""
+    for token in clause.tokens:
+        yield token.key.lstrip("±~")
+        if token.key[0] == "→":
+            subject = sorted(one.key for one in clause.tokens if one.phrase == 0 and one.key[0] != "→")
+            yield f"{token.key}|{' '.join(subject)}"
 
 
 def _split(text: str) -> list[tuple[str, str, bool]]:
@@ -265,56 +206,111 @@ def _split(text: str) -> list[tuple[str, str, bool]]:
             if "'" in said or "-old" in said or "cannot" in said:
                 for short, long in _SHORT:
                     said = short.sub(long, said)
-            found.append((clause, " ".join(said.split()), _OWNS.match(clause) is not None))
+            owned = _OWNS.match(clause) is not None
+            parts = _SWITCH.sub(_SWITCHED, said).split("; ")
+            found += [(clause, " ".join(part.split()), owned) for part in parts]
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A clause, cut into words and figures.
+def _clause(written: str, said: str, owned: bool, named: frozenset[str]) -> Clause | None:
+    """One clause; None for a question, a quotation, and what is too long for a note."""
+    if "?" in said or '"' in said:
+        return None
+    text, since = _SINCE.subn("", _REASON.sub("", _LETTERED.sub(r"\1-\2", said)))
+    text, renewed = _RENEWED.subn(r"\1", text)
+    lower = plain(text.lower())
+    found, aside = (items(_COMMA.sub(" and ", part)) for part in (*_ASIDE.split(lower, maxsplit=1), "")[:2])
+    if not 0 < len(found) <= MAX_CLAUSE_ITEMS:
+        return None
+    spelled = {word.lower(): word for word in _SPELLED.findall(text)}
+    opening = _opening(found)
+    subject = tuple(_subject(found, named))
+    tokens = (*opening, *subject, *_tokens(found, spelled, "be" if subject else "start"))
+    tokens += tuple(replace(token, phrase=-2) for token in _tokens(aside, spelled, ","))
+    found += aside
+    contents = [item for item in found if isinstance(item, str) and item not in _SILENT]
+    sides = {name: (name, side, item) for item in reversed(contents) for name, side in [axis(item)]}
+    numbers = any(isinstance(item, Figure) and not item.is_date for item in found)
+    return Clause(
+        text=written,
+        tokens=tokens,
+        keys=frozenset(token.key for token in tokens),
+        polarity=sum(item in terms.NEGATORS for item in found) % 2 == 0,
+        mood=_mood(lower, text.lower(), found),
+        sides=tuple(sorted(value for name, value in sides.items() if name)),
+        figures=tuple(
+            item
+            for item in found
+            if isinstance(item, Figure) and f"@{item.text}" not in {one.key for one in opening}
+        ),
+        measures=measures(said.lower()) if numbers else frozenset(),
+        owned=owned,
+        definite=found[0] in _DEFINITE or owned,
+        changed=since + renewed > 0
+        or not terms.CHANGES.isdisjoint(item for item in found if isinstance(item, str)),
+        added=terms.ADDED.search(lower) is not None,
+        states=frozenset(state for token in tokens if (state := terms.STATES.get(stem(token.text.lower())))),
+    )
 
-    Attributes:
-        written: as it was written.
-        clause: without short forms.
-        text: without reasons, idioms said in one word each.
-        lower: `text` in lower case.
-        items: its words and figures.
-        owned: whether it begins with what somebody has.
-        mood: `fact`, `past` or `plan`.
-        measures: in what its figures are measured.
-        added: as a claim has it.
-    """
 
-    written: str
-    clause: str
-    text: str
-    lower: str
-    items: list[Item]
-    owned: bool
-    mood: str
-    measures: Measures
-    added: bool
-
-    @classmethod
-    def of(cls, written: str, clause: str, owned: bool) -> _Text | None:
-        """None for a question, a quotation, and what is too long for a note."""
-        if "?" in clause or '"' in clause:
-            return None
-        text = plain(_REASON.sub("", _LETTERED.sub(r"\1-\2", clause)))
-        lower = text.lower()
-        found = items(lower)
-        if not 0 < len(found) <= MAX_CLAUSE_ITEMS:
-            return None
-        numbers = any(isinstance(item, Figure) and not item.is_date for item in found)
-        measured = measures(clause.lower()) if numbers else frozenset[tuple[str, str]]()
-        added = terms.ADDED.search(lower) is not None
-        return cls(written, clause, text, lower, found, owned, _mood(lower, found), measured, added)
+def _subject(found: Sequence[Item], named: frozenset[str]) -> Iterator[Token]:
+    """The words of the key, where a clause begins with a pronoun or a relation, or is a bare value: a timezone."""
+    is_bare = len(found) <= _MAX_BARE_ITEMS and _VERBS.isdisjoint(found)
+    if (is_bare and named & terms.ATTRIBUTES) or found[0] in terms.PRONOUNS or found[0] in terms.RELATIONS:
+        said = {stem(item) for item in found if isinstance(item, str)}
+        for word in sorted(named - terms.KEY_NOISE - said):
+            yield Token(word, word, "start")
 
 
-def _mood(lower: str, found: Sequence[Item]) -> str:
+def _opening(found: Sequence[Item]) -> list[Token]:
+    """The dates before the verb, or those that open a clause: they tell which occasion is meant."""
+    verb = next((at for at, item in enumerate(found) if at and item in terms.AUXILIARIES), 0)
+    end = max(verb, 3 * (found[0] in _OPENING))
+    dates = [item for item in found[:end] if isinstance(item, Figure) and item.is_date]
+    return [Token(f"@{date.text}", date.text, "@", phrase=-1) for date in dates]
+
+
+def _tokens(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterator[Token]:
+    """The words of a clause that carry content, each with what leads its phrase."""
+    article, phrase, is_said = "", 0, lead == "be"
+    seen: dict[str, bool] = {}
+    for at, item in enumerate(found):
+        if isinstance(item, Figure):
+            lead, article = "0", ""
+        elif item in terms.NEGATORS:
+            continue
+        elif item in terms.STOP and item not in terms.FIRST:
+            if item in terms.ARTICLES:
+                article = "a" if item in _INDEFINITE else "the"
+            if item in terms.BE:
+                lead, is_said = lead if lead == "→" else "be", True
+            elif item in terms.LEADS:
+                lead = item
+            elif item in _AND:
+                lead = lead or "and"
+            elif item in terms.ARTICLES or item in _OWNERS:
+                lead = lead or item
+        else:
+            phrase += bool(lead) and lead not in {"and", "start"}
+            key = _key(item, seen, is_said, at == len(found) - 1)
+            yield Token(key, spelled.get(item, item.replace("_", " ")), lead, article, phrase)
+            lead, article = "→" if key[0] == "→" else "", ""
+
+
+def _key(item: str, seen: dict[str, bool], is_said: bool, is_last: bool) -> str:
+    """What a word is compared by; `seen` are the axes of the clause so far."""
+    if item in terms.RELATIONS:
+        return f"→{item}"
+    if item in terms.STATUS and (is_said or is_last):
+        return f"~{terms.STATUS[item]}"
+    name, side = axis(item)
+    return name if name and seen.setdefault(name, side) == side else stem(item)
+
+
+def _mood(lower: str, written: str, found: Sequence[Item]) -> str:
     if terms.PLANS.search(lower):
         return "plan"
-    if found[-1] in terms.STATUS or terms.LASTING.search(lower):
+    if found[-1] in terms.STATUS or terms.LASTING.search(written):
         return "fact"
     return "past" if terms.PAST.search(lower) or _is_event(found) else "fact"
 
@@ -322,277 +318,6 @@ def _mood(lower: str, found: Sequence[Item]) -> str:
 def _is_event(found: Sequence[Item]) -> bool:
     """Whether the second or third word is a verb of the past: "Nora played", not "a used car", "is based"."""
     for before, item in pairwise(found[:3]):
-        if isinstance(item, str) and len(item) > 4 and item.endswith("ed") and item not in terms.STATUS:
+        if isinstance(item, str) and len(item) > 4 and item.endswith("ed") and item not in _NO_EVENT:
             return not axis(item)[0] and before not in _NO_ACTOR
     return False
-
-
-# ── Relations ───────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """Whom a clause is about.
-
-    Attributes:
-        words: stems.
-        keyed: whether only the key tells it.
-        positive: whether what follows is affirmed of it.
-        changed: whether what follows is new.
-    """
-
-    words: frozenset[str]
-    keyed: bool
-    positive: bool
-    changed: bool
-
-
-def _related(text: _Text, unnamed: frozenset[str], key: frozenset[str]) -> Iterator[Claim]:
-    """The claims of one clause; `unnamed` is the subject if it names none, `key` the words of the key."""
-    if text.mood == "fact":
-        changed = not terms.CHANGES.isdisjoint(item for item in text.items if isinstance(item, str))
-        hedged = _HEDGE.search(text.lower) is not None
-        for rule in (_scheduled, _verbal, _attribute):
-            if found := list(rule(text, unnamed, changed)):
-                break
-        else:
-            found = list(_bare(text, key, changed))
-        for claim in found:
-            loose = claim.loose or hedged or text.added
-            yield replace(claim, loose=loose, measures=text.measures, added=text.added)
-
-
-def _scheduled(text: _Text, unnamed: frozenset[str], changed: bool) -> Iterator[Claim]:
-    """`The launch is on 3 March`, `… was moved to 17 March`: when something takes place."""
-    if said := _DATED.match(text.text):
-        subject = _subject(said["subject"], unnamed, changed or said["moved"] is not None)
-        if subject is not None and not subject.words & terms.ATTRIBUTES:
-            for claim in _filled(subject, "takes place on", said["value"]):
-                if claim.value.kind == "figure" and claim.value.figures[0].is_date:
-                    yield claim
-
-
-def _verbal(text: _Text, unnamed: frozenset[str], changed: bool) -> Iterator[Claim]:
-    """`Nora works at Bosch`: the first relation that has a subject, and what a switch from something denies."""
-    said = text.text
-    for match in terms.RELATION.finditer(text.lower if len(text.lower) == len(said) else said):
-        name = terms.RELATION_NAMES[int((match.lastgroup or "r0")[1:])]
-        before, after = said[: match.start()], said[match.end() :]
-        subject = _subject(before, unnamed, changed or _MOVES.search(match[0]) is not None)
-        if subject is None:
-            continue
-        if name == "lives in":
-            after = _DWELLING.sub(" ", after)
-        elif name == "uses" and (switch := _SWITCH.match(after)):
-            yield from _filled(replace(subject, positive=False), name, switch["left"])
-            after = switch["new"]
-        elif name == "leads" and (led := _value(after)):  # one leads many, and each is led by one
-            name, after, subject = "led by", before, replace(subject, words=frozenset(led[0].words))
-        yield from _filled(subject, name, after)
-        return
-
-
-def _attribute(text: _Text, unnamed: frozenset[str], changed: bool) -> Iterator[Claim]:
-    """`The deadline of X is …`, `… is Nora's employer`: what an attribute's owner has; `Nora is a nurse`."""
-    if not (said := _COPULA.match(text.text)):
-        return
-    left, right = said["subject"], said["value"]
-    for owner, value in ((left, right), (right, left)):
-        subject = _subject(owner, unnamed, changed)
-        if subject is None or not subject.positive or (owner is right and not _OWNER.match(owner)):
-            continue
-        if subject.words & _RENEWED:
-            subject = replace(subject, words=subject.words - _RENEWED or subject.words, changed=True)
-        attributes = subject.words & terms.ATTRIBUTES
-        name = terms.RELATION_OF.get(*attributes) if len(attributes) == 1 else None
-        if not attributes and owner is left and _SORT.match(right):
-            yield from _filled(subject, "is a", right)
-        elif not attributes and (owner is right or len(subject.words) < 2):
-            continue
-        elif name and len(subject.words) == 2:
-            yield from _filled(replace(subject, words=subject.words - attributes), name, value)
-        else:
-            spoken = [(stem(item), item) for item in items(owner.lower()) if isinstance(item, str)]
-            for claim in _filled(subject, "is", value):
-                yield replace(claim, spoken=(("", _LEADING_ARTICLE.sub("", owner.strip())), *spoken))
-        return
-
-
-def _bare(text: _Text, key: frozenset[str], changed: bool) -> Iterator[Claim]:
-    """A value alone, such as a timezone: its key tells of what."""
-    if (
-        len(text.items) <= _MAX_BARE_ITEMS
-        and terms.AUXILIARIES.isdisjoint(text.items)
-        and key & terms.ATTRIBUTES
-    ):
-        yield from _filled(_Subject(key - _TRIVIAL, True, True, changed), "is", text.text)
-
-
-def _subject(text: str, unnamed: frozenset[str], changed: bool) -> _Subject | None:
-    """The subject of a clause, from the words before its verb; None if they are not a noun phrase."""
-    found = items(text.strip().lower())
-    words = [item for item in found if isinstance(item, str) and item not in terms.NEGATORS]
-    positive = (len(found) - len(words)) % 2 == 0
-    if "," in text or any(isinstance(item, Figure) for item in found):
-        return None
-    while words and words[-1] in _BEFORE_VERBS:
-        words.pop()
-    if not _NO_SUBJECT.isdisjoint(words):
-        return None
-    if not words or (words[0] in terms.PRONOUNS and len(words) == 1):
-        return _Subject(unnamed, True, positive, changed) if unnamed else None
-    stems = frozenset(stem(word) for word in words if word in terms.FIRST or word not in terms.STOP)
-    if words[0] in terms.PRONOUNS:
-        stems |= unnamed
-    return _Subject(stems, False, positive, changed) if 0 < len(stems) <= _MAX_SUBJECT_WORDS else None
-
-
-def _filled(subject: _Subject, name: str, after: str) -> Iterator[Claim]:
-    """The claim that a subject has the value at the start of a text, under the conditions that follow it."""
-    found = _value(after)
-    if found is None or not subject.words:
-        return
-    value, rest, over = found
-    rest, since = _SINCE.subn("", rest)
-    aside = _ASIDE.search(rest)
-    scope = rest[: aside.start()] if aside else rest
-    yield Claim(
-        subject=(subject.words - set(value.words) if subject.keyed else subject.words) or subject.words,
-        relation=name,
-        value=value,
-        scope=frozenset(_contents(items(scope.lower()))),
-        polarity=subject.positive,
-        over=over,
-        changed=subject.changed or since > 0,
-        loose=aside is not None and bool(rest[aside.start() :].strip(" ,")),
-    )
-
-
-def _value(after: str) -> tuple[Value, str, tuple[str, ...]] | None:
-    """The value at the start of a text, what comes after it, and what it is preferred over."""
-    text = after.strip(" :").rstrip(" .,'")
-    over: tuple[str, ...] = ()
-    preferred = _OVER.search(text)
-    phrase = _cut(text[: preferred.start()] if preferred else text)
-    rest = text[len(phrase) :]
-    if preferred:
-        other = _cut(text[preferred.end() :])
-        over = tuple(_contents(items(other.lower())))
-        rest = text[preferred.end() + len(other) :] if preferred.start() <= len(phrase) + 1 else rest
-    words = phrase.split()
-    article = words[0].lower() if words and words[0].lower() in terms.ARTICLES else ""
-    spoken = words[1:] if article else words
-    figures = tuple(item for item in items(phrase.lower()) if isinstance(item, Figure))
-    stems = tuple(_contents(item for item in items(" ".join(spoken).lower()) if isinstance(item, str)))
-    if not (stems or figures) or len(stems) > _MAX_VALUE_WORDS:
-        return None
-    if _LISTED.match(rest) and not _ASIDE.match(rest):
-        kind = "list"
-    elif figures and not stems:
-        kind = "figure"
-    elif article in _INDEFINITE:
-        kind = "a"
-    else:
-        kind = "name" if _is_name(spoken, article) else "word"
-    return Value(stems, " ".join(spoken), kind, figures), rest, over
-
-
-def _is_name(words: Sequence[str], article: str) -> bool:
-    """Whether words are written as a name: with capitals, figures or signs; behind an article all of them."""
-    like = [_NAME_LIKE.fullmatch(word) is not None for word in words]
-    return all(like) if article else like[0] or like[-1]
-
-
-def _cut(text: str) -> str:
-    """A text up to the end of its first noun phrase."""
-    end = _END.search(text)
-    return text[: end.start()].rstrip() if end else text
-
-
-# ── Whole clauses ───────────────────────────────────────────────────────────────────────
-
-
-def _whole(text: _Text, unnamed: frozenset[str]) -> Clause:
-    """A clause as one statement: its words, the axes it takes sides on, its figures, whether it is denied."""
-    found = text.items
-    verb = next((at for at, item in enumerate(found) if at and item in terms.AUXILIARIES), 0)
-    opening = _opening(found, verb)
-    named, sides = _named(found, verb)
-    words = {f"@{item.text}": item.text for item in opening}
-    for _, word, item in named:
-        words.setdefault(word, item)
-    if found[0] in terms.PRONOUNS:
-        words |= {word: word for word in unnamed}
-    return Clause(
-        text=text.written,
-        words=frozenset(words),
-        spoken=tuple(words.items()),
-        polarity=sum(item in terms.NEGATORS for item in found) % 2 == 0,
-        mood=text.mood,
-        sides=tuple(sorted(sides)),
-        figures=tuple(item for item in found if isinstance(item, Figure) and item not in opening),
-        measures=text.measures,
-        states=frozenset(state for raw in words.values() if (state := terms.STATES.get(stem(raw)))),
-        names=frozenset(stem(name.lower()) for name in _CAPITAL.findall(text.clause)),
-        told=frozenset(word for at, word, _ in named if _is_told(found, at)),
-        turned=_turned(text.clause),
-        owned=text.owned,
-        definite=found[0] in _DEFINITE or text.owned,
-        added=text.added,
-    )
-
-
-def _opening(found: Sequence[Item], verb: int) -> list[Figure]:
-    """The dates before the verb, or those that open a clause: they tell which occasion is meant."""
-    end = max(verb, 3 * (found[0] in _OPENING))
-    return [item for item in found[:end] if isinstance(item, Figure) and item.is_date]
-
-
-def _named(
-    found: Sequence[Item], verb: int
-) -> tuple[list[tuple[int, str, str]], Iterable[tuple[str, bool, str]]]:
-    """The content of a clause: place, stem (or axis, or status) and word of each item; and its axes, as `Clause.sides`."""
-    named: list[tuple[int, str, str]] = []
-    sides: dict[str, tuple[str, bool, str]] = {}
-    for at, item in enumerate(found):
-        if isinstance(item, Figure) or item in terms.NEGATORS or not _is_content(item):
-            continue
-        word, (name, side) = stem(item), axis(item)
-        if item in terms.STATUS and (at == len(found) - 1 or 0 < verb < at):
-            word = f"~{terms.STATUS[item]}"
-        elif name and sides.setdefault(name, (name, side, item))[1] == side:
-            word = name
-        named.append((at, word, item))
-    return named, sides.values()
-
-
-def _is_told(found: Sequence[Item], at: int) -> bool:
-    """Whether the item at a place follows a form of `be` or a preposition, with or without an article between them."""
-    if at < 2:
-        return False
-    before = found[at - 2] if found[at - 1] in terms.ARTICLES else found[at - 1]
-    return before in terms.BE or before in _LEADING
-
-
-def _turned(clause: str) -> frozenset[str]:
-    """The stems of those parts of a clause that tell of a turn of things."""
-    parts = _PART.split(clause) if _is_turn(clause) else ()
-    turns = [part.lower() for part in parts if _is_turn(part)]
-    return frozenset(word for part in turns for word in _contents(items(part)))
-
-
-def _is_turn(text: str) -> bool:
-    return (terms.TURNS.search(text) or terms.HINTS.search(text)) is not None
-
-
-def _is_content(word: str) -> bool:
-    return word not in terms.STOP or word in terms.FIRST
-
-
-def _contents(found: Iterable[Item]) -> list[str]:
-    """The stems of the words that carry content, and the figures as words."""
-    return [
-        f"#{item.kind}{item.value}" if isinstance(item, Figure) else stem(item)
-        for item in found
-        if isinstance(item, Figure) or _is_content(item)
-    ]

@@ -62,7 +62,7 @@ _FIGURE_WORDS: Final = frozenset((*_MONTHS, *_WEEKDAYS, *_COUNTS, *_ORDINALS, "n
 _TOKEN: Final = re.compile(
     rf"""(?P<iso>(?P<iy>\d{{4}})-(?P<im>\d\d?)(?:-(?P<id>\d\d?))?(?![\w-]))
 |(?P<clock>(?P<h>\d{{1,2}})(?:[:h.](?P<min>\d\d))?\ ?(?P<half>[ap])\.?m\b|(?P<h2>\d{{1,2}})(?::|h)(?P<min2>\d\d)(?![\d:])
-  |(?:(?<=\bat\ )|(?<=\bum\ ))(?P<h3>\d{{1,2}})(?=\ o'clock|\ uhr|\ *$|[,;])|\b(?P<noon>noon|midnight)\b)
+  |(?:(?<=\bat\ )|(?<=\bum\ ))(?P<h3>\d{{1,2}})(?=\ o'clock|\ uhr|\ *$|[,;](?!\d))|\b(?P<noon>noon|midnight)\b)
 |(?P<dm>(?P<dd>\d{{1,2}})(?:st|nd|rd|th|\.|er|º)?\ (?:of\ |de\ )?(?P<mm>{_MONTH})\b(?:,?\ (?:de\ )?(?P<yy>\d{{4}}))?)
 |(?P<md>\b(?P<mm2>{_MONTH})\ (?P<dd2>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:])(?:,?\ (?P<yy2>\d{{4}}))?)
 |(?P<my>\b(?P<mm3>{_MONTH})\ (?P<yy3>\d{{4}})(?!\d))

@@ -1,5 +1,5 @@
-"""What an embedder says of words that are in no table of this package: which short phrases mean the same, which speak of
-what is good, and whether a later text ends what an earlier one says.
+"""What is said in other words: which short phrases mean the same, which speak of what is good, and whether a later text
+ends what an earlier one says. An embedder tells the first two, and helps with the last.
 
 Cosines of different models cannot be compared, so what "near" means is measured with each: two phrases mean the
 same when they are nearer than things of one kind usually are to each other ("brother" and "sister", "tea" and
@@ -15,9 +15,7 @@ from itertools import combinations, product
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.palace.contradictions import vocabulary as terms
-from sense_memory.palace.contradictions.figures import items
-from sense_memory.palace.contradictions.vocabulary import KINDS, axis, of_one_kind, stem
+from sense_memory.palace.contradictions.vocabulary import KINDS, axis, kinds_of, of_one_kind, stem
 
 
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sense_memory.palace.contradictions.figures import Item
+    from sense_memory.palace.contradictions.claims import Reading
 
     # How near two phrases are: from 0 up they mean the same. Of two sentences, which end with a full stop: by how many
     # standard deviations they are nearer than two sentences about one person usually are. Of a phrase and `GOOD`: by how
@@ -37,6 +35,7 @@ MAX_ASKED_COUNT: Final = 64  # phrases noted at a time: a call of an endpoint, h
 MAX_KNOWN_COUNT: Final = 10_000  # phrases remembered: some 10 MB
 MAX_PHRASE_WORDS: Final = 3  # longer ones are statements, not phrases
 MAX_NAMED_CHARS: Final = 2_000  # of a value that is looked through for names
+_DIGIT: Final = re.compile(r"\d")
 _WORD: Final = re.compile(r"[^\W\d_]\w*")
 _UNKNOWN: Final = -100.0
 _CLEARLY: Final = 1.75  # standard deviations above what is usual between things of one kind
@@ -163,53 +162,97 @@ def differ(one: str, other: str) -> bool:
     return a != b and (of_one_kind(a, b) or (bool(name) and name == other_name and side != other_side))
 
 
-# ── What an embedder says of two texts ───────────────────────────────────────────────────
-# The weights of a logistic model, fitted on the half `tune` of the labelled pairs and on half of a natural corpus; with the
-# bias, a score above 0 is a suspicion. Near is in standard deviations, of which nothing has more than `_NEAREST`.
-_BIAS, _TURN, _HINT, _PER_WORD, _PER_NEAR, _NEAREST = 1.7, 5.3, 2.74, -0.27, 0.56, 8.0
-_MAX_OVERLAP: Final = 0.5  # above, worded alike
-_NAMING: Final = re.compile(r"[a-z]\d")
+# ── Two notes ───────────────────────────────────────────────────────────────────────────
+# Two notes that differ in more than one thing are suspected by a linear score of what they share. Its weights are those
+# of a logistic model, fitted on development sets of pairs and on a natural corpus; above 0 is a suspicion. An embedder
+# adds how much nearer the notes are in meaning than the words they share make them, in standard deviations of what is
+# usual, of which nothing has more than `_NEAREST`.
+_BIAS, _PER_NEAR, _NEAR_OF_SHARED, _NEAREST = 1.65, 0.35, 5.0, 8.0
+_WEIGHTS: Final = {
+    "unsaid": -1.0,  # for each word of the old one that the new one has not
+    "length": -0.11,  # for each word of the new one
+    "share": -1.4,  # of the words of the old one that the new one has
+    "states": 2.3,  # of one person, that exclude each other
+    "turn": 1.9,
+    "turned": 1.5,  # a turn, and they share more than the subject
+    "hint": 1.8,  # at a turn
+    "changed": 1.25,
+    "apart": -1.2,  # two things of one kind
+    "figure": -1.2,  # that both have
+    "figures": 2.5,  # one each, that differ, for one subject in other words
+    "plan": -0.6,  # the new one
+    "occasion": -0.5,  # only one of them tells which
+}
 
 
-def is_turn(old: str, new: str, alike: Alike) -> bool:
-    """Whether a later text tells in other words that an earlier one holds no longer.
+def is_over(old: Reading, new: Reading, texts: tuple[str, str], alike: Alike | None) -> bool:
+    """Whether a later note says, in other words, that what an earlier one says holds no longer.
 
-    The later one must tell a turn, both must be short, near in meaning, and worded otherwise: a linear score of these
-    decides. A pair that cannot reach the bound is never asked for, so most texts are never embedded for it.
+    Something must have changed, or two figures or states of the same thing must differ; a linear score of what the notes
+    share decides. A pair that cannot reach the bound is never asked for, so most texts are never embedded for it.
 
-    >>> near = lambda one, other: 3.0
-    >>> is_turn("Berenike teaches Latin", "Berenike retired and does not stand before a class any more", near)
-    True
-    >>> is_turn("Berenike teaches Latin", "Berenike teaches Greek", near)  # worded alike
-    False
-    >>> is_turn("Yaw is at school in Takoradi", "The office of Yaw is on the second floor", near)  # no turn
-    False
-    >>> is_turn("Berenike teaches Latin", "Berenike retired and does not stand before a class any more", lambda *_: -9.0)
-    False
+    Args:
+        old: what the earlier one says.
+        new: what the later one says.
+        texts: both as they were written.
+        alike: how near two texts are; by default only words count.
     """
-    before, after = old.lower(), new.lower()
-    turn = _TURN if terms.TURNS.search(after) else _HINT if terms.HINTS.search(after) else 0.0
-    score = _BIAS + turn + _PER_WORD * (len(before.split()) + len(after.split()))
-    if not turn or score + _PER_NEAR * _NEAREST <= 0 or terms.TURNS.search(before):
+    shared, changed = old.words & new.words, new.turn > 0 or any(clause.changed for clause in new.clauses)
+    if not shared or old.turn == 2 or old.clauses[0].mood == "past":
         return False
-    if terms.PAST.search(before) and not terms.LASTING.search(before):
+    if not (changed or any(clause.figures or clause.states for clause in new.clauses)):
+        return False  # most pairs end here
+    if _other_subject(old, new, shared) or any(clause.added for clause in new.clauses):
         return False
-    one, other = items(before), items(after)
-    named, renamed = _named(one), _named(other)
-    if (named and renamed and named != renamed) or _overlap(one, other) > _MAX_OVERLAP:
+    found = _features(old, new)
+    is_about = bool(alike or shared - {_words(old)[0]})  # more than the subject
+    if not (found["states"] or (is_about and (changed or found["figures"]))):
         return False
-    return score + _PER_NEAR * alike(f"{old.rstrip('. ')}.", f"{new.rstrip('. ')}.") > 0
+    score = _BIAS + sum(_WEIGHTS[name] * value for name, value in found.items())
+    if alike is not None:
+        score -= _PER_NEAR * _NEAR_OF_SHARED * found["share"]
+        if score + _PER_NEAR * _NEAREST > 0:
+            score += _PER_NEAR * alike(*(f"{text.rstrip('. ')}." for text in texts))
+    return score > 0
 
 
-def _named(found: list[Item]) -> set[Item]:
-    """What is told apart by a number: `user 4711`, `v2`."""
-    return {item for item in found if isinstance(item, str) and (item[0] == "#" or _NAMING.search(item))}
+def _features(old: Reading, new: Reading) -> dict[str, float]:
+    """What two notes share, by the names of `_WEIGHTS`."""
+    shared = old.words & new.words
+    figures = [one for clause in old.clauses for one in clause.figures]
+    others = [one for clause in new.clauses for one in clause.figures]
+    kinds = [(one, two) for one in figures for two in others if one.kind == two.kind]
+    states = {state for clause in old.clauses for state in clause.states}
+    return {
+        "unsaid": min(len(old.words - shared), 12),
+        "length": new.length,
+        "share": len(shared) / len(old.words or " "),
+        "apart": not kinds_of(old.words - shared).isdisjoint(kinds_of(new.words - shared)),
+        "states": any(
+            (number, not side) in states for clause in new.clauses for number, side in clause.states
+        ),
+        "turn": new.turn == 2,
+        "turned": new.turn == 2 and bool(shared - {_words(old)[0]}),
+        "hint": new.turn == 1,
+        "changed": any(clause.changed for clause in new.clauses),
+        "figure": any(not one.differs(two) for one, two in kinds),
+        "figures": len(figures) == len(others) == 1
+        and _words(old)[0] in shared
+        and 2 < len(old.words ^ new.words) <= len(shared) + 2
+        and any(one.differs(two) and not one.is_date for one, two in kinds),
+        "plan": any(clause.mood == "plan" for clause in new.clauses),
+        "occasion": any(key[0] == "@" for key in old.words ^ new.words),
+    }
 
 
-def _overlap(one: list[Item], other: list[Item]) -> float:
-    """The share of the words of the text with fewer that the other has too."""
-    sides = [
-        {stem(str(item).removesuffix("'s")) for item in side} - terms.ARTICLES - terms.BE
-        for side in (one, other)
-    ]
-    return len(sides[0] & sides[1]) / max(1, min(map(len, sides)))
+def _other_subject(old: Reading, new: Reading, shared: frozenset[str]) -> bool:
+    """Whether both begin with something that the other has not, and go on alike ("the Berlin meeting", "the Lisbon
+    meeting"), or speak of things with two numbers.
+    """
+    (one, after, *_), (other, *later) = _words(old), _words(new)
+    numbered = [any(map(_DIGIT.search, note.words - shared)) for note in (old, new)]
+    return all(numbered) or (shared.isdisjoint((one, other)) and after in later[:1])
+
+
+def _words(note: Reading) -> list[str]:
+    return [token.key.lstrip("±~") for clause in note.clauses for token in clause.tokens] + ["", ""]

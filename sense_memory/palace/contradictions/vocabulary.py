@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 from unicodedata import normalize
 
 import Stemmer
@@ -58,9 +58,7 @@ def _said(alternatives: str) -> re.Pattern[str]:
 
 # ── Grammar ─────────────────────────────────────────────────────────────────────────────
 
-ARTICLES: Final = words(
-    "a an the der das dem ein eine einen le la l un une el los las una o as um uma du de des"
-)
+ARTICLES: Final = words("a an the der das dem ein eine einen le la l un une el los las una o as um uma du de")
 BE: Final = words("is are was were be been being am 's isn't aren't ist sind sont é são são :")
 AUXILIARIES: Final = BE | words("""
 has have had having do does did don't doesn't will would shall should can could may might must cannot can't won't
@@ -72,27 +70,32 @@ jamás não nada without""")
 CHANGES: Final = words("""
 now currently again recently anymore already finally instead just still nowadays lately meanwhile jetzt nun
 mittlerweile maintenant désormais ahora agora""")
-STOP: Final = (ARTICLES | AUXILIARIES | CHANGES) - {"might", "could", "would"} | words("""
-this that these those and to in of on at by for from with into onto about as it its it'd he she they them his her hers
-their theirs him who which what there here so too also very really quite rather then both own such s t d ll re ve m mr
-mrs ms dr per while get gets got it's that's there's actually definitely absolutely simply truly kind sort bit much
-even any anyone anything enough gezogen umgezogen n im am bei zu nach für auf von und en y e ne au aux no na em con
-por para à do da das que ya que's whom whose""")
+# What a phrase may begin with; it says what the phrase is to the clause.
+LEADS: Final = words("""
+to in of on at by for from with into onto about as over than behind beside beneath beyond under near above below between
+through across along around towards among during im am bei zu nach für auf von en em na no au ao al con por para à chez als instead
+unless if when whenever until that""")
+PLACING: Final = words("in at on under behind beside beneath near above below between en em na no à im am")
+OVER: Final = words("over than als")
+OVER_PREFERRED: Final = OVER | words("to à au aux a al ao que do as")
+STOP: Final = (
+    (ARTICLES | AUXILIARIES | CHANGES | LEADS) - {"might", "could", "would"}
+    | words("""
+this those these and it its it'd he she they them his her hers their theirs him who which what whom whose there here so
+too also very really quite rather then both own such s t d ll re ve m mr mrs ms dr per while get gets got it's that's
+there's actually simply even any anyone anything enough much bit kind sort gezogen umgezogen n und y e ne do da das que ya""")
+)
 # Says that what was said before stays true; not the "too" of "too small".
 ADDED: Final = _said(r"""
 also|as well(?! as)|in addition|additionally|besides|auch|aussi|tambi[eé]n|tamb[eé]m|^\w+ too|
 too(?= *(?:$|[,.)]|(?:now|again|already|currently|at|in|on|for|from|with|by|and|since|as|during|every|of)\b))""")
 FIRST: Final = words("i my we our me us mine ich mein meine meu minha")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
-ROUGHLY: Final = words(
-    "some about around roughly almost nearly approximately approx circa ca over under rund etwa environ"
-)
+ROUGHLY: Final = words("some about around roughly almost nearly approximately circa ca over under rund etwa")
 PLANS: Final = _said(r"""
-plans?(?! (?:costs?|includes?|allows?|has|offers?|(?:is|was|went) [^.]{0,20}?[$€£\d]))|planning|means to|hop(?:es?|ing)|
-wants?|wish(?:es)?|considers?|considering|might|maybe|perhaps|could|would|if|whether|thinking (?:of|about)|dreams?|
-possibly|probably|going to(?= \w+ (?:to|in|at)\b)|intends?|aims?|applied|applying|looking (?:for|into)|interested in|
-possible|proposed|proposes|suggests?|suggested|allegedly|reportedly|heard|rumou?rs?|wonders?|imagine|tentative(?:ly)?|
-according""")
+plan(?:s|ning) to|means to|hop(?:es?|ing)|wants?|wish(?:es)?|consider(?:s|ing)|might|maybe|perhaps|could|would|if|whether|
+thinking (?:of|about)|dreams?|possibly|probably|intends?|aims?|appl(?:ied|ying)|looking (?:for|into)|interested in|
+propose[sd]?|suggest(?:s|ed)|heard|rumou?rs?|according""")
 PAST: Final = _said(r"""
 used to|formerly|previously|once|originally|former|was|were|had|did|didn't|wasn't|weren't|ago|yesterday|went|felt|drove|
 grew|ran|wrote|took|came|saw|met|bought|sold|told|gave|spent|lived|worked|stayed|
@@ -111,21 +114,21 @@ ended|retired|refuse[sd]?|declined|cancell?ed|postponed|replaced|dropped(?! off)
 abandoned|abolished|overturned|reversed|corrected|shifted|for good(?=[.,]|$)|moved(?! by)|relocated|call(?:ed|s) .*off|backed out|
 got (?:married|divorced)|over to|went (?:up|down)|extension|extended|renamed|formerly""")
 HINTS: Final = _said(r"""
-now|already|finally|left|shut|closed|these days|by now|lost(?! to| in)|(?:is|are) back|
-since(?= (?:\w+day|spring|summer|autumn|winter|last|january|february|march|april|may|june|july|august|september|october|november|december)\b)""")
+now|already|finally|left|these days|by now|lost(?! to| in)|(?:is|are) back|since(?= (?:\w+day|spring|summer|autumn|winter|last)\b)""")
 
-# Said before tokens are cut: what one word means, and the idioms for it.
-_IDIOMS: Final = r"""
-not = no longer|ya no|já não|nicht mehr|not any ?more|not any longer
+# Words that two notes may share although they speak of different things.
+VAGUE: Final = words("make go have get feel think work day time year good new thing way help take want life")
+
+# What a phrase means, said before tokens are cut: an idiom in one word, a relation by its name. Of a relation also how many
+# values it has at a time: `one`, one `place`, `likely` one, or `many`; `held` by one, who may have many of them.
+_MEANINGS_TEXT: Final = r"""
+not works_at = (?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with)
+not = no longer|ya no|já não|nicht mehr|not any ?more|not any longer|(?:stopped|quits?|gave up|given up|gives up|ceased)(?= )
  = not only|not just|not yet|no doubt|no problem|nothing but|no (?:more|later|fewer|less) than|no matter|(?:has|have) come to|
 after all|ne (?=\w+ (?:pas|plus)\b)|n' ?(?=\w+ (?:pas|plus)\b)
-not works at = (?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with)
-not = (?:stopped|quit|quits|gave up|given up|gives up|ceased)(?= )
 now = any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present
 can = knows? how to
 hates = (?:can|could) not (?:stand|bear)
-dislikes = not a (?:big |huge )?fan of
-likes = a (?:big |huge )?fan of|fond of|keen on
 nightowl = night owl|(?:evening|night) person|late riser
 morningperson = morning person|early (?:riser|bird)
 enabled = (?:turned|switched) on
@@ -138,23 +141,56 @@ paused = on hold
 planned = not started|to do
 cancelled = called off
 onlychild = only child
-timezone = time zone
-pas = plus(?= (?:à|chez|de|en|le|la)\b)"""
+than = rather than|instead of|better than|more than(?= (?!\d))
+is now in = (?:was|were|has been|have been|is|got) (?:now )?(?:moved|postponed|pushed|put|shifted|rescheduled|delayed|brought|slipped|
+changed|raised|cut|lowered|increased|reduced|extended|set)(?: back| forward| up| out| down)? (?:to|until)|
+(?:moved|postponed|pushed|slipped|shifted)(?: back| forward)? to(?= \d| \w+ \d| \w+day\b)|(?:went|goes) (?:up|down) to
+is at = (?:is |are )?(?:due|scheduled|planned|set)(?= (?:on|for|at)\b)|happens(?= on| at)|takes place on
+is in = takes? place (?:in|at)|is held in|(?:located|situated|headquartered) in
+is = turned(?= \d)
+lives_in:place = lives? in(?: an? [\w -]{2,30}? in)?|living in|resides? in|based in|settled in|rents? an? [\w -]{2,30}? in|
+(?:moved|relocated) (?:back )?to|moved into an? [\w -]{2,30}? in|(?:home|residence)(?= is\b)|(?:flat|apartment|house) is (?:now )?in|
+wohn(?:t|e) (?:jetzt )?in|leb(?:t|e) (?:jetzt )?in|ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|vit à|a déménagé à|vive? en|
+se ha mudado a|se mudó a|mor[ao] em|viv[eo] em|mudou-se para|se mudou para
+works_at:one = employer|workplace|works? (?:at|for)|employed (?:at|by)|(?:has|got) a job at|arbeitet? (?:jetzt )?(?:bei|für)|
+travaille (?:chez|pour)|trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para)
+works_as:likely = profession|occupation|works? as|arbeitet? als|travaille comme|trabaj[ao] como|trabalh[ao] como
+called:one = names?(?= (?:is|of)\b)|called|named|renamed to|goes by|heißt|heisst|s' ?appelle|se llama|se chama|chama-se
+born_in:place = born (?:in|at)
+born_on:one = birthday|birthdate|geburtstag|anniversaire|cumpleaños|aniversário|born on
+married_to:one = (?:married|engaged) to
+reports_to:one = reports? to
+comes_from:place = (?:is|am) (?:originally )?from|comes? from|kommt aus
+belongs_to:one = owner|belongs? to|owned by
+leads:held = leads?|heads|chairs|manages|maintains|maintainer|coaches|commands|directs|
+(?:led|managed|headed|run|maintained|taught|designed|coached) by
+costs:one = price|costs?|fee|kostet|coûte|cuesta|custa
+runs_on:likely = runs? on(?! port)
+built_with:likely = (?:built|made) with
+studies_at:one = (?:studies|study|studying) at|goes to(?= (?:the )?\w+ (?:school|university|college))
+prefers:many = prefers?|likes?(?= [\w ]+ than )|(?:trinkt|isst|mag) lieber|bevorzug[te]|préfère|prefiere|prefiero|prefere|prefiro
+wants:many = wants?
+uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|verwendet|utilise|usa
+chose:likely = chose|chosen|picked|decided (?:on|for)|settled on|opted for|went with|go with"""
 _MEANINGS, _PATTERNS = zip(
-    *(line.split(" = ") for line in _IDIOMS.replace("|\n", "|").split("\n")[1:]), strict=True
+    *(line.split(" = ") for line in _MEANINGS_TEXT.replace("|\n", "|").split("\n")[1:]), strict=True
 )
-_IDIOM: Final = re.compile(
-    r"\b(?:" + "|".join(f"(?P<i{at}>{text})" for at, text in enumerate(_PATTERNS)) + ")"
+RELATIONS: Final = dict(meaning.split(":") for meaning in _MEANINGS if ":" in meaning)
+_MEANT: Final = [meaning.partition(":")[0] for meaning in _MEANINGS]
+_PHRASE: Final = re.compile(
+    r"\b(?<![\w'])(?:" + "|".join(f"(?P<i{at}>{text})" for at, text in enumerate(_PATTERNS)) + r")(?![\w-])"
 )
 
 
 def plain(text: str) -> str:
-    """A lowercase clause with its idioms said in one word each.
+    """A lowercase clause with its idioms and its relations said in one word each.
 
     >>> plain("nora no longer drinks coffee"), plain("the bus is called off")
     ('nora not drinks coffee', 'the bus is cancelled')
+    >>> plain("nora moved to oslo") == plain("nora lives in oslo"), plain("nora's employer is bosch")
+    (True, "nora's works_at is bosch")
     """
-    return _IDIOM.sub(lambda match: _MEANINGS[int((match.lastgroup or "i0")[1:])], text)
+    return _PHRASE.sub(lambda match: _MEANT[int((match.lastgroup or "i0")[1:])], text)
 
 
 # ── Opposites ───────────────────────────────────────────────────────────────────────────
@@ -183,7 +219,7 @@ high | low; healthy | sick ill; clean | dirty; quiet silent | loud noisy; calm r
 happy glad | sad; proud | ashamed embarrassed; patient | impatient; polite | rude impolite; honest | dishonest;
 confident sure certain | uncertain unsure insecure; lazy idle | diligent hardworking; formal | informal casual;
 flexible | rigid inflexible; always everybody everyone | nobody; maximum | minimum; more | less fewer; keep retain |
-drop discard; free gratis | paid; rounded | square; afraid scared | fearless"""
+drop discard; rounded | square; afraid scared | fearless"""
 _UNLIKE: Final = re.compile(r"(?:un(?!i[toqvf]|der|til|less|cle)|dis(?=connect|engag|abl)|non-?)-?(\w{4,})$")
 _BY_WORD: Final[dict[str, tuple[str, bool]]] = {}
 for _line in _AXES.split(";"):
@@ -219,12 +255,9 @@ fish; car bus train bicycle bike plane tram; guitar violin piano flute cello dru
 basketball; doctor nurse teacher lawyer engineer designer; customer supplier tenant landlord; school hospital museum
 library; house office garden garage; phone laptop printer camera; price weight height length; login logout signup
 upload; client server browser; frontend backend; german french spanish italian english portuguese; tabs spaces; window
-aisle; vim neovim emacs zed helix nano vscode sublime intellij pycharm webstorm; react vue svelte angular solid
+aisle; react vue svelte angular solid
 vanilla jquery preact; npm pnpm yarn bun; postgres mysql mariadb sqlite oracle mssql mongodb duckdb dynamodb redis;
-rabbitmq nats kafka zeromq sqs; email sms letter chat signal whatsapp telegram slack; linux windows macos debian
-ubuntu fedora nixos; github gitlab codeberg gitea bitbucket sourcehut; aws azure gcp cloudflare hetzner vercel netlify
-heroku; black ruff yapf autopep8; mit apache gpl agpl bsd mpl; firefox chrome safari edge brave; docker podman
-kubernetes nomad"""
+black ruff yapf autopep8; mit apache gpl agpl bsd mpl"""
 KINDS: Final = tuple(tuple(line.split()) for line in _KINDS_TEXT.split(";"))
 _KINDS_OF: Final = {
     word: frozenset(number for number, kind in enumerate(KINDS) if word in map(stem, kind))
@@ -241,6 +274,11 @@ def of_one_kind(one: str, other: str) -> bool:
     return one != other and not _KINDS_OF.get(one, frozenset()).isdisjoint(_KINDS_OF.get(other, ()))
 
 
+def kinds_of(stems: frozenset[str]) -> set[int]:
+    """The numbers of the kinds that some of these stems are of."""
+    return {number for word in stems & _KINDS_OF.keys() for number in _KINDS_OF[word]}
+
+
 # Statuses: what a stem amounts to; which of them a thing may have together.
 _STATUSES: Final = """
 planned: planned todo draft proposed pending waiting unstarted scheduled queued; open: unfinished incomplete vacant;
@@ -254,9 +292,7 @@ STATUS: Final = {
     for word in text.split()
 }
 _STATUS_NAMES: Final = frozenset(STATUS.values())
-_TOGETHER: Final = (
-    "open planned,active open,open paused,confirmed planned,active confirmed,confirmed done,confirmed open"
-)
+_TOGETHER: Final = "open planned,active open,open paused,confirmed planned,active confirmed,confirmed done"
 
 
 def statuses_apart(one: str, other: str) -> bool:
@@ -265,11 +301,8 @@ def statuses_apart(one: str, other: str) -> bool:
     >>> statuses_apart("planned", "done"), statuses_apart("open", "active"), statuses_apart("open", "air")
     (True, False, False)
     """
-    return (
-        one != other
-        and {one, other} <= _STATUS_NAMES
-        and " ".join(sorted((one, other))) not in _TOGETHER.split(",")
-    )
+    is_known = one != other and {one, other} <= _STATUS_NAMES
+    return is_known and " ".join(sorted((one, other))) not in _TOGETHER.split(",")
 
 
 # States of one person that exclude each other, in words that need nothing else in common.
@@ -286,16 +319,6 @@ STATES: Final = {
 }
 
 # ── Places ──────────────────────────────────────────────────────────────────────────────
-# What contains other places, and parts of cities: "Vancouver" and "Canada" are not opposites.
-WIDE_PLACES: Final = _stems("""
-africa america asia europe scandinavia usa us uk england scotland wales ireland britain canada mexico brazil brasil
-argentina chile peru colombia germany deutschland france spain españa portugal italy austria switzerland belgium
-netherlands holland denmark sweden norway finland iceland poland czechia hungary romania bulgaria greece turkey
-ukraine russia estonia latvia lithuania croatia serbia slovenia israel egypt morocco nigeria kenya ghana ethiopia
-india pakistan china japan korea taiwan thailand vietnam indonesia malaysia philippines australia zealand california
-texas florida oregon ontario quebec alberta bavaria bayern saxony catalonia andalusia tuscany states kingdom country
-countryside coast abroad kreuzberg neukölln mitte brooklyn queens manhattan bronx soho camden hackney alfama
-montmartre shibuya kitsilano altona sendling quarter district suburb downtown""")
 # Well-known cities, none of them part of another; any other place may be part of one. With their other names.
 _CITIES: Final = """
 Amsterdam|Antwerp=Antwerpen|Athens=Athen=Athina|Atlanta|Auckland|Austin|Baltimore|Bangalore=Bengaluru|Bangkok|
@@ -318,10 +341,8 @@ Trieste|Trondheim|Tübingen|Turin=Torino|Utrecht|Valencia|Vancouver|Venice=Venez
 Warsaw=Warszawa=Warschau|Washington=Washington DC=DC|Weimar|Winnipeg|Wrocław|York|Zagreb|Zaragoza|Zurich=Zürich"""
 # Other places of several names.
 _PLACES: Final = """
-United States=USA=US=United States of America=America=Vereinigte Staaten=États-Unis=Estados Unidos|
-United Kingdom=UK=Great Britain=Britain=GB|United Arab Emirates=UAE|Netherlands=Holland|Czechia=Czech Republic|
-Germany=Deutschland=Allemagne=Alemania=Alemanha|Spain=España=Espanha|Italy=Italia|Austria=Österreich|
-Switzerland=Schweiz=Suisse|Brazil=Brasil|Turkey=Türkiye"""
+United States=USA=US=United States of America=America|United Kingdom=UK=Great Britain=Britain=GB|Netherlands=Holland|
+Germany=Deutschland=Allemagne=Alemania=Alemanha|Spain=España=Espanha|Switzerland=Schweiz=Suisse|Brazil=Brasil"""
 
 
 def _names(text: str) -> list[list[tuple[str, ...]]]:
@@ -354,73 +375,8 @@ def is_city(name: tuple[str, ...]) -> bool:
     return place(name) in _KNOWN_CITIES
 
 
-# ── Relations ───────────────────────────────────────────────────────────────────────────
+# ── Subjects ──────────────────────────────────────────────────────────────────────────────
 
-
-class Relation(NamedTuple):
-    """How a relation is said, and what its values are.
-
-    Attributes:
-        values: `one` at a time, one `place`, `likely` one, or any number: `many`.
-        nouns: as an attribute: "Nora's employer is Bosch" says where she works.
-        verbs: a pattern of what a clause says for it; what stands before is the subject.
-    """
-
-    values: str
-    nouns: str
-    verbs: str
-
-
-# name; values; nouns; verbs. The longest pattern wins at one place.
-_RELATIONS: Final = r"""
-lives in; place; home residence city hometown; lives? in|living in|resides? in|based in|settled in|
-(?:moved|relocated) (?:back )?to|moved into(?= an? [\w -]{2,30}? in )|rents an? [\w -]{2,30}? in|
-(?:home|residence|flat|apartment|house) is (?:now )?in|wohn(?:t|e) (?:jetzt )?in|leb(?:t|e) (?:jetzt )?in|
-ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|vit à|a déménagé à|vive? en|se ha mudado a|se mudó a|mor[ao] em|
-vivo em|mudou-se para|se mudou para
-works at; one; employer workplace company; works? (?:at|for)|employed (?:at|by)|has a job at|got a job at|
-arbeitet? (?:jetzt )?(?:bei|für)|travaille (?:chez|pour)|trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para)
-works as; likely; job profession occupation; works? as|arbeitet? als|travaille comme|trabaj[ao] como|trabalh[ao] como
-called; one; name; called|named|renamed to|goes by|heißt|heisst|s' ?appelle|se llama|se chama|chama-se
-born in; place;; born (?:in|at)
-born on; one; birthday birthdate geburtstag anniversaire cumpleaños aniversário; born on
-married to; one;; (?:married|engaged) to
-reports to; one; boss manager supervisor; reports? to
-comes from; place;; is (?:originally )?from|am (?:originally )?from|comes? from|kommt aus
-belongs to; one; owner; belongs? to|owned by
-led by; one; lead leader maintainer; (?:led|managed|headed|run|maintained|taught|designed|coached) by
-leads; many;; leads|heads|chairs|manages|maintains|coaches
-costs; one; price cost fee; costs?|kostet|coûte|cuesta|custa
-hosted on; one; host hosting hoster; (?:hosted|deployed) (?:on|at|by|with)
-runs on; likely;; runs? on
-written in; likely;; (?:written|coded|implemented) in
-built with; likely;; (?:built|made) with
-licensed under; one; license; (?:licensed|released) under
-located in; place;; (?:located|situated|headquartered) in
-stored in; one;; (?:stored|kept) in
-takes place in; one;; (?:takes place|is held) (?:in|at)
-takes place on; one;; (?!)
-listens on; one;; listens? on(?: port)?
-studies at; one;; (?:studies|study|studying) at|goes to(?= (?:the )?\w+ (?:school|university|college))
-plays for; one;; plays? for
-prefers; many; preference; prefers?|likes?(?= [\w ]+ (?:better|more) than )|(?:trinkt|isst|mag) lieber|bevorzug[te]|
-préfère|prefiere|prefiero|prefere|prefiro
-drives; likely; car; drives?(?= an? )
-uses; many;; uses?|(?:switched|migrated|moved)(?= from\b)|(?:switched|migrated) to|benutzt|verwendet|utilise|usa
-chose; likely;; chose|chosen|picked|decided (?:on|for)|settled on|opted for|went with|go with"""
-RELATIONS: Final = {
-    name: Relation(values, nouns, verbs)
-    for line in _RELATIONS.replace("|\n", "|").split("\n")[1:]
-    for name, values, nouns, verbs in [re.split(r"; ?", line)]
-}
-RELATION: Final = re.compile(  # of a text in lower case
-    r"\b(?<![\w'])(?:"
-    + "|".join(f"(?P<r{n}>{said.verbs})" for n, said in enumerate(RELATIONS.values()))
-    + r")(?![\w-])"
-)
-RELATION_NAMES: Final = tuple(RELATIONS)
-SINGLE: Final = frozenset(name for name, said in RELATIONS.items() if said.values != "many")
-RELATION_OF: Final = {stem(noun): name for name, said in RELATIONS.items() for noun in said.nouns.split()}
 # Attributes whose value is a name: "her manager is strict" does not say who the manager is.
 NAMED: Final = _stems("""
 wife husband spouse boss manager doctor dentist owner maintainer landlord teacher president mayor director captain
@@ -437,7 +393,7 @@ lieblingsfarbe geburtstag frist preis couleur préférée anniversaire cumpleañ
 SCHEDULED: Final = _stems("""
 deadline due start begin end open close launch release birthday expire standup retro relaunch wedding birth born found
 founded establish leave arrive ship take handover bed sleep wake run cutover freeze graduation kickoff frist
-geburtstag échéance anniversaire plazo cumpleaños prazo aniversário""")
+échéance plazo prazo born_on""")
 _TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run due")
 
 
@@ -456,17 +412,13 @@ appointment meeting call visit session flight trip exam interview lesson class d
 workshop talk event review termin treffen rendez-vous réunion cita reunión consulta reunião""")
 # A number behind one of these tells which one it is.
 IDENTIFYING: Final = words("""
-issue pr crate rfc nip chapter room part phase sprint invoice ticket bug item lesson section figure table case option
-season episode volume relay server node drawer box batch order shard user agent house lamp player team unit sensor
-customer apartment flat line floor gate track platform level step milestone week version v story building bus""")
+issue chapter room part phase invoice ticket bug item lesson section figure case option season episode volume server
+user agent house lamp player team unit flat line floor gate track platform level step milestone version v story bus""")
 # A subject may have several of these, each with a name of its own.
 SEVERAL: Final = _stems("""
 sister brother son daughter child dog cat pet friend colleague cousin aunt uncle horse baby boy girl rabbit bird
 student neighbour puppy kitten turtle grandson granddaughter""")
 # Said of a key, and no part of the subject that it names.
 KEY_NOISE: Final = _stems("""
-new now note notes update updated current info fact old is are not no yes the of a an and or to in on at moved
-switched changed 1 2 3 prefers prefer preference preferences likes choice decision setting settings config live lives
-home city residence place address job work works employer company birthplace born hosting host name called editor
-license ci build runs married marriage boss reports owner belongs first second third favorite day later earlier before
-after status state""")
+new now note current is are not no the of a an and or to in on at moved switched changed 1 2 3 prefers prefer preference
+likes live lives home city residence place address job work works employer company host called first second third""")

@@ -22,13 +22,12 @@ def test_a_word_and_its_opposite_stand_on_one_axis_and_on_two_sides():
 
 def test_every_pattern_of_a_relation_is_found_where_it_stands():
     for text, name in [
-        ("nora lives in oslo", "lives in"),
-        ("nora has just moved to oslo", "lives in"),
-        ("nora works for bosch", "works at"),
-        ("nora is married to ben", "married to"),
-        ("nora wohnt in kiel", "lives in"),
+        ("nora lives in oslo", "lives_in"),
+        ("nora has just moved to oslo", "lives_in"),
+        ("nora works for bosch", "works_at"),
+        ("nora is married to ben", "married_to"),
+        ("nora wohnt in kiel", "lives_in"),
         ("nora se llama ana", "called"),
     ]:
-        match = vocabulary.RELATION.search(text)
-        assert match is not None
-        assert vocabulary.RELATION_NAMES[int(match.lastgroup[1:])] == name
+        assert name in vocabulary.plain(text).split(), text
+        assert name in vocabulary.RELATIONS
