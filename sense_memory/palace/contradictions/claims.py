@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.figures import Figure, Measures, items, measures
+from sense_memory.palace.contradictions.suspicion import Note
 from sense_memory.palace.contradictions.vocabulary import axis, plain, stem, words
 
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.contradictions.figures import Item
 
 MAX_READ_CHARS: Final = 2_000  # of a value; notes are far shorter, and a clause beyond counts as not said
+MAX_NOTE_CHARS: Final = 400  # of a value read as a whole
 MAX_CLAUSES_COUNT: Final = 8  # read of one memory
 MAX_CLAUSE_ITEMS: Final = 40  # a longer clause is not a short note
 _MAX_KEY_CHARS: Final = 256
@@ -70,7 +72,6 @@ class Clause:
         definite: whether it begins with something already known: "the", "my", "Nora's".
         changed: whether it says that something is new.
         added: whether it says that what was said before stays true: "too", "also".
-        states: the states that it names: a number of `STATES` and a side.
     """
 
     text: str = field(compare=False, repr=False)
@@ -85,7 +86,6 @@ class Clause:
     definite: bool
     changed: bool
     added: bool
-    states: frozenset[tuple[int, bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +95,14 @@ class Reading:
     Attributes:
         clauses: at most `MAX_CLAUSES_COUNT`.
         whole: whether everything was read and has two clauses at most: a longer memory says other things too.
-        words: the words of all clauses, but the vague ones.
-        length: how many words it has as written.
-        turn: 2 where it tells of a turn of things ("sold", "no longer"), 1 where something hints at one, else 0.
+        note: as it is read where the words may be others.
         keys: what the memory is found by. Two memories whose words contradict each other share a key. Keys depend
             on the memory's key and value only.
     """
 
     clauses: tuple[Clause, ...]
     whole: bool
-    words: frozenset[str]
-    length: int
-    turn: int
+    note: Note
     keys: frozenset[str]
 
 
@@ -120,6 +116,8 @@ def _any_case(*parts: str) -> re.Pattern[str]:
 _CLAUSE: Final = _any_case(
     r"(?<=[^\W\d])[.](?=\s|$)|(?<=[\d%)'\"])[.](?=\s+[^\W\d_]|\s*$)|[!;\n\r()\u2014\u2013]+|(?<=\?)|,? but "
 )
+_SPLICE: Final = _any_case(r", (?=(?:they|he|she|it|we|everything|everybody|both|all|the) \w+ )")
+_CONDITIONS: Final = words("after before since because while once")
 _LABEL: Final = _any_case(
     r"^\s*(?:\[[^\]]{0,40}\]|\(?\d{4}-\d\d-\d\d\)?|(?:note|update|fyi|ps|correction)(?=:))[:,]?\s*"
 )
@@ -149,7 +147,7 @@ _REASON: Final = _any_case(
 # Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
 _LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
 _SINCE: Final = _any_case(
-    r",? \b(?:since|as of|ab|seit|depuis|desde|(?<=\d )from|(?<=[a-z] )from(?= (?!monday|tuesday))) (?:\w+ )?(?:\d{4}|january|",
+    r"(?:^|,? )\b(?:since|as of|ab|seit|depuis|desde|(?<=\d )from|(?<=[a-z] )from(?= (?!monday|tuesday))) (?:\w+ )?(?:\d{4}|january|",
     r"february|march|april|may|june|july|august|september|october|november|december|\w+day|spring|summer|autumn|winter)\b",
 )
 _ASIDE: Final = re.compile(
@@ -182,10 +180,7 @@ def read(memory: PersonaMemory) -> Reading:
     clauses = tuple(filter(None, found))
     whole = len(memory.value) <= MAX_READ_CHARS and len(texts) <= _MAX_SURE_CLAUSES and all(found)
     keys = frozenset(key for clause in clauses for key in _found_by(clause))
-    words = frozenset(key for key in keys if "|" not in key) - terms.VAGUE
-    said = memory.value[:MAX_READ_CHARS].lower()
-    turn = 2 if terms.TURNS.search(said) else 1 if terms.HINTS.search(said) else 0
-    return Reading(clauses, whole, words, len(said.split()), turn, keys)
+    return Reading(clauses, whole, Note.of(memory.value[:MAX_NOTE_CHARS]), keys)
 
 
 def _found_by(clause: Clause) -> Iterator[str]:
@@ -200,8 +195,11 @@ def _found_by(clause: Clause) -> Iterator[str]:
 def _split(text: str) -> list[tuple[str, str, bool]]:
     """The clauses of a text as written, without short forms, and whether each begins with what somebody has."""
     found = []
-    for clause in _CLAUSE.split(text):
-        if clause and not clause.isspace():
+    for sentence in _CLAUSE.split(text):
+        is_condition = sentence.strip().partition(" ")[0].lower() in terms.LEADS | _CONDITIONS
+        for clause in [sentence] if is_condition else _SPLICE.split(sentence):
+            if not clause or clause.isspace():
+                continue
             said = clause
             if "'" in said or "-old" in said or "cannot" in said:
                 for short, long in _SHORT:
@@ -249,7 +247,6 @@ def _clause(written: str, said: str, owned: bool, named: frozenset[str]) -> Clau
         changed=since + renewed > 0
         or not terms.CHANGES.isdisjoint(item for item in found if isinstance(item, str)),
         added=terms.ADDED.search(lower) is not None,
-        states=frozenset(state for token in tokens if (state := terms.STATES.get(stem(token.text.lower())))),
     )
 
 

@@ -28,7 +28,8 @@ from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.claims import read
 from sense_memory.palace.contradictions.figures import measured_apart
-from sense_memory.palace.contradictions.phrases import GOOD, MAX_PHRASE_WORDS, is_over, matched, unless_named
+from sense_memory.palace.contradictions.phrases import MAX_PHRASE_WORDS, matched, unless_named
+from sense_memory.palace.contradictions.suspicion import meant, suspected
 from sense_memory.palace.contradictions.vocabulary import (
     is_city,
     of_one_kind,
@@ -49,7 +50,7 @@ TURN: Final = "turn"  # the kind of what an embedder tells to have ended
 _SURE: Final = 0.92
 _FAIRLY_SURE: Final = 0.88
 _LIKELY: Final = 0.6
-_FELT: Final = 2.2  # standard deviations from what is neither good nor bad
+_DOUBTFUL: Final = 0.5
 _REASON_CHARS: Final = 60
 ASIDE: Final = -2
 _FEELINGS: Final = frozenset({"±like", "±trust", "±good", "±support"})
@@ -133,13 +134,13 @@ def compare_readings(
     """As `compare`, for memories that are `comparable` and were read already."""
     best = None
     texts = old.value, new.value
+    notes = old_reading.note, new_reading.note
+    ended = Opposition("status", _DOUBTFUL, f"perhaps no longer true: {_quoted(old.value)}")
     if not old_reading.keys.isdisjoint(new_reading.keys):
-        best = _surest(old_reading, new_reading, None) or _in_other_words(
-            old_reading, new_reading, texts, None
-        )
+        best = _surest(old_reading, new_reading, None) or (ended if suspected(*notes) else None)
     if best is None and alike is not None:
         best = _surest(old_reading, new_reading, unless_named(alike, *texts))
-        best = best or _in_other_words(old_reading, new_reading, texts, alike)
+        best = best or (replace(ended, kind=TURN) if meant(*notes, alike) else None)
     if best is None:
         return None
     if not old_reading.whole:
@@ -265,7 +266,7 @@ def _one_difference(pair: _Aligned, alike: Alike | None) -> Opposition | None:
         found = _reversed(pair) or _turned_word(pair) or _filler(pair, alike)
     if found:
         return _with_rest(pair, *found, alike)
-    return _felt(pair, alike) if alike and not opposed and not pair.apart else None
+    return None
 
 
 def _with_rest(pair: _Aligned, found: Opposition, used: Phrase, alike: Alike | None) -> Opposition | None:
@@ -329,6 +330,8 @@ def _figure(pair: _Aligned) -> Found:
     'acts: march 3 → 17 march'
     >>> between("I have a dentist appointment on 4 May", "I have a dentist appointment on 9 May")
     ''
+    >>> between("The inspector comes on 4 May", "The inspector comes again on 9 May")
+    ''
     """
     old, new, (one, other) = pair.old, pair.new, pair.apart[0]
     if not old.polarity or old.mood == "past" or one is None or other is None or one.kind != other.kind:
@@ -340,7 +343,7 @@ def _figure(pair: _Aligned) -> Found:
         return Opposition("number", _SURE, text), ()
     said = {key.lstrip("±→") for key in pair.shared}
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
-    if is_occasion and not (old.definite and new.definite):
+    if " again " in new.text or (is_occasion and not (old.definite and new.definite)):
         return None
     once = terms.SCHEDULED if new.changed else terms.scheduled(one.kind)
     is_once = not is_occasion and (" due " in old.text or not said.isdisjoint(once))
@@ -455,7 +458,8 @@ def _exclusive(pair: _Aligned, one: Phrase, other: Phrase, alike: Alike | None) 
     attributes = shared & terms.ATTRIBUTES
     is_told = "be" in leads or (len(leads) == 1 and leads <= terms.PLACING)
     is_own = is_named or (is_same and kind == "a") or not attributes & terms.NAMED
-    if attributes and len(shared) > 1 and is_told and is_own and kind != "list":
+    is_any = any(token.article == "a" for token in pair.old.tokens if token.key in attributes)
+    if attributes and len(shared) > 1 and is_told and is_own and not is_any and kind != "list":
         return _FAIRLY_SURE
     if leads <= {"be", "→"} and is_named and alike:
         return _LIKELY
@@ -520,37 +524,6 @@ def _is_short(short: tuple[str, ...], long: tuple[str, ...]) -> bool:
         return False
     is_begun = len(word) > 2 and any(part.startswith(word) for part in long)
     return is_begun or word == "".join(part[0] for part in long)
-
-
-def _felt(pair: _Aligned, alike: Alike) -> Opposition | None:
-    """Opposite feelings about one thing, in words of which an embedder tells that they are."""
-    sides = [[token.text.lower() for token in side] for side in (pair.left, pair.right)]
-    if len(pair.shared) < 2 or pair.old.mood != "fact":
-        return None
-    if not all(0 < len(side) <= MAX_PHRASE_WORDS and all(map(str.isalpha, side)) for side in sides):
-        return None
-    one, other = map(" ".join, sides)
-    bad, good = sorted((alike(one, GOOD), alike(other, GOOD)))
-    is_apart = bad < -_FELT and good > _FELT
-    return Opposition("sentiment", _LIKELY, _short(f"{one} → {other}")) if is_apart else None
-
-
-# ── In other words ──────────────────────────────────────────────────────────────────────
-
-
-def _in_other_words(
-    old: Reading, new: Reading, texts: tuple[str, str], alike: Alike | None
-) -> Opposition | None:
-    """What was said of something, and later of the same thing in other words that it is otherwise.
-
-    >>> between("Eszter's operation is on 3 October", "The clinic postponed Eszter's operation to 11 November")
-    "suspected: perhaps no longer true: “Eszter's operation is on 3 October”"
-    >>> between("Karl is vegan", "Karl ordered the steak"), between("The Rome office is open", "The Oslo office moved")
-    ('suspected: perhaps no longer true: “Karl is vegan”', '')
-    """
-    if not is_over(old, new, texts, alike):
-        return None
-    return Opposition(TURN if alike else "status", 0.5, f"perhaps no longer true: {_quoted(texts[0])}")
 
 
 def _short(text: str, limit: int = 2 * _REASON_CHARS) -> str:

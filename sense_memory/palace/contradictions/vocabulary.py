@@ -93,28 +93,34 @@ FIRST: Final = words("i my we our me us mine ich mein meine meu minha")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
 ROUGHLY: Final = words("some about around roughly almost nearly approximately circa ca over under rund etwa")
 PLANS: Final = _said(r"""
-plan(?:s|ning) to|means to|hop(?:es?|ing)|wants?|wish(?:es)?|consider(?:s|ing)|might|maybe|perhaps|could|would|if|whether|
+thinks|(?:said|says|wrote) that|plan(?:s|ning) to|means to|hop(?:es?|ing)|wants?|wish(?:es)?|consider(?:s|ing)|might|maybe|perhaps|could|would|if|whether|
 thinking (?:of|about)|dreams?|possibly|probably|intends?|aims?|appl(?:ied|ying)|looking (?:for|into)|interested in|
 propose[sd]?|suggest(?:s|ed)|heard|rumou?rs?|according""")
 PAST: Final = _said(r"""
-used to|formerly|previously|once|originally|former|was|were|had|did|didn't|wasn't|weren't|ago|yesterday|went|felt|drove|
+used to|formerly|previously|once|originally|former|was|were|had|did|didn't|wasn't|weren't|ago|yesterday|went|felt|drove|lost|
 grew|ran|wrote|took|came|saw|met|bought|sold|told|gave|spent|lived|worked|stayed|
 (?:as a|when \w+ was a) (?:child|kid|student|teenager)|last (?:year|month|week|\w+day|summer|winter|spring)|(?:has|have|'ve)
- (?:been|\w+ed(?= (?:an?|the|to|in|for|with|on|his|her|their|\w+ing)\b| *$)|won|had|done|seen|made|gone)""")
+ (?:recently |already |just )?(?:been|\w+ed(?= (?:an?|the|to|in|for|with|on|his|her|their|\w+ing)\b| *$)|won|had|done|seen|made|gone)""")
 # Past in form, and yet a fact of today.
 LASTING: Final = _said(r"""
 born|founded|established|moved|switched|renamed|became|decided|picked|opted|need|embed|relocated|settled|migrated|shifted|
 postponed|rescheduled|delayed|brought forward|raised|cut|lowered|increased|reduced|extended|pushed|went (?:up|down)""")
 # The end of a state of things, and what hints at one: with more in common, enough to suspect what was said before.
 TURNS: Final = _said(r"""
-no longer|no more|not any|any ?more|any longer|instead(?! of)|switched|swapped|quit|stopped|ceased|(?:gave|given) (?:it )?up|
+no longer|no more|not any|any ?more|any longer|instead(?! of)|switched|swapped|(?<!not )quit|(?<!not )stopped|ceased|(?:gave|given) (?:it )?up|
 turn(?:ed|s) out|turned down|became(?! friends)|(?:has|have|had) become|a mistake|mistaken|(?:had|got|was|were|is) (?:it |that )?wrong|
 ended|retired|refuse[sd]?|declined|cancell?ed|postponed|replaced|dropped(?! off)|sold|divorced|separated|broke up|widow(?:er|ed)?|
-(?:has|have) (?:grown|come to|turned|shrunk|fallen|risen)|changed(?! due)|raised|lowered|reverted|revoked|withdr[ae]wn?|
-abandoned|abolished|overturned|reversed|corrected|shifted|for good(?=[.,]|$)|moved(?! by)|relocated|call(?:ed|s) .*off|backed out|
-got (?:married|divorced)|over to|went (?:up|down)|extension|extended|renamed|formerly""")
+(?:has|have) (?:grown|come to|turned|shrunk|fallen|risen)|changed(?! due)|(?:was|were|been) raised|raised (?:to|from)|lowered|reverted|revoked|withdr[ae]wn?|
+abandoned|abolished|lifted|scrapped|banned|handed|taken over|took over|passed (?:from|to)|dismissed|expired|deleted|traded|fixed|repaired|(?:was|were|been) upgraded|migrated|resigned|ruled out|fell through|(?:is|are|was|were) (?:off(?! to)|closed|filled|shut)(?=[ .,;:]|$)|closed down|gone off|pulled (?:out|it|the)|stays|after all(?=[,.;]|$)|overturned|reversed|corrected|shifted|for good(?=[.,]|$)|moved(?! by)|relocated|call(?:ed|s) .*off|backed out|
+got (?:married|divorced)|(?:going|gone|went|switched|moved|handed) over to|went (?:up|down)|extension|extended|renamed|formerly""")
 HINTS: Final = _said(r"""
-now|already|finally|left|these days|by now|lost(?! to| in)|(?:is|are) back|since(?= (?:\w+day|spring|summer|autumn|winter|last)\b)""")
+now|already|finally|left|shut|closed|these days|by now|lost(?! to| in)|(?:is|are) back|
+since(?= (?:\w+day|spring|summer|autumn|winter|last|january|february|march|april|may|june|july|august|september|october|november|december)\b)""")
+# Hints that mostly are none.
+SIGNS: Final = _said(r"""
+now|already|finally|left|new|went to|goes to|back|again|only|from (?:today|now|this|next|the)|as of|today|this morning|down to|up to|after the|these days|by now|lost(?! to| in)|(?:is|are) back|
+since(?= (?:\w+day|spring|summer|autumn|winter|last|january|february|march|april|may|june|july|august|september|october|november|december)\b)""")
+ONGOING: Final = _said(r"still|yet|will|going to|decided|we are|so far|until further notice|'ll")
 
 # Words that two notes may share although they speak of different things.
 VAGUE: Final = words("make go have get feel think work day time year good new thing way help take want life")
@@ -272,11 +278,6 @@ def of_one_kind(one: str, other: str) -> bool:
     (True, False, False)
     """
     return one != other and not _KINDS_OF.get(one, frozenset()).isdisjoint(_KINDS_OF.get(other, ()))
-
-
-def kinds_of(stems: frozenset[str]) -> set[int]:
-    """The numbers of the kinds that some of these stems are of."""
-    return {number for word in stems & _KINDS_OF.keys() for number in _KINDS_OF[word]}
 
 
 # Statuses: what a stem amounts to; which of them a thing may have together.

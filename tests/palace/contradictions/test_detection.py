@@ -667,3 +667,22 @@ def test_an_embedder_tells_good_from_bad_in_words_of_no_table(asking):
 )
 def test_who_has_a_role_and_what_is_denied_whole_is_suspected_without_a_table(old, new, found):
     assert detection.between(old, new).partition(":")[0] == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("The Petrel is moored in Lerwick", "The Petrel is moored in Stornoway", "suspected"),
+        ("Ravi is the goalkeeper of the team", "Ravi plays striker for the team now", "suspected"),
+        ("I'd rather have tea than coffee", "I'd rather have coffee than tea", "acts"),
+        ("We buy a dishwasher", "We do not buy a dishwasher, the kitchen is too small", "acts"),  # a reason
+        ("The debug mode is on", "On staging, the debug mode is off", ""),  # a condition
+        ("The Berlin office is open", "The Lisbon office was sold", ""),
+        ("The kiln fires at 1,200 degrees", "The kiln fires at 1,250 degrees", "acts"),
+        ("The fee for adults is 12 euros", "The fee for children is 6 euros", ""),
+        ("Maya leads the choir", "Maya leads the hiking group", ""),
+        ("My car is in the garage", "My phone is in Rome", ""),
+    ],
+)
+def test_one_difference_decides_in_domains_that_no_table_knows(old, new, found):
+    assert detection.between(old, new).partition(":")[0] == found
