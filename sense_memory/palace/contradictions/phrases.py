@@ -1,11 +1,10 @@
-"""What an embedder says of words that are in no table of this package: which short phrases mean the same, which speak of
-what is good, and whether a later text ends what an earlier one says.
+"""What an embedder says of words that are in no table of this package: which short phrases mean the same, and how near two
+sentences are.
 
 Cosines of different models cannot be compared, so what "near" means is measured with each: two phrases mean the
 same when they are nearer than things of one kind usually are to each other ("brother" and "sister", "tea" and
 "coffee"). Nothing is embedded here: a phrase without a known vector is noted, and the caller may have it embedded.
-Sentences are nearer to each other than words are, so for them "usual" is measured among sentences. What is good and what
-is bad is the difference of a few words of both. Pure.
+Sentences are nearer to each other than words are, so for them "usual" is measured among sentences. Pure.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _UNKNOWN: Final = -100.0
 _CLEARLY: Final = 1.75  # standard deviations above what is usual between things of one kind
 
 # Of which kinds "near" is measured: those of everyday things.
-_MEASURES: Final = KINDS[:-2]
+_MEASURES: Final = KINDS[:27]
 _SENTENCES: Final = tuple(
     f"Nora {told}."
     for told in """

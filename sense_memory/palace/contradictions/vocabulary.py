@@ -111,7 +111,7 @@ no longer|no more|not any|any ?more|any longer|instead(?! of)|switched|swapped|(
 turn(?:ed|s) out|turned down|became(?! friends)|(?:has|have|had) become|a mistake|mistaken|(?:had|got|was|were|is) (?:it |that )?wrong|
 ended|retired|refuse[sd]?|declined|cancell?ed|postponed|replaced|dropped(?! off)|sold|divorced|separated|broke up|widow(?:er|ed)?|
 (?:has|have) (?:grown|come to|turned|shrunk|fallen|risen)|changed(?! due)|(?:was|were|been) raised|raised (?:to|from)|lowered|reverted|revoked|withdr[ae]wn?|
-abandoned|abolished|lifted|scrapped|banned|handed|taken over|took over|passed (?:from|to)|dismissed|expired|deleted|traded|fixed|repaired|(?:was|were|been) upgraded|migrated|resigned|ruled out|fell through|(?:is|are|was|were) (?:off(?! to)|closed|filled|shut)(?=[ .,;:]|$)|closed down|gone off|pulled (?:out|it|the)|stays|after all(?=[,.;]|$)|overturned|reversed|corrected|shifted|for good(?=[.,]|$)|moved(?! by)|relocated|call(?:ed|s) .*off|backed out|
+abandoned|abolished|lifted|scrapped|banned|handed|taken over|took over|passed (?:from|to)|dismissed|expired|deleted|traded|fixed|repaired|(?:was|were|been) upgraded|migrated|resigned|ruled out|fell through|(?:is|are|was|were) (?:off(?! to)|closed|filled|shut)(?=[ .,;:]|$)|closed down|gone off|pulled (?:out|it|the)|stays|after all(?=[,.;]|$)|overturned|reversed|corrected|shifted|for good(?=[.,]|$)|moved(?! by| her| him| me)|relocated|call(?:ed|s) .*off|backed out|
 got (?:married|divorced)|(?:going|gone|went|switched|moved|handed) over to|went (?:up|down)|extension|extended|renamed|formerly""")
 HINTS: Final = _said(r"""
 now|already|finally|left|shut|closed|these days|by now|lost(?! to| in)|(?:is|are) back|

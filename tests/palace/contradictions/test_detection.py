@@ -13,7 +13,7 @@ from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import detection
 from sense_memory.palace.contradictions.claim_index import ClaimIndex
 from sense_memory.palace.contradictions.detection import ACT_BOUND, Contradiction, compare
-from sense_memory.palace.contradictions.phrases import GOOD, Phrases
+from sense_memory.palace.contradictions.phrases import Phrases
 
 
 def labelled(name):
@@ -622,34 +622,6 @@ def test_a_pair_that_tells_no_turn_is_never_asked_for():
     compare(memory(MOPED, "a"), no_turn, lambda *pair: asked.append(pair) or 9.0)
 
     assert not [pair for pair in asked if pair[0].endswith(".")]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "found"),
-    [
-        ("Baraka relishes the long ferry", "Baraka loathsome the long ferry", True),
-        ("Baraka relishes the long ferry", "Baraka photographs the long ferry", False),
-    ],
-)
-def test_opposite_feelings_about_one_thing_are_suspected_by_what_an_embedder_says(old, new, found):
-    feelings = {"relishes": 5.0, "loathsome": -5.0, "photographs": 0.3}
-
-    def alike(one, other):
-        return feelings.get(one, 0.0) if other == GOOD else -100.0
-
-    suspected = compare(memory(old, "a"), memory(new, "b", created_at=2.0), alike)
-
-    assert (suspected is not None) == found
-    assert not found or (suspected.kind, suspected.acts) == ("sentiment", False)
-
-
-def test_an_embedder_tells_good_from_bad_in_words_of_no_table(asking):
-    felt = {
-        word: asking(lambda alike, word=word: alike(word, GOOD)) for word in ("relishes", "dreads", "sits")
-    }
-
-    assert felt["relishes"] > 0 > felt["dreads"]
-    assert felt["dreads"] < felt["sits"]
 
 
 @pytest.mark.parametrize(
