@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.figures import Figure, Measures, items, measured_apart, measures
-from sense_memory.palace.contradictions.vocabulary import axis, plain, stem
+from sense_memory.palace.contradictions.vocabulary import axis, place, plain, stem
 
 
 if TYPE_CHECKING:
@@ -230,31 +230,31 @@ def _is_ended(old: Note, new: Note) -> bool:
 
 # ── The score ───────────────────────────────────────────────────────────────────────────
 
-_BIAS: Final = -2.77
+_BIAS: Final = -2.87
 _WEIGHTS: Final = {
-    "unsaid": -3.12,
-    "unsaid elsewhere": -2.57,
-    "old words": 1.75,
-    "turn": 4.70,
-    "turn, shared": -0.50,
-    "turn, one word": -2.58,
-    "turn, unsaid": 1.09,
-    "hint": 3.09,
-    "states": 2.52,
-    "opposite": 2.64,
-    "denial is new": 1.23,
-    "denial of less": -2.07,
-    "old is ongoing": 2.01,
-    "old is past": -2.07,
+    "unsaid": -2.86,
+    "unsaid elsewhere": -2.45,
+    "old words": 1.77,
+    "turn": 4.97,
+    "turn, shared": -0.26,
+    "turn, one word": -2.43,
+    "turn, unsaid": 0.53,
+    "hint": 3.27,
+    "states": 3.25,
+    "opposite": 2.68,
+    "denial is new": 1.36,
+    "denial of less": -1.78,
+    "old is ongoing": 1.98,
+    "old is past": -1.70,
     "new is past": 0.61,
-    "new is a plan": -1.20,
-    "same subject": -0.31,
-    "same start": 0.93,
-    "another word": 0.47,
-    "another value": 2.49,
-    "another place": 0.99,
-    "another subject": -1.74,
-    "another date": -0.59,
+    "new is a plan": -1.13,
+    "same subject": -0.26,
+    "same start": 0.74,
+    "another word": 0.81,
+    "another value": 2.53,
+    "another place": 0.82,
+    "another subject": -1.73,
+    "another date": -0.76,
 }
 
 
@@ -286,6 +286,8 @@ def features(old: Note, new: Note) -> dict[str, float]:
     if is_slot and one.figures and other.figures and gap + filler > 2:
         return {}  # another measure
     if is_slot and before in terms.BE and not shared.isdisjoint(terms.SEVERAL):
+        return {}
+    if is_slot and place(_words(one, start, end)) == place(_words(other, start, end)):
         return {}
     is_other_date = _other_date(one, other) and not (new.turn or new.hint)
     if is_other_date and not shared.isdisjoint(terms.OCCASIONS):
@@ -338,6 +340,11 @@ def _frame(one: Part, other: Part) -> tuple[int, int]:
     return start, end
 
 
+def _words(part: Part, start: int, end: int) -> tuple[str, ...]:
+    """The words of a part that carry content, without so many items at the start and at the end."""
+    return tuple(str(item) for item in part.stems[start : len(part.stems) - end] if item in part.words)
+
+
 def _other_figure(one: Part, other: Part) -> bool:
     return any(a.kind == b.kind and a.differs(b) for a in one.figures for b in other.figures)
 
@@ -348,7 +355,7 @@ def _other_date(one: Part, other: Part) -> bool:
 
 # ── With an embedder ────────────────────────────────────────────────────────────────────
 # The weights of a logistic model too. Near is in standard deviations, of which nothing has more than `_NEAREST`.
-_MEANT_BIAS, _TURN, _HINT, _PER_WORD, _PER_NEAR, _NEAREST = 0.1, 5.3, 2.74, -0.27, 0.56, 8.0
+_MEANT_BIAS, _TURN, _HINT, _PER_WORD, _PER_NEAR, _NEAREST = 0.0, 5.3, 2.74, -0.27, 0.56, 8.0
 
 
 def meant(old: Note, new: Note, alike: Alike) -> bool:

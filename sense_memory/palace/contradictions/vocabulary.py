@@ -176,7 +176,7 @@ built_with:likely = (?:built|made) with
 studies_at:one = (?:studies|study|studying) at|goes to(?= (?:the )?\w+ (?:school|university|college))
 prefers:many = prefers?|likes?(?= [\w ]+ than )|(?:trinkt|isst|mag) lieber|bevorzug[te]|préfère|prefiere|prefiero|prefere|prefiro
 wants:many = wants?
-uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|verwendet|utilise|usa
+uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|verwendet|utilise|(?<!the )(?<!in )usa
 chose:likely = chose|chosen|picked|decided (?:on|for)|settled on|opted for|went with|go with"""
 _MEANINGS, _PATTERNS = zip(
     *(line.split(" = ") for line in _MEANINGS_TEXT.replace("|\n", "|").split("\n")[1:]), strict=True
@@ -308,7 +308,7 @@ def statuses_apart(one: str, other: str) -> bool:
 
 # States of one person that exclude each other, in words that need nothing else in common.
 _STATES_TEXT: Final = """
-single unmarried divorced widow widower widowed separated | married marry wife husband spouse engaged dating girlfriend boyfriend;
+single unmarried divorced widow widower widowed separated | married married_to marry wife husband spouse engaged dating girlfriend boyfriend;
 vegan vegetarian | meat steak beef chicken pork fish sausage bacon; teetotal teetotaller sober nondrinker | wine beer whisky vodka;
 atheist | god believer catholic; pregnant | birth gave-birth; retired unemployed jobless | employed teaches employer;
 onlychild | brother sister sibling siblings"""
