@@ -4,7 +4,8 @@ The corpora are in `tests/palace/`. `contradictions_by_class.jsonl` was written 
 thirty classes (half of the contradictions in other words than what they contradict), traps, plain sentences of a new
 user, and four other languages. The rules were tuned on the half `tune`; of the half `held` their author was told what
 fails, in other names and words, and its class `later` was written after the first rules. `contradictions.jsonl` and
-`paraphrases.jsonl` are older; `quiet.jsonl` is a palace in which nothing contradicts anything. An act makes a memory
+`paraphrases.jsonl` are older; `contradictions_by_author.jsonl` is by authors who did not know the rules, and nothing was
+fitted to its half `held`; `quiet.jsonl` is a palace in which nothing contradicts anything. An act makes a memory
 fade, so hardly one may be wrong; a suspicion costs a glance.
 
 Observations of real conversations are no part of the repository: `SENSE_MEMORY_OBSERVATIONS` names a file of them, one
@@ -46,7 +47,7 @@ _FOUND: Final = {
     "tune": 70.0,
     "held": 60.0,
 }  # percent of the contradictions of pairs and plain, acts and suspicions
-_FOUND_BY_MEANING: Final = {"tune": 85.0, "held": 70.0}
+_FOUND_BY_MEANING: Final = {"tune": 80.0, "held": 70.0}
 _TRAPS: Final = 99.0  # percent of traps that do not act
 _UNTOUCHED: Final = 999.0  # of 1,000 natural observations: no act concerns them
 _UNSUSPECTED: Final = 990.0
@@ -124,6 +125,7 @@ def measure(stage: Stage) -> list[Figure]:
     for half in sorted({pair["half"] for pair in corpus}, reverse=True):
         figures += _by_half([pair for pair in corpus if pair["half"] == half], half)
     figures += _in_other_words(stage)
+    figures += _by_authors()
     figures += _quiet(labelled("quiet"), "quiet notes")
     if path := os.environ.get(_OBSERVATIONS):
         figures += _natural(Path(path))
@@ -158,6 +160,38 @@ def _by_half(pairs: list[dict[str, Any]], half: str) -> list[Figure]:
             65.0,
         ),
         Figure(f"traps that do not act, {half} half", "%", silent, 1.0, floor, Rule.AT_LEAST, _TRAPS),
+    ]
+
+
+def _by_authors() -> list[Figure]:
+    """Contradictions by authors who did not know the rules, of those to whose pairs nothing was fitted."""
+    place = {"domain": "people", "facet": "facts"}
+    pairs = [
+        {"label": pair["label"]}
+        | {side: place | dict(zip(("key", "value"), pair[side], strict=True)) for side in ("old", "new")}
+        for pair in labelled("contradictions_by_author")
+        if pair["half"] == "held"
+    ]
+    judges: dict[str, tuple[Judge, float]] = {"by words": (compare, 60.0)}
+    with suppress(MissingExtra):
+        judges["by meaning"] = by_meaning(cast("Embedder", open_embedder("static"))), 65.0
+    floor = "calls every pair a contradiction"
+    return [
+        figure
+        for how, (judge, limit) in judges.items()
+        for judged in [score(pairs, judge)]
+        for figure in (
+            Figure(f"found, other authors, {how}", "%", judged.recall, 100.0, floor, Rule.AT_LEAST, limit),
+            Figure(
+                f"precision, other authors, {how}",
+                "%",
+                judged.precision,
+                50.0,
+                floor,
+                Rule.AT_LEAST,
+                _PRECISION,
+            ),
+        )
     ]
 
 

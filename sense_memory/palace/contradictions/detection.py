@@ -135,12 +135,14 @@ def compare_readings(
     best = None
     texts = old.value, new.value
     notes = old_reading.note, new_reading.note
-    ended = Opposition("status", _DOUBTFUL, f"perhaps no longer true: {_quoted(old.value)}")
     if not old_reading.keys.isdisjoint(new_reading.keys):
-        best = _surest(old_reading, new_reading, None) or (ended if suspected(*notes) else None)
+        best = _surest(old_reading, new_reading, None)
+        if best is None and suspected(*notes):
+            best = _ended("status", old)
     if best is None and alike is not None:
         best = _surest(old_reading, new_reading, unless_named(alike, *texts))
-        best = best or (replace(ended, kind=TURN) if meant(*notes, alike) else None)
+        if best is None and meant(*notes, alike):
+            best = _ended(TURN, old)
     if best is None:
         return None
     if not old_reading.whole:
@@ -148,6 +150,10 @@ def compare_readings(
     return Contradiction(
         old.path, new.path, best.kind, best.confidence, best.reason, best.confidence >= ACT_BOUND
     )
+
+
+def _ended(kind: str, old: PersonaMemory) -> Opposition:
+    return Opposition(kind, _DOUBTFUL, f"perhaps no longer true: {_quoted(old.value)}")
 
 
 def between(old: str, new: str) -> str:

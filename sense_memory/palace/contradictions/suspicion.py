@@ -6,7 +6,7 @@ a linear score of what two notes share and what is left over; and, where an embe
 What is guaranteed: a suspicion and never more; the same two notes and the same vectors give the same answer. Why it is
 safe: two notes are not compared where the later one adds to the earlier ("too"), where a number tells their things apart,
 and where nothing says that anything is otherwise. The weights are those of a logistic model, fitted by
-`scripts/fit_suspicion.py` to pairs of several authors and to natural notes, of which next to none may be suspected; the
+`fit_suspicion.py`, beside its tests, to pairs of several authors and to natural notes, of which next to none may be suspected; the
 pairs of three further authors were kept unseen. What it costs: reading a note some 0.1 ms, judging two some 15 µs; an
 embedder is asked only where its answer can decide. Pure.
 """
@@ -355,7 +355,7 @@ def _other_date(one: Part, other: Part) -> bool:
 
 # ── With an embedder ────────────────────────────────────────────────────────────────────
 # The weights of a logistic model too. Near is in standard deviations, of which nothing has more than `_NEAREST`.
-_MEANT_BIAS, _TURN, _HINT, _PER_WORD, _PER_NEAR, _NEAREST = 0.0, 5.3, 2.74, -0.27, 0.56, 8.0
+_MEANT_BIAS, _TURN, _HINT, _PER_WORD, _PER_NEAR, _NEAREST = -0.2, 5.3, 2.74, -0.27, 0.56, 8.0
 
 
 def meant(old: Note, new: Note, alike: Alike) -> bool:

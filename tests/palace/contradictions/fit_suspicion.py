@@ -1,6 +1,6 @@
 """Fits the weights of `sense_memory.palace.contradictions.suspicion`, and prints them.
 
-    python scripts/fit_suspicion.py OBSERVATIONS
+    python tests/palace/contradictions/fit_suspicion.py OBSERVATIONS
 
 OBSERVATIONS is a file of natural notes, one JSON object a line with `text` and `conversation`, of which next to none ends
 another. The other data are in `tests/palace/`: pairs by six authors who did not know the program, older pairs at less
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_CORPORA: Final = Path(__file__).parents[1] / "tests" / "palace"
+_CORPORA: Final = Path(__file__).parents[1]
 _OLDER: Final = "contradictions", "paraphrases", "contradictions_by_class"
 _WEIGHT_OF_OLDER: Final = 0.3  # of their contradictions: their authors knew the rules
 _WEIGHTS_OF_NATURAL: Final = (
