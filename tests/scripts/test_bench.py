@@ -60,6 +60,11 @@ FIGURES = {
         ),
         "found in other words, by words",
         "found in other words, by meaning",
+        *(
+            f"{what}, other authors, {how}"
+            for what in ("found", "precision")
+            for how in ("by words", "by meaning")
+        ),
         f"untouched of 1,000 of {len(labelled('quiet'))} quiet notes",
         f"unsuspected of 1,000 of {len(labelled('quiet'))} quiet notes",
         "put one memory, p50",

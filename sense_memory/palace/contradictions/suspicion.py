@@ -14,7 +14,7 @@ embedder is asked only where its answer can decide. Pure.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import log1p
 from typing import TYPE_CHECKING, Final
@@ -115,7 +115,7 @@ class Note:
         own: whether it says "his" or "her".
     """
 
-    text: str
+    text: str = field(compare=False, repr=False)
     parts: tuple[Part, ...]
     words: frozenset[str]
     names: frozenset[str]
