@@ -9,12 +9,11 @@ value and what the scope shows when two clauses are aligned: see `detection`. Lo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
-from sense_memory.palace.contradictions.figures import Figure, Measures, items, measures
+from sense_memory.palace.contradictions.figures import Figure, items
 from sense_memory.palace.contradictions.suspicion import Note
 from sense_memory.palace.contradictions.vocabulary import axis, plain, stem, words
 
@@ -39,13 +38,13 @@ class Token:
     """A word of a clause that carries content, or a figure.
 
     Attributes:
-        key: what it is compared by: a stem; `±` and an axis, `~` and a status, `→` and a relation, `@` and a date that
-            tells which occasion is meant, `#` and a number that tells which thing.
+        key: what it is compared by: a stem; `±` and an axis, `~` and a status, `→` and a relation, `#`
+            and a number that tells which thing.
         text: as it was written.
         lead: what leads its phrase, if it begins one: a preposition, `be`, `→` (a relation), `the` or `start`;
             `and` before a further thing of a list, an article; else nothing.
         article: `a` or `the`, if there is one before it.
-        phrase: the number of its phrase; below 0 of an aside ("which …", "with her …") and of an occasion.
+        phrase: the number of its phrase.
     """
 
     key: str
@@ -67,7 +66,6 @@ class Clause:
         mood: `fact`, `past` or `plan`.
         sides: its axes, the side of each, and the word for it.
         figures: what figures it gives.
-        measures: in what they are measured: per month, before tax.
         owned: whether it begins with a possession: "Nora's brother", so it is not about Nora.
         definite: whether it begins with something already known: "the", "my", "Nora's".
         changed: whether it says that something is new.
@@ -81,7 +79,6 @@ class Clause:
     mood: str
     sides: tuple[tuple[str, bool, str], ...]
     figures: tuple[Figure, ...]
-    measures: Measures
     owned: bool
     definite: bool
     changed: bool
@@ -117,7 +114,6 @@ _CLAUSE: Final = _any_case(
     r"(?<=[^\W\d])[.](?=\s|$)|(?<=[\d%)'\"])[.](?=\s+[^\W\d_]|\s*$)|[!;\n\r()\u2014\u2013]+|(?<=\?)|,? but "
 )
 _SPLICE: Final = _any_case(r", (?=(?:they|he|she|it|we|everything|everybody|both|all|the) \w+ )")
-_CONDITIONS: Final = words("after before since because while once")
 _LABEL: Final = _any_case(
     r"^\s*(?:\[[^\]]{0,40}\]|\(?\d{4}-\d\d-\d\d\)?|(?:note|update|fyi|ps|correction)(?=:))[:,]?\s*"
 )
@@ -150,20 +146,18 @@ _SINCE: Final = _any_case(
     r"(?:^|,? )\b(?:since|as of|ab|seit|depuis|desde|(?<=\d )from|(?<=[a-z] )from(?= (?!monday|tuesday))) (?:\w+ )?(?:\d{4}|january|",
     r"february|march|april|may|june|july|august|september|october|november|december|\w+day|spring|summer|autumn|winter)\b",
 )
-_ASIDE: Final = re.compile(
-    r",? (?=with (?:my|his|her|their|our)\b)|,? (?:which|who|whose|where|while)\b|,? and (?=(?:he|she|it|they|is|has|[a-z]+s)\b)"
-)
 _RENEWED: Final = _any_case(r"^((?:my|our|his|her|their|the \w+|[\w-]+'s) )(?:new|current) ")
 _COMMA: Final = re.compile(r", (?!\d)")
 _OWNS: Final = _any_case(r"\s*(?:\w+(?:'s|s') |(?:my|his|her|their|our) )")
 _KEY_WORD: Final = re.compile(r"[^\W_]+")
 _SPELLED: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*")
-_NO_ACTOR: Final = terms.AUXILIARIES | terms.ARTICLES | terms.FIRST - {"i", "we"}
+# Nora played; not "a used car", "is based", "is it unused".
+_EVENT: Final = re.compile(
+    r"(?!(?:is|are|the|an?|my|our)\b)[\w#-]+ (?!un|dis|enabled|activated|resolved)\w{3,}ed\b"
+)
 _VERBS: Final = terms.AUXILIARIES | terms.RELATIONS.keys()
-_NO_EVENT: Final = terms.STATUS.keys() | terms.RELATIONS.keys()
 _SILENT: Final = terms.STOP | terms.RELATIONS.keys()
 _INDEFINITE: Final = words("a an ein eine einen un une una um uma")
-_OPENING: Final = words("on in at since every by until from")
 _DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")
 _OWNERS: Final = words("my your his her its their our")
 _AND: Final = words("and or und et y e &")
@@ -196,8 +190,7 @@ def _split(text: str) -> list[tuple[str, str, bool]]:
     """The clauses of a text as written, without short forms, and whether each begins with what somebody has."""
     found = []
     for sentence in _CLAUSE.split(text):
-        is_condition = sentence.strip().partition(" ")[0].lower() in terms.LEADS | _CONDITIONS
-        for clause in [sentence] if is_condition else _SPLICE.split(sentence):
+        for clause in _SPLICE.split(sentence):
             if not clause or clause.isspace():
                 continue
             said = clause
@@ -217,18 +210,14 @@ def _clause(written: str, said: str, owned: bool, named: frozenset[str]) -> Clau
     text, since = _SINCE.subn("", _REASON.sub("", _LETTERED.sub(r"\1-\2", said)))
     text, renewed = _RENEWED.subn(r"\1", text)
     lower = plain(text.lower())
-    found, aside = (items(_COMMA.sub(" and ", part)) for part in (*_ASIDE.split(lower, maxsplit=1), "")[:2])
+    found = items(_COMMA.sub(" and ", lower))
     if not 0 < len(found) <= MAX_CLAUSE_ITEMS:
         return None
     spelled = {word.lower(): word for word in _SPELLED.findall(text)}
-    opening = _opening(found)
     subject = tuple(_subject(found, named))
-    tokens = (*opening, *subject, *_tokens(found, spelled, "be" if subject else "start"))
-    tokens += tuple(replace(token, phrase=-2) for token in _tokens(aside, spelled, ","))
-    found += aside
+    tokens = (*subject, *_tokens(found, spelled, "be" if subject else "start"))
     contents = [item for item in found if isinstance(item, str) and item not in _SILENT]
     sides = {name: (name, side, item) for item in reversed(contents) for name, side in [axis(item)]}
-    numbers = any(isinstance(item, Figure) and not item.is_date for item in found)
     return Clause(
         text=written,
         tokens=tokens,
@@ -236,12 +225,7 @@ def _clause(written: str, said: str, owned: bool, named: frozenset[str]) -> Clau
         polarity=sum(item in terms.NEGATORS for item in found) % 2 == 0,
         mood=_mood(lower, text.lower(), found),
         sides=tuple(sorted(value for name, value in sides.items() if name)),
-        figures=tuple(
-            item
-            for item in found
-            if isinstance(item, Figure) and f"@{item.text}" not in {one.key for one in opening}
-        ),
-        measures=measures(said.lower()) if numbers else frozenset(),
+        figures=tuple(item for item in found if isinstance(item, Figure)),
         owned=owned,
         definite=found[0] in _DEFINITE or owned,
         changed=since + renewed > 0
@@ -257,14 +241,6 @@ def _subject(found: Sequence[Item], named: frozenset[str]) -> Iterator[Token]:
         said = {stem(item) for item in found if isinstance(item, str)}
         for word in sorted(named - terms.KEY_NOISE - said):
             yield Token(word, word, "start")
-
-
-def _opening(found: Sequence[Item]) -> list[Token]:
-    """The dates before the verb, or those that open a clause: they tell which occasion is meant."""
-    verb = next((at for at, item in enumerate(found) if at and item in terms.AUXILIARIES), 0)
-    end = max(verb, 3 * (found[0] in _OPENING))
-    dates = [item for item in found[:end] if isinstance(item, Figure) and item.is_date]
-    return [Token(f"@{date.text}", date.text, "@", phrase=-1) for date in dates]
 
 
 def _tokens(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterator[Token]:
@@ -309,12 +285,4 @@ def _mood(lower: str, written: str, found: Sequence[Item]) -> str:
         return "plan"
     if found[-1] in terms.STATUS or terms.LASTING.search(written):
         return "fact"
-    return "past" if terms.PAST.search(lower) or _is_event(found) else "fact"
-
-
-def _is_event(found: Sequence[Item]) -> bool:
-    """Whether the second or third word is a verb of the past: "Nora played", not "a used car", "is based"."""
-    for before, item in pairwise(found[:3]):
-        if isinstance(item, str) and len(item) > 4 and item.endswith("ed") and item not in _NO_EVENT:
-            return not axis(item)[0] and before not in _NO_ACTOR
-    return False
+    return "past" if terms.PAST.search(lower) or _EVENT.match(written) else "fact"

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.claims import read
-from sense_memory.palace.contradictions.figures import measured_apart
 from sense_memory.palace.contradictions.phrases import MAX_PHRASE_WORDS, matched, unless_named
 from sense_memory.palace.contradictions.suspicion import meant, suspected
 from sense_memory.palace.contradictions.vocabulary import (
@@ -52,7 +51,6 @@ _FAIRLY_SURE: Final = 0.88
 _LIKELY: Final = 0.6
 _DOUBTFUL: Final = 0.5
 _REASON_CHARS: Final = 60
-ASIDE: Final = -2
 _FEELINGS: Final = frozenset({"±like", "±trust", "±good", "±support"})
 
 
@@ -133,14 +131,13 @@ def compare_readings(
 ) -> Contradiction | None:
     """As `compare`, for memories that are `comparable` and were read already."""
     best = None
-    texts = old.value, new.value
     notes = old_reading.note, new_reading.note
     if not old_reading.keys.isdisjoint(new_reading.keys):
         best = _surest(old_reading, new_reading, None)
         if best is None and suspected(*notes):
             best = _ended("status", old)
     if best is None and alike is not None:
-        best = _surest(old_reading, new_reading, unless_named(alike, *texts))
+        best = _surest(old_reading, new_reading, unless_named(alike, old.value, new.value))
         if best is None and meant(*notes, alike):
             best = _ended(TURN, old)
     if best is None:
@@ -219,33 +216,20 @@ Found: TypeAlias = "tuple[Opposition, Phrase] | None"  # a difference, and the t
 
 
 def _surest(old: Reading, new: Reading, alike: Alike | None) -> Opposition | None:
-    """The surest opposition of any two clauses; none of a clause that the new memory repeats."""
-    found = [
-        _clauses(one, other, alike)
-        for one in old.clauses
-        if not any(one.keys < other.keys and _stance(one) == _stance(other) for other in new.clauses)
-        for other in new.clauses
-    ]
+    """The surest opposition of any two clauses."""
+    found = (_clauses(one, other, alike) for one, other in product(old.clauses, new.clauses))
     return max(filter(None, found), key=attrgetter("confidence"), default=None)
-
-
-_stance: Final = attrgetter("polarity", "figures", "sides", "mood")
 
 
 def _clauses(old: Clause, new: Clause, alike: Alike | None) -> Opposition | None:
     """The opposition of two clauses."""
     shared = old.keys & new.keys
-    if not shared or old.mood != new.mood or new.added:
-        return None
-    if max(len(old.keys), len(new.keys)) > len(shared) + (
-        2 * MAX_PHRASE_WORDS if alike else MAX_PHRASE_WORDS + 1
-    ):
+    if not shared or max(len(old.keys), len(new.keys)) > len(shared) + MAX_PHRASE_WORDS + 1:
         return None  # most pairs end here
-    if old.measures != new.measures and measured_apart(old.measures, new.measures):
+    if old.mood != new.mood or new.added:
         return None
     found = _one_difference(_Aligned.of(old, new, shared), alike)
-    is_doubtful = old.mood != "fact" or old.added or alike
-    return found.at_most(_LIKELY) if found and is_doubtful else found
+    return found.at_most(_LIKELY) if found and (old.mood != "fact" or old.added or alike) else found
 
 
 # ── One difference ──────────────────────────────────────────────────────────────────────
@@ -286,19 +270,11 @@ def _with_rest(pair: _Aligned, found: Opposition, used: Phrase, alike: Alike | N
     ''
     """
     left, right = (tuple(one for one in side if one not in used) for side in (pair.left, pair.right))
-    rest = left + right
-    if not rest:
+    if not left and not right:
         return found if found.kind != "value" or alike is None else None
     less, more = (pair.new, pair.old) if left else (pair.old, pair.new)
-    if found.kind == "value":  # an aside does not matter, a new condition only if something has changed
-        is_part = all(one.phrase == ASIDE for one in rest) or (
-            pair.new.changed and not left and _goes_on(less, more)
-        )
-    else:
-        is_same = less.owned == more.owned and less.tokens[0].key == more.tokens[0].key
-        is_wider = _goes_on(less, more) if found.kind in {"number", "date"} else _is_denial(less)
-        is_part = not (left and right) and is_same and is_wider and len(rest) <= 2
-    if is_part:
+    is_wider = _goes_on(less, more) if found.kind in {"number", "date"} else _is_denial(less)
+    if found.kind != "value" and is_wider and less.owned == more.owned and not (left and right):
         return found.at_most(_LIKELY)
     one, other = ([token.text.lower().partition(" ")[0] for token in side] for side in (left, right))
     pairs = matched(one, other, alike) if alike else []
@@ -342,8 +318,6 @@ def _figure(pair: _Aligned) -> Found:
     old, new, (one, other) = pair.old, pair.new, pair.apart[0]
     if not old.polarity or old.mood == "past" or one is None or other is None or one.kind != other.kind:
         return None
-    if not {side[:2] for side in old.sides} <= {side[:2] for side in new.sides}:
-        return None
     text = _short(f"{one.text} → {other.text}")
     if not one.is_date:
         return Opposition("number", _SURE, text), ()
@@ -351,9 +325,9 @@ def _figure(pair: _Aligned) -> Found:
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
     if " again " in new.text or (is_occasion and not (old.definite and new.definite)):
         return None
-    once = terms.SCHEDULED if new.changed else terms.scheduled(one.kind)
-    is_once = not is_occasion and (" due " in old.text or not said.isdisjoint(once))
-    return Opposition("date", _SURE if is_once or new.changed else _LIKELY, text), ()
+    once = terms.SCHEDULED - (terms.TIMETABLED if one.kind == "clock" else set())
+    is_once = new.changed or (not is_occasion and not said.isdisjoint(once))
+    return Opposition("date", _SURE if is_once and len(old.figures) == 1 else _LIKELY, text), ()
 
 
 def _reversed(pair: _Aligned) -> Found:
@@ -404,7 +378,7 @@ def _filler(pair: _Aligned, alike: Alike | None) -> Found:
     ('suspected: lives in: Rome → Trastevere', 'acts: lives in: Rome → Oslo')
     """
     olds, news = _phrases(pair.old, pair.left), _phrases(pair.new, pair.right)
-    if not pair.old.polarity or (alike is None and (len(olds) > 1 or len(news) > 1 + pair.new.changed)):
+    if not pair.old.polarity or (alike is None and max(len(olds), len(news)) > 1):
         return None  # whatever fills one, a rest is left
     for one, other in product(olds, news):
         if sure := _exclusive(pair, one, other, alike):
@@ -416,7 +390,7 @@ def _filler(pair: _Aligned, alike: Alike | None) -> Found:
 
 def _phrases(clause: Clause, apart: Phrase) -> list[Phrase]:
     """The phrases of a clause that hold one of these tokens."""
-    numbers = dict.fromkeys(token.phrase for token in apart if token.phrase >= 0)
+    numbers = dict.fromkeys(token.phrase for token in apart)
     return [tuple(token for token in clause.tokens if token.phrase == number) for number in numbers]
 
 
@@ -441,47 +415,40 @@ def _exclusive(pair: _Aligned, one: Phrase, other: Phrase, alike: Alike | None) 
     >>> between("Nora prefers short answers", "Nora prefers honest answers")
     'suspected: prefers: short answers → honest answers'
     """
-    shared, kind, leads = pair.shared, _kind(one), {one[0].lead, other[0].lead}
     words, others = (tuple(stem(token.text.lower()) for token in phrase) for phrase in (one, other))
-    if not (_stand_together(one, shared) and _stand_together(other, shared) and _differ(words, others)):
+    if not _differ(words, others):
         return 0.0
-    is_same, is_kin = kind == _kind(other) != "list", _are_kin(words, others, shared)
-    is_named = is_same and kind == "name"
-    is_slot = _is_slot(pair.old, one, shared) and _is_slot(pair.new, other, shared)
-    values = terms.RELATIONS.get(pair.relation, "")
+    kind, leads = _kind(one) if _kind(one) == _kind(other) else "", {one[0].lead, other[0].lead}
+    is_named, is_kin = kind == "name", _are_kin(words, others, pair.shared)
+    values = terms.RELATIONS.get(pair.relation)
     if values == "held":
-        return _FAIRLY_SURE if is_named and len(shared) > 1 else 0.0
+        return _FAIRLY_SURE if is_named and len(pair.shared) > 1 else 0.0
     if values == "many" and leads == {"→"}:
         is_head = min(len(words), len(others)) > 1 and words[-1] == others[-1]
-        is_sure = is_kin and (pair.relation == "prefers" or is_slot)
-        return _FAIRLY_SURE if is_sure else _LIKELY * (is_kin or is_head)
+        return _FAIRLY_SURE if is_kin and pair.relation == "prefers" else _LIKELY * (is_kin or is_head)
     if values and leads <= {"→", "be"}:
-        if not is_same:
-            return 0.0
-        is_one = is_named and (values == "one" or (values == "place" and is_city(words) and is_city(others)))
-        is_several = pair.relation == "called" and not shared.isdisjoint(terms.SEVERAL)
-        return _FAIRLY_SURE if is_one and not is_several else _LIKELY
-    attributes = shared & terms.ATTRIBUTES
-    is_told = "be" in leads or (len(leads) == 1 and leads <= terms.PLACING)
-    is_own = is_named or (is_same and kind == "a") or not attributes & terms.NAMED
-    is_any = any(token.article == "a" for token in pair.old.tokens if token.key in attributes)
-    if attributes and len(shared) > 1 and is_told and is_own and not is_any and kind != "list":
+        is_one = values == "one" or (values == "place" and is_city(words) and is_city(others))
+        is_several = pair.relation == "called" and not pair.shared.isdisjoint(terms.SEVERAL)
+        return _FAIRLY_SURE if is_named and is_one and not is_several else _LIKELY * bool(kind)
+    if _is_attribute(pair, kind, leads):
         return _FAIRLY_SURE
     if leads <= {"be", "→"} and is_named and alike:
         return _LIKELY
-    if leads == {"be"} and is_same and kind != "word":
-        is_likely = pair.new.changed if kind == "a" else len(shared) > 1 and shared.isdisjoint(terms.SEVERAL)
-        return _LIKELY * is_likely
+    if leads == {"be"} and kind in {"a", "name"}:
+        is_told = len(pair.shared) > 1 and pair.shared.isdisjoint(terms.SEVERAL)
+        return _LIKELY * (is_told if is_named else pair.new.changed)
     is_led = len(leads) == 1 and leads <= terms.PLACING | {"be", "with", "by", "via", "to"}
-    is_placed = is_led and leads <= terms.PLACING and is_same and pair.old.definite and len(shared) > 1
-    is_fact = pair.old.mood == "fact" and (is_slot or is_placed)
-    return _LIKELY if is_fact or (is_kin and is_led) else 0.0
+    is_placed = kind and leads <= terms.PLACING and pair.old.definite and len(pair.shared) > 1
+    return _LIKELY if is_led and (is_kin or is_placed) else 0.0
 
 
-def _stand_together(phrase: Phrase, shared: frozenset[str]) -> bool:
-    """Whether the words of a phrase that differ from another phrase stand together."""
-    differs = "".join("01"[token.key not in shared] for token in phrase)
-    return "0" not in differs.strip("0")
+def _is_attribute(pair: _Aligned, kind: str, leads: set[str]) -> bool:
+    """Whether it is told what an attribute of somebody is: "her email is …"; not of one of several."""
+    attributes = pair.shared & terms.ATTRIBUTES
+    is_told = "be" in leads or (len(leads) == 1 and leads <= terms.PLACING)
+    is_own = kind in {"a", "name"} or not attributes & terms.NAMED
+    is_any = any(token.article == "a" for token in pair.old.tokens if token.key in attributes)
+    return bool(attributes) and len(pair.shared) > 1 and is_told and is_own and not is_any
 
 
 def _are_kin(words: tuple[str, ...], others: tuple[str, ...], shared: frozenset[str]) -> bool:
@@ -491,22 +458,11 @@ def _are_kin(words: tuple[str, ...], others: tuple[str, ...], shared: frozenset[
     return any(of_one_kind(a, b) and not (left - {a} and right - {b}) for a, b in pairs)
 
 
-def _is_slot(clause: Clause, phrase: Phrase, shared: frozenset[str]) -> bool:
-    """Whether a phrase says something of a subject under a shared condition: "in the quartet"."""
-    apart = [at for at, token in enumerate(clause.tokens) if token in phrase and token.key not in shared]
-    after = [token for token in clause.tokens if token.phrase == phrase[0].phrase + 1]
-    if not apart or apart[0] < 2 or len(apart) > 2 or not after or after[0].lead not in terms.LEADS:
-        return False
-    return all(token.key in shared for token in (*after, *clause.tokens[: apart[0]]))
-
-
 _NAME_LIKE: Final = re.compile(r"[^\W\d_]*[A-ZÀ-ÞŠŽ\d@/.#+][\w@/.#+-]*")
 
 
 def _kind(phrase: Phrase) -> str:
-    """`list`, `a` (one of a sort), `name` (with capitals, figures or signs; behind an article all of it), or `word`."""
-    if any(token.lead == "and" for token in phrase):
-        return "list"
+    """`a` (one of a sort), `name` (with capitals, figures or signs; behind an article all of it), or `word`."""
     if phrase[0].article == "a":
         return "a"
     like = [_NAME_LIKE.fullmatch(token.text) is not None for token in phrase]
@@ -518,18 +474,14 @@ def _differ(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
     one, other = set(place(old)), set(place(new))
     if one <= other or other <= one:
         return False
-    if any(a.startswith(f"{b}.") or b.startswith(f"{a}.") for a, b in product(one - other, other - one)):
-        return False  # a version, and the same version in full
     return not (_is_short(old, new) or _is_short(new, old))
 
 
 def _is_short(short: tuple[str, ...], long: tuple[str, ...]) -> bool:
     """Whether a value is the initials, or the beginning, of another."""
-    word = short[0]
-    if len(short) > 1 or len(word) < 2 or "@" in word:
-        return False
-    is_begun = len(word) > 2 and any(part.startswith(word) for part in long)
-    return is_begun or word == "".join(part[0] for part in long)
+    word = short[0] if short[0].isalpha() else f"{short[0]}."  # 3.1 is not the beginning of 3.11
+    is_begun = any(part.startswith(word) for part in long) or word == "".join(part[0] for part in long)
+    return len(short) == 1 < len(short[0]) and is_begun
 
 
 def _short(text: str, limit: int = 2 * _REASON_CHARS) -> str:

@@ -14,23 +14,18 @@ from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.vocabulary import stem, words
 
 
-_MONTHS_TEXT: Final = """january jan januar janvier enero janeiro/february feb februar février febrero fevereiro/
+def _numbers(text: str) -> dict[str, float]:
+    """Words for numbers from 1 up, those of one number between two slashes."""
+    rows = enumerate(text.replace("\n", "").split("/"), 1)
+    return {name: float(number) for number, names in rows for name in names.split()}
+
+
+_MONTHS: Final = _numbers("""january jan januar janvier enero janeiro/february feb februar février febrero fevereiro/
 march mar märz mars marzo março/april apr avril abril/may mai mayo maio/june jun juni juin junio junho/
 july jul juli juillet julio julho/august aug août agosto/september sept sep septembre septiembre setembro/
-october oct oktober octobre octubre outubro/november nov novembre noviembre novembro/december dec dezember décembre diciembre dezembro"""
-_MONTHS: Final = {
-    name: number
-    for number, names in enumerate(_MONTHS_TEXT.replace("\n", "").split("/"), 1)
-    for name in names.split()
-}
-_WEEKDAYS_TEXT: Final = """monday montag lundi lunes segunda/tuesday dienstag mardi martes/wednesday mittwoch mercredi miércoles/
-thursday donnerstag jeudi jueves/friday freitag vendredi viernes/saturday samstag samedi sábado/sunday sonntag dimanche domingo"""
-_WEEKDAYS: Final = {
-    form: number
-    for number, names in enumerate(_WEEKDAYS_TEXT.replace("\n", "").split("/"))
-    for name in names.split()
-    for form in (name, name + "s")
-}
+october oct oktober octobre octubre outubro/november nov novembre noviembre novembro/december dec dezember décembre diciembre dezembro""")
+_WEEKDAYS: Final = _numbers("""monday mondays montag lundi lunes segunda/tuesday tuesdays dienstag mardi martes/wednesday wednesdays mittwoch mercredi miércoles/
+thursday thursdays donnerstag jeudi jueves/friday fridays freitag vendredi viernes/saturday saturdays samstag samedi sábado/sunday sundays sonntag dimanche domingo""")
 _UNITS_TEXT: Final = """
 time: 1 s sec second seconds, 60 min mins minute minutes, 3600 h hour hours, 86400 day days, 604800 week weeks,
 2592000 month months, 31557600 year years, 0.001 ms; length: 1 m metre metres meter meters, 0.01 cm, 0.001 mm,
@@ -43,11 +38,8 @@ _UNITS: Final = {
     for factor, *names in (unit.split() for unit in units.split(","))
     for name in names
 }
-_COUNTS_TEXT: Final = "zero one two three four five six seven eight nine ten eleven twelve"
-_COUNTS: Final = {name: float(number) for number, name in enumerate(_COUNTS_TEXT.split())}
-_COUNTS.update(fifteen=15.0, twenty=20.0, thirty=30.0, forty=40.0, fifty=50.0, hundred=100.0)
-_ORDINALS_TEXT: Final = "first second third fourth fifth sixth seventh eighth"
-_ORDINALS: Final = {name: float(number) for number, name in enumerate(_ORDINALS_TEXT.split(), 1)}
+_COUNTS: Final = _numbers("one/two/three/four/five/six/seven/eight/nine/ten/eleven/twelve")
+_COUNTS.update(zero=0.0, fifteen=15.0, twenty=20.0, thirty=30.0, forty=40.0, fifty=50.0, hundred=100.0)
 _SCALES: Final = {"k": 1e3, "million": 1e6, "thousand": 1e3, "bn": 1e9, "billion": 1e9, "mio": 1e6}
 
 
@@ -58,7 +50,7 @@ def _any(names: object) -> str:
 _MONTH: Final = _any(_MONTHS)
 _WORD: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*|:(?=[ ])")
 _DIGIT: Final = re.compile(r"\d")
-_FIGURE_WORDS: Final = frozenset((*_MONTHS, *_WEEKDAYS, *_COUNTS, *_ORDINALS, "noon", "midnight"))
+_FIGURE_WORDS: Final = frozenset((*_MONTHS, *_WEEKDAYS, *_COUNTS, "noon", "midnight"))
 _TOKEN: Final = re.compile(
     rf"""(?P<iso>(?P<iy>\d{{4}})-(?P<im>\d\d?)(?:-(?P<id>\d\d?))?(?![\w-]))
 |(?P<clock>(?P<h>\d{{1,2}})(?:[:h.](?P<min>\d\d))?\ ?(?P<half>[ap])\.?m\b|(?P<h2>\d{{1,2}})(?::|h)(?P<min2>\d\d)(?![\d:])
@@ -72,7 +64,7 @@ _TOKEN: Final = re.compile(
 |(?P<weekday>\b(?P<wd>{_any(_WEEKDAYS)})\b)
 |(?P<label>\+?\d+(?:[.:/-]\d+){{2,}}|\d{{3,}}(?:[-\ ]\d{{3,}})+)
 |(?P<number>(?:(?P<sign>[$€£¥])\ ?)?(?P<digits>\d{{1,3}}(?:[,.]\d{{3}})+(?!\d)|\d+(?:\.\d+)?)(?:\ ?(?P<scale>{_any(_SCALES)})\b)?(?:\ ?(?P<unit>{_any(_UNITS)})(?!\w))?(?![\w-]))
-|(?P<count>\b(?P<name>{_any(_COUNTS | _ORDINALS)})\b(?!\ (?:of|day|another|thing|to)\b|-)(?:\ (?P<unit2>{_any(_UNITS)})\b)?)
+|(?P<count>\b(?P<name>{_any(_COUNTS)})\b(?!\ (?:of|day|another|thing|to)\b|-)(?:\ (?P<unit2>{_any(_UNITS)})\b)?)
 |(?P<word>{_WORD.pattern})""",
     re.VERBOSE,
 )
@@ -95,7 +87,7 @@ class Figure:
 
     Attributes:
         kind: `date` (year, month, day), `weekday`, `clock` (minute of the day), `label` (a telephone number, an address),
-            `th` (an ordinal), a dimension such as `time` or `euro`, or nothing for a bare count.
+            a dimension such as `time` or `euro`, or nothing for a bare count.
         value: its parts in the base measure; a part that is not said is None.
         text: as it was written.
         unit: as it was written, or nothing.
@@ -125,48 +117,6 @@ class Figure:
 
 
 Item: TypeAlias = "str | Figure"
-Measures: TypeAlias = "frozenset[tuple[str, str]]"
-
-_PERIODS_TEXT: Final = (
-    "hourly hour, daily day, nightly night, weekly week, monthly month, quarterly quarter, yearly year, "
-)
-_PERIODS: Final = dict(
-    pair.split() for pair in f"{_PERIODS_TEXT}annual year, annually year, annum year, p.a year".split(",")
-)
-_MEASURE: Final = re.compile(
-    rf"""(?:\bper\ |(?<=\w)/|\b(?:an?|each|every|pro)\ (?=(?:second|minute|hour|day|night|week|month|quarter|year|seat|user|person|head|piece|kg|kilo)\b))
-    \ ?(?:\d+\ )?(?P<per>[^\W\d_]+)
-|\b(?P<period>{"|".join(map(re.escape, _PERIODS))})\b
-|\bfor\ (?:the\ |an?\ )?(?P<whom>[^\W\d_]{{3,}})
-|\b(?P<tax>net|gross|(?:before|after|excluding|including|without|with|plus|excl|incl)\.?\ (?:tax|taxes|vat)|netto|brutto)\b
-|\b(?P<bound>at\ (?:least|most|best|worst)|up\ to|minimum|maximum|on\ average|average)\b
-|\b(?P<way>one[\ -]way|return|round[\ -]trip)\b
-|(?:°\ ?|\bdegrees\ |\d\ )(?P<degrees>c|f|celsius|fahrenheit)\b""",
-    re.VERBOSE,
-)
-
-
-def measures(text: str) -> Measures:
-    """In what the figures of a lowercase clause are measured, beside their units: what is per month, or before tax.
-
-    >>> measures("20 euros a month") == measures("the monthly fee is 25 euros"), sorted(measures("$5/seat net"))
-    (True, [('per', 'seat'), ('tax', 'net')])
-    """
-    return frozenset(
-        ("per", _PERIODS.get(said, stem(said))) if name in {"per", "period", "whom"} else (name, said[:5])
-        for match in _MEASURE.finditer(text)
-        for name, said in match.groupdict().items()
-        if said
-    )
-
-
-def measured_apart(one: Measures, other: Measures) -> bool:
-    """Whether two figures answer two questions: each has a measure of one sort that the other lacks.
-
-    >>> measured_apart(measures("20 euros per month"), measures("240 euros per year"))
-    True
-    """
-    return not {sort for sort, _ in one - other}.isdisjoint(sort for sort, _ in other - one)
 
 
 def items(text: str) -> list[Item]:
@@ -213,11 +163,9 @@ def _names(before: list[Item], figure: Figure, after: str) -> bool:
 
 def _number(match: re.Match[str]) -> Figure:
     text, name, digits = match[0].strip(), match["name"], match["digits"]
-    if name in _ORDINALS and not match["unit2"]:
-        return Figure("th", (_ORDINALS[name],), name)
     if digits and _GROUPED.fullmatch(digits):
         digits = digits.replace(",", "").replace(".", "")
-    value = float(digits) if digits else (_ORDINALS | _COUNTS).get(name, 0.0)
+    value = float(digits) if digits else _COUNTS.get(name, 0.0)
     if match["label"] or value > _MAX_NUMBER:
         return Figure("label", (text,), text[:_MAX_TEXT_CHARS])
     unit = match["unit"] or match["sign"] or match["unit2"] or ""
@@ -232,7 +180,7 @@ def _date(match: re.Match[str]) -> Figure:
         return next((float(said[name]) for name in names if said[name]), None)
 
     if said["wd"]:
-        return Figure("weekday", (float(_WEEKDAYS[said["wd"]]),), text)
+        return Figure("weekday", (_WEEKDAYS[said["wd"]],), text)
     if said["clock"]:
         hour = first("h", "h2", "h3")
         if hour is None:
@@ -240,7 +188,7 @@ def _date(match: re.Match[str]) -> Figure:
         hour += 12 if said["half"] == "p" and hour < 12 else -12 if said["half"] == "a" and hour == 12 else 0
         return Figure("clock", (hour * 60 + (first("min", "min2") or 0),), text)
     name = said["mm"] or said["mm2"] or said["mm3"] or said["mm4"]
-    month = float(_MONTHS[name]) if name else first("im")
+    month = _MONTHS[name] if name else first("im")
     return Figure(
         "date", (first("iy", "yy", "yy2", "yy3", "yy4"), month, first("id", "dd", "dd2", "dd3")), text
     )

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     # How near two phrases are: from 0 up they mean the same. Of two sentences, which end with a full stop: by how many
-    # standard deviations they are nearer than two sentences about one person usually are. Of a phrase and `GOOD`: by how
-    # many it speaks of what is good and liked, below 0 of what is bad, among words that speak of neither.
+    # standard deviations they are nearer than two sentences about one person usually are.
     Alike: TypeAlias = Callable[[str, str], float]
 
 MAX_ASKED_COUNT: Final = 64  # phrases noted at a time: a call of an endpoint, half a second of a small model
@@ -38,15 +37,10 @@ _CLEARLY: Final = 1.75  # standard deviations above what is usual between things
 
 # Of which kinds "near" is measured: those of everyday things.
 _MEASURES: Final = KINDS[:27]
-_SENTENCES: Final = tuple(
-    f"Nora {told}."
-    for told in """
-lives in Graz, works at a bakery, plays the violin, is allergic to nuts, has two brothers, likes hiking, drives an old van,
-speaks Polish, was born in May, is learning to swim, prefers short answers, sold the house, reads novels at night,
-pays 900 euros of rent, is married to Tom, wants a dog""".replace("\n", " ")
-    .strip()
-    .split(", ")
-)
+_TOLD: Final = """lives in Graz, works at a bakery, plays the violin, is allergic to nuts, has two brothers,
+likes hiking, drives an old van, speaks Polish, was born in May, is learning to swim, prefers short answers,
+sold the house, reads novels at night, pays 900 euros of rent, is married to Tom, wants a dog"""
+_SENTENCES: Final = tuple(f"Nora {told}." for told in _TOLD.replace("\n", " ").split(", "))
 _SAMPLE: Final = (*(word for kind in _MEASURES for word in kind), *_SENTENCES)
 
 

@@ -20,7 +20,7 @@ from math import log1p
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
-from sense_memory.palace.contradictions.figures import Figure, Measures, items, measured_apart, measures
+from sense_memory.palace.contradictions.figures import Figure, items
 from sense_memory.palace.contradictions.vocabulary import axis, place, plain, stem
 
 
@@ -104,7 +104,6 @@ class Note:
         numbered: the words that tell a thing from others of its sort: `room #5`, `beta_search`.
         turned: the stems of the parts that tell of a turn of things, or hint at one, but those that tell it.
         begin: its first two words that carry content.
-        measures: in what its figures are measured: per month, before tax.
         states: the states that it names: a number of `STATES` and a side.
         turn: whether it tells of a turn of things: "sold", "no longer".
         hint: whether something may hint at one: "now", "new".
@@ -122,7 +121,6 @@ class Note:
     numbered: frozenset[str]
     turned: frozenset[str]
     begin: tuple[str, str]
-    measures: Measures
     states: frozenset[tuple[int, bool]]
     turn: bool
     hint: bool
@@ -154,7 +152,6 @@ class Note:
             frozenset(_numbered(parts)),
             frozenset(word for part in told for word in Part.of(part).words) - turns,
             (content[0], content[1]) if len(content) > 1 else ("", ""),
-            measures(lower) if any(part.figures for part in parts) else frozenset(),
             frozenset(state for word in words if (state := terms.STATES.get(word))),
             bool(turns),
             terms.SIGNS.search(lower) is not None,
@@ -203,9 +200,7 @@ def _are_apart(old: Note, new: Note) -> bool:
     is_scoped = _CONDITION.match(new.text) is not None and not (
         new.turn or new.hint or _CONDITION.match(old.text)
     )
-    return (
-        is_other_time or is_scoped or _other_subject(old, new) or measured_apart(old.measures, new.measures)
-    )
+    return is_other_time or is_scoped or _other_subject(old, new)
 
 
 def _other_subject(old: Note, new: Note) -> bool:
@@ -230,31 +225,31 @@ def _is_ended(old: Note, new: Note) -> bool:
 
 # ── The score ───────────────────────────────────────────────────────────────────────────
 
-_BIAS: Final = -2.87
+_BIAS: Final = -2.83
 _WEIGHTS: Final = {
-    "unsaid": -2.86,
-    "unsaid elsewhere": -2.45,
-    "old words": 1.77,
-    "turn": 4.97,
+    "unsaid": -2.88,
+    "unsaid elsewhere": -2.43,
+    "old words": 1.76,
+    "turn": 4.94,
     "turn, shared": -0.26,
-    "turn, one word": -2.43,
-    "turn, unsaid": 0.53,
-    "hint": 3.27,
-    "states": 3.25,
-    "opposite": 2.68,
-    "denial is new": 1.36,
-    "denial of less": -1.78,
+    "turn, one word": -2.35,
+    "turn, unsaid": 0.51,
+    "hint": 3.28,
+    "states": 3.24,
+    "opposite": 2.66,
+    "denial is new": 1.34,
+    "denial of less": -1.81,
     "old is ongoing": 1.98,
-    "old is past": -1.70,
-    "new is past": 0.61,
-    "new is a plan": -1.13,
-    "same subject": -0.26,
-    "same start": 0.74,
+    "old is past": -1.84,
+    "new is past": 0.59,
+    "new is a plan": -1.18,
+    "same subject": -0.30,
+    "same start": 0.69,
     "another word": 0.81,
     "another value": 2.53,
-    "another place": 0.82,
-    "another subject": -1.73,
-    "another date": -0.76,
+    "another place": 1.00,
+    "another subject": -1.79,
+    "another date": -0.78,
 }
 
 

@@ -60,21 +60,17 @@ def _said(alternatives: str) -> re.Pattern[str]:
 
 ARTICLES: Final = words("a an the der das dem ein eine einen le la l un une el los las una o as um uma du de")
 BE: Final = words("is are was were be been being am 's isn't aren't ist sind sont é são são :")
-AUXILIARIES: Final = BE | words("""
-has have had having do does did don't doesn't will would shall should can could may might must cannot can't won't
-haben tiene tienen tem têm""")
-NEGATORS: Final = words("""
-not no never cannot nor neither none nobody nothing hardly nicht kein keine keinen keiner nie niemals pas jamais nunca
-jamás não nada without""")
+AUXILIARIES: Final = BE | words("""has have had having do does did don't doesn't will would shall should can
+could may might must cannot can't won't haben tiene tienen tem têm""")
+NEGATORS: Final = words("""not no never cannot nor neither none nobody nothing hardly nicht kein keine keinen
+keiner nie niemals pas jamais nunca jamás não nada without""")
 # Said of a claim and no part of it: when two notes differ in these words only, they say the same.
-CHANGES: Final = words("""
-now currently again recently anymore already finally instead just still nowadays lately meanwhile jetzt nun
-mittlerweile maintenant désormais ahora agora""")
+CHANGES: Final = words("""now currently again recently anymore already finally instead just still nowadays
+lately meanwhile jetzt nun mittlerweile maintenant désormais ahora agora""")
 # What a phrase may begin with; it says what the phrase is to the clause.
-LEADS: Final = words("""
-to in of on at by for from with into onto about as over than behind beside beneath beyond under near above below between
-through across along around towards among during im am bei zu nach für auf von en em na no au ao al con por para à chez als instead
-unless if when whenever until that""")
+LEADS: Final = words("""to in of on at by for from with into onto about as over than behind beside beneath
+beyond under near above below between through across along around towards among during im am bei zu nach für
+auf von en em na no au ao al con por para à chez als instead unless if when whenever until that""")
 PLACING: Final = words("in at on under behind beside beneath near above below between en em na no à im am")
 OVER: Final = words("over than als")
 OVER_PREFERRED: Final = OVER | words("to à au aux a al ao que do as")
@@ -93,7 +89,7 @@ FIRST: Final = words("i my we our me us mine ich mein meine meu minha")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
 ROUGHLY: Final = words("some about around roughly almost nearly approximately circa ca over under rund etwa")
 PLANS: Final = _said(r"""
-thinks|(?:said|says|wrote) that|plan(?:s|ning) to|means to|hop(?:es?|ing)|wants?|wish(?:es)?|consider(?:s|ing)|might|maybe|perhaps|could|would|if|whether|
+thinks|(?:said|says|wrote|told \w+) that|plan(?:s|ning) to|means to|hop(?:es?|ing)|wants?|wish(?:es)?|consider(?:s|ing)|might|maybe|perhaps|could|would|if|whether|
 thinking (?:of|about)|dreams?|possibly|probably|intends?|aims?|appl(?:ied|ying)|looking (?:for|into)|interested in|
 propose[sd]?|suggest(?:s|ed)|heard|rumou?rs?|according""")
 PAST: Final = _said(r"""
@@ -113,13 +109,12 @@ ended|retired|refuse[sd]?|declined|cancell?ed|postponed|replaced|dropped(?! off)
 (?:has|have) (?:grown|come to|turned|shrunk|fallen|risen)|changed(?! due)|(?:was|were|been) raised|raised (?:to|from)|lowered|reverted|revoked|withdr[ae]wn?|
 abandoned|abolished|lifted|scrapped|banned|handed|taken over|took over|passed (?:from|to)|dismissed|expired|deleted|traded|fixed|repaired|(?:was|were|been) upgraded|migrated|resigned|ruled out|fell through|(?:is|are|was|were) (?:off(?! to)|closed|filled|shut)(?=[ .,;:]|$)|closed down|gone off|pulled (?:out|it|the)|stays|after all(?=[,.;]|$)|overturned|reversed|corrected|shifted|for good(?=[.,]|$)|moved(?! by| her| him| me)|relocated|call(?:ed|s) .*off|backed out|
 got (?:married|divorced)|(?:going|gone|went|switched|moved|handed) over to|went (?:up|down)|extension|extended|renamed|formerly""")
-HINTS: Final = _said(r"""
-now|already|finally|left|shut|closed|these days|by now|lost(?! to| in)|(?:is|are) back|
-since(?= (?:\w+day|spring|summer|autumn|winter|last|january|february|march|april|may|june|july|august|september|october|november|december)\b)""")
+_HINTS_TEXT: Final = r"""now|already|finally|left|these days|by now|lost(?! to| in)|(?:is|are) back|
+since(?= (?:\w+day|spring|summer|autumn|winter|last|january|february|march|april|may|june|july|august|september|october|november|december)\b)"""
+HINTS: Final = _said(f"{_HINTS_TEXT}|shut|closed")
 # Hints that mostly are none.
-SIGNS: Final = _said(r"""
-now|already|finally|left|new|went to|goes to|back|again|only|from (?:today|now|this|next|the)|as of|today|this morning|down to|up to|after the|these days|by now|lost(?! to| in)|(?:is|are) back|
-since(?= (?:\w+day|spring|summer|autumn|winter|last|january|february|march|april|may|june|july|august|september|october|november|december)\b)""")
+SIGNS: Final = _said(rf"""{_HINTS_TEXT}|new|went to|goes to|back|again|only|from (?:today|now|this|next|the)|as of|today|
+this morning|down to|up to|after the""")
 ONGOING: Final = _said(r"still|yet|will|going to|decided|we are|so far|until further notice|'ll")
 
 # Words that two notes may share although they speak of different things.
@@ -128,61 +123,51 @@ VAGUE: Final = words("make go have get feel think work day time year good new th
 # What a phrase means, said before tokens are cut: an idiom in one word, a relation by its name. Of a relation also how many
 # values it has at a time: `one`, one `place`, `likely` one, or `many`; `held` by one, who may have many of them.
 _MEANINGS_TEXT: Final = r"""
-not works_at = (?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with)
-not = no longer|ya no|já não|nicht mehr|not any ?more|not any longer|(?:stopped|quits?|gave up|given up|gives up|ceased)(?= )
+not works_at = (?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with);
+not = no longer|ya no|já não|nicht mehr|not any ?more|not any longer|(?:stopped|quits?|gave up|given up|gives up|ceased)(?= );
  = not only|not just|not yet|no doubt|no problem|nothing but|no (?:more|later|fewer|less) than|no matter|(?:has|have) come to|
-after all|ne (?=\w+ (?:pas|plus)\b)|n' ?(?=\w+ (?:pas|plus)\b)
-now = any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present
-can = knows? how to
-hates = (?:can|could) not (?:stand|bear)
-nightowl = night owl|(?:evening|night) person|late riser
-morningperson = morning person|early (?:riser|bird)
-enabled = (?:turned|switched) on
-disabled = (?:turned|switched) off
-supports = (?:is|am) (?:for|in favou?r of)(?= )
-opposes = (?:is|am) (?:against|opposed to)
-offline = (?:has been|was) (?:shut|taken) (?:down|offline)
-ongoing = in progress|in the works|being built|under ?way|(?:in|under) review
-paused = on hold
-planned = not started|to do
-cancelled = called off
-onlychild = only child
-than = rather than|instead of|better than|more than(?= (?!\d))
+after all|ne (?=\w+ (?:pas|plus)\b)|n' ?(?=\w+ (?:pas|plus)\b);
+now = any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present;
+can = knows? how to; hates = (?:can|could) not (?:stand|bear);
+nightowl = night owl|(?:evening|night) person|late riser;
+morningperson = morning person|early (?:riser|bird); enabled = (?:turned|switched) on;
+disabled = (?:turned|switched) off;
+ongoing = in progress|in the works|being built|under ?way|(?:in|under) review; paused = on hold;
+planned = not started|to do; cancelled = called off; onlychild = only child;
+supports = (?:is|am) (?:for|in favou?r of)(?= ); opposes = (?:is|am) (?:against|opposed to);
+offline = (?:has been|was) (?:shut|taken) (?:down|offline);
+than = rather than|instead of|better than|more than(?= (?!\d));
 is now in = (?:was|were|has been|have been|is|got) (?:now )?(?:moved|postponed|pushed|put|shifted|rescheduled|delayed|brought|slipped|
 changed|raised|cut|lowered|increased|reduced|extended|set)(?: back| forward| up| out| down)? (?:to|until)|
-(?:moved|postponed|pushed|slipped|shifted)(?: back| forward)? to(?= \d| \w+ \d| \w+day\b)|(?:went|goes) (?:up|down) to
-is at = (?:is |are )?(?:due|scheduled|planned|set)(?= (?:on|for|at)\b)|happens(?= on| at)|takes place on
-is in = takes? place (?:in|at)|is held in|(?:located|situated|headquartered) in
-is = turned(?= \d)
+(?:moved|postponed|pushed|slipped|shifted)(?: back| forward)? to(?= \d| \w+ \d| \w+day\b)|(?:went|goes) (?:up|down) to;
+is at = (?:is |are )?(?:due|scheduled|planned|set)(?= (?:on|for|at)\b)|happens(?= on| at)|takes place on;
+is = turned(?= \d);
 lives_in:place = lives? in(?: an? [\w -]{2,30}? in)?|living in|resides? in|based in|settled in|rents? an? [\w -]{2,30}? in|
 (?:moved|relocated) (?:back )?to|moved into an? [\w -]{2,30}? in|(?:home|residence)(?= is\b)|(?:flat|apartment|house) is (?:now )?in|
 wohn(?:t|e) (?:jetzt )?in|leb(?:t|e) (?:jetzt )?in|ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|vit à|a déménagé à|vive? en|
-se ha mudado a|se mudó a|mor[ao] em|viv[eo] em|mudou-se para|se mudou para
+se ha mudado a|se mudó a|mor[ao] em|viv[eo] em|mudou-se para|se mudou para;
 works_at:one = employer|workplace|works? (?:at|for)|employed (?:at|by)|(?:has|got) a job at|arbeitet? (?:jetzt )?(?:bei|für)|
-travaille (?:chez|pour)|trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para)
-works_as:likely = profession|occupation|works? as|arbeitet? als|travaille comme|trabaj[ao] como|trabalh[ao] como
-called:one = names?(?= (?:is|of)\b)|called|named|renamed to|goes by|heißt|heisst|s' ?appelle|se llama|se chama|chama-se
-born_in:place = born (?:in|at)
-born_on:one = birthday|birthdate|geburtstag|anniversaire|cumpleaños|aniversário|born on
-married_to:one = (?:married|engaged) to
-reports_to:one = reports? to
-comes_from:place = (?:is|am) (?:originally )?from|comes? from|kommt aus
-belongs_to:one = owner|belongs? to|owned by
+travaille (?:chez|pour)|trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para);
+works_as:likely = profession|occupation|works? as|arbeitet? als|travaille comme|trabaj[ao] como|trabalh[ao] como;
+called:one = names?(?= (?:is|of)\b)|called|named|renamed to|goes by|heißt|heisst|s' ?appelle|se llama|se chama|chama-se;
+born_on:one = birthday|birthdate|geburtstag|anniversaire|cumpleaños|aniversário|born on;
+married_to:one = (?:married|engaged) to;
+reports_to:one = reports? to;
+belongs_to:one = owner|belongs? to|owned by;
 leads:held = leads?|heads|chairs|manages|maintains|maintainer|coaches|commands|directs|
-(?:led|managed|headed|run|maintained|taught|designed|coached) by
-costs:one = price|costs?|fee|kostet|coûte|cuesta|custa
-runs_on:likely = runs? on(?! port)
-built_with:likely = (?:built|made) with
-studies_at:one = (?:studies|study|studying) at|goes to(?= (?:the )?\w+ (?:school|university|college))
-prefers:many = prefers?|likes?(?= [\w ]+ than )|(?:trinkt|isst|mag) lieber|bevorzug[te]|préfère|prefiere|prefiero|prefere|prefiro
-wants:many = wants?
-uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|verwendet|utilise|(?<!the )(?<!in )usa
+(?:led|managed|headed|run|maintained|taught|designed|coached) by;
+costs:one = price|costs?|fee|kostet|coûte|cuesta|custa;
+runs_on:likely = runs? on(?! port);
+studies_at:one = (?:studies|study|studying) at|goes to(?= (?:the )?\w+ (?:school|university|college));
+prefers:many = prefers?|likes?(?= [\w ]+ than )|(?:trinkt|isst|mag) lieber|bevorzug[te]|préfère|prefiere|prefiero|prefere|prefiro;
+wants:many = wants?;
+uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|verwendet|utilise|(?<!the )(?<!in )usa;
 chose:likely = chose|chosen|picked|decided (?:on|for)|settled on|opted for|went with|go with"""
 _MEANINGS, _PATTERNS = zip(
-    *(line.split(" = ") for line in _MEANINGS_TEXT.replace("|\n", "|").split("\n")[1:]), strict=True
+    *(row.split(" = ") for row in _MEANINGS_TEXT.replace("|\n", "|").split(";")), strict=True
 )
-RELATIONS: Final = dict(meaning.split(":") for meaning in _MEANINGS if ":" in meaning)
-_MEANT: Final = [meaning.partition(":")[0] for meaning in _MEANINGS]
+RELATIONS: Final = dict(meaning.strip().split(":") for meaning in _MEANINGS if ":" in meaning)
+_MEANT: Final = [meaning.strip().partition(":")[0] for meaning in _MEANINGS]
 _PHRASE: Final = re.compile(
     r"\b(?<![\w'])(?:" + "|".join(f"(?P<i{at}>{text})" for at, text in enumerate(_PATTERNS)) + r")(?![\w-])"
 )
@@ -202,31 +187,30 @@ def plain(text: str) -> str:
 # ── Opposites ───────────────────────────────────────────────────────────────────────────
 # One axis each: any word left of the bar opposes any word right of it. A word stands on one axis only.
 
-_AXES: Final = """
-like love enjoy adore appreciate cherish mag liebt aime adora gusta gosta | dislike hate detest loathe despise hasst
-déteste odia odeia; trust | distrust mistrust; agree | disagree; support favor | oppose; accept allow permit | reject
-refuse forbid forbidden prohibit ban banned deny disallow; include | exclude omit; enable activate active on | disable
-deactivate inactive off; open unresolved | closed shut resolved; public | private secret confidential; synchronous |
-asynchronous; morningperson | nightowl; introvert introverted shy | extrovert extroverted outgoing; dark | light;
-strict | lenient loose permissive; pass | fail broken; success successful | failure unsuccessful; selfhosted
-self-hosted | cloudhosted cloud-hosted; cautious careful | reckless careless; married | single unmarried divorced
-widowed; employed | unemployed jobless; before | after; cheap inexpensive affordable | expensive costly pricey; early
-| late; fast quick rapid speedy | slow sluggish; brief short concise terse | long detailed verbose lengthy;
-left-handed | right-handed; optimistic | pessimistic; online up reachable | down offline unreachable; mandatory
-required compulsory obligatory necessary | optional voluntary; ascending | descending; increase grow | decrease
-shrink; inside indoors indoor | outside outdoors outdoor; mutable | immutable; alive | dead deceased; true correct
-accurate | false wrong incorrect inaccurate; legal lawful | illegal unlawful; possible | impossible; full | empty;
-full-time fulltime | part-time parttime; permanent | temporary provisional; local | remote; manual manually |
-automatic automatically automated; good great excellent wonderful elegant beautiful lovely useful helpful reliable
-impressed delight relief fantastic tasty interesting | bad poor awful terrible horrible ugly useless worthless annoyed
-disappointment disaster boring disgusting tedious; important crucial essential | unimportant irrelevant negligible;
-easy simple | hard difficult complicated; strong | weak; hot warm | cold cool; big large huge | small little tiny;
-high | low; healthy | sick ill; clean | dirty; quiet silent | loud noisy; calm relaxed | anxious nervous stressed;
-happy glad | sad; proud | ashamed embarrassed; patient | impatient; polite | rude impolite; honest | dishonest;
-confident sure certain | uncertain unsure insecure; lazy idle | diligent hardworking; formal | informal casual;
-flexible | rigid inflexible; always everybody everyone | nobody; maximum | minimum; more | less fewer; keep retain |
-drop discard; rounded | square; afraid scared | fearless"""
-_UNLIKE: Final = re.compile(r"(?:un(?!i[toqvf]|der|til|less|cle)|dis(?=connect|engag|abl)|non-?)-?(\w{4,})$")
+_AXES: Final = """proud | ashamed embarrassed; mutable | immutable; rounded | square; flexible | rigid; keep
+retain | drop discard; like love enjoy adore appreciate cherish mag liebt aime adora gusta gosta | dislike
+hate detest loathe despise hasst déteste odia odeia; support favor | oppose; accept allow permit | reject
+refuse forbid forbidden prohibit ban banned deny disallow; include | exclude omit; enable activate active on |
+disable deactivate inactive off; open unresolved | closed shut resolved; public | private secret confidential;
+synchronous | asynchronous; morningperson | nightowl; introvert introverted shy | extrovert extroverted
+outgoing; dark | light; strict | lenient loose permissive; pass | fail broken; success successful | failure
+unsuccessful; selfhosted self-hosted | cloudhosted cloud-hosted; cautious careful | reckless careless; married
+| single unmarried divorced widowed; employed | unemployed jobless; before | after; cheap inexpensive
+affordable | expensive costly pricey; early | late; fast quick rapid speedy | slow sluggish; brief short
+concise terse | long detailed verbose lengthy; left-handed | right-handed; optimistic | pessimistic; online up
+reachable | down offline unreachable; mandatory required compulsory obligatory necessary | optional voluntary;
+ascending | descending; increase grow | decrease shrink; inside indoors indoor | outside outdoors outdoor;
+alive | dead deceased; true correct accurate | false wrong incorrect inaccurate; full | empty; full-time
+fulltime | part-time parttime; permanent | temporary provisional; local | remote; manual manually | automatic
+automatically automated; good great excellent wonderful elegant beautiful lovely useful helpful reliable
+impressed delight relief fantastic tasty interesting | bad poor awful terrible horrible ugly useless worthless
+annoyed disappointment disaster boring disgusting tedious; easy simple | hard difficult complicated; strong |
+weak; hot warm | cold cool; big large huge | small little tiny; high | low; healthy | sick ill; clean | dirty;
+quiet silent | loud noisy; calm relaxed | anxious nervous stressed; happy glad | sad; patient | impatient;
+polite | rude impolite; always everybody everyone | nobody; maximum | minimum; more | less fewer"""
+_UNLIKE: Final = re.compile(
+    r"(?:un(?!i[toqvf]|der|til|less|cle)|dis(?=connect|engag|abl|trust|agree|honest|loyal)|non-?|il(?=leg)|im(?=possib)|ir(?=rel|reg|resp))-?(\w{4,})$"
+)
 _BY_WORD: Final[dict[str, tuple[str, bool]]] = {}
 for _line in _AXES.split(";"):
     _left, _right = ([stem(word) for word in side.split()] for side in _line.split("|"))
@@ -252,18 +236,17 @@ def axis(word: str) -> tuple[str, bool]:
 # ── Kinds ───────────────────────────────────────────────────────────────────────────────
 # One kind each: things that resemble each other, and exclude each other.
 
-_KINDS_TEXT: Final = """
-brother sister cousin; son daughter baby teenager; mother father; grandmother grandfather; husband wife colleague;
-morning afternoon evening night; weekday weekend week month; spring summer autumn winter; breakfast lunch dinner
-snack; north south east west; red blue green yellow orange purple pink black white brown grey gray turquoise; dog cat
-horse rabbit hamster; tea coffee beer wine juice; vegan vegetarian pescatarian omnivore carnivore; bread rice meat
-fish; car bus train bicycle bike plane tram; guitar violin piano flute cello drums; football tennis swimming skiing
-basketball; doctor nurse teacher lawyer engineer designer; customer supplier tenant landlord; school hospital museum
-library; house office garden garage; phone laptop printer camera; price weight height length; login logout signup
-upload; client server browser; frontend backend; german french spanish italian english portuguese; tabs spaces; window
-aisle; react vue svelte angular solid
-vanilla jquery preact; npm pnpm yarn bun; postgres mysql mariadb sqlite oracle mssql mongodb duckdb dynamodb redis;
-black ruff yapf autopep8; mit apache gpl agpl bsd mpl"""
+_KINDS_TEXT: Final = """brother sister cousin; son daughter baby teenager; mother father; grandmother
+grandfather; husband wife colleague; morning afternoon evening night; weekday weekend week month; spring
+summer autumn winter; breakfast lunch dinner snack; north south east west; red blue green yellow orange purple
+pink black white brown grey gray turquoise; dog cat horse rabbit hamster; tea coffee beer wine juice; vegan
+vegetarian pescatarian omnivore carnivore; bread rice meat fish; car bus train bicycle bike plane tram; guitar
+violin piano flute cello drums; football tennis swimming skiing basketball; doctor nurse teacher lawyer
+engineer designer; customer supplier tenant landlord; school hospital museum library; house office garden
+garage; phone laptop printer camera; price weight height length; login logout signup upload; client server
+browser; frontend backend; german french spanish italian english portuguese; tabs spaces; window aisle; react
+vue svelte angular solid vanilla jquery preact; npm pnpm yarn bun; postgres mysql mariadb sqlite oracle mssql
+mongodb duckdb dynamodb redis; black ruff yapf autopep8; mit apache gpl agpl bsd mpl"""
 KINDS: Final = tuple(tuple(line.split()) for line in _KINDS_TEXT.split(";"))
 _KINDS_OF: Final = {
     word: frozenset(number for number, kind in enumerate(KINDS) if word in map(stem, kind))
@@ -281,12 +264,11 @@ def of_one_kind(one: str, other: str) -> bool:
 
 
 # Statuses: what a stem amounts to; which of them a thing may have together.
-_STATUSES: Final = """
-planned: planned todo draft proposed pending waiting unstarted scheduled queued; open: unfinished incomplete vacant;
-active: inprogress ongoing started; confirmed: confirmed;
-done: done finished complete completed merged shipped delivered accepted approved released launched implemented deployed
-published; paused: blocked paused postponed delayed stalled deferred suspended;
-stopped: cancelled canceled abandoned dropped rejected scrapped declined discontinued"""
+_STATUSES: Final = """planned: planned todo draft proposed pending waiting unstarted scheduled queued; open:
+unfinished incomplete vacant; active: inprogress ongoing started; confirmed: confirmed; done: done finished
+complete completed merged shipped delivered accepted approved released launched implemented deployed
+published; paused: blocked paused postponed delayed stalled deferred suspended; stopped: cancelled canceled
+abandoned dropped rejected scrapped declined discontinued"""
 STATUS: Final = {
     word: name.strip()
     for name, text in (line.split(":") for line in _STATUSES.split(";"))
@@ -322,24 +304,22 @@ STATES: Final = {
 # ── Places ──────────────────────────────────────────────────────────────────────────────
 # Well-known cities, none of them part of another; any other place may be part of one. With their other names.
 _CITIES: Final = """
-Amsterdam|Antwerp=Antwerpen|Athens=Athen=Athina|Atlanta|Auckland|Austin|Baltimore|Bangalore=Bengaluru|Bangkok|
-Barcelona|Basel|Beijing=Peking|Beirut|Belfast|Belgrade=Beograd|Bergen|Berlin|Bern|Bilbao|Bogotá|Bologna|Bonn|Bordeaux|
-Boston|Braga|Bremen|Brighton|Brisbane|Bristol|Brno|Brussels=Brüssel=Bruxelles|Bucharest=București=Bukarest|Budapest|
-Buenos Aires|Cairo|Calgary|Cambridge|Cape Town|Caracas|Cardiff|Casablanca|Chennai|Chicago|Coimbra|Cologne=Köln|
-Copenhagen=København=Kopenhagen|Cork|Dakar|Dallas|Delhi|Denver|Detroit|Dortmund|Dresden|Dubai|Dublin|Düsseldorf|
-Edinburgh|Eindhoven|Essen|Faro|Florence=Firenze=Florenz|Frankfurt|Freiburg|Gdańsk|Geneva=Genf=Genève|Genoa=Genova|
-Ghent=Gent=Gand|Glasgow|Gothenburg=Göteborg|Granada|Graz|Hamburg|Hanoi|Hanover=Hannover|Havana|Heidelberg|Helsinki|
-Hong Kong|Houston|Innsbruck|Istanbul|Jakarta|Jerusalem|Karlsruhe|Kassel|Kiel|Kraków=Cracow=Krakow=Krakau|Kyiv=Kiev|
-Kyoto|Lagos|Las Vegas|Leeds|Leipzig|Lille|Lima|Linz|Lisbon=Lisboa=Lissabon|Liverpool|Ljubljana|London|Los Angeles|
-Lucerne|Lyon|Maastricht|Madrid|Mainz|Málaga|Malmö|Manchester|Manila|Mannheim|Marseille|Melbourne|Mexico City|Miami|
-Milan=Milano=Mailand|Minneapolis|Montpellier|Montreal|Moscow=Moskau=Moskva|Mumbai=Bombay|Munich=München|Münster|
-Nairobi|Nantes|Naples=Napoli=Neapel|New Orleans|New York=NYC=New York City|Nice|Nuremberg=Nürnberg|Oakland|Osaka|Oslo|
-Ottawa|Oxford|Palermo|Paris|Perth|Philadelphia|Phoenix|Pittsburgh|Portland|Porto=Oporto|Potsdam|Poznań|
-Prague=Praha=Prag|Quito|Reykjavik|Riga|Rio de Janeiro=Rio|Rome=Roma=Rom|Rostock|Rotterdam|Salzburg|San Diego|
-San Francisco=SF|Santiago|São Paulo|Sarajevo|Seattle|Seoul|Seville=Sevilla|Shanghai|Singapore|Sofia|Stockholm|
-Strasbourg|Stuttgart|Sydney|Taipei|Tallinn|Tbilisi|Tel Aviv|The Hague=Den Haag|Thessaloniki|Tokyo|Toronto|Toulouse|
-Trieste|Trondheim|Tübingen|Turin=Torino|Utrecht|Valencia|Vancouver|Venice=Venezia=Venedig|Verona|Vienna=Wien|Vilnius|
-Warsaw=Warszawa=Warschau|Washington=Washington DC=DC|Weimar|Winnipeg|Wrocław|York|Zagreb|Zaragoza|Zurich=Zürich"""
+Amsterdam|Antwerp=Antwerpen|Athens=Athen=Athina|Atlanta|Auckland|Austin|Bangkok|Barcelona|Basel|
+Beijing=Peking|Beirut|Belfast|Bergen|Berlin|Bern|Bilbao|Bogotá|Bonn|Bordeaux|Boston|Braga|Bremen|Brisbane|
+Bristol|Brussels=Brüssel=Bruxelles|Bucharest=București=Bukarest|Budapest|Buenos Aires|Cairo|Calgary|Cambridge|
+Cape Town|Cardiff|Chicago|Coimbra|Cologne=Köln|Copenhagen=København=Kopenhagen|Cork|Dallas|Delhi|Denver|
+Dresden|Dubai|Dublin|Düsseldorf|Edinburgh|Faro|Florence=Firenze=Florenz|Frankfurt|Gdańsk|Geneva=Genf=Genève|
+Genoa=Genova|Ghent=Gent=Gand|Glasgow|Gothenburg=Göteborg|Graz|Hamburg|Hanoi|Havana|Helsinki|Hong Kong|Houston|
+Innsbruck|Istanbul|Jakarta|Jerusalem|Kiel|Kraków=Cracow=Krakow=Krakau|Kyiv=Kiev|Kyoto|Lagos|Las Vegas|Leeds|
+Leipzig|Lille|Lima|Linz|Lisbon=Lisboa=Lissabon|Liverpool|Ljubljana|London|Los Angeles|Lyon|Madrid|Mainz|
+Málaga|Malmö|Manchester|Manila|Marseille|Melbourne|Mexico City|Miami|Milan=Milano=Mailand|Montreal|
+Moscow=Moskau=Moskva|Mumbai=Bombay|Munich=München|Nairobi|Nantes|Naples=Napoli=Neapel|New Orleans|
+New York=NYC=New York City|Nice|Osaka|Oslo|Oxford|Paris|Perth|Philadelphia|Portland|Porto=Oporto|
+Prague=Praha=Prag|Riga|Rio de Janeiro=Rio|Rome=Roma=Rom|Rostock|Rotterdam|Salzburg|San Diego|San Francisco=SF|
+Santiago|São Paulo|Seattle|Seoul|Seville=Sevilla|Shanghai|Singapore|Sofia|Stockholm|Strasbourg|Stuttgart|
+Sydney|Taipei|Tallinn|Tbilisi|Tel Aviv|The Hague=Den Haag|Tokyo|Toronto|Toulouse|Trieste|Turin=Torino|Utrecht|
+Valencia|Vancouver|Venice=Venezia=Venedig|Vienna=Wien|Vilnius|Warsaw=Warszawa=Warschau|
+Washington=Washington DC=DC|York|Zagreb|Zaragoza|Zurich=Zürich"""
 # Other places of several names.
 _PLACES: Final = """
 United States=USA=US=United States of America=America|United Kingdom=UK=Great Britain=Britain=GB|Netherlands=Holland|
@@ -379,47 +359,34 @@ def is_city(name: tuple[str, ...]) -> bool:
 # ── Subjects ──────────────────────────────────────────────────────────────────────────────
 
 # Attributes whose value is a name: "her manager is strict" does not say who the manager is.
-NAMED: Final = _stems("""
-wife husband spouse boss manager doctor dentist owner maintainer landlord teacher president mayor director captain
-coach author ceo cto phone car bank university address hometown headquarters office email capital height weight size
-age salary price cost fee rent budget employer host name nickname username birthplace""")
+NAMED: Final = _stems("""wife husband spouse boss manager doctor dentist owner maintainer landlord teacher
+president mayor director captain coach author ceo cto phone car bank university address hometown headquarters
+office email capital height weight size age salary price cost fee rent budget employer host name nickname
+username birthplace""")
 # Nouns whose owner has one of them at a time: "the default branch is …", "Lisa's email is …".
-ATTRIBUTES: Final = NAMED | _stems("""
-timezone birthday color license browser os pronouns branch version port rate deadline password url domain currency
-font typeface theme scheme surname handle priority backend encoding default favorite usual primary preferred limit
-maximum minimum target editor database nationality shell provider path endpoint directory repository grade tier
-interval timeout ttl major framework protocol bucket region profession job occupation password retention quota
-lieblingsfarbe geburtstag frist preis couleur préférée anniversaire cumpleaños plazo precio prazo preço""")
+ATTRIBUTES: Final = NAMED | _stems("""timezone birthday color license browser os pronouns branch version port
+rate deadline password url domain currency font typeface theme scheme surname handle priority backend encoding
+default favorite usual primary preferred limit maximum minimum target editor database nationality shell
+provider path endpoint directory repository grade tier interval timeout ttl major framework protocol bucket
+region profession job occupation password retention quota lieblingsfarbe geburtstag frist preis couleur
+préférée anniversaire cumpleaños plazo precio prazo preço""")
 # Nouns for what happens on one date only, unlike an appointment.
-SCHEDULED: Final = _stems("""
-deadline due start begin end open close launch release birthday expire standup retro relaunch wedding birth born found
-founded establish leave arrive ship take handover bed sleep wake run cutover freeze graduation kickoff frist
-échéance plazo prazo born_on""")
-_TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run due")
-
-
-def scheduled(kind: str) -> frozenset[str]:
-    """Nouns for what has one figure of a kind: a ferry leaves at many times of day.
-
-    >>> "leav" in scheduled("date"), "leav" in scheduled("clock"), "standup" in scheduled("clock")
-    (True, False, True)
-    """
-    return SCHEDULED - _TIMETABLED if kind == "clock" else SCHEDULED
-
-
+SCHEDULED: Final = _stems("""deadline due start begin end open close launch release birthday expire standup
+retro relaunch wedding birth born found founded establish leave arrive ship take handover bed sleep wake run
+cutover freeze graduation kickoff frist échéance plazo prazo born_on""")
+TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run")  # at many times of day
 # Nouns for things that may occur many times, on different dates.
-OCCASIONS: Final = _stems("""
-appointment meeting call visit session flight trip exam interview lesson class dinner lunch party concert game match
-workshop talk event review termin treffen rendez-vous réunion cita reunión consulta reunião""")
+OCCASIONS: Final = _stems("""appointment meeting call visit session flight trip exam interview lesson class
+dinner lunch party concert game match workshop talk event review termin treffen rendez-vous réunion cita
+reunión consulta reunião""")
 # A number behind one of these tells which one it is.
-IDENTIFYING: Final = words("""
-issue chapter room part phase invoice ticket bug item lesson section figure case option season episode volume server
-user agent house lamp player team unit flat line floor gate track platform level step milestone version v story bus""")
+IDENTIFYING: Final = words("""issue chapter room part phase invoice ticket bug item lesson section figure case
+option season episode volume server user agent house lamp player team unit flat line floor gate track platform
+level step milestone version v story bus""")
 # A subject may have several of these, each with a name of its own.
-SEVERAL: Final = _stems("""
-sister brother son daughter child dog cat pet friend colleague cousin aunt uncle horse baby boy girl rabbit bird
-student neighbour puppy kitten turtle grandson granddaughter""")
+SEVERAL: Final = _stems("""sister brother son daughter child dog cat pet friend colleague cousin aunt uncle
+horse baby boy girl rabbit bird student neighbour puppy kitten turtle grandson granddaughter""")
 # Said of a key, and no part of the subject that it names.
-KEY_NOISE: Final = _stems("""
-new now note current is are not no the of a an and or to in on at moved switched changed 1 2 3 prefers prefer preference
-likes live lives home city residence place address job work works employer company host called first second third""")
+KEY_NOISE: Final = _stems("""new now note current is are not no the of a an and or to in on at moved switched
+changed 1 2 3 prefers prefer preference likes live lives home city residence place address job work works
+employer company host called first second third""")
