@@ -36,7 +36,7 @@ def test_the_examples_hold():
     assert results.failed == 0
 
 
-@pytest.mark.parametrize(("half", "found", "wrong"), [("fit", 0.70, 0.06), ("held", 0.62, 0.08)])
+@pytest.mark.parametrize(("half", "found", "wrong"), [("fit", 0.69, 0.06), ("held", 0.60, 0.08)])
 def test_of_the_pairs_of_authors_who_did_not_know_the_rules_most_are_found_and_none_acts_wrongly(
     half, found, wrong
 ):
