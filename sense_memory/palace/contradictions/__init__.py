@@ -1,10 +1,9 @@
 """Whether one memory contradicts another.
 
-A memory is read as clauses of words in phrases, in which idioms and relations are one word each: `claims`. Two clauses
-are aligned; they contradict each other where they say the same but for one difference. A claim's subject, relation and
-scope are what both share, its value and polarity what differs: `detection`, a function for each difference.
-`claim_index` finds whom to compare.
+Two mechanisms. `claims` reads a text as clauses, and `detection` aligns the clauses of two texts: where they say the same
+but for one difference, the later one contradicts the earlier one, and where that is nearly sure, supersedes it. Where no
+such difference is found, `suspicion` scores what both texts share, and at most suspects.
 
-`figures` reads numbers and dates, `vocabulary` holds the tables of words. `phrases` judges what is said in other words:
-by a linear score, and by vectors that the caller fetched. Pure, no model, no clock.
+`claim_index` finds whom to compare. `phrases` says what an embedder knows of words, from vectors that the caller fetched.
+`figures` reads numbers and dates, `vocabulary` words. Pure, no model, no clock.
 """

@@ -35,6 +35,7 @@ MAX_CANDIDATES_COUNT: Final = 32  # memories compared by one check: those with t
 MAX_POSTINGS_COUNT: Final = 500  # entries of the index read by one check
 MAX_COMMON_COUNT: Final = 2_000  # memories that may hold a word for it to lead to others, with a second word
 MAX_PAIRS_COUNT: Final = 15_000  # comparisons in one scan: some 0.25 s
+_MAX_TURNED_COUNT: Final = 2  # of a kind that is never sure: one memory seldom ends more
 _READING_COUNT: Final = 12  # comparisons that cost as much as reading a memory
 _STAMP_BYTES: Final = 8
 
@@ -166,14 +167,14 @@ class ClaimIndex:
             alike: how near two phrases are, see `compare`.
 
         Returns:
-            Surest first, then by path.
+            Surest first, then by path; at most `_MAX_TURNED_COUNT` of the kind `TURN`.
         """
         reading = self._reading(memory)
         candidates = self._candidates(memory, reading.keys)
         found = (_against(self._entries[path], memory, reading, alike) for path in candidates)
         ranked = sorted(filter(None, found), key=_rank)
         turned = [item for item in ranked if item.kind == TURN]
-        return [item for item in ranked if item not in turned[1:]]  # one memory turns one thing
+        return [item for item in ranked if item not in turned[_MAX_TURNED_COUNT:]]
 
     def _reading(self, memory: PersonaMemory) -> Reading:
         """The claims of a memory; a new memory is checked, then put, and read once."""

@@ -1,7 +1,6 @@
 """What a memory claims: for each clause who is spoken of, what is said, with what value, under which conditions.
 
-A claim is (subject, relation, value, scope, polarity). None of these is parsed. A clause is read as a row of tokens:
-stems, with opposites folded into an axis and its side, idioms and relations in one word each ("moved to" and "lives in"
+No grammar is parsed. A clause is read as a row of tokens: stems, with opposites folded into an axis and its side, idioms and relations in one word each ("moved to" and "lives in"
 are one relation), figures and dates typed. Tokens form phrases, each with the function word that leads it. What is the
 value and what the scope shows when two clauses are aligned: see `detection`. Long texts are read up to a bound. Pure.
 """
@@ -35,7 +34,7 @@ _MAX_SURE_CLAUSES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of a clause that carries content, or a figure.
+    """A word of a clause that carries content.
 
     Attributes:
         key: what it is compared by: a stem; `±` and an axis, `~` and a status, `→` and a relation, `#`
@@ -60,7 +59,7 @@ class Clause:
 
     Attributes:
         text: as it was written.
-        tokens: its words, in order, but figures.
+        tokens: its words, in order, without figures.
         keys: their keys.
         polarity: whether it is affirmed.
         mood: `fact`, `past` or `plan`.
@@ -92,14 +91,14 @@ class Reading:
     Attributes:
         clauses: at most `MAX_CLAUSES_COUNT`.
         whole: whether everything was read and has two clauses at most: a longer memory says other things too.
-        note: as it is read where the words may be others.
+        note: the whole text, for `suspicion`.
         keys: what the memory is found by. Two memories whose words contradict each other share a key. Keys depend
             on the memory's key and value only.
     """
 
     clauses: tuple[Clause, ...]
     whole: bool
-    note: Note
+    note: Note = field(compare=False)
     keys: frozenset[str]
 
 

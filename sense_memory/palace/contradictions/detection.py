@@ -3,14 +3,15 @@
 Two clauses are aligned: what they share, and what is left of each. They contradict each other where they say the same
 but for one difference: a denial, an opposite, a figure, a status, or another filler of one phrase, where that can have
 one only. What is left besides is the rest: with none the contradiction acts; with more said on one side, or the rest
-of both the same in other words, it is suspected. Each difference is a function; only `TURN` compares the texts.
+of both the same in other words, it is suspected. Each difference is a function. Where there is none, `suspicion` judges the
+whole texts: `TURN`.
 
 What is guaranteed: the same two memories and the same vectors have the same result. A contradiction has a kind, a
 reason to read, and a confidence. From `ACT_BOUND` on, the old memory is superseded; below the bound, the contradiction
 is a suggestion for introspection.
 
-Why it is safe: a wrong act costs more than a missed one, so whatever is not nearly sure ends below the bound. That is
-all that holds only in other words, for plans and the past, under other conditions, or of a memory that says more.
+Why it is safe: a wrong act costs more than a missed one, so whatever is not nearly sure ends below the bound: what an
+embedder matched, a plan, the past, and a text that says more.
 
 What it costs: a memory is read in some 0.2 ms. Comparing two costs some 4 µs where they share nothing, 30 µs where they
 share words. Pure: no model, no clock.
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.contradictions.phrases import Alike
 
 ACT_BOUND: Final = 0.75
-TURN: Final = "turn"  # the kind of what an embedder tells to have ended
+TURN: Final = "turn"  # the kind of what the later text as a whole seems to end
 # How sure a rule is: an order of trust, set by hand, no frequencies.
 _SURE: Final = 0.92
 _FAIRLY_SURE: Final = 0.88
@@ -62,7 +63,7 @@ class Contradiction:
         old: path of the existing memory.
         new: path of the new one.
         kind: `negation`, `antonym`, `sentiment`, `value`, `number`, `date`, `status` or `turn`.
-        confidence: 0 to 1; a rule that subtracts or adds too much ends at the bound.
+        confidence: 0 to 1.
         reason: a fragment to read, such as `lives in: Berlin → Lisbon`; it quotes the memories.
         acts: whether the confidence reaches `ACT_BOUND`.
     """
@@ -80,7 +81,7 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class Opposition:
-    """What two claims oppose each other in: kind, confidence and reason as a `Contradiction` has them."""
+    """What two memories oppose each other in: kind, confidence and reason as a `Contradiction` has them."""
 
     kind: str
     confidence: float
@@ -101,10 +102,10 @@ def compare(old: PersonaMemory, new: PersonaMemory, alike: Alike | None = None) 
         old: the existing memory.
         new: the new one.
         alike: how near two phrases are, such as `Phrases.alike`; by default only the same words mean the same.
-            What holds only if different words do is never sure enough to act.
+            A match that needs it never acts.
 
     Returns:
-        The surest opposition of their claims, or None.
+        The surest opposition of their clauses, else that of the whole texts, or None.
     """
     return compare_readings(old, read(old), new, read(new), alike) if comparable(old, new) else None
 
@@ -135,11 +136,11 @@ def compare_readings(
     if not old_reading.keys.isdisjoint(new_reading.keys):
         best = _surest(old_reading, new_reading, None)
         if best is None and suspected(*notes):
-            best = _ended("status", old)
+            best = _ended(old)
     if best is None and alike is not None:
         best = _surest(old_reading, new_reading, unless_named(alike, old.value, new.value))
         if best is None and meant(*notes, alike):
-            best = _ended(TURN, old)
+            best = _ended(old)
     if best is None:
         return None
     if not old_reading.whole:
@@ -149,8 +150,8 @@ def compare_readings(
     )
 
 
-def _ended(kind: str, old: PersonaMemory) -> Opposition:
-    return Opposition(kind, _DOUBTFUL, f"perhaps no longer true: {_quoted(old.value)}")
+def _ended(old: PersonaMemory) -> Opposition:
+    return Opposition(TURN, _DOUBTFUL, f"perhaps no longer true: {_quoted(old.value)}")
 
 
 def between(old: str, new: str) -> str:

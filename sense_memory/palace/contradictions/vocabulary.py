@@ -112,7 +112,7 @@ got (?:married|divorced)|(?:going|gone|went|switched|moved|handed) over to|went 
 _HINTS_TEXT: Final = r"""now|already|finally|left|these days|by now|lost(?! to| in)|(?:is|are) back|
 since(?= (?:\w+day|spring|summer|autumn|winter|last|january|february|march|april|may|june|july|august|september|october|november|december)\b)"""
 HINTS: Final = _said(f"{_HINTS_TEXT}|shut|closed")
-# Hints that mostly are none.
+# Words that more often hint at nothing.
 SIGNS: Final = _said(rf"""{_HINTS_TEXT}|new|went to|goes to|back|again|only|from (?:today|now|this|next|the)|as of|today|
 this morning|down to|up to|after the""")
 ONGOING: Final = _said(r"still|yet|will|going to|decided|we are|so far|until further notice|'ll")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sense_memory.palace.contradictions.suspicion import Note, compared
+from sense_memory.palace.contradictions.suspicion import Note, features
 
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _features(pairs: Iterable[tuple[str, str]]) -> list[dict[str, float]]:
         for text in pair:
             if text not in notes:
                 notes[text] = Note.of(text)
-    return [compared(notes[old], notes[new]) for old, new in pairs]
+    return [features(notes[old], notes[new]) for old, new in pairs]
 
 
 def _matrix(found: list[dict[str, float]], names: list[str]) -> NDArray[np.float64]:

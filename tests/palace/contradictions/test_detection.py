@@ -604,14 +604,20 @@ def test_what_was_over_or_is_another_is_no_turn(old, new):
     assert compare(memory(old, "a"), memory(new, "b", created_at=2.0), lambda *_: 8.0) is None
 
 
-def test_one_memory_turns_one_other():
+def test_one_memory_turns_two_others_at_most():
     claims = ClaimIndex()
-    for key, value in [("a", MOPED), ("b", "Berenike takes a ferry to the island.")]:
+    told = (
+        MOPED,
+        "Berenike takes a ferry to the island.",
+        "Berenike walks to the ferry.",
+        "Berenike rides a bus.",
+    )
+    for key, value in zip("abcd", told, strict=True):
         claims.put(memory(value, key))
 
-    found = claims.check(memory(SOLD, "new", created_at=2.0), lambda *_: 6.0)
+    found = claims.check(memory(SOLD, "new", created_at=2.0), lambda *_: 8.0)
 
-    assert [item.kind for item in found] == ["turn"]
+    assert [item.kind for item in found] == ["turn", "turn"]
 
 
 def test_a_pair_that_tells_no_turn_is_never_asked_for():
