@@ -215,7 +215,7 @@ class ContradictionDetector(CachedIndex):
             if self._is_restored:
                 return
             if saved := await self.saved():
-                with suppress(ValueError, TypeError, IndexError):  # a cache: what is lacking is read again
+                with suppress(ValueError, TypeError, LookupError):  # a cache: what is lacking is read again
                     self._claims.restore(saved, {memory.path: memory for memory in self._catalog})
             self._is_restored = True
 

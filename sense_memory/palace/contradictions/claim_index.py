@@ -141,7 +141,7 @@ class ClaimIndex:
         """Take over what a `dump` knows of the memories (by path) that say the same as then.
 
         Raises:
-            ValueError, TypeError, IndexError: `dump` did not write this; part of it may have been taken over.
+            ValueError, TypeError, LookupError: `dump` did not write this; part of it may have been taken over.
         """
         keys, rows, found = orjson.loads(saved)
         for path, stamp, is_fresh, numbers in rows:

@@ -52,6 +52,7 @@ _FAIRLY_SURE: Final = 0.88
 _LIKELY: Final = 0.6
 _DOUBTFUL: Final = 0.5
 _REASON_CHARS: Final = 60
+_MAX_KIN_WORDS: Final = 6
 _FEELINGS: Final = frozenset({"±like", "±trust", "±good", "±support"})
 
 
@@ -229,8 +230,42 @@ def _clauses(old: Clause, new: Clause, alike: Alike | None) -> Opposition | None
         return None  # most pairs end here
     if old.mood != new.mood or new.added:
         return None
-    found = _one_difference(_Aligned.of(old, new, shared), alike)
-    return found.at_most(_LIKELY) if found and (old.mood != "fact" or old.added or alike) else found
+    pair = _Aligned.of(old, new, shared)
+    found = _one_difference(pair, alike)
+    is_doubtful = old.mood != "fact" or old.added or alike or _is_loose(pair)
+    return found.at_most(_LIKELY) if found and is_doubtful else found
+
+
+def _is_loose(pair: _Aligned) -> bool:
+    """Whether both clauses may well be true: of any one of several, with an opposite that is not what is said of the
+    subject, or with what they share in another order, so in other roles.
+
+    >>> between("Anna has a big dog", "Anna has a small dog"), between("Some doors are open", "Some doors are closed")
+    ('suspected: big → small', 'suspected: open → closed')
+    >>> between("Parser depends on lexer", "Lexer does not depend on parser")
+    'suspected: now denied: “Parser depends on lexer”'
+    """
+    old, new = ([one.key for one in side.tokens if one.key in pair.shared] for side in (pair.old, pair.new))
+    is_aside = pair.flips and not all(_is_predicate(side, pair.flips[0][0]) for side in (pair.old, pair.new))
+    is_any = any(_ANY.match(side.text) for side in (pair.old, pair.new)) and not (
+        pair.apart and pair.old.text[:2].lower() in {"a ", "an"}
+    )
+    return is_aside or is_any or (old != new and not _over(pair.old, pair.relation))
+
+
+_PLACES: Final = frozenset({"±befor", "±insid"})  # opposites that are prepositions
+_ANY: Final = re.compile(
+    r"\s*(?:an?|some\w*|many|several|most|few|one|two|three|another|sometimes|often|.* can be)\b",
+    re.IGNORECASE,
+)
+
+
+def _is_predicate(clause: Clause, key: str) -> bool:
+    """Whether a word is what a clause says of its subject: its verb, behind `be`, or its last word."""
+    at = next((at for at, token in enumerate(clause.tokens) if token.key == key), 0)
+    lead = clause.tokens[at].lead
+    is_verb = at == 1 and not lead and key not in _PLACES
+    return lead == "be" or at == len(clause.tokens) - 1 or is_verb
 
 
 # ── One difference ──────────────────────────────────────────────────────────────────────
@@ -337,7 +372,7 @@ def _reversed(pair: _Aligned) -> Found:
     >>> between("We chose Orpheus over Kokoro", "We chose Kokoro over Orpheus")
     'acts: chose: Orpheus over Kokoro → Kokoro over Orpheus'
     """
-    if pair.left or pair.right:
+    if pair.left or pair.right or pair.old.tokens[0].key != pair.new.tokens[0].key:
         return None
     one, other = _over(pair.old, pair.relation), _over(pair.new, pair.relation)
     if not one - other or not other - one:
@@ -455,7 +490,7 @@ def _is_attribute(pair: _Aligned, kind: str, leads: set[str]) -> bool:
 def _are_kin(words: tuple[str, ...], others: tuple[str, ...], shared: frozenset[str]) -> bool:
     """Whether two values differ in things of one kind, and in nothing else on both sides."""
     left, right = set(words) - shared, set(others) - shared
-    pairs = product(words, others)
+    pairs = product(words[:_MAX_KIN_WORDS], others[:_MAX_KIN_WORDS])
     return any(of_one_kind(a, b) and not (left - {a} and right - {b}) for a, b in pairs)
 
 
