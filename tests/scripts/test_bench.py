@@ -65,8 +65,8 @@ FIGURES = {
             for what in ("found", "precision")
             for how in ("by words", "by meaning")
         ),
-        f"untouched of 1,000 of {len(labelled('quiet'))} quiet notes",
-        f"unsuspected of 1,000 of {len(labelled('quiet'))} quiet notes",
+        f"untouched of 1,000 of {len(labelled('quiet')[::2])} quiet notes",
+        f"unsuspected of 1,000 of {len(labelled('quiet')[::2])} quiet notes",
         "put one memory, p50",
         "check against 50 of one facet, p50",
         "check against 50 of one facet, p99",
@@ -134,7 +134,7 @@ for module, name, few in (
     assert getattr(module, name) > few
     setattr(module, name, few)
 labelled = contradictions.labelled
-contradictions.labelled = lambda name="contradictions": labelled(name)[:: 1 if name == "quiet" else 3]
+contradictions.labelled = lambda name="contradictions": labelled(name)[:: 2 if name == "quiet" else 12]
 program.main(sys.argv[1:])
 """
 

@@ -36,18 +36,15 @@ def test_the_examples_hold():
     assert results.failed == 0
 
 
-@pytest.mark.parametrize(("half", "found", "wrong"), [("fit", 0.69, 0.06), ("held", 0.60, 0.08)])
-def test_of_the_pairs_of_authors_who_did_not_know_the_rules_most_are_found_and_none_acts_wrongly(
-    half, found, wrong
-):
+def test_of_the_pairs_by_authors_who_did_not_know_the_rules_most_are_found_and_none_acts_wrongly():
     verdicts = [
-        (pair["label"] == "contradiction", judged(pair)) for pair in BY_AUTHOR if pair["half"] == half
+        (pair["label"] == "contradiction", judged(pair)) for pair in BY_AUTHOR if pair["half"] == "held"
     ]
 
     opposed = [verdict is not None for is_opposed, verdict in verdicts if is_opposed]
     others = [verdict for is_opposed, verdict in verdicts if not is_opposed]
-    assert sum(opposed) >= found * len(opposed)
-    assert sum(verdict is not None for verdict in others) <= wrong * len(others)
+    assert sum(opposed) >= 0.62 * len(opposed)
+    assert sum(verdict is not None for verdict in others) <= 0.07 * len(others)
     assert not [verdict for verdict in others if verdict and verdict.acts]
 
 

@@ -230,7 +230,7 @@ async def live_through(store, rng, name):
         await store.journal(f"{name} {rng.random()}")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_random_differences_both_ways_end_with_identical_sets(stage, seed):
     rng = random.Random(seed)
     async with stage.witness() as record, stage.device(record.url) as one, stage.device(record.url) as two:
