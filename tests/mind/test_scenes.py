@@ -53,6 +53,14 @@ async def begun(store, name):
     return scene
 
 
+async def kept_scene(relay, ledger):
+    """The id and the ledger of a scene that the baker began, synced and closed."""
+    async with agent(BAKER, relay, ledger) as baker:
+        scene = await begun(baker, "village")
+        await baker.sync()
+        return scene.state.id, scene.store.ledger.path
+
+
 async def in_step(*scenes):
     for _ in range(2):
         for scene in scenes:
@@ -592,10 +600,7 @@ async def test_closing_a_store_with_a_damaged_open_scene_raises_nothing_and_keep
 
 async def test_a_damaged_scene_names_the_file_to_move_which_the_next_sync_restores_or_is_left(tmp_path):
     async with EmbeddedRelay(clock=loop_clock()) as relay:
-        async with agent(BAKER, relay, tmp_path / "ledger") as baker:
-            scene = await begun(baker, "village")
-            await baker.sync()
-            scene_id, path = scene.state.id, scene.store.ledger.path
+        scene_id, path = await kept_scene(relay, tmp_path / "ledger")
         for damage in (b"", b"not a ledger"):
             path.write_bytes(damage)
             async with agent(BAKER, relay, tmp_path / "ledger") as baker:
@@ -621,10 +626,7 @@ async def test_a_damaged_scene_names_the_file_to_move_which_the_next_sync_restor
 
 async def test_reading_a_scene_with_an_altered_event_names_the_file_to_move(tmp_path):
     async with EmbeddedRelay(clock=loop_clock()) as relay:
-        async with agent(BAKER, relay, tmp_path / "ledger") as baker:
-            scene = await begun(baker, "village")
-            await baker.sync()
-            scene_id, path = scene.state.id, scene.store.ledger.path
+        scene_id, path = await kept_scene(relay, tmp_path / "ledger")
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("UPDATE events SET body = zeroblob(200)")
         async with agent(BAKER, relay, tmp_path / "ledger") as baker:

@@ -180,10 +180,10 @@ def suspected(old: Note, new: Note) -> bool:
     >>> judge("The shower in room 5 drips", "The shower in room 9 was fixed"), judge("Mia plays chess", "Mia plays go too")
     (False, False)
     """
-    return not _may_both_hold(old, new) and (_is_ended(old, new) or _score(features(old, new)) > 0)
+    return not may_both_hold(old, new) and (_is_ended(old, new) or _score(features(old, new)) > 0)
 
 
-def _may_both_hold(old: Note, new: Note) -> bool:
+def may_both_hold(old: Note, new: Note) -> bool:
     """Whether both notes can be true: other things, other conditions, another time, or "too"."""
     if new.added or (bool(old.numbered and new.numbered) and old.numbered.isdisjoint(new.numbered)):
         return True
@@ -260,10 +260,10 @@ def _score(found: dict[str, float]) -> float:
 
 
 def features(old: Note, new: Note) -> dict[str, float]:
-    """What two notes share and what is left over, by the names of `_WEIGHTS`; nothing where they need no comparing."""
+    """What two notes that cannot both hold share, and what is left over, by the names of `_WEIGHTS`; nothing where that
+    tells nothing.
+    """
     shared, names = old.words & new.words, old.names & new.names
-    if _may_both_hold(old, new):
-        return {}
     is_state = any((number, not side) in old.states for number, side in new.states)
     if shared <= _NO_TOPIC or (names >= shared and not is_state):
         return {}
@@ -279,7 +279,8 @@ def features(old: Note, new: Note) -> dict[str, float]:
     if not is_other and (start == len(one.stems) or not (new.hint or is_slot or one.figures)):
         return {}  # it says more, or nothing says that anything is otherwise
     is_repeated = one.words <= new.words and not is_denied if is_other else is_slot
-    if is_repeated and one.figures and other.figures and not _other_figure(one, other):
+    apart = _figures_apart(one, other)
+    if is_repeated and one.figures and other.figures and not apart:
         return {}  # the same figure
     if is_slot and one.figures and other.figures and gap + filler > 2:
         return {}  # another measure
@@ -287,7 +288,7 @@ def features(old: Note, new: Note) -> dict[str, float]:
         return {}
     if is_slot and place(_words(one, start, end)) == place(_words(other, start, end)):
         return {}
-    is_other_date = _other_date(one, other) and not (new.turn or new.hint)
+    is_other_date = any(figure.is_date for figure in apart) and not (new.turn or new.hint)
     if is_other_date and not shared.isdisjoint(terms.OCCASIONS):
         return {}
     unsaid = len(one.words - new.words)
@@ -341,12 +342,9 @@ def _words(part: Part, start: int, end: int) -> tuple[str, ...]:
     return tuple(str(item) for item in part.stems[start : len(part.stems) - end] if item in part.words)
 
 
-def _other_figure(one: Part, other: Part) -> bool:
-    return any(a.kind == b.kind and a.differs(b) for a in one.figures for b in other.figures)
-
-
-def _other_date(one: Part, other: Part) -> bool:
-    return any(a.is_date and a.kind == b.kind and a.differs(b) for a in one.figures for b in other.figures)
+def _figures_apart(one: Part, other: Part) -> list[Figure]:
+    """The figures of a part for which another gives one of the same kind that differs."""
+    return [a for a in one.figures if any(a.kind == b.kind and a.differs(b) for b in other.figures)]
 
 
 # ── With an embedder ────────────────────────────────────────────────────────────────────
@@ -364,7 +362,7 @@ def meant(old: Note, new: Note, alike: Alike) -> bool:
     (True, False)
     """
     turn = _TURN if new.turn else _HINT if new.hint else 0.0
-    if not turn or old.turn or old.past or _may_both_hold(old, new):
+    if not turn or old.turn or old.past or may_both_hold(old, new):
         return False
     score = _MEANT_BIAS + turn + _PER_WORD * (len(old.text.split()) + len(new.text.split()))
     if score + _PER_NEAR * _NEAREST <= 0:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sense_memory.palace.contradictions.suspicion import Note, features
+from sense_memory.palace.contradictions.suspicion import Note, features, may_both_hold
 
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def _features(pairs: Iterable[tuple[str, str]]) -> list[dict[str, float]]:
         for text in pair:
             if text not in notes:
                 notes[text] = Note.of(text)
-    return [features(notes[old], notes[new]) for old, new in pairs]
+    read = ((notes[old], notes[new]) for old, new in pairs)
+    return [{} if may_both_hold(old, new) else features(old, new) for old, new in read]
 
 
 def _matrix(found: list[dict[str, float]], names: list[str]) -> NDArray[np.float64]:
