@@ -12,6 +12,7 @@ import gc
 from bisect import bisect_left
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
@@ -196,7 +197,7 @@ class Catalog:
             None  # paths by key; made for the first lookup by key
         )
         self._selections: dict[tuple[str | None, str | None], _Selection] = {}
-        self._opposed: dict[str, PersonaMemory] = {}  # by path: the memories with marks, as written
+        self._opposed: dict[str, PersonaMemory] = {}  # by path: memories with marks, as written
         self._opposed_by: dict[
             str, set[str]
         ] = {}  # by the name in a mark: the paths of the memories with the mark
@@ -212,9 +213,14 @@ class Catalog:
         return path in self._places
 
     def get(self, path: str) -> PersonaMemory | None:
-        """The memory at a path (`domain/facet/key`) as it was written, without marks that name no existing memory."""
+        """The memory at a path (`domain/facet/key`) as it was written, but without void marks; see "Marks" below."""
         place = self._places.get(path)
         return None if place is None else self._at(place)
+
+    def written(self, path: str) -> PersonaMemory | None:
+        """As `get`, with void marks."""
+        memory = self.get(path)
+        return self._opposed.get(path, memory)
 
     def meant(self, name: str) -> PersonaMemory | None:
         """The memory that a mark names by its path, or by a bare key that no other memory has; None if there is none."""
@@ -244,11 +250,11 @@ class Catalog:
     def put(self, memory: PersonaMemory) -> None:
         """Add a memory, or replace the memory at its path."""
         path = memory.path
-        is_new = path not in self._places
+        has_marks = path not in self._places or path in self._opposed
         place = self._placed(path, memory.domain, memory.facet, memory.key)
         memory = self._memories[place] = self._without_void_marks(memory)
         self._table[:, place] = _numbers(memory)
-        if is_new:
+        if has_marks or path in self._opposed:
             self._update_marks_of(path)
 
     def put_unread(self, domain: str, facet: str, key: str, read: Callable[[], PersonaMemory]) -> str:
@@ -264,10 +270,8 @@ class Catalog:
             The path of the memory.
         """
         path = f"{domain}/{facet}/{key}"
-        is_new = path not in self._places
         self._unread[self._placed(path, domain, facet, key)] = read
-        if is_new:
-            self._update_marks_of(path)
+        self._update_marks_of(path)
         return path
 
     def expect_many(self) -> None:
@@ -300,7 +304,10 @@ class Catalog:
         self._update_marks_of(path)
 
     # ── Marks ───────────────────────────────────────────────────────────────────────────
-    # A mark counts only while the memory that it names exists; see `palace.lifecycle`.
+    # A mark counts only while the memory that it names exists; see `palace.lifecycle`. Devices that did not know of each
+    # other may have marked memories in a circle, so that each is superseded by the next. All of them would fade and be
+    # pruned, so of a circle the newest memory stands: its mark does not count. Every device finds the same one, because
+    # that depends only on the marks and on the times of creation. The cost is a step for each older memory of the circle.
 
     def opposed_by(self, path: str) -> list[str]:
         """The paths of memories with a mark that names a path, existing or not; unread memories are left out."""
@@ -311,14 +318,47 @@ class Catalog:
 
     def _without_void_marks(self, memory: PersonaMemory) -> PersonaMemory:
         """A memory without the marks that name no other memory; see also `_update_marks_of`."""
-        names = opponents(memory)
-        if not names:
+        if not self._note_marks(memory):
             return memory
-        path = memory.path
-        self._opposed[path] = memory
+        void = {None, memory.path}
+        if self._stands(memory):
+            void.add(self._successor(memory))
+        return without(memory, lambda name: self._path_named(name) in void)
+
+    def _note_marks(self, memory: PersonaMemory) -> bool:
+        """Keep a memory as it was written, if it has marks; returns whether it has."""
+        names = opponents(memory)
         for name in names:
-            self._opposed_by.setdefault(name, set()).add(path)
-        return without(memory, lambda name: self._path_named(name) in {None, path})
+            self._opposed_by.setdefault(name, set()).add(memory.path)
+        if names:
+            self._opposed[memory.path] = memory
+        return bool(names)
+
+    def _stands(self, memory: PersonaMemory) -> bool:
+        """Whether a memory is the newest of a circle of memories, each superseded by the next."""
+        own, met = (memory.created_at, memory.path), set[str]()
+        path = self._successor(memory)
+        while path is not None and path not in met and path != memory.path:
+            met.add(path)
+            other = self._as_written(path)
+            if (other.created_at, path) > own:
+                return False
+            path = self._successor(other)
+        return path == memory.path
+
+    def _successor(self, memory: PersonaMemory) -> str | None:
+        """The path of the memory that supersedes a memory, if it exists."""
+        return None if memory.superseded_by is None else self._path_named(memory.superseded_by)
+
+    def _as_written(self, path: str) -> PersonaMemory:
+        """An existing memory with void marks; an unread memory stays unread, because it may be one of many in a row."""
+        place = self._places[path]
+        memory = self._opposed.get(path, self._memories[place])
+        if memory is None:
+            memory = self._unread[place]()
+            self._unread[place] = repeat(memory).__next__  # `read` is called once
+            self._note_marks(memory)
+        return memory
 
     def _path_named(self, name: str) -> str | None:
         """The path of the memory that a mark names by path, or by a bare key that only this memory has; or None."""
@@ -328,12 +368,18 @@ class Catalog:
         return paths[0] if len(paths) == 1 else None
 
     def _update_marks_of(self, path: str) -> None:
-        """After a memory was added or removed: update the memories whose marks name it."""
-        for other in self.opposed_by(path):
-            place, written = self._places[other], self._opposed[other]
-            memory = self._memories[place] = self._without_void_marks(written)
-            self._table[:, place] = _numbers(memory)
-            self._shown.pop(place, None)
+        """After a memory was added or removed, or its marks changed: update those whose marks lead to it."""
+        found, waiting = {path}, [path]
+        while waiting:
+            new = set(self.opposed_by(waiting.pop())) - found
+            found |= new
+            waiting += new
+        for other in found - {path}:
+            place = self._places[other]
+            if place not in self._unread:
+                memory = self._memories[place] = self._without_void_marks(self._opposed[other])
+                self._table[:, place] = _numbers(memory)
+                self._shown.pop(place, None)
 
     def _forget_marks(self, path: str) -> None:
         if self._opposed and (written := self._opposed.pop(path, None)) is not None:
@@ -427,10 +473,12 @@ class Catalog:
             return
         with collector_paused(len(unread)):
             memories = [self._unread[place]() for place in unread]
-        memories = [self._without_void_marks(memory) for memory in memories]
         for place, memory in zip(unread, memories, strict=True):
             self._memories[place] = memory
             del self._unread[place]
+        memories = [self._without_void_marks(memory) for memory in memories]
+        for place, memory in zip(unread, memories, strict=True):
+            self._memories[place] = memory
         self._table[:, unread] = np.array([_numbers(memory) for memory in memories]).T
 
     def _in_state(self, place: int, state: State) -> PersonaMemory:

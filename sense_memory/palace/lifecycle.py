@@ -78,12 +78,14 @@ def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
 
 # ── Marks of contradiction ──────────────────────────────────────────────────────────────
 # The fields `contradicts` and `superseded_by` name memories that contradict a memory; each name in them is a mark.
-# Guaranteed: every mark can be removed for good. Three rules see to that:
+# Guaranteed: every mark can be removed for good, and of memories that supersede each other one stands. Four rules see to
+# that:
 #
 # * A dismissed name is never a mark. A merge unites dismissed names, so a device that does not know of a dismissal
-#   cannot bring a removed mark back.
+#   cannot bring a removed mark back, unless a hand set the mark later than the dismissal; see `palace.merge`.
 # * A mark counts only while the memory that it names exists: a forgotten or pruned memory contradicts nothing. The
 #   catalog leaves marks of missing memories out, and the next write of the memory removes them.
+# * Where devices marked memories in a circle, the mark of the newest memory does not count; see `palace.catalog`.
 # * Only `superseded` adds a mark, and removes the name from `dismissed`.
 #
 # A mark that was set by hand (`marked_by_hand`) is not removed because the text of the named memory changes.

@@ -11,6 +11,8 @@ is replaced. The remaining, concurrent versions are merged field by field:
 * Counts and the times of access and reinforcement take the maximum, the time of creation the minimum, and the relevance is
   that of the last access; connections and themes unite.
 * The marks of the versions with the winning value unite, except marks that a version dismissed (see `palace.lifecycle`).
+  Of a dismissal and a mark that a hand set, the later one counts (`PersonaVersion.decided`). A mark without a time, of an
+  older program, never counts; a dismissal without a time counts as made when its version was written.
 * A value is replaced by a value that was written in knowledge of the first. Of the remaining values the latest wins, in
   NIP-01's order of the events that first held them. The others are returned as losers, to be kept as siblings.
 * The version vectors unite, so the merged memory knows all versions.
@@ -23,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sense_memory.models import State
 from sense_memory.palace.lifecycle import without_dismissed
@@ -31,9 +33,11 @@ from sense_memory.palace.version import PersonaVersion, copy_key
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sense_memory.models import PersonaMemory
+
+_T = TypeVar("_T", int, float)
 
 _LIVELINESS: Final = (State.DISSOLVED, State.FORGOTTEN, State.FADING, State.ACTIVE)
 _COMPARED: Final = (  # the merged memory is written only if one of these fields differs
@@ -103,10 +107,18 @@ def joined(versions: Iterable[PersonaVersion]) -> Joined:
     main, *losers = _by_value(merged)
     same = [version for version in merged if version.memory.value == main.memory.value]
     memory = _joined(main, same, merged)
+    times = _latest(version.decided for version in merged)
     version = PersonaVersion(
-        memory.changed(event_id=newest.id), newest.at, main.provenance, max(v.ts for v in merged), main.rest
+        memory.changed(event_id=newest.id),
+        newest.at,
+        main.provenance,
+        max(v.ts for v in merged),
+        main.rest,
+        {name: times[name] for name in (*memory.dismissed, *memory.marked_by_hand) if name in times},
     )
-    settled = all(getattr(newest.memory, name) == getattr(memory, name) for name in _COMPARED)
+    settled = newest.decided == version.decided and all(
+        getattr(newest.memory, name) == getattr(memory, name) for name in _COMPARED
+    )
     return Joined(version, tuple(losers), settled)
 
 
@@ -167,6 +179,7 @@ def _joined(
 ) -> PersonaMemory:
     """The memory of `main`, merged with all versions. Marks come only from `same`, the versions with its value."""
     memories = [version.memory for version in versions]
+    dismissed = _dismissed(main, same, versions)
     about = [version.memory for version in same]
     accessed = max(memory.last_accessed for memory in memories)
     dissolved = [memory.dissolved_at for memory in memories]
@@ -182,9 +195,11 @@ def _joined(
         created_at=min(memory.created_at for memory in memories),
         connections=_united(memory.connections for memory in (main.memory, *memories)),
         themes=_united(memory.themes for memory in (main.memory, *memories)),
-        dismissed=_united(memory.dismissed for memory in (main.memory, *memories)),
+        dismissed=dismissed,
         contradicts=_united(memory.contradicts for memory in (main.memory, *about)),
-        superseded_by=next((memory.superseded_by for memory in about if memory.superseded_by), None),
+        superseded_by=next(
+            (m.superseded_by for m in about if m.superseded_by and m.superseded_by not in dismissed), None
+        ),
         marked_by_hand=_united(memory.marked_by_hand for memory in (main.memory, *about)),
         state=max((memory.state for memory in memories), key=_LIVELINESS.index),
         dissolved_at=None if None in dissolved else max(filter(None, dissolved), default=None),
@@ -192,6 +207,30 @@ def _joined(
         seen=dict(sorted(seen.items())),
     )
     return without_dismissed(merged)
+
+
+def _dismissed(
+    main: PersonaVersion, same: Iterable[PersonaVersion], versions: Sequence[PersonaVersion]
+) -> tuple[str, ...]:
+    """The names that any version dismisses, except names that a hand marked later in a version of `same`."""
+    dismissed = _latest(
+        {name: version.decided.get(name, version.ts) for name in version.memory.dismissed}
+        for version in versions
+    )
+    marked = _latest(
+        {name: version.decided.get(name, 0) for name in version.memory.marked_by_hand} for version in same
+    )
+    names = _united(version.memory.dismissed for version in (main, *versions))
+    return tuple(name for name in names if marked.get(name, 0) <= dismissed[name])
+
+
+def _latest(each: Iterable[Mapping[str, _T]]) -> dict[str, _T]:
+    """The latest time of each name."""
+    found: dict[str, _T] = {}
+    for times in each:
+        for name, time in times.items():
+            found[name] = max(time, found.get(name, time))
+    return found
 
 
 def _united(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """One version of a persona memory: a record's fields as a memory, and back. Pure.
 
 The fields are those of the specification and of the published package 0.3.1, and fields of this program: `ts`, `seen`,
-`said`, `dissolved_at`, `dismissed`, `marked_by_hand`, `conflict_of`. If another program wrote a value of the wrong type or out of range,
-the value is replaced by the nearest valid value, or left out. Unknown fields are kept.
+`said`, `dissolved_at`, `dismissed`, `marked_by_hand`, `decided`, `conflict_of`. If another program wrote a value of the
+wrong type or out of range, the value is replaced by the nearest valid value, or left out. Unknown fields are kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sense_memory.palace.lifecycle import without_dismissed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_OURS: Final = frozenset({*PersonaMemory.model_fields, "ts", "said"})
+_OURS: Final = frozenset({*PersonaMemory.model_fields, "ts", "said", "decided"})
 _LISTS: Final = frozenset({"connections", "contradicts", "themes", "dismissed", "marked_by_hand"})
 _RANGES: Final = {
     "relevance": (0.0, 1.0),
@@ -59,6 +59,8 @@ class PersonaVersion:
         provenance: where the value comes from; the field `said`.
         ts: when the version was written, by the writer's clock, seconds since 1970.
         rest: fields of a newer sense-memory, which an edit keeps.
+        decided: when names in `dismissed` and `marked_by_hand` were put there, seconds since 1970; the field `decided`.
+            An older sense-memory writes no such times, and carries those of others unchanged.
     """
 
     memory: PersonaMemory
@@ -66,6 +68,7 @@ class PersonaVersion:
     provenance: Provenance
     ts: float
     rest: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    decided: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def id(self) -> str:
@@ -106,11 +109,16 @@ def version_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> Per
         provenance_in(fields.get("said"), memory.seen, event_id, created_at),
         float(ts) if isinstance(ts, int | float) and not isinstance(ts, bool) else float(created_at),
         {name: fields[name] for name in fields.keys() - _OURS},
+        counts_in(fields.get("decided")),
     )
 
 
 def fields_of(
-    memory: PersonaMemory, said: Provenance | str, ts: float, rest: Mapping[str, Any]
+    memory: PersonaMemory,
+    said: Provenance | str,
+    ts: float,
+    rest: Mapping[str, Any],
+    decided: Mapping[str, int] = {},
 ) -> dict[str, Any]:
     """The fields of a record, as JSON values.
 
@@ -119,6 +127,7 @@ def fields_of(
         said: the provenance of the value; or the name of a device, if the device writes the value with this event.
         ts: when the version is written, seconds since 1970.
         rest: fields of a newer sense-memory, to be kept.
+        decided: as in `PersonaVersion`.
     """
     fields: dict[str, Any] = {
         **rest,
@@ -146,6 +155,8 @@ def fields_of(
     for name in _OMITTED_IF_EMPTY:
         if value := getattr(memory, name):
             fields[name] = list(value) if isinstance(value, tuple) else value
+    if decided:
+        fields["decided"] = dict(decided)
     return fields
 
 
@@ -177,13 +188,13 @@ def provenance_in(claim: Any, seen: Mapping[str, int], event_id: str, created_at
 
 
 def counts_in(seen: Any) -> dict[str, int]:
-    """The version vector in the field `seen`, of any type; invalid entries are left out."""
+    """The version vector in the field `seen`, or the times in `decided`, of any type; invalid entries are left out."""
     if not isinstance(seen, dict):
         return {}
     return {
-        device: count
-        for device, count in seen.items()
-        if isinstance(device, str) and type(count) is int and 0 <= count <= MAX_SAFE_INTEGER
+        name: count
+        for name, count in seen.items()
+        if isinstance(name, str) and type(count) is int and 0 <= count <= MAX_SAFE_INTEGER
     }
 
 

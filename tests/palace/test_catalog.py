@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 from hypothesis import given
@@ -226,3 +227,49 @@ def test_a_forecast_counts_the_states_that_each_memory_will_have():
             assert {state: int(count[number]) for state, count in counts.items()} == {
                 state: oracle[state] for state in counts
             }
+
+
+def standing(written):
+    """The paths whose `superseded_by` counts, found without any index: of a circle all but the newest."""
+    marks = {path: item.superseded_by for path, item in written.items()}
+    marks = {path: by for path, by in marks.items() if by in written and by != path}
+    found = dict(marks)
+    for path in marks:
+        line = [path]
+        while line[-1] in marks and marks[line[-1]] not in line:
+            line.append(marks[line[-1]])
+        if marks.get(line[-1]) == path and path == max(line, key=lambda one: (written[one].created_at, one)):
+            del found[path]
+    return found
+
+
+def test_of_memories_that_supersede_each_other_the_newest_stands_whatever_came_first():
+    chance = random.Random(5)
+    for _ in range(300):
+        catalog, written = Catalog(), {}
+        for _ in range(12):
+            key, days, other = chance.choice("abcd"), chance.randrange(3), chance.choice("abcd")
+            item = memory("x", "f", key, days)
+            if chance.random() < 0.8:
+                item = item.changed(superseded_by=f"x/f/{other}", contradicts=(f"x/f/{other}",))
+            match chance.randrange(5):
+                case 0 | 1:
+                    catalog.put(item)
+                    written[item.path] = item
+                case 2 | 3:
+                    catalog.put_unread("x", "f", key, once(item))
+                    written[item.path] = item
+                case _:
+                    catalog.drop(item.path)
+                    written.pop(item.path, None)
+            if chance.random() < 0.3:
+                catalog.get(f"x/f/{other}")
+        expected = standing(written)
+        found = {item.path: item for item in catalog}
+        assert {path: one.superseded_by for path, one in found.items() if one.superseded_by} == expected
+        assert {path: one.contradicts for path, one in found.items() if one.contradicts} == {
+            path: (by,) for path, by in expected.items()
+        }
+        assert all(catalog.written(path) == item for path, item in written.items())
+        rates, oracle = catalog.columns().rates.tolist(), Columns.of(list(catalog)).rates.tolist()
+        assert rates == oracle

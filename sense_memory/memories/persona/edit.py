@@ -114,7 +114,8 @@ def record_of(edit: Edit, device: str, now: float) -> Record:
     before = edit.slot_state.joined
     if edit.settles and before is not None:
         version = before.version
-        return envelope.persona(fields_of(edit.memory, version.provenance, version.ts, version.rest))
+        kept = version.provenance, version.ts, version.rest, version.decided
+        return envelope.persona(fields_of(edit.memory, *kept))
     seen = {} if before is None else dict(before.version.memory.seen)
     pruned = edit.slot_state.basis.removal.seen.get(device, 0)
     # The count rises even if the memory was removed in between, and its version vector with it.
@@ -122,8 +123,29 @@ def record_of(edit: Edit, device: str, now: float) -> Record:
     rest = {} if before is None else {k: v for k, v in before.version.rest.items() if k != RESTORED}
     provenance = device if before is None or edit.is_new_value else before.version.provenance
     return envelope.persona(
-        fields_of(edit.memory.changed(seen=seen), provenance, now, {**rest, **edit.extra})
+        fields_of(
+            edit.memory.changed(seen=seen), provenance, now, {**rest, **edit.extra}, decided_in(edit, now)
+        )
     )
+
+
+def decided_in(edit: Edit, now: float) -> dict[str, int]:
+    """When each name in `dismissed` and `marked_by_hand` of an edited memory was put there, as far as that is known.
+
+    What this edit decides gets a later time than what its device knows, also if the clock of another device is ahead.
+    """
+    memory, joined = edit.memory, edit.slot_state.joined
+    if joined is None:
+        return dict.fromkeys((*memory.dismissed, *memory.marked_by_hand), int(now))
+    before, known, found = joined.version.memory, joined.version.decided, dict[str, int]()
+    lists = (memory.dismissed, before.dismissed), (memory.marked_by_hand, before.marked_by_hand)
+    for names, old_names in lists:
+        for name in names:
+            if name not in old_names:
+                found[name] = max(int(now), known.get(name, 0) + 1)
+            elif name in known:
+                found[name] = known[name]
+    return found
 
 
 def trimmed(record: Record) -> Record:
@@ -131,6 +153,8 @@ def trimmed(record: Record) -> Record:
 
     The merge of two versions may be larger than either of them. Every device cuts the same record in the same way.
     """
+    if not envelope.fits(record):
+        record = envelope.persona({k: v for k, v in record.fields.items() if k != "decided"})
     fields = dict(record.fields)
     lists = {name: list(fields[name]) for name in _TRIMMED if fields.get(name)}
     while lists and not envelope.fits(record):

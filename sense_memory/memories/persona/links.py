@@ -89,13 +89,13 @@ class LinkEditor:
             first, second = await self._names.pair(old, new, "contradicted by")
             batch = EditBatch(self._palace)
             memory, successor = await batch.get(first), await batch.get(second)
-            if memory is None or memory == (marked := superseded(memory, second, by_hand=True)):
-                return
             if leads_to(self._palace.catalog, second, first):
                 raise InvalidInput(
                     f"{second!r} cannot supersede {first!r}, which supersedes it directly or through others; "
                     "nothing was changed"
                 )
+            if memory is None or memory == (marked := superseded(memory, second, by_hand=True)):
+                return
             batch.change(marked)
             if successor is not None and first in successor.dismissed:
                 batch.change(undismissed(successor, first))

@@ -215,16 +215,15 @@ class Palace:
         Raises:
             KeyError: there is no such memory.
         """
-        memory = self.catalog.get(path)
-        if memory is None:
+        memory, written = self.catalog.get(path), self.catalog.written(path)
+        if memory is None or written is None:
             raise KeyError(path)
         now = self._clock()
         slot = address.d_tag(address.PERSONA + path)
         self._pending[slot] = sum_of(self._pending.get(slot), (now, 1))
-        memory = revived(memory, now)
-        self._show(slot, memory)
+        self._show(slot, revived(written, now))
         self._save_later()
-        return memory
+        return revived(memory, now)
 
     def unpublished_accesses(self) -> list[str]:
         """The slots of memories with unpublished accesses."""
@@ -448,7 +447,9 @@ class Palace:
         """
         records: dict[str, Record] = {}
         for loser in slot_state.joined.losers if slot_state.joined is not None else ():
-            whole = envelope.persona(fields_of(sibling(loser), loser.provenance, loser.ts, loser.rest))
+            whole = envelope.persona(
+                fields_of(sibling(loser), loser.provenance, loser.ts, loser.rest, loser.decided)
+            )
             slot = address.d_tag(whole.path)
             if slot in bases or self._ledger.mark(slot) is not None:
                 continue

@@ -495,9 +495,10 @@ class Persona:
         self, batch: EditBatch, before: PersonaMemory | None, memory: PersonaMemory
     ) -> frozenset[str]:
         """If the value of a superseded memory is written again, reconcile its opponents; returns their names."""
-        revoked = frozenset(opponents(before)) if before is not None else frozenset()
-        if not revoked or before is None or before.value != memory.value:
+        there = None if before is None else self.palace.catalog.get(memory.path)
+        if before is None or there is None or before.value != memory.value:
             return frozenset()
+        revoked = frozenset(opponents(there))
         for name in sorted(revoked):
             other = await batch.get(name) if name in self.palace.catalog else None
             if other is not None:

@@ -110,6 +110,19 @@ async def test_a_mark_goes_with_the_memory_that_set_it_and_does_not_come_back_wi
         assert await marks(one) == await marks(two) == set()
 
 
+async def test_a_mark_of_a_forgotten_memory_is_not_there_again_after_a_recall_and_a_new_start(
+    open_store, clock
+):
+    async with open_store() as store:
+        await marked(store)
+        await store.persona_forget(*FACT, "b")
+        await store.persona_recall(*FACT, "a")
+        clock.advance(5)
+        await store.persona_remember(*FACT, "b", TEXTS[3])
+    async with open_store() as store:
+        assert await marks(store) == set()
+
+
 WAYS_BACK = {
     "undo": lambda store: store.undo(path("b")),
     "remember": lambda store: store.persona_remember(*FACT, "b", "Lisa has a dog"),
@@ -249,6 +262,62 @@ async def test_whoever_insists_may_mark_what_was_reconciled(open_store):
         assert await marks(one) == await marks(two) == {(path("a"), path("b"))}
 
 
+DECISIONS = {
+    "contradict": {(path("a"), path("b"))},
+    "dismiss": set(),
+    "reconcile": set(),
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("dismiss", "contradict"), ("reconcile", "contradict"), ("contradict", "dismiss")]
+)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_of_a_mark_by_hand_and_a_dismissal_made_apart_the_later_one_counts(
+    open_store, clock, first, second, order
+):
+    async with open_store("one") as one, open_store("two") as two:
+        for key, text in zip("ab", TEXTS[2:], strict=True):
+            await one.persona_remember(*FACT, key, text)
+        await meet(one, two)
+        clock.advance(5)
+        await getattr(one, f"persona_{first}")("a", "b")
+        clock.advance(5)
+        await getattr(two, f"persona_{second}")("a", "b")
+        clock.advance(5)
+        for store in (one, two):  # a later version, which decides nothing, is no later decision
+            await store.persona_pin("a")
+        for _ in range(2):
+            await meet(*((one, two)[number] for number in order))
+
+        assert await marks(one) == await marks(two) == DECISIONS[second]
+
+
+async def test_of_two_marked_by_each_other_on_two_devices_the_newer_stands(open_store, clock):
+    async with open_store("one") as one, open_store("two") as two:
+        for key, text in zip("ab", TEXTS[2:], strict=True):
+            await one.persona_remember(*FACT, key, text)
+            clock.advance(5)
+        await meet(one, two)
+        await one.persona_contradict("a", "b")
+        await two.persona_contradict("b", "a")
+        await meet(one, two)
+        await meet(two, one)
+        assert await marks(one) == await marks(two) == {(path("a"), path("b"))}
+        with pytest.raises(InvalidInput, match="cannot supersede"):
+            await two.persona_contradict("b", "a")
+        await two.persona_remember(*FACT, "b", TEXTS[3])  # says again what stands
+        assert await marks(two) == {(path("a"), path("b"))}
+
+        for days in (
+            60,
+            40,
+        ):  # a superseded memory dissolves within the first, and is deleted after the second
+            clock.advance(days * DAY)
+            await one.persona_prune()
+        assert [memory.key for memory in await one.persona_recall(include_forgotten=True)] == ["b"]
+
+
 async def test_two_that_were_marked_by_each_other_on_two_devices_are_both_freed(open_store, clock):
     async with open_store("one") as one, open_store("two") as two:
         for key, text in zip("ab", TEXTS[2:], strict=True):
@@ -258,11 +327,13 @@ async def test_two_that_were_marked_by_each_other_on_two_devices_are_both_freed(
         await two.persona_contradict("b", "a")
         await meet(one, two)
         await meet(two, one)
-        assert len(await marks(one)) == 2
         await two.persona_reconcile("a", "b")
         await meet(one, two)
-
         assert await marks(one) == await marks(two) == set()
+
+        await one.persona_contradict("b", "a")
+        await meet(one, two)
+        assert await marks(one) == await marks(two) == {(path("b"), path("a"))}
 
 
 async def test_a_memory_as_long_as_an_event_can_be_freed(open_store):
