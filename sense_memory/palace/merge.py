@@ -11,8 +11,9 @@ is replaced. The remaining, concurrent versions are merged field by field:
 * Counts and the times of access and reinforcement take the maximum, the time of creation the minimum, and the relevance is
   that of the last access; connections and themes unite.
 * The marks of the versions with the winning value unite, except marks that a version dismissed (see `palace.lifecycle`).
-  Of a dismissal and a mark that a hand set, the later one counts (`PersonaVersion.decided`). A mark without a time, of an
-  older program, never counts; a dismissal without a time counts as made when its version was written.
+  Of a dismissal, a mark that a hand set, and taking either back, the latest counts (`PersonaVersion.decided`). Where an
+  older program noted no time, a mark by hand counts as earlier than all, and a dismissal as made when its version was
+  written.
 * A value is replaced by a value that was written in knowledge of the first. Of the remaining values the latest wins, in
   NIP-01's order of the events that first held them. The others are returned as losers, to be kept as siblings.
 * The version vectors unite, so the merged memory knows all versions.
@@ -24,11 +25,12 @@ every later version replaces it. `merge` keeps it beside the later versions; onl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.models import State
-from sense_memory.palace.lifecycle import without_dismissed
+from sense_memory.palace.lifecycle import without, without_dismissed
 from sense_memory.palace.version import PersonaVersion, copy_key
 
 
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sense_memory.models import PersonaMemory
-
-_T = TypeVar("_T", int, float)
 
 _LIVELINESS: Final = (State.DISSOLVED, State.FORGOTTEN, State.FADING, State.ACTIVE)
 _COMPARED: Final = (  # the merged memory is written only if one of these fields differs
@@ -60,6 +60,14 @@ _COMPARED: Final = (  # the merged memory is written only if one of these fields
     "dismissed",
     "conflict_of",
 )
+
+
+class _Decision(IntEnum):
+    """What a hand decided about a pair of memories; of decisions at the same time the highest counts."""
+
+    OPEN = 0  # a mark or a dismissal was taken back
+    MARKED = 1
+    DISMISSED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +115,16 @@ def joined(versions: Iterable[PersonaVersion]) -> Joined:
     main, *losers = _by_value(merged)
     same = [version for version in merged if version.memory.value == main.memory.value]
     memory = _joined(main, same, merged)
-    times = _latest(version.decided for version in merged)
+    decided: dict[str, int] = {}
+    for name, time in chain.from_iterable(version.decided.items() for version in merged):
+        decided[name] = max(time, decided.get(name, time))
     version = PersonaVersion(
         memory.changed(event_id=newest.id),
         newest.at,
         main.provenance,
         max(v.ts for v in merged),
         main.rest,
-        {name: times[name] for name in (*memory.dismissed, *memory.marked_by_hand) if name in times},
+        dict(sorted(decided.items())),
     )
     settled = newest.decided == version.decided and all(
         getattr(newest.memory, name) == getattr(memory, name) for name in _COMPARED
@@ -179,8 +189,9 @@ def _joined(
 ) -> PersonaMemory:
     """The memory of `main`, merged with all versions. Marks come only from `same`, the versions with its value."""
     memories = [version.memory for version in versions]
-    dismissed = _dismissed(main, same, versions)
-    about = [version.memory for version in same]
+    decisions = _decisions(main.memory.value, versions)
+    about = [_without_overruled(version.memory, decisions) for version in (main, *same)]
+    dismissed = _united(memory.dismissed for memory in (main.memory, *memories))
     accessed = max(memory.last_accessed for memory in memories)
     dissolved = [memory.dissolved_at for memory in memories]
     seen: dict[str, int] = {}
@@ -195,12 +206,10 @@ def _joined(
         created_at=min(memory.created_at for memory in memories),
         connections=_united(memory.connections for memory in (main.memory, *memories)),
         themes=_united(memory.themes for memory in (main.memory, *memories)),
-        dismissed=dismissed,
-        contradicts=_united(memory.contradicts for memory in (main.memory, *about)),
-        superseded_by=next(
-            (m.superseded_by for m in about if m.superseded_by and m.superseded_by not in dismissed), None
-        ),
-        marked_by_hand=_united(memory.marked_by_hand for memory in (main.memory, *about)),
+        dismissed=tuple(name for name in dismissed if decisions[name] is _Decision.DISMISSED),
+        contradicts=_united(memory.contradicts for memory in about),
+        superseded_by=next((memory.superseded_by for memory in about[1:] if memory.superseded_by), None),
+        marked_by_hand=_united(memory.marked_by_hand for memory in about),
         state=max((memory.state for memory in memories), key=_LIVELINESS.index),
         dissolved_at=None if None in dissolved else max(filter(None, dissolved), default=None),
         conflict_of=next((memory.conflict_of for memory in memories if memory.conflict_of), None),
@@ -209,28 +218,31 @@ def _joined(
     return without_dismissed(merged)
 
 
-def _dismissed(
-    main: PersonaVersion, same: Iterable[PersonaVersion], versions: Sequence[PersonaVersion]
-) -> tuple[str, ...]:
-    """The names that any version dismisses, except names that a hand marked later in a version of `same`."""
-    dismissed = _latest(
-        {name: version.decided.get(name, version.ts) for name in version.memory.dismissed}
-        for version in versions
-    )
-    marked = _latest(
-        {name: version.decided.get(name, 0) for name in version.memory.marked_by_hand} for version in same
-    )
-    names = _united(version.memory.dismissed for version in (main, *versions))
-    return tuple(name for name in names if marked.get(name, 0) <= dismissed[name])
+def _decisions(value: str, versions: Iterable[PersonaVersion]) -> dict[str, _Decision]:
+    """The latest decision about each name; marks count only if they are about a value."""
+    latest: dict[str, tuple[float, _Decision]] = {}
+    for version in versions:
+        memory = version.memory
+        found = dict.fromkeys(version.decided, _Decision.OPEN)
+        found |= dict.fromkeys(memory.marked_by_hand, _Decision.MARKED)
+        found |= dict.fromkeys(memory.dismissed, _Decision.DISMISSED)
+        for name, decision in found.items():
+            if decision is not _Decision.MARKED or memory.value == value:
+                unknown = version.ts if decision is _Decision.DISMISSED else 0
+                decided = version.decided.get(name, unknown), decision
+                latest[name] = max(decided, latest.get(name, decided))
+    return {name: decision for name, (_, decision) in latest.items()}
 
 
-def _latest(each: Iterable[Mapping[str, _T]]) -> dict[str, _T]:
-    """The latest time of each name."""
-    found: dict[str, _T] = {}
-    for times in each:
-        for name, time in times.items():
-            found[name] = max(time, found.get(name, time))
-    return found
+def _without_overruled(memory: PersonaMemory, decisions: Mapping[str, _Decision]) -> PersonaMemory:
+    """A memory without the marks that were dismissed, and the marks by hand that were taken back."""
+
+    def is_overruled(name: str) -> bool:
+        decision = decisions.get(name)
+        by_hand = name in memory.marked_by_hand
+        return decision is _Decision.DISMISSED or (by_hand and decision is _Decision.OPEN)
+
+    return without(memory, is_overruled)
 
 
 def _united(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:

@@ -59,8 +59,8 @@ class PersonaVersion:
         provenance: where the value comes from; the field `said`.
         ts: when the version was written, by the writer's clock, seconds since 1970.
         rest: fields of a newer sense-memory, which an edit keeps.
-        decided: when names in `dismissed` and `marked_by_hand` were put there, seconds since 1970; the field `decided`.
-            An older sense-memory writes no such times, and carries those of others unchanged.
+        decided: when names were put into `dismissed` or `marked_by_hand`, or taken out, seconds since 1970; the field
+            `decided`. An older sense-memory writes no such times, and carries those of others unchanged.
     """
 
     memory: PersonaMemory

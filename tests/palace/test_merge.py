@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory, State
+from sense_memory.palace.lifecycle import without_dismissed
 from sense_memory.palace.merge import joined, merge, sibling
 from sense_memory.palace.version import PersonaVersion, Provenance, fields_of, version_of
 
@@ -69,7 +72,12 @@ def worlds(draw):
             dissolved_at=draw(st.sampled_from([None, NOW, NOW + 1])),
             halflife_days=draw(st.sampled_from([30.0, 60.0])),
         )
-        found.append(PersonaVersion(item, draw(st.integers(NOW, NOW + 3)), said, float(NOW)))
+        item = without_dismissed(
+            item.changed(marked_by_hand=draw(st.sampled_from([(), item.contradicts])), dismissed=draw(paths))
+        )
+        decided = draw(st.dictionaries(st.sampled_from(["x/y/a", "x/y/b"]), st.integers(0, 3)))
+        at = draw(st.integers(NOW, NOW + 3))
+        found.append(PersonaVersion(item, at, said, float(NOW), decided=decided))
     return found
 
 
@@ -154,6 +162,52 @@ def test_of_two_values_the_later_counts_and_the_other_is_kept():
     assert both.version.memory.seen == {"a": 2, "b": 1}
 
 
+MARKED = {"contradicts": ("x/y/b",), "superseded_by": "x/y/b", "marked_by_hand": ("x/y/b",)}
+DISMISSED = {"dismissed": ("x/y/b",)}
+
+
+@pytest.mark.parametrize(
+    ("one", "decided", "other", "other_decided", "wins"),
+    [
+        (DISMISSED, 5, MARKED, 7, MARKED),
+        (DISMISSED, 7, MARKED, 5, DISMISSED),
+        (DISMISSED, 5, MARKED, 5, DISMISSED),
+        (DISMISSED, None, MARKED, NOW + 5, MARKED),  # a dismissal of an older program: at NOW at the latest
+        (DISMISSED, None, MARKED, NOW - 5, DISMISSED),
+        (DISMISSED, 5, MARKED, None, DISMISSED),  # a mark of an older program
+        ({}, 7, MARKED, 5, {}),  # taken back, by `undo`
+        (
+            {},
+            7,
+            MARKED | {"marked_by_hand": ()},
+            None,
+            MARKED | {"marked_by_hand": ()},
+        ),  # only the rules set it
+        ({}, 7, DISMISSED, 5, {}),
+        ({}, 5, DISMISSED, 7, DISMISSED),
+        ({}, None, DISMISSED, 5, DISMISSED),
+        ({}, None, MARKED, None, MARKED),
+    ],
+)
+def test_of_what_a_hand_decided_on_two_devices_the_latest_counts(one, decided, other, other_decided, wins):
+    both = [
+        replace(version(ident, seen={ident: 1}, said=Provenance(NOW, "0"), **fields), decided=times)
+        for ident, fields, time in (("1", one, decided), ("2", other, other_decided))
+        for times in ({} if time is None else {"x/y/b": time},)
+    ]
+    made = joined(both).version
+    assert joined(both[::-1]).version == made
+    merged = replace(made, memory=made.memory.changed(event_id="3"))
+    expected = {name: getattr(memory(**wins), name) for name in (*MARKED, *DISMISSED)}
+    for (
+        one_of
+    ) in both:  # a later version of a device that does not know of the merge, and decided nothing since
+        seen = dict.fromkeys(one_of.memory.seen, 2)
+        carrier = replace(one_of, memory=one_of.memory.changed(event_id="4", seen=seen))
+        for found in (made.memory, joined([merged, carrier]).version.memory):
+            assert {name: getattr(found, name) for name in expected} == expected
+
+
 def test_a_value_yields_to_one_that_was_said_in_knowledge_of_it_whatever_came_later():
     first = version("1", NOW, seen={"a": 1}, value="artist")
     touched = version("2", NOW + 9, said=first.provenance, seen={"a": 2}, value="artist", access_count=5)
@@ -229,5 +283,5 @@ def test_fields_make_the_round_trip():
         ("a", Provenance(NOW, "1" * 64, "a", 1)),
         (Provenance(5, "2" * 64, "b", 7), Provenance(5, "2" * 64, "b", 7)),
     ):
-        found = version_of(fields_of(item, said, 3.5, {"mood": 1}), "1" * 64, NOW)
-        assert found == PersonaVersion(item, NOW, expected, 3.5, {"mood": 1})
+        found = version_of(fields_of(item, said, 3.5, {"mood": 1}, {"x/y/b": 5}), "1" * 64, NOW)
+        assert found == PersonaVersion(item, NOW, expected, 3.5, {"mood": 1}, {"x/y/b": 5})

@@ -130,22 +130,17 @@ def record_of(edit: Edit, device: str, now: float) -> Record:
 
 
 def decided_in(edit: Edit, now: float) -> dict[str, int]:
-    """When each name in `dismissed` and `marked_by_hand` of an edited memory was put there, as far as that is known.
+    """When each name was last put into `dismissed` or `marked_by_hand`, or taken out, as far as that is known.
 
     What this edit decides gets a later time than what its device knows, also if the clock of another device is ahead.
     """
-    memory, joined = edit.memory, edit.slot_state.joined
-    if joined is None:
-        return dict.fromkeys((*memory.dismissed, *memory.marked_by_hand), int(now))
-    before, known, found = joined.version.memory, joined.version.decided, dict[str, int]()
-    lists = (memory.dismissed, before.dismissed), (memory.marked_by_hand, before.marked_by_hand)
-    for names, old_names in lists:
-        for name in names:
-            if name not in old_names:
-                found[name] = max(int(now), known.get(name, 0) + 1)
-            elif name in known:
-                found[name] = known[name]
-    return found
+    joined, memory = edit.slot_state.joined, edit.memory
+    before = None if joined is None else joined.version.memory
+    dismissed, marked = ((), ()) if before is None else (before.dismissed, before.marked_by_hand)
+    decided = {} if joined is None else dict(joined.version.decided)
+    for name in {*dismissed} ^ {*memory.dismissed} | {*marked} ^ {*memory.marked_by_hand}:
+        decided[name] = max(int(now), decided.get(name, 0) + 1)
+    return dict(sorted(decided.items()))
 
 
 def trimmed(record: Record) -> Record:
