@@ -90,6 +90,7 @@ class Edit:
         is_new_value: whether this device writes the value; otherwise the value keeps its provenance.
         extra: fields to write in addition to those of the memory.
         settles: whether the memory is only the merge of its versions, and not an edit of this device.
+        decides: the names that a hand dismisses or marks with this edit, also if they were dismissed or marked before.
     """
 
     slot_state: SlotState
@@ -97,6 +98,7 @@ class Edit:
     is_new_value: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     settles: bool = False
+    decides: frozenset[str] = frozenset()
 
     def of(self, memory: PersonaMemory) -> Edit:
         """The same edit with another content of the memory."""
@@ -130,7 +132,7 @@ def record_of(edit: Edit, device: str, now: float) -> Record:
 
 
 def decided_in(edit: Edit, now: float) -> dict[str, int]:
-    """When each name was last put into `dismissed` or `marked_by_hand`, or taken out, as far as that is known.
+    """When each name was last dismissed or marked by hand, or that was taken back, as far as it is known.
 
     What this edit decides gets a later time than what its device knows, also if the clock of another device is ahead.
     """
@@ -138,7 +140,8 @@ def decided_in(edit: Edit, now: float) -> dict[str, int]:
     before = None if joined is None else joined.version.memory
     dismissed, marked = ((), ()) if before is None else (before.dismissed, before.marked_by_hand)
     decided = {} if joined is None else dict(joined.version.decided)
-    for name in {*dismissed} ^ {*memory.dismissed} | {*marked} ^ {*memory.marked_by_hand}:
+    changed = {*dismissed} ^ {*memory.dismissed} | {*marked} ^ {*memory.marked_by_hand}
+    for name in changed | edit.decides:
         decided[name] = max(int(now), decided.get(name, 0) + 1)
     return dict(sorted(decided.items()))
 

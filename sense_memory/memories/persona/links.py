@@ -65,7 +65,7 @@ class LinkEditor:
         async def attempt() -> None:
             first, second = await self._names.pair(one, other, "reconciled with")
             batch = EditBatch(self._palace)
-            marked = set()
+            marked, is_news = set(), False
             for path, to in ((first, second), (second, first)):
                 memory = await batch.get(path)
                 if memory is None:
@@ -75,9 +75,9 @@ class LinkEditor:
                     marked.add(path)
                 if not dismisses:
                     changed = changed.changed(dismissed=memory.dismissed)
-                if changed != memory:
-                    batch.change(changed)
-            if len(batch):
+                is_news |= changed != memory
+                batch.change(changed, decides={to})
+            if is_news:
                 await batch.write(skip_unfit=lambda path: path not in marked)
 
         await retry_while_moved(attempt)

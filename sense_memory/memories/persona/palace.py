@@ -493,6 +493,7 @@ class EditBatch:
         self._slot_states: dict[str, SlotState] = {}
         self._memories: dict[str, PersonaMemory | None] = {}
         self._changed: dict[str, bool] = {}  # by path: whether the value is new
+        self._decides: dict[str, frozenset[str]] = {}  # by path, as in `Edit`
 
     async def get(self, path: str) -> PersonaMemory | None:
         """A memory with the changes of this batch; None if there is no such memory. Each memory is read once."""
@@ -501,16 +502,20 @@ class EditBatch:
             self._slot_states[path], self._memories[path] = slot_state, slot_state.memory
         return self._memories[path]
 
-    def change(self, memory: PersonaMemory, *, is_new_value: bool = False) -> None:
+    def change(
+        self, memory: PersonaMemory, *, is_new_value: bool = False, decides: Collection[str] = ()
+    ) -> None:
         """Change a memory that `get` has read.
 
         Args:
             memory: the memory to write.
             is_new_value: as in `Edit`.
+            decides: as in `Edit`.
         """
         path = memory.path
         self._memories[path] = memory
         self._changed[path] = self._changed.get(path, False) or is_new_value
+        self._decides[path] = self._decides.get(path, frozenset()).union(decides)
 
     async def write(
         self, *, drafts: bool = False, skip_unfit: Callable[[str], bool] = lambda _: False
@@ -535,7 +540,7 @@ class EditBatch:
         for path in paths:
             alone._slot_states[path] = self._slot_states[path]
             alone._memories[path] = self._memories[path]
-            alone._changed[path] = self._changed[path]
+            alone._changed[path], alone._decides[path] = self._changed[path], self._decides[path]
         return alone
 
     def __len__(self) -> int:
@@ -544,7 +549,7 @@ class EditBatch:
     def edits(self) -> list[Edit]:
         """The changes, in the order of the first change of each path."""
         return [
-            Edit(self._slot_states[path], memory, is_new_value=is_new_value)
+            Edit(self._slot_states[path], memory, is_new_value=is_new_value, decides=self._decides[path])
             for path, is_new_value in self._changed.items()
             if (memory := self._memories[path]) is not None
         ]

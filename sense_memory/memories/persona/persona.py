@@ -502,7 +502,7 @@ class Persona:
         for name in sorted(revoked):
             other = await batch.get(name) if name in self.palace.catalog else None
             if other is not None:
-                batch.change(reconciled(other, (memory.path,)))
+                batch.change(reconciled(other, (memory.path,)), decides={memory.path})
         return revoked
 
     async def _find_contradictions(

@@ -293,6 +293,25 @@ async def test_of_a_mark_by_hand_and_a_dismissal_made_apart_the_later_one_counts
         assert await marks(one) == await marks(two) == DECISIONS[second]
 
 
+async def test_what_is_decided_about_a_pair_is_decided_for_both_of_them(open_store, clock):
+    async with open_store("one") as one, open_store("two") as two:
+        for key, text in zip("ab", TEXTS[2:], strict=True):
+            await one.persona_remember(*FACT, key, text)
+        await one.persona_contradict("b", "a")
+        clock.advance(5)
+        await one.persona_remember(*FACT, "b", TEXTS[3])
+        await meet(one, two)
+        clock.advance(5)
+        await two.persona_contradict("a", "b")
+        clock.advance(5)
+        await one.undo(path("b"))
+        assert await marks(one) == {(path("b"), path("a"))}
+        await one.persona_reconcile("a", "b")  # here, only "b" is marked: "a" dismisses it from before
+        await meet(one, two)
+
+        assert await marks(one) == await marks(two) == set()
+
+
 async def test_of_two_marked_by_each_other_on_two_devices_the_newer_stands(open_store, clock):
     async with open_store("one") as one, open_store("two") as two:
         for key, text in zip("ab", TEXTS[2:], strict=True):
