@@ -386,7 +386,8 @@ class MemoryStore:
             if created_at is not None:
                 fields["created_at"] = arguments.written_at(created_at, self._options.clock())
             mode = given.mode(contradictions)
-            return await store.persona().remember(path, fields, given.links(connections), contradictions=mode)
+            new = given.NewMemory(path, fields, tuple(given.links(connections)))
+            return await store.persona().remember(new, contradictions=mode)
 
     async def persona_remember_many(
         self,
@@ -619,6 +620,9 @@ class MemoryStore:
 
     async def publish_draft(self, number: int) -> str:
         """Write a draft over what its key holds, now that the clock is right, or although the memory was forgotten.
+
+        A forgotten persona memory comes back as it was, with its links, its marks and the time of its first writing,
+        at full relevance.
 
         Returns the event's id. Raises as `remember`, and InvalidInput where there is no such draft; the draft then
         stays.

@@ -579,6 +579,9 @@ class SyncMemoryStore:
     def publish_draft(self, number: int) -> str:
         """Write a draft over what its key holds, now that the clock is right, or although the memory was forgotten.
 
+        A forgotten persona memory comes back as it was, with its links, its marks and the time of its first writing,
+        at full relevance.
+
         Returns the event's id. Raises as `remember`, and InvalidInput where there is no such draft; the draft then
         stays.
         """

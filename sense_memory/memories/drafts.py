@@ -45,7 +45,7 @@ async def drafts(ledger: Ledger, signer: Signer) -> list[Draft]:
 
 
 async def publish(
-    ledger: Ledger, signer: Signer, number: int, write: Callable[[Record], Awaitable[str]]
+    ledger: Ledger, signer: Signer, number: int, write: Callable[[Record, bool], Awaitable[str]]
 ) -> str:
     """Write a draft as a memory, and discard the draft; returns the event's id. The draft stays if writing fails.
 
@@ -53,7 +53,7 @@ async def publish(
         ledger: holds the draft.
         signer: decrypts the draft.
         number: the number of the draft.
-        write: writes a record and returns the event's id.
+        write: writes a record and returns the event's id; called with the record, and whether its memory was forgotten.
 
     Raises:
         InvalidInput: there is no such draft.
@@ -61,7 +61,8 @@ async def publish(
     draft = ledger.drafts.get(arguments.draft_number(number))
     if draft is None:
         raise InvalidInput(f"there is no draft {number}; nothing was written")
-    ident = await write(await envelope.open_draft(signer, draft.content, draft.slot))
+    record = await envelope.open_draft(signer, draft.content, draft.slot)
+    ident = await write(record, bool(draft.reason))
     with suppress(LedgerError):  # an error would say that nothing was written, and the memory was
         await ledger.write(ledger.drafts.discard, number)
     return ident

@@ -407,10 +407,16 @@ class OpenStore:
             return await self.persona().undo(*parts_of(key))
         return await self.flat.undo(key)
 
-    async def write_draft(self, record: Record) -> str:
-        """Write the memory of a draft over what its key holds; returns the event's id."""
-        part = self.persona() if record.type is RecordType.PERSONA else self.flat
-        return await part.publish_draft(record)
+    async def write_draft(self, record: Record, was_forgotten: bool) -> str:
+        """Write the memory of a draft over what its key holds; returns the event's id.
+
+        Args:
+            record: the content of the draft.
+            was_forgotten: whether it is a draft because another device forgot it, or wrote another text.
+        """
+        if record.type is RecordType.PERSONA:
+            return await self.persona().publish_draft(record, was_forgotten=was_forgotten)
+        return await self.flat.publish_draft(record)
 
     # ── Parts, made when they are first used ────────────────────────────────────────────
 

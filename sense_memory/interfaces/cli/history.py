@@ -21,7 +21,8 @@ from sense_memory.interfaces.cli.inputs import (
     WhenArgument,
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, unknown
-from sense_memory.interfaces.cli.names import find, parts, path_of, place, unknown_name
+from sense_memory.interfaces.cli.memories import print_contradictions
+from sense_memory.interfaces.cli.names import events_of, everything, find, parts, path_of, place, unknown_name
 from sense_memory.interfaces.cli.output import (
     any_memory_data,
     draft_data,
@@ -35,7 +36,7 @@ from sense_memory.interfaces.cli.output import (
 )
 from sense_memory.interfaces.cli.palace.group import insights_of
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
-from sense_memory.interfaces.text import age, as_json, local_time, quantity, quoted, safe
+from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted, safe
 
 
 if TYPE_CHECKING:
@@ -299,25 +300,48 @@ def drafts(
         _list(invocation)
         return
 
-    async def work(store: MemoryStore) -> tuple[Written | None, str]:
-        number = discard if publish is None else publish
-        keys = {draft.number: draft.key for draft in await store.drafts()}
-        if number not in keys:
-            raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"there is no draft {number}")
-        if publish is not None:
-            ids = [await store.publish_draft(publish)]
-            return await delivery.send(store, ids, WAIT_SECONDS), keys[number]
-        store.discard_draft(number)
-        return None, keys[number]
-
-    written, key = invocation.run(work)
-    if written is not None:
-        result = {**name_data(key), "event_id": written.ids[0]}
-        delivery.report_write(invocation, written, f"published draft {publish}", result, 0)
-    elif invocation.as_json:
-        typer.echo(as_json({"discarded": discard}))
+    if publish is not None:
+        _publish(invocation, publish)
     else:
-        typer.echo(f"discarded draft {discard}")
+        _discard(invocation, discard)
+
+
+async def _draft(store: MemoryStore, number: int | None) -> Draft:
+    for draft in await store.drafts():
+        if draft.number == number:
+            return draft
+    raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"there is no draft {number}")
+
+
+def _publish(invocation: Invocation, number: int) -> None:
+    """Write a draft; say by what its memory is superseded, and what it contradicts."""
+
+    async def work(store: MemoryStore) -> tuple[str, Written, str, str | None]:
+        draft = await _draft(store, number)
+        told = await store.publish_draft(number)
+        names = getattr(told, "superseded", ())
+        marked = await events_of(store, names) if names else {}
+        written = await delivery.send(store, [told, *marked.values()], WAIT_SECONDS)
+        memory = find(await everything(store), draft.key) if "/" in draft.key else None
+        return draft.key, written, told, None if memory is None else memory.superseded_by
+
+    name, written, told, above = invocation.run(work)
+    result = {**name_data(name), "event_id": written.ids[0]}
+    delivery.report_write(invocation, written, f"published draft {number}", result, 0)
+    if invocation.as_json:
+        return
+    if above is not None:
+        typer.echo(f"It is marked as superseded by {one_line(above)}.")
+        typer.echo(f"If both are right: sense-memory palace reconcile {quoted(name)} {quoted(above)}")
+    print_contradictions(told, name)
+
+
+def _discard(invocation: Invocation, number: int | None) -> None:
+    async def work(store: MemoryStore) -> None:
+        store.discard_draft((await _draft(store, number)).number)
+
+    invocation.run(work)
+    typer.echo(as_json({"discarded": number}) if invocation.as_json else f"discarded draft {number}")
 
 
 def _list(invocation: Invocation) -> None:

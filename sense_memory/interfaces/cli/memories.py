@@ -282,7 +282,7 @@ def remember_in_palace(
         delivery.report_write(invocation, written, "renewed" if is_renewed else "kept", result, require_acks)
     finally:
         if not invocation.as_json:
-            _print_contradictions(told, name)
+            print_contradictions(told, name)
 
 
 async def _says(store: MemoryStore, path: str, text: str) -> bool:
@@ -317,7 +317,17 @@ def _contradiction_data(told: Remembered, paths: Collection[str]) -> list[dict[s
     ]
 
 
-def _print_contradictions(told: Remembered, name: str) -> None:
+def print_contradictions(told: str, name: str) -> None:
+    """What the text that was written at a path contradicts, with the commands that decide the pairs.
+
+    Args:
+        told: what the store returned for the write; the event id of a flat memory contradicts nothing.
+        name: the path.
+    """
+    from sense_memory.memories.persona.persona import Remembered
+
+    if not isinstance(told, Remembered):
+        return
     for item in told.contradictions:
         old, why = one_line(item.old), f"({one_line(item.reason)}; {item.confidence:.0%} sure)"
         pair = f"{quoted(item.old)} {quoted(name)}"

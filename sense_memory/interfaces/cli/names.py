@@ -249,7 +249,7 @@ async def ask_relays(store: MemoryStore, seconds: float) -> str:
     except TimeoutError:
         return f"not every relay answered within {seconds:g} s"
     if report.overruled:  # the store reports lost edits only once, so this command has to show them
-        note(lost_edits(report.overruled))
+        note(lost_edits(report.overruled, await store.drafts()))
     return "" if report.complete else "; ".join(report.problems) or "not every relay was asked"
 
 

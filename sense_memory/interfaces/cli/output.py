@@ -327,15 +327,38 @@ def warn_of_gaps(gaps: Gaps) -> None:
         note(f"{count} searched by words only, not embedded yet; run `sense-memory embed`")
 
 
-def lost_edits(names: Sequence[str]) -> str:
-    """The memories whose edits lost, in a sentence."""
-    count = quantity(len(names), "memory was", "memories were")
-    blocks = [name for name in names if name.startswith("mind/block/")]
-    memories = [name for name in names if not name.startswith(("mind/block/", "mind/objective/"))]
+def lost_edits(names: Sequence[str], drafts: Sequence[Draft]) -> str:
+    """The memories whose edits lost, and where the text that was written here is kept.
+
+    Args:
+        names: of the memories, as `SyncReport.overruled` has them.
+        drafts: of the store. A text that another device forgot unseen is a draft, and its memory has no history.
+    """
+    from sense_memory.ledger.removals import FORGOTTEN_ELSEWHERE
+
+    reasons = {draft.key: draft.reason for draft in drafts}
+    forgotten = [name for name in names if reasons.get(name) == FORGOTTEN_ELSEWHERE]
+    edited = [name for name in names if name not in forgotten]
+    blocks = [name for name in edited if name.startswith("mind/block/")]
+    memories = [name for name in edited if not name.startswith(("mind/block/", "mind/objective/"))]
     ways = {"`sense-memory history KEY`": memories, "`sense-memory mind blocks history LABEL`": blocks}
-    shown = " and ".join(way for way, found in ways.items() if found)
-    kept = f"What was written here is kept: see {shown}, or" if shown else "See"
-    return (
-        f"{count} edited or forgotten on another device too, and the other edit counts now: {some(names, _MAX_NAMED)}. "
-        f"{kept} `sense-memory drafts` for what was forgotten."
-    )
+    ways[_DRAFTS] = [name for name in edited if name in reasons]
+    told = []
+    if edited:
+        lost = f"{_counted(edited)} edited on another device too, and the edit there counts now"
+        told.append(f"{lost}: {some(edited, _MAX_NAMED)}.{_kept([way for way in ways if ways[way]])}")
+    if forgotten:
+        lost = f"{_counted(forgotten)} forgotten by another device, which had not seen the text of this one"
+        told.append(f"{lost}: {some(forgotten, _MAX_NAMED)}.{_kept([_DRAFTS])}")
+    return " ".join(told)
+
+
+_DRAFTS: Final = "`sense-memory drafts`"
+
+
+def _counted(names: Sequence[str]) -> str:
+    return quantity(len(names), "memory was", "memories were")
+
+
+def _kept(ways: Sequence[str]) -> str:
+    return f" What was written here is kept: see {' and '.join(ways)}." if ways else ""

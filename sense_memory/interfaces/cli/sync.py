@@ -73,13 +73,15 @@ def sync(
 
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[SyncReport, Status]:
+    async def work(store: MemoryStore) -> tuple[SyncReport, Status, str]:
         if not store.relays:
             raise no_relays()
         with spinner(f"asking {quantity(len(store.relays), 'relay')}"):
-            return await store.sync(full=full, retry_refused=retry_refused), store.status()
+            report = await store.sync(full=full, retry_refused=retry_refused)
+        lost = lost_edits(report.overruled, await store.drafts()) if report.overruled else ""
+        return report, store.status(), lost
 
-    report, status = invocation.run(work, creates=True)
+    report, status, lost = invocation.run(work, creates=True)
     in_step = report.in_step and all(relay.holds_all for relay in status.relays)
     if invocation.as_json:
         relays = [_round(relay, state) for relay, state in zip(report.relays, status.relays, strict=True)]
@@ -87,7 +89,7 @@ def sync(
         result = {"in_step": in_step, "complete": report.complete, "overruled": overruled, "relays": relays}
         typer.echo(as_json(result))
     else:
-        _print_rounds(report, status, in_step)
+        _print_rounds(report, status, lost, in_step=in_step)
     if not in_step:
         raise typer.Exit(ExitCode.NOT_REPLICATED)
 
@@ -150,7 +152,7 @@ def _broken_word(relay: RelayReport) -> list[str]:
     return found
 
 
-def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
+def _print_rounds(report: SyncReport, status: Status, lost: str, *, in_step: bool) -> None:
     from rich.text import Text
 
     from sense_memory.interfaces.cli.tables import count_table, show
@@ -161,8 +163,8 @@ def _print_rounds(report: SyncReport, status: Status, in_step: bool) -> None:
     show(Text())
     for relay, state in rounds:
         show(Text(f"{relay.url}: {one_line(outcome(relay, state))}"))
-    if report.overruled:
-        show(Text(lost_edits(report.overruled)))
+    if lost:
+        show(Text(lost))
     refused = _refusal(status)
     lacks_only_refused = refused and all(replace(relay, refused=0).in_step for relay in report.relays)
     if not in_step and not lacks_only_refused:

@@ -59,11 +59,14 @@ class NewMemory:
         path: `domain/facet/key`.
         fields: the fields that were given, which may include `created_at`.
         connections: the names of memories to connect with.
+        is_restored: whether this is the memory that was forgotten at the path, so that marks in other memories that
+            name it count again.
     """
 
     path: str
     fields: dict[str, Any]
     connections: tuple[str, ...] = ()
+    is_restored: bool = False
 
     def then(self, later: NewMemory) -> NewMemory:
         """This memory combined with a later one for the same path, whose fields win."""

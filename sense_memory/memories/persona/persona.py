@@ -133,23 +133,16 @@ class Persona:
     # ── Remember, recall, forget ────────────────────────────────────────────────────────
 
     async def remember(
-        self,
-        path: str,
-        fields: dict[str, Any],
-        connections: Sequence[str],
-        *,
-        contradictions: str | None = None,
-        drafts: bool = True,
+        self, new: NewMemory, *, contradictions: str | None = None, drafts: bool = True
     ) -> Remembered:
-        """Write a memory at a path (`domain/facet/key`), with checked fields.
+        """Write a memory; fields that were not given keep their values.
 
         Args:
-            path: the path of the memory.
-            fields: the fields that were given; the others keep their values.
-            connections: the names of memories to connect with.
+            new: the memory.
             contradictions: `act`, `suggest` or `off`; None for the mode of the store.
             drafts: whether the memory becomes a draft if the clock does not allow the write.
         """
+        path, fields = new.path, new.fields
         if "halflife_days" in fields:
             self._plan.check_halflife(fields["halflife_days"])
         mode = contradictions or self._mode
@@ -162,7 +155,7 @@ class Persona:
             if path not in catalog:
                 self._check_plan(catalog, [path])
             batch = EditBatch(self.palace)
-            found, marked = await self._add(batch, NewMemory(path, fields, tuple(connections)), mode)
+            found, marked = await self._add(batch, new, mode)
             ids = await self._write_first(batch, path, drafts=drafts)
             return self._remembered(ids, path, found, marked)
 
@@ -248,13 +241,15 @@ class Persona:
         """Add a memory to a batch; returns its contradictions, and the paths of memories marked as superseded."""
         path = new.path
         before = await batch.get(path)
-        if before is None:
+        if before is None and not new.is_restored:
             await self._clear_marks_of_removed(batch, path)
         memory = self._memory_to_write(path, before, new.fields)
+        decided = opponents(memory)  # marks that came with the memory, from a draft or an import
         memory = await with_marks_of_text(self.palace.catalog, batch, before, memory)
         batch.change(memory, is_new_value=True)
         revoked = await self._revoke_marks(batch, before, memory)
         found = [] if mode == "off" else await self._find_contradictions(before, memory)
+        found = [item for item in found if item.old not in decided]
         acting = [item for item in found if item.acts and mode == "act" and item.old not in revoked]
         marked = await self._supersede(
             batch, path, [item.old for item in acting], new.fields.get("created_at")
@@ -343,14 +338,21 @@ class Persona:
 
     # ── History ─────────────────────────────────────────────────────────────────────────
 
-    async def publish_draft(self, record: Record) -> Remembered:
-        """Write the memory of a draft over the current memory; returns the event id."""
+    async def publish_draft(self, record: Record, *, was_forgotten: bool) -> Remembered:
+        """Write the memory of a draft over the current memory; returns the event id.
+
+        If the path has no memory, and `was_forgotten` on another device, the memory becomes what it was: first written
+        when it was, with its marks, with its dismissals, and with the marks in other memories that name it.
+        """
         memory = memory_of(record.fields, "", 0)
         names = ("value", "themes", "halflife_days", "source", "confidence")
-        links = [path for path in memory.connections if path != memory.path]
-        return await self.remember(
-            memory.path, {name: getattr(memory, name) for name in names}, links, drafts=False
-        )
+        fields = {name: getattr(memory, name) for name in names}
+        is_restored = was_forgotten and memory.path not in await self.palace.refresh()
+        if is_restored:
+            was = {name: getattr(memory, name) for name in (*PAST, "created_at")}
+            fields |= {**was, "relevance": 1.0, "last_accessed": self._clock()}
+        links = tuple(path for path in memory.connections if path != memory.path)
+        return await self.remember(NewMemory(memory.path, fields, links, is_restored), drafts=False)
 
     async def undo(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
         """Restore the content of a memory before its last change; None if there is nothing to restore."""

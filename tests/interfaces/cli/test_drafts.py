@@ -83,21 +83,29 @@ def test_refresh_keeps_text_and_time(agent):
 def test_a_text_that_another_device_forgot_unseen_is_shown_with_the_reason_and_can_be_published(
     agent, tmp_path
 ):
+    old, new = "people/facts/home", "people/facts/moved"
     agent("remember", "k", "unseen")
+    agent("remember", new, "Orla keeps goats.")
+    agent("remember", old, "Orla lives in Lisbon.")
+    agent("palace", "contradict", old, new)
 
     async def forget_elsewhere():
         later = time.time() + 60
         signer = LocalSigner.from_hex("01" * 32)
         async with MemoryStore(signer, ledger=":memory:", background=False, clock=lambda: later) as other:
             await other.forget("k")
+            await other.persona_forget(*old.split("/"))
             other.export(tmp_path / "other.jsonl")
 
     asyncio.run(forget_elsewhere())
     agent("import", tmp_path / "other.jsonl")
 
     assert "another device forgot the memory before it saw this edit:\nunseen" in agent("drafts").stdout
-    (found,) = agent.json("drafts")
-    assert found["reason"] == "another device forgot the memory before it saw this edit"
-    agent("drafts", "--publish", str(found["number"]))
+    flat, palace = sorted(agent.json("drafts"), key=lambda draft: draft["path"])
+    assert flat["reason"] == "another device forgot the memory before it saw this edit"
+    agent("drafts", "--publish", str(flat["number"]))
     assert agent("recall", "k").stdout == "unseen"
+    assert agent("drafts", "--publish", str(palace["number"])).stdout.endswith(
+        f"\nIt is marked as superseded by {new}.\nIf both are right: sense-memory palace reconcile {old} {new}\n"
+    )
     assert agent.json("drafts") == []

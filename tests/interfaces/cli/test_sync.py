@@ -114,18 +114,23 @@ def written_on_two_devices(agent, relay, memories):
     return ("--relay", relay, *one)
 
 
-def test_sync_names_what_was_edited_here_and_lost_against_another_device(agent, relay):
+def test_sync_names_what_was_written_here_and_lost_against_another_device(agent, relay):
     keys = [f"k{number}" for number in range(7)]
+    agent("--ledger", "one.db", "remember", "gone", "mine")
     one = written_on_two_devices(agent, relay, keys)
     agent("--ledger", "one.db", "remember", "untouched", "mine")
+    agent("--relay", relay, "--ledger", "two.db", "forget", "gone", "--anyway")
 
     shown = agent(*one, "sync").stdout
 
     assert shown.endswith(
-        "\n7 memories were edited or forgotten on another device too, and the other edit counts now: "
-        "k0, k1, k2, k3, k4 and 2 more. What was written here is kept: see `sense-memory history KEY`, "
-        "or `sense-memory drafts` for what was forgotten.\n"
+        "\n7 memories were edited on another device too, and the edit there counts now: "
+        "k0, k1, k2, k3, k4 and 2 more. What was written here is kept: see `sense-memory history KEY`. "
+        "1 memory was forgotten by another device, which had not seen the text of this one: gone. "
+        "What was written here is kept: see `sense-memory drafts`.\n"
     )
+    agent(*one, "history", "gone", code=4)
+    assert agent(*one, "drafts").stdout.startswith("draft 1, for gone, written ")
     assert agent(*one, "recall", "k0").stdout == "most"
     assert "mine" in [version["value"] for version in agent.json(*one, "history", "k0")]
     assert "edited" not in agent(*one, "sync").stdout
@@ -139,7 +144,7 @@ def test_sync_names_the_command_that_shows_an_edit_of_a_block_that_lost(agent, r
         agent(*two, "mind", "blocks", "set", "human", value)
     shown = agent(*one, "sync").stdout
     assert (
-        "mind/block/human. What was written here is kept: see `sense-memory mind blocks history LABEL`, or"
+        "mind/block/human. What was written here is kept: see `sense-memory mind blocks history LABEL`."
         in shown
     )
     assert "mine" in [block["value"] for block in agent.json(*one, "mind", "blocks", "history", "human")]

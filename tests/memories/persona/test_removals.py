@@ -117,6 +117,42 @@ async def test_a_new_device_has_seen_what_its_first_look_at_the_relays_showed_an
         assert (drafts, told) == (([], ()) if looks_first else (["the text"], (NAMES[kind],)))
 
 
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_a_forgotten_memory_comes_back_from_its_draft_as_it_was(devices, clock, by_hand):
+    home, moved, born = (*FACT, "home"), (*FACT, "moved"), (*FACT, "born")
+    paths = ["/".join(name) for name in (home, moved, born)]
+    async with devices() as (one, new):
+        await one.persona_remember(*born, "Orla lives in Berlin.")
+        clock.advance(60)
+        given = {"connections": [paths[2]], "halflife_days": 90, "confidence": 0.5, "source": "user"}
+        await one.persona_remember(*home, "Orla lives in Lisbon.", ["homes"], **given)
+        clock.advance(60)
+        text = "Orla keeps goats." if by_hand else "Orla lives in Rome."
+        await one.persona_remember(*moved, text)
+        if by_hand:
+            await one.persona_contradict(paths[0], paths[1])
+        before = {memory.path: memory for memory in await one.persona_recall()}
+        assert (before[paths[2]].superseded_by, before[paths[0]].superseded_by) == (paths[0], paths[1])
+        clock.advance(60)
+        await new.persona_forget(*home)
+        await meet(new, one)
+        (draft,) = await one.drafts()
+        clock.advance(60)
+        told = await one.publish_draft(draft.number)
+        await meet(one, new)
+
+        for store in (one, new):
+            after = {memory.path: memory for memory in await store.persona_recall()}
+            assert set(after) == set(paths)
+            for name in ("themes", "halflife_days", "confidence", "source", "connections", "created_at"):
+                assert getattr(after[paths[0]], name) == getattr(before[paths[0]], name), name
+            for path in paths:
+                marks = (after[path].superseded_by, after[path].contradicts, after[path].marked_by_hand)
+                was = (before[path].superseded_by, before[path].contradicts, before[path].marked_by_hand)
+                assert marks == was, path
+        assert (told.superseded, told.suspected) == ((paths[2],), ())
+
+
 @pytest.mark.parametrize("kind", NAMES)
 async def test_a_draft_of_a_forgotten_text_is_kept_and_told_though_the_store_closes_in_between(
     open_store, clock, kind
