@@ -108,7 +108,7 @@ async def test_r01_dead_dns_refused_tls_error_http_403(stage, monkeypatch):
             *bad, good = (await stage.sync(store)).relays
 
             assert [line.problem for line in bad] == [
-                "the host name was not found",
+                "the host name was not found; check its spelling, and whether this machine is online",
                 "refused the connection",
                 "TLS could not be negotiated; if the relay does not speak TLS, its address begins with ws://",
                 "answered HTTP 403 instead of opening a relay connection",

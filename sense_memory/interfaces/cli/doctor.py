@@ -31,7 +31,7 @@ from sense_memory.interfaces.cli.invocation import (
 from sense_memory.interfaces.cli.output import holding_data, relay_data
 from sense_memory.interfaces.cli.program import SETUP, app, ends
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
-from sense_memory.interfaces.cli.sync import LOCAL, kept, survival
+from sense_memory.interfaces.cli.sync import LOCAL, NOTHING_FOUND, kept, survival
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity
 
 
@@ -351,6 +351,9 @@ def check_holding(holding: Holding, memories: str = "") -> Check:
     match holding:
         case Holding(problem=str(problem)) if problem:
             state, finding = CheckState.WARN, f"could not be asked what it holds: {problem}"
+        case Holding(method=Method.NEGENTROPY, here=0, missing_here=0) | Holding(here=0, there=0):
+            state = CheckState.WARN
+            finding = f"{NOTHING_FOUND}: it says it holds nothing of this key"
         case Holding(method=Method.NEGENTROPY, missing_there=0, missing_here=0):
             what = f"{memories}, in " if memories else ""
             belong = "belongs" if holding.here == 1 else "belong"

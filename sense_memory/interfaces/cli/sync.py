@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 LOCAL = "this machine: not a backup"
+NOTHING_FOUND = "If you restored an agent, check whether this is its key, and whether this is its relay"
 
 
 @app.command(
@@ -168,10 +169,13 @@ def _print_rounds(report: SyncReport, status: Status, lost: str, *, in_step: boo
     refused = _refusal(status)
     lacks_only_refused = refused and all(replace(relay, refused=0).in_step for relay in report.relays)
     if not in_step and not lacks_only_refused:
-        words = "Try again later: not everything is in step. Nothing is lost; unsent events stay queued here."
+        words = "Sync again when the cause is gone: not everything is in step. Nothing is lost; unsent events stay queued here."
         show(Text(words))
     if refused:
         show(Text(refused))
+    if report.complete and not status.counts["events"]:
+        where = "the relay holds" if len(rounds) == 1 else "the relays hold"
+        show(Text(f"{NOTHING_FOUND}: {where} nothing of {status.npub}, and neither does this ledger."))
 
 
 def _refusal(status: Status) -> str:

@@ -154,9 +154,11 @@ def _why_not(error: Exception, seconds: float) -> str:
         case ssl.SSLError():
             return "TLS could not be negotiated"
         case socket.gaierror() | UnicodeError():
-            return "the host name was not found"
+            return "the host name was not found; check its spelling, and whether this machine is online"
         case ConnectionRefusedError():
             return "refused the connection"
+        case ConnectionError():
+            return "hung up at once"
         case OSError():
             return "could not be reached"
     return "is not a URL that can be dialled"
@@ -164,7 +166,9 @@ def _why_not(error: Exception, seconds: float) -> str:
 
 def _scheme_hint(url: str, error: Exception) -> str:
     """The other scheme as a remedy, if the failure suggests that only one side uses TLS; otherwise empty."""
-    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError):
+    is_tls = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError)
+    is_reset = isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError)
+    if url.startswith("wss://") and (is_tls or is_reset):
         return "; if the relay does not speak TLS, its address begins with ws://"
     is_garbled = isinstance(error, InvalidMessage) or (
         isinstance(error, _OtherStatus) and error.status == 400

@@ -254,6 +254,8 @@ def test_doctor_changes_neither_relay_nor_ledger(agent, ledger, relay, tmp_path)
         (Holding("u", "count", 36, 36, 0, 0), "ok", "counts 36 events, as many as belong there"),
         (Holding("u", "count", 36, 40, 0, 4), "ok", "counts 40 events, at least 4 more than belong there"),
         (Holding("u", "count", 36, 33, 3, 0), "warn", "at least 3 of the 36 events here are missing: run `sense-memory sync --full`"),
+        (Holding("u", "negentropy", 0, 0, 0, 0), "warn", "If you restored an agent, check whether this is its key"),
+        (Holding("u", "count", 0, 0, 0, 0), "warn", "its relay: it says it holds nothing of this key"),
         (Holding("u", "unknown", 36), "ok", "only `sense-memory sync --full` shows whether it has"),
         (Holding("u", "unknown", 36, problem="went silent"), "warn", "could not be asked what it holds: went silent"),
     ],

@@ -29,6 +29,16 @@ def test_sync_sends_what_waits_and_exits_with_0_when_all_is_in_step(agent, relay
     assert line == f"{relay}: in step (this machine: not a backup)"
 
 
+def test_a_restored_key_of_which_relays_hold_nothing_is_doubted_until_something_is_written(agent, relay):
+    doubt = (
+        "\nIf you restored an agent, check whether this is its key, and whether this is its relay: "
+        f"the relay holds nothing of {agent.json('status')['npub']}, and neither does this ledger.\n"
+    )
+    assert agent("--relay", relay, "sync").stdout.endswith(doubt)
+    agent("remember", "k", "v")
+    assert "If you restored" not in agent("--relay", relay, "sync").stdout
+
+
 def test_sync_as_json_has_every_number(agent, relay):
     agent("remember", "k", "v")
 

@@ -362,7 +362,10 @@ async def test_r02_accepts_socket_then_silent(dial):
 
 async def test_r01_a_dead_name_is_a_relay_error(dial):
     problem = await problem_of(dial("wss://does-not-exist.invalid", timeouts=Timeouts(open=3)))
-    assert problem in {"the host name was not found", "did not answer within 3 s"}
+    assert problem in {
+        "the host name was not found; check its spelling, and whether this machine is online",
+        "did not answer within 3 s",
+    }
 
 
 async def test_r01_a_refused_connection_is_a_relay_error(dial):
@@ -452,10 +455,9 @@ async def test_r01_an_unknown_certificate_is_a_relay_error(dial, tmp_path):
 async def test_r01_tls_to_a_plain_port_is_a_relay_error(dial):
     async with relay_that(None) as url:
         problem = await problem_of(dial(url.replace("ws://", "wss://")))
-    assert problem in {
-        "TLS could not be negotiated; if the relay does not speak TLS, its address begins with ws://",
-        "could not be reached",
-    }
+    what, hint = problem.split("; ")
+    assert what in {"TLS could not be negotiated", "hung up at once"}
+    assert hint == "if the relay does not speak TLS, its address begins with ws://"
 
 
 async def test_a_plain_dial_to_a_tls_port_names_the_other_scheme(dial, tmp_path):
