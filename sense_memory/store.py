@@ -485,8 +485,9 @@ class MemoryStore:
     async def persona_reconcile(self, old_key: str, new_key: str) -> None:
         """Take the mark away that one memory contradicts or supersedes another: both are right.
 
-        The mark does not come back from another device, nor because one of the two is written again, unless its new
-        text makes another claim. `persona_contradict` sets it again. Arguments and errors as `persona_connect`.
+        The mark does not come back from another device, unless it was set there by hand later, nor because one of the
+        two is written again, unless its new text makes another claim. `persona_contradict` sets it again. Arguments
+        and errors as `persona_connect`.
         """
         async with self._open.writing() as store:
             await store.persona().links.reconcile(old_key, new_key)
@@ -494,6 +495,8 @@ class MemoryStore:
     async def persona_contradict(self, old_key: str, new_key: str) -> None:
         """Mark a memory as superseded by another: it decays four times faster. `persona_reconcile` removes the mark.
 
+        If another device dismissed or reconciled the two, the later decision counts; if it marked the new memory as
+        superseded by the old one, the memory that was created later stands.
         Arguments and errors as `persona_connect`; InvalidInput too where the old memory itself supersedes the new
         one.
         """

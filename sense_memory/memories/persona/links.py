@@ -1,4 +1,8 @@
-"""Links between persona memories: connections, contradictions and dismissals. Both ends change in one write."""
+"""Links between persona memories: connections, contradictions and dismissals. Both ends change in one write.
+
+A decision that changes nothing here is written too, because another device may have decided otherwise in between; the
+latest decision counts, see `palace.merge`.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,7 @@ class LinkEditor:
         async def attempt() -> None:
             first, second = await self._names.pair(one, other, "reconciled with")
             batch = EditBatch(self._palace)
-            marked, is_news = set(), False
+            marked = set()
             for path, to in ((first, second), (second, first)):
                 memory = await batch.get(path)
                 if memory is None:
@@ -75,10 +79,8 @@ class LinkEditor:
                     marked.add(path)
                 if not dismisses:
                     changed = changed.changed(dismissed=memory.dismissed)
-                is_news |= changed != memory
                 batch.change(changed, decides={to})
-            if is_news:
-                await batch.write(skip_unfit=lambda path: path not in marked)
+            await batch.write(skip_unfit=lambda path: path not in marked)
 
         await retry_while_moved(attempt)
 
@@ -94,12 +96,13 @@ class LinkEditor:
                     f"{second!r} cannot supersede {first!r}, which supersedes it directly or through others; "
                     "nothing was changed"
                 )
-            if memory is None or memory == (marked := superseded(memory, second, by_hand=True)):
+            if memory is None:
                 return
-            batch.change(marked)
+            marked = superseded(memory, second, by_hand=True)
+            batch.change(marked, decides={second})
             if successor is not None and first in successor.dismissed:
                 batch.change(undismissed(successor, first))
-            await batch.write()
+            await batch.write(skip_unfit=lambda path: path == second or marked == memory)
 
         await retry_while_moved(attempt)
 

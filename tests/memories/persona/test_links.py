@@ -262,35 +262,35 @@ async def test_whoever_insists_may_mark_what_was_reconciled(open_store):
         assert await marks(one) == await marks(two) == {(path("a"), path("b"))}
 
 
-DECISIONS = {
-    "contradict": {(path("a"), path("b"))},
-    "dismiss": set(),
-    "reconcile": set(),
-}
-
-
 @pytest.mark.parametrize(
-    ("first", "second"), [("dismiss", "contradict"), ("reconcile", "contradict"), ("contradict", "dismiss")]
+    "decisions",
+    [
+        ("dismiss", "contradict"),
+        ("reconcile", "contradict"),
+        ("contradict", "dismiss"),
+        ("dismiss", "contradict", "dismiss"),  # which changes nothing on its device, until the devices meet
+        ("contradict", "dismiss", "contradict"),
+    ],
 )
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-async def test_of_a_mark_by_hand_and_a_dismissal_made_apart_the_later_one_counts(
-    open_store, clock, first, second, order
+async def test_of_what_a_hand_decided_on_two_devices_in_turn_the_last_counts(
+    open_store, clock, decisions, order
 ):
     async with open_store("one") as one, open_store("two") as two:
         for key, text in zip("ab", TEXTS[2:], strict=True):
             await one.persona_remember(*FACT, key, text)
         await meet(one, two)
-        clock.advance(5)
-        await getattr(one, f"persona_{first}")("a", "b")
-        clock.advance(5)
-        await getattr(two, f"persona_{second}")("a", "b")
+        for number, decision in enumerate(decisions):
+            clock.advance(5)
+            await getattr((one, two)[number % 2], f"persona_{decision}")("a", "b")
         clock.advance(5)
         for store in (one, two):  # a later version, which decides nothing, is no later decision
             await store.persona_pin("a")
         for _ in range(2):
             await meet(*((one, two)[number] for number in order))
 
-        assert await marks(one) == await marks(two) == DECISIONS[second]
+        expected = {(path("a"), path("b"))} if decisions[-1] == "contradict" else set()
+        assert await marks(one) == await marks(two) == expected
 
 
 async def test_what_is_decided_about_a_pair_is_decided_for_both_of_them(open_store, clock):
