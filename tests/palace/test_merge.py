@@ -39,6 +39,9 @@ def version(ident, at=NOW, said=None, rest=None, **fields):
 few = settings(max_examples=60, deadline=None)
 vectors = st.dictionaries(st.sampled_from("ab"), st.integers(0, 3), max_size=2)
 paths = st.lists(st.sampled_from(["x/y/a", "x/y/b"]), max_size=2).map(tuple)
+decisions = st.sampled_from(
+    [((), False, {}), ((), True, {}), ((), True, {"x/y/a": 2}), (("x/y/a",), False, {"x/y/a": 1, "x/y/b": 3})]
+)
 
 
 @st.composite
@@ -72,10 +75,10 @@ def worlds(draw):
             dissolved_at=draw(st.sampled_from([None, NOW, NOW + 1])),
             halflife_days=draw(st.sampled_from([30.0, 60.0])),
         )
+        dismissed, by_hand, decided = draw(decisions)
         item = without_dismissed(
-            item.changed(marked_by_hand=draw(st.sampled_from([(), item.contradicts])), dismissed=draw(paths))
+            item.changed(dismissed=dismissed, marked_by_hand=item.contradicts if by_hand else ())
         )
-        decided = draw(st.dictionaries(st.sampled_from(["x/y/a", "x/y/b"]), st.integers(0, 3)))
         at = draw(st.integers(NOW, NOW + 3))
         found.append(PersonaVersion(item, at, said, float(NOW), decided=decided))
     return found
