@@ -45,7 +45,7 @@ def open_key(text: str, place: str, ask_password: AskPassword | None) -> Secret:
     """
     try:
         if not is_ncryptsec(text):
-            return parse_secret(text)
+            return parse_secret(text, forms="nsec1…, ncryptsec1… or 64 hex digits")
         log_n_of(text)  # raises before a password is typed for a text that cannot be opened
         if ask_password is None:
             raise KeyMissing((place,), locked=place)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141  # of secp256k1
+_CHARS: Final = 63  # of an nsec or npub
 
 
 class Secret:
@@ -97,23 +98,42 @@ class Secret:
         raise TypeError("a Secret cannot be pickled or copied")
 
 
-def parse_secret(text: str) -> Secret:
+def parse_secret(text: str, *, forms: str = "nsec1… or 64 hex digits") -> Secret:
     """A secret key from an nsec or 64 hex digits; surrounding blanks and a final newline are ignored.
 
+    Args:
+        text: the key.
+        forms: which texts the caller takes as a key, for the error.
+
     Raises:
-        BadKey: anything else; the error says whether the text is an npub, and repeats no part of the text.
+        BadKey: anything else; the error says whether the text is an npub or a mistyped nsec, and repeats no part of it.
     """
     if not isinstance(text, str):
-        raise BadKey("give nsec1… or 64 hex digits: not a valid secret key (not text)")
+        raise BadKey(f"give {forms}: not a valid secret key (not text)")
     bare = text.strip()
     if is_hex64(bare.lower()):
         return Secret(bytes.fromhex(bare))
     raw = _decode("nsec", bare)
     if raw is None:
-        raise BadKey(
-            f"give nsec1… or 64 hex digits: not a valid secret key ({len(bare)} characters given){npub_hint(bare)}"
-        )
+        remedy = typing_error(bare, "nsec", _CHARS) or f"give {forms}"
+        given = f"{len(bare)} characters given" if bare else "nothing was given"
+        raise BadKey(f"{remedy}: not a valid secret key ({given}){npub_hint(bare)}")
     return Secret(raw)
+
+
+def typing_error(text: str, prefix: str, chars: int) -> str:
+    """What to do about a bech32 text that cannot be decoded; empty if it does not begin like one.
+
+    Args:
+        text: without blanks around it.
+        prefix: such as nsec.
+        chars: of every valid text with this prefix.
+    """
+    if not text.lower().startswith(f"{prefix}1"):
+        return ""
+    if len(text) != chars:
+        return f"compare it with your copy, because an {prefix} has {chars} characters"
+    return f"look for a typing error, because the checksum of this {prefix} is wrong"
 
 
 def npub_hint(text: object) -> str:
@@ -153,7 +173,7 @@ def _encode(prefix: str, raw: bytes) -> str:
 
 def _decode(prefix: str, text: str) -> bytes | None:
     """The 32 bytes in a bech32 text of that prefix, or None. Checks prefix, checksum kind and length."""
-    if len(text) != 63 or not text.isascii():
+    if len(text) != _CHARS or not text.isascii():
         return None
     try:
         found, words, spec = bech32.bech32_decode(text)

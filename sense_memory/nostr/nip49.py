@@ -24,7 +24,7 @@ from pynostr import bech32
 
 from sense_memory.errors import BadKey, InvalidSetting
 from sense_memory.limits import MAX_SCRYPT_LOG_N, MIN_SCRYPT_LOG_N
-from sense_memory.nostr.keys import Secret
+from sense_memory.nostr.keys import Secret, typing_error
 
 
 _PREFIX: Final = "ncryptsec"
@@ -126,9 +126,8 @@ def _parse(text: str) -> _EncryptedKey:
     bare = text.strip()
     raw = _decode(bare)
     if raw is None:
-        raise BadKey(
-            f"not a valid encrypted key (ncryptsec): {len(bare)} characters given, or a wrong checksum"
-        )
+        remedy = typing_error(bare, _PREFIX, _CHARS) or f"give {_PREFIX}1…"
+        raise BadKey(f"{remedy}: not a valid encrypted key (ncryptsec): {len(bare)} characters given")
     if raw[0] != _VERSION:
         raise BadKey(
             f"this encrypted key has version {raw[0]} of NIP-49; only version {_VERSION} is supported"

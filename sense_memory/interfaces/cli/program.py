@@ -113,8 +113,7 @@ class Group(HelpPage, TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command with a name; for an unknown name, an error that suggests a command."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            others = visible(ctx.parent) if ctx.parent else ()
-            ctx.fail(no_command(args[0], ctx.command_path, visible(ctx), others))
+            ctx.fail(no_command(args[0], ctx))
         return super().resolve_command(ctx, args)
 
 
@@ -382,18 +381,21 @@ _FOREIGN_WORDS: Final = {  # words of other programs, by our command; of several
 _MEANT: Final = {word: commands for commands, words in _FOREIGN_WORDS.items() for word in words.split()}
 
 
-def no_command(typed: str, group: str, commands: Sequence[str], others: Sequence[str] = ()) -> str:
-    """The error for an unknown command, with a suggestion.
+def no_command(typed: str, ctx: Any) -> str:
+    """The error for an unknown command, with a suggestion: of the group, of a group in it, or of the group around it.
 
     Args:
         typed: the word in the place of a command.
-        group: the program, or the group of commands, as it is typed.
-        commands: the commands of the group.
-        others: the commands of the group around it, which may be suggested too.
+        ctx: of the program or the group, or of a command, which has no commands of its own.
     """
     problem = f"no command {one_line(typed, _MAX_NAME_CHARS)!r}"
-    for place, names in ((group, commands), (group.rpartition(" ")[0], others)):
-        meant = _meant(typed.lower(), names)
+    word, own = typed.lower(), visible(ctx)
+    inner = [type(ctx)(ctx.command.get_command(ctx, name), info_name=name, parent=ctx) for name in own]
+    places = [(ctx.command_path, _meant(word, own))]
+    places += [(group.command_path, word) for group in inner if word in visible(group)]
+    if ctx.parent:
+        places.append((ctx.parent.command_path, _meant(word, visible(ctx.parent))))
+    for place, meant in places:
         if meant in _DESTRUCTIVE:
             return f"{problem}; see: {place} {meant} --help"
         if meant is not None:
@@ -572,8 +574,7 @@ def show_help(
     for word in words or ():
         command = shown.command.get_command(shown, word) if isinstance(shown.command, Group) else None
         if command is None:
-            others = visible(shown.parent) if shown.parent else ()
-            context.fail(no_command(word, shown.command_path, visible(shown), others))
+            context.fail(no_command(word, shown))
         shown = type(shown)(command, info_name=word, parent=shown)
     text = shown.get_help()
     typer.echo(as_json({"command": shown.command_path, "help": text}) if of(context).as_json else text)

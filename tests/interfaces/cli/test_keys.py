@@ -10,6 +10,7 @@ from sense_memory.errors import BadKey
 from sense_memory.interfaces.cli import app, invocation, keys
 from sense_memory.nostr.keys import npub, parse_secret
 from sense_memory.nostr.nip49 import encrypt_secret
+from tests.interfaces.cli.conftest import NSEC
 
 
 PASSWORD = "correct horse"
@@ -105,11 +106,20 @@ def test_a_key_is_imported_from_stdin_as_nsec_or_hex(cli, key_file, nsec, secret
     assert not any(secret in result.output for secret in secrets)
 
 
-@pytest.mark.parametrize("given", ["", "nsec1", "no key", "f" * 63])
-def test_what_is_no_key_is_refused_with_2_and_not_repeated(cli, key_file, given):
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("", "give nsec1…, ncryptsec1… or 64 hex digits: not a valid secret key (nothing was given)"),
+        ("nsec1", "an nsec has 63 characters: not a valid secret key (5 characters given)"),
+        (f"{NSEC[:-1]}q", "look for a typing error, because the checksum of this nsec is wrong: not a valid"),
+        ("no key", "ncryptsec1… or 64 hex digits: not a valid secret key (6 characters given)"),
+        ("f" * 63, "not a valid secret key (63 characters given)"),
+    ],
+)
+def test_what_is_no_key_is_refused_with_2_and_not_repeated(cli, key_file, given, problem):
     result = cli("init", "--import", stdin=given, code=2)
 
-    assert "not a valid secret key" in result.stderr
+    assert problem in result.stderr
     assert "nothing was written" in result.stderr
     assert len(given) < 6 or given not in result.output
     assert not key_file.exists()

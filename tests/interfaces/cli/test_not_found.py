@@ -304,6 +304,10 @@ GROUPS = {"": ROOT, " palace": ROOT.commands["palace"], " relays": ROOT.commands
         ("palace rm", "forget --help"),
         ("relays ls", "relays list"),
         ("relays rm", "relays remove --help"),
+        ("introspect", "palace introspect"),
+        ("prune", "palace prune --help"),
+        ("blocks", "mind blocks"),
+        ("palace undo", "undo"),
     ],
 )
 def test_the_word_of_another_program_leads_to_our_command(cli, typed, meant):
@@ -314,7 +318,11 @@ def test_the_word_of_another_program_leads_to_our_command(cli, typed, meant):
 
 def test_no_slip_of_the_finger_leads_to_a_command_that_destroys_something():
     """Every word that one slip makes of a command: a letter left out, doubled, replaced, or swapped with the next."""
+    root = ROOT.context_class(ROOT, info_name="sense-memory")
     for group, command in GROUPS.items():
+        context = (
+            root if command is ROOT else ROOT.context_class(command, info_name=group.strip(), parent=root)
+        )
         names = list(command.commands)
         for name in names:
             slips = {
@@ -327,7 +335,7 @@ def test_no_slip_of_the_finger_leads_to_a_command_that_destroys_something():
                 name[:at] + name[at + 1 : at + 2] + name[at] + name[at + 2 :] for at in range(len(name))
             }
             for typed in slips - set(names):
-                told = no_command(typed, f"sense-memory{group}", names)
+                told = no_command(typed, context)
                 assert not any(word in told.partition(";")[2] for word in ("forget", "prune", "remove")), told
 
 

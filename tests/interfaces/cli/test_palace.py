@@ -296,11 +296,14 @@ def test_reconcile_says_that_there_was_no_mark(agent):
     agent("remember", "people/facts/home", "Lisa lives in Berlin.")
     agent("remember", "people/facts/moved", "Lisa lives in Lisbon.")
     pair = ("people/facts/home", "people/facts/moved")
-    assert "No mark" not in agent("palace", "reconcile", *pair).stdout
+    assert "no mark" not in agent("palace", "reconcile", *pair).stdout
 
     said = agent("palace", "reconcile", *pair).stdout
 
-    assert "\nNo mark was set between them; from now on, `introspect` suggests nothing about the two." in said
+    assert (
+        "\nThere was no mark between them to remove; from now on, `introspect` suggests nothing about the two."
+        in said
+    )
     assert "no suggestions with people/facts/moved" in agent("palace", "show", pair[0]).stdout
 
 
@@ -554,8 +557,18 @@ def test_memories_are_connected_and_disconnected(palace, relay):
 
 @pytest.mark.parametrize("command", ["connect", "disconnect", "dismiss", "contradict", "reconcile"])
 def test_links_need_two_memories_that_are_there(palace, command):
-    assert "no memory 'none'" in palace("palace", command, "lisa", "none", code=2).stderr
+    said = palace("palace", command, "lisa", "people/facts/lisa-hame", code=4).stderr
+    assert said.startswith("error: no memory under 'people/facts/lisa-hame' (no relays are configured)")
+    assert "Did you mean people/facts/lisa-home" in said
     palace("palace", command, "lisa", "lisa", code=2)
+
+
+@pytest.mark.parametrize("command", ["pin", "unpin", "show"])
+def test_a_name_that_no_memory_has_is_told_alike_by_every_command(palace, command):
+    said = palace("palace", command, "lisa-hame", code=4).stderr
+    assert said.startswith(
+        "error: no memory under 'lisa-hame' (no relays are configured). Did you mean lisa-home"
+    )
 
 
 def test_a_contradiction_says_how_to_take_it_back(palace):

@@ -55,7 +55,7 @@ def test_one_domain_and_fewer_days_narrow_the_forecast_and_nothing_is_revived(pa
 
 def test_a_picture_is_a_png_or_an_svg_and_names_of_memories_are_only_words_in_it(palace, tmp_path):
     palace("remember", "$x^$/facts/k", "markup that matplotlib could not read", "--wait", "0")
-    png, svg = tmp_path / "palace.png", tmp_path / "palace.SVG"
+    png, svg = tmp_path / "palace.png", tmp_path / "new folder" / "palace.SVG"
 
     assert palace("palace", "plot", png).stdout == f"drew 8 memories in {png}\n"
     assert "--force" in palace("palace", "plot", png, code=2).stderr

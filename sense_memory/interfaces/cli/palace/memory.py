@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.errors import InvalidAddress
+from sense_memory.errors import InvalidAddress, InvalidInput
 from sense_memory.interfaces.cli import delivery
 from sense_memory.interfaces.cli.history import palace_as_of
 from sense_memory.interfaces.cli.inputs import (
@@ -60,7 +61,7 @@ from sense_memory.interfaces.text import as_json, iso, one_line, quoted
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.search import PersonaHit
@@ -132,7 +133,8 @@ def _data(found: MemoryProfile) -> dict[str, Any]:
 _WHICH = "DOMAIN/FACET/KEY, or a KEY that no other memory has."
 FirstArgument = Annotated[str, typer.Argument(metavar="A", show_default=False, help=f"A memory: {_WHICH}")]
 SecondArgument = Annotated[str, typer.Argument(metavar="B", show_default=False, help="The other memory.")]
-_FEWER = {3: "changed here, but fewer relays than --require-acks accepted the change"}
+_ABSENT = {4: "no such memory; nothing was changed"}
+_FEWER = {3: "changed here, but fewer relays than --require-acks accepted the change", **_ABSENT}
 
 
 @command(LINKS, "sense-memory palace connect people/facts/lisa projects/facts/workshop", codes=_FEWER)
@@ -207,7 +209,7 @@ async def _is_marked(store: MemoryStore, one: str, other: str) -> bool:
     LINKS,
     "# Lisa has moved:",
     "sense-memory palace contradict people/facts/lisa-home people/facts/lisa-moved",
-    codes={3: "marked here, but fewer relays than --require-acks accepted the mark"},
+    codes={3: "marked here, but fewer relays than --require-acks accepted the mark", **_ABSENT},
 )
 def contradict(
     context: typer.Context,
@@ -230,7 +232,8 @@ def contradict(
     invocation = of(context)
 
     async def work(store: MemoryStore) -> tuple[delivery.Written, list[str]]:
-        await store.persona_contradict(old, new)
+        async with _of_palace(store, old, new):
+            await store.persona_contradict(old, new)
         first, second = await events_of(store, (old, new))
         return await delivery.send(store, [(await events_of(store, [first]))[first]], wait), [first, second]
 
@@ -275,7 +278,22 @@ def reconcile(
 
     _link(context, (old, new), change, ("reconciled", "both are right"), (wait, require_acks))
     if not any(marked) and not of(context).as_json:
-        typer.echo("No mark was set between them; from now on, `introspect` suggests nothing about the two.")
+        typer.echo(
+            "There was no mark between them to remove; from now on, `introspect` suggests nothing about the two."
+        )
+
+
+@asynccontextmanager
+async def _of_palace(store: MemoryStore, *names: str) -> AsyncIterator[None]:
+    """Turn the store's refusal of a name without a memory into the error of `show`, which suggests similar names."""
+    try:
+        yield
+    except InvalidInput:
+        memories = await everything(store)
+        for name in names:
+            if find(memories, name) is None:
+                raise await absent_in_palace(store, name, "recall") from None
+        raise
 
 
 def _link(
@@ -292,7 +310,8 @@ def _link(
     name, done = words
 
     async def work(store: MemoryStore) -> tuple[delivery.Written, list[str]]:
-        await change(store)
+        async with _of_palace(store, *names):
+            await change(store)
         events = await events_of(store, names)
         return await delivery.send(store, list(events.values()), wait), list(events)
 
@@ -307,7 +326,7 @@ def _link(
     LINKS,
     "# Always in the prompt:",
     "sense-memory palace pin self/facts/name",
-    codes={3: "pinned here, but fewer relays than --require-acks accepted it"},
+    codes={3: "pinned here, but fewer relays than --require-acks accepted it", **_ABSENT},
 )
 def pin(
     context: typer.Context,

@@ -172,7 +172,7 @@ _DIGIT_SHARE: Final = 0.027  # of the largest bar: what a digit takes
 
 
 def _draw(file: Path, forecast: Forecast, domain: str | None) -> None:
-    """Write the picture.
+    """Write the picture, and its folder if there is none.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -210,6 +210,7 @@ def _draw(file: Path, forecast: Forecast, domain: str | None) -> None:
         figure.draw_without_rendering()  # now the layout is known
         heading.set_x(figure.axes[0].get_position().x0)
         metadata: dict[str, Any] = {"Title": title, "Description": _next_to_fade(forecast)}
+        file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file, dpi=_PNG_DPI, metadata=metadata)
 
 
