@@ -392,7 +392,12 @@ class _Calls:
         counts = {"tokens": found.tokens, "included": len(found.included), "left_out": len(found.left_out)}
         if not found:
             return {"context": "", **counts, "hint": "No active memory there. Try recall without a path."}
-        told = {"sources": list(found.sources), "trust": found.trust}
+        told: dict[str, Any] = {
+            "sources": [source or "unknown" for source in found.sources],
+            "trust": found.trust or "unknown",
+        }
+        if question and not found.has_answer:
+            told["hint"] = "Nothing was found for the question; this is the palace without it. Try search."
         return {"note": DATA_NOTE, "context": str(found), **counts, **told}
 
     async def connect(

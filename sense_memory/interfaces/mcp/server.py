@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput, SenseMemoryError
@@ -22,7 +23,6 @@ from sense_memory.relay import silent_traceback
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-    from pathlib import Path
 
     from sense_memory.store import MemoryStore
 
@@ -71,7 +71,7 @@ class MemoryServer:
         hidden: Iterable[Path] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._opened, self._clock = opened, clock
+        self._opened, self._clock, self._is_read_only = opened, clock, read_only
         self._tools = {
             tool.name: tool
             for tool in memory_tools(
@@ -128,7 +128,7 @@ class MemoryServer:
         """
         name = params["name"]
         if name not in self._tools:
-            raise UnknownName(f"there is no tool {name[:100]!r}; there are: {', '.join(self._tools)}")
+            raise UnknownName(self._absent(name))
         async with self._turn():
             try:
                 result = await self._tools[name].call(params.get("arguments"))
@@ -139,6 +139,20 @@ class MemoryServer:
         text = as_json(result, indent=None)
         answer = {"content": [{"type": "text", "text": text}], "isError": "error" in result}
         return answer if answer["isError"] else {**answer, "structuredContent": result}
+
+    def _absent(self, name: str) -> str:
+        """The error for a tool that is not offered; if an option would offer the tool, the error names the option."""
+        everything = memory_tools(
+            self._opened, profile=Profile.ALL, allow_destructive=True, export_folder=Path()
+        )
+        access = next((tool.access for tool in everything if tool.name == name), None)
+        if access is None:
+            return f"there is no tool {name[:100]!r}; there are: {', '.join(self._tools)}"
+        options = ["without --read-only"] if self._is_read_only and access is not Access.READ else []
+        if access is Access.DESTRUCTIVE:
+            options.append("with --allow-destructive")
+        told = " and ".join(options) or "with --profile all"
+        return f"ask the user to start this server {told}: as it was started, there is no tool {name!r}"
 
     # ── Resources ───────────────────────────────────────────────────────────────────────
 

@@ -52,7 +52,10 @@ def test_on_the_1x_line_a_server_that_is_killed_in_the_middle_loses_nothing_that
     assert seen["refused"] == [True, '{"error": "remember: `value` is missing; nothing was done"}']
     assert seen["palace"] == {"people": {"facts": {"lisa": "active"}}}
     assert seen["prompt"]
-    assert "there is no tool 'forget'" in seen["unknown"]
+    assert (
+        "start this server with --allow-destructive: as it was started, there is no tool 'forget'"
+        in seen["unknown"]
+    )
     assert seen["last"] == {"remembered": "people/facts/last"}
 
     with http_server(tmp_path, "--read-only", line=1) as served:

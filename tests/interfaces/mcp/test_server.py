@@ -43,6 +43,20 @@ async def test_hints_tell_a_client_what_each_tool_may_do(store, clock):
     assert not any(hint["openWorldHint"] for hint in hints.values())
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "option"),
+    [
+        ("export", {}, "with --allow-destructive"),
+        ("forget", {"read_only": True}, "without --read-only and with --allow-destructive"),
+        ("remember", {"read_only": True}, "without --read-only"),
+        ("memory_append", {}, "with --profile all"),
+    ],
+)
+async def test_a_tool_that_an_option_leaves_out_is_named_with_the_option(store, clock, name, options, option):
+    with pytest.raises(UnknownName, match=f"start this server {option}: .*there is no tool '{name}'"):
+        await call(server_of(store, clock, **options), name)
+
+
 async def test_the_minds_tools_work_beside_the_others(store, clock):
     async with store:
         server = server_of(store, clock, profile="all")
