@@ -121,7 +121,7 @@ Count = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
-_DATED = frozenset({"last_accessed", "last_reinforced"})
+_DATED = frozenset({"last_accessed", "last_reinforced", "written_at"})
 
 
 class PersonaMemory(_Frozen):
@@ -149,6 +149,8 @@ class PersonaMemory(_Frozen):
         confidence: how certain the insight is, 0 to 1.
         state: the state when this version was written or read; it changes with time alone.
         created_at: when the memory was first written.
+        written_at: when its text was written: now or, if `created_at` was given with the text, then. Of two memories
+            that contradict each other, the one with the later text is the newer one.
         dissolved_at: when the memory was first seen dissolved; 30 days later it may be pruned.
         dismissed: memories with which a suggested connection or contradiction was declined.
         conflict_of: the path at which a concurrent edit lost; this memory keeps that edit.
@@ -180,6 +182,7 @@ class PersonaMemory(_Frozen):
     state: State = State.ACTIVE
 
     created_at: Timestamp
+    written_at: Timestamp = 0.0  # if it is not given, `_dated` takes `created_at`
     dissolved_at: Timestamp | None = None
     dismissed: tuple[str, ...] = ()
     conflict_of: str | None = None
@@ -190,10 +193,10 @@ class PersonaMemory(_Frozen):
     @model_validator(mode="before")
     @classmethod
     def _dated(cls, data: Any) -> Any:
-        """By default, a memory was last accessed and reinforced when it was written."""
+        """By default, a memory was last accessed and reinforced, and got its text, when it was first written."""
         if isinstance(data, dict) and "created_at" in data and not data.keys() >= _DATED:
             written = data["created_at"]
-            return {"last_accessed": written, "last_reinforced": written, **data}
+            return {"last_accessed": written, "last_reinforced": written, "written_at": written, **data}
         return data
 
     @property

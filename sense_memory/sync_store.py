@@ -344,8 +344,8 @@ class SyncMemoryStore:
         `memories` are mappings with the arguments of `persona_remember`. Contradictions are found by
         words alone, without the embedder; the new memories are checked in order, also against each other. A path that
         is given twice is written once, with the last value. `created_at` as in `remember_many`. A memory that moves here may bring its past (relevance,
-        last_accessed, last_reinforced, access_count, contradicts, superseded_by, marked_by_hand, dismissed), which counts where the
-        path holds no memory yet.
+        last_accessed, last_reinforced, written_at, access_count, contradicts, superseded_by, marked_by_hand, dismissed),
+        which counts where the path holds no memory yet.
 
         Returns for each memory, in order, what `persona_remember` returns. Raises as `persona_remember`, with the
         number of the memory, from 1.

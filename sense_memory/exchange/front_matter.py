@@ -129,4 +129,4 @@ def changed_of(values: Mapping[str, Any]) -> dict[str, float]:
     """The time when a note was last changed, which counts as the last use of its memory."""
     found = (time_of(values[name]) for name in CHANGED if name in values)
     at = next((at for at in found if at is not None), None)
-    return {} if at is None else {"last_accessed": at, "last_reinforced": at}
+    return {} if at is None else dict.fromkeys(("last_accessed", "last_reinforced", "written_at"), at)

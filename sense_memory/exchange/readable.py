@@ -65,7 +65,7 @@ Anyone who can read these files can read the memories. `sense-memory export FILE
 `sense-memory import FOLDER` imports this folder again, word for word. If you edit a text here, the import edits its memory.
 """
 _DEFAULTS: Final = {"halflife_days": DEFAULT_HALFLIFE_DAYS, "confidence": 1.0}
-_TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
+_TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "written_at", "dissolved_at")
 EDITABLE: Final = (
     "themes",
     "connections",
@@ -470,7 +470,7 @@ def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
             for name in ("halflife_days", "confidence", "relevance"):
                 if name in fields:
                     fields[name] = float(fields[name])
-            for name in ("last_accessed", "last_reinforced"):
+            for name in ("last_accessed", "last_reinforced", "written_at"):
                 if name in fields:
                     fields[name] = _seconds(fields[name])
             at = _seconds(values.get("created_at"))

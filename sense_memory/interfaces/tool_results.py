@@ -53,7 +53,7 @@ def persona_data(memory: PersonaMemory, now: float, *, is_cut: bool = False) -> 
         path=memory.path,
         kind="palace",
         value=_cut(memory.value) if is_cut else memory.value,
-        **_when(memory.created_at, now),
+        **_when(memory.created_at, now, memory.written_at),
         state=current_state(memory, now).value,
         relevance=round(relevance, 3),
         source=memory.source or "unknown",
@@ -73,7 +73,7 @@ def hit_data(hit: Hit, now: float) -> dict[str, Any]:
         path=None if hit.kind == "journal" else hit.path,
         kind=hit.kind.value,
         value=_cut(hit.value),
-        **_when(hit.created_at, now),
+        **_when(hit.created_at, now, hit.written_at),
         state=None if hit.state is None else hit.state.value,
         relevance=round(hit.why.relevance, 3) if is_palace else None,
         source=(hit.source or "unknown") if is_palace else None,
@@ -136,8 +136,11 @@ def status_data(status: Status, now: float) -> dict[str, Any]:
     }
 
 
-def _when(created_at: float, now: float) -> dict[str, Any]:
-    return {"created": iso(created_at), "age": age(created_at, now)}
+def _when(created_at: float, now: float, written_at: float | None = None) -> dict[str, Any]:
+    """When a memory was first written, when its text was written if that is later, and how old the text is."""
+    written = created_at if written_at is None else written_at
+    changed = {"written": iso(written)} if written > created_at else {}
+    return {"created": iso(created_at), **changed, "age": age(written, now)}
 
 
 def _filled(**fields: Any) -> dict[str, Any]:

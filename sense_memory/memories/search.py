@@ -548,13 +548,15 @@ class MemorySearch(CachedIndex):
             return None  # forgotten while this search waited
         (event,) = opened
         record = event.record
+        written_at = record.written_at(event)
         fields = {"value": text_of(record)} | ({"key": path} if kind == Kind.FLAT else {})
         return Hit(
             kind=Kind(kind),
             path=path,
             key=path,
             value=fields["value"],
-            created_at=record.written_at(event),
+            created_at=written_at,
+            written_at=written_at,
             event_id=event.id.hex(),
             score=found.score,
             why=weigher.explain(found, fields).noting(note),

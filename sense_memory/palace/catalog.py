@@ -307,7 +307,7 @@ class Catalog:
     # A mark counts only while the memory that it names exists; see `palace.lifecycle`. Devices that did not know of each
     # other may have marked memories in a circle, so that each is superseded by the next. All of them would fade and be
     # pruned, so of a circle the newest memory stands: its mark does not count. Every device finds the same one, because
-    # that depends only on the marks and on the times of creation. The cost is a step for each older memory of the circle.
+    # that depends only on the marks and on when the texts were written. The cost is a step for each older memory of the circle.
 
     def opposed_by(self, path: str) -> list[str]:
         """The paths of memories with a mark that names a path, existing or not; unread memories are left out."""
@@ -336,12 +336,12 @@ class Catalog:
 
     def _stands(self, memory: PersonaMemory) -> bool:
         """Whether a memory is the newest of a circle of memories, each superseded by the next."""
-        own, met = (memory.created_at, memory.path), set[str]()
+        own, met = (memory.written_at, memory.path), set[str]()
         path = self._successor(memory)
         while path is not None and path not in met and path != memory.path:
             met.add(path)
             other = self._as_written(path)
-            if (other.created_at, path) > own:
+            if (other.written_at, path) > own:
                 return False
             path = self._successor(other)
         return path == memory.path

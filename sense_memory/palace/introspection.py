@@ -200,9 +200,9 @@ def _contradictions(palace: PalaceTable) -> list[tuple[tuple[PersonaMemory, Pers
     found = []
     for (one, other), reason in named.items():
         first, second = palace.memories[one], palace.memories[other]
-        if (other, one) not in named or (first.created_at, first.path) < (second.created_at, second.path):
+        if (other, one) not in named or (first.written_at, first.path) < (second.written_at, second.path):
             found.append(((first, second), reason))
-    return sorted(found, key=lambda item: (-item[0][1].created_at, item[0][0].path, item[0][1].path))
+    return sorted(found, key=lambda item: (-item[0][1].written_at, item[0][0].path, item[0][1].path))
 
 
 def _conflicts(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:

@@ -56,6 +56,7 @@ _COMPARED: Final = (  # the merged memory is written only if one of these fields
     "source",
     "confidence",
     "created_at",
+    "written_at",
     "dissolved_at",
     "dismissed",
     "conflict_of",

@@ -1,8 +1,13 @@
 """One version of a persona memory: a record's fields as a memory, and back. Pure.
 
 The fields are those of the specification and of the published package 0.3.1, and fields of this program: `ts`, `seen`,
-`said`, `dissolved_at`, `dismissed`, `marked_by_hand`, `decided`, `conflict_of`. If another program wrote a value of the
-wrong type or out of range, the value is replaced by the nearest valid value, or left out. Unknown fields are kept.
+`said`, `written_at`, `dissolved_at`, `dismissed`, `marked_by_hand`, `decided`, `conflict_of`. If another program wrote a
+value of the wrong type or out of range, the value is replaced by the nearest valid value, or left out. Unknown fields
+are kept.
+
+`written_at` is `[time, device, count]`. An older sense-memory carries it on from a text to the next, so the time counts
+only if device and count are those of the text in `said`. Otherwise the time is when the memory was last reinforced, which
+each writing of a text does, but no later than the event that first held the text.
 """
 
 from __future__ import annotations
@@ -84,7 +89,19 @@ def memory_of(fields: Mapping[str, Any], event_id: str, created_at: int) -> Pers
         event_id: the event's id, 64 hex digits.
         created_at: the event's created_at, used if the fields contain no time.
     """
-    return without_dismissed(_validated(fields, event_id, created_at))
+    dated = {**fields, "written_at": _written_at(fields, event_id, created_at)}
+    return without_dismissed(_validated(dated, event_id, created_at))
+
+
+def _written_at(fields: Mapping[str, Any], event_id: str, created_at: int) -> float:
+    """When the text in the fields of a record was written, as far as they tell; seconds since 1970."""
+    said = provenance_in(fields.get("said"), counts_in(fields.get("seen")), event_id, created_at)
+    match fields.get("written_at"):
+        case [int() | float() as at, said.device, said.count] if 0 <= at <= MAX_SAFE_INTEGER:
+            return float(at)
+    reinforced = fields.get("last_reinforced", fields.get("created_at"))
+    is_known = isinstance(reinforced, int | float) and 0 <= reinforced < said.at + 1
+    return float(reinforced if is_known else said.at)
 
 
 def _validated(fields: Mapping[str, Any], event_id: str, created_at: int) -> PersonaMemory:
@@ -129,6 +146,7 @@ def fields_of(
         rest: fields of a newer sense-memory, to be kept.
         decided: as in `PersonaVersion`.
     """
+    device, count = (said, memory.seen.get(said, 0)) if isinstance(said, str) else (said.device, said.count)
     fields: dict[str, Any] = {
         **rest,
         "domain": memory.domain,
@@ -148,6 +166,7 @@ def fields_of(
         "confidence": memory.confidence,
         "state": memory.state.value,
         "created_at": memory.created_at,
+        "written_at": [memory.written_at, device, count],
         "ts": ts,
         "seen": dict(memory.seen),
         "said": said if isinstance(said, str) else [said.device, said.count, said.at, said.id],

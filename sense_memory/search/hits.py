@@ -91,6 +91,7 @@ class Hit(BaseModel):
         domain, facet, themes, state: of a persona memory, its state at the time of the search; else None, or empty.
         value: the text.
         created_at: when it was first written, seconds since 1970.
+        written_at: when its text was written, which is later where the text of a persona memory was changed.
         event_id: the event that holds it, 64 hex digits.
         source: where a persona memory came from; else empty.
         superseded_by: the path of the memory that replaced a persona memory; else None.
@@ -109,6 +110,7 @@ class Hit(BaseModel):
     state: State | None = None
     value: str = Field(repr=False)
     created_at: float
+    written_at: float
     event_id: str
     source: str = ""
     superseded_by: str | None = None
@@ -128,6 +130,7 @@ class Hit(BaseModel):
             state=state,
             value=memory.value,
             created_at=memory.created_at,
+            written_at=memory.written_at,
             event_id=memory.event_id,
             source=memory.source,
             superseded_by=memory.superseded_by,

@@ -330,8 +330,7 @@ def test_a_folder_of_notes_becomes_a_memory_for_each(vault):
     assert catan.fields == {
         "themes": ("Board games",),
         "connections": ("people/notes/Lisa Example",),
-        "last_accessed": catan.at + 31 * 86_400,
-        "last_reinforced": catan.at + 31 * 86_400,
+        **dict.fromkeys(("last_accessed", "last_reinforced", "written_at"), catan.at + 31 * 86_400),
     }
     lisa, atlas, inbox = (
         found[path] for path in ("people/notes/Lisa Example", "projects/web-old/Atlas", "notes/notes/Inbox")

@@ -238,6 +238,20 @@ async def test_nothing_that_a_read_only_agent_does_changes_the_ledger(opened, cl
     assert list(agent.tools) == list(calls)
 
 
+async def test_the_age_of_a_memory_is_that_of_its_text(opened, clock):
+    async with opened as store:
+        await store.persona_remember("people", "facts", "lisa", "Lisa teaches art")
+        clock.advance(3 * DAY)
+        await store.persona_remember("people", "facts", "lisa", "Lisa paints")
+        await store.persona_remember("people", "facts", "kaja", "Kaja teaches art")
+        clock.advance(DAY)
+        agent = Agent(store, clock)
+        for answer in (await agent("recall", path="people/facts"), await agent("search", query="Lisa Kaja")):
+            lisa, kaja = sorted(answer["memories"], key=lambda memory: memory["path"], reverse=True)
+            assert (lisa["age"], lisa["created"] < lisa["written"]) == ("1 day ago", True)
+            assert (kaja["age"], kaja["created"], "written" in kaja) == ("1 day ago", lisa["written"], False)
+
+
 async def test_introspection_names_what_to_decide_and_each_decision_is_a_tool(opened, clock):
     async with opened as store:
         agent = Agent(store, clock)

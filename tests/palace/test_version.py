@@ -26,3 +26,25 @@ def test_a_memory_is_what_validation_makes_of_its_fields():
 
     assert made == expected
     assert made.model_dump(exclude_unset=True) == expected.model_dump(exclude_unset=True)
+
+
+def test_when_a_text_was_written_is_told_by_its_writer_or_by_what_an_older_program_left():
+    said, vector = ["one", 3, 40, "2" * 64], {"one": 3, "two": 1}
+    for given, expected in {
+        (40.5, "one", 3): 40.5,
+        (40.5, "one", 2): 40.0,  # an older program carried it on from the text before
+        (-1, "one", 3): 40.0,
+        (): 40.0,
+    }.items():
+        fields = FIELDS | {"said": said, "seen": vector, "written_at": list(given), "last_reinforced": 70}
+        assert memory_of(fields, "1" * 64, 90).written_at == expected
+    for fields, expected in (
+        (
+            {"said": "one", "seen": vector, "last_reinforced": 20.5},
+            20.5,
+        ),  # an import of what was written before
+        ({"said": said, "seen": vector, "last_reinforced": 40.7}, 40.7),
+        ({"last_reinforced": "soon"}, 90.0),
+        ({}, FIELDS["created_at"]),
+    ):
+        assert memory_of(FIELDS | fields, "1" * 64, 90).written_at == expected

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _JOURNAL: Final = "journal/"
 _MAX_NAMED: Final = 5  # memories whose edit lost; JSON lists all of them
-_PALACE_TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "dissolved_at")
+_PALACE_TIMES: Final = ("created_at", "written_at", "last_accessed", "last_reinforced", "dissolved_at")
 
 
 def shown_path(path: str) -> str:
@@ -109,7 +109,8 @@ def hit_data(hit: Hit) -> dict[str, Any]:
     for item in fields["why"]["evidence"]:
         item["detail"] = item["detail"] or None
     path = f"{_JOURNAL}{hit.path}" if hit.kind == "journal" else hit.path
-    return {**fields, **name_data(path), "created_at": iso(hit.created_at), "source": hit.source or None}
+    times = {"created_at": iso(hit.created_at), "written_at": iso(hit.written_at)}
+    return {**fields, **name_data(path), **times, "source": hit.source or None}
 
 
 def mind_hit_data(hit: MindHit) -> dict[str, Any]:

@@ -207,7 +207,7 @@ def _print_hits(hits: list[Hit], *, explain: bool) -> None:
     for hit in hits:
         why = f"\t{one_line(hit.why.text)}" if explain else ""
         said = superseded(hit.superseded_by) + one_line(hit.value)
-        typer.echo(f"{hit.kind}\t{one_line(hit.path)}\t{iso(hit.created_at)}\t{hit.score:.3f}\t{said}{why}")
+        typer.echo(f"{hit.kind}\t{one_line(hit.path)}\t{iso(hit.written_at)}\t{hit.score:.3f}\t{said}{why}")
 
 
 async def _read_all(store: MemoryStore) -> None:

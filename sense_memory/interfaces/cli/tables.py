@@ -233,7 +233,7 @@ def print_hits(hits: Sequence[Hit], now: float, *, explain: bool) -> None:
 
 def _hit_heading(hit: Hit, now: float) -> Text:
     name = hit.path[:_ID_CHARS] if hit.kind == "journal" else one_line(hit.path)
-    details = f" · {hit.kind} · {age(hit.created_at, now)} · {hit.score:.2f}"
+    details = f" · {hit.kind} · {age(hit.written_at, now)} · {hit.score:.2f}"
     mark = f" {superseded(hit.superseded_by)}".rstrip()
     return Text.assemble((name, "bold"), (mark, "yellow"), (details, "dim"))
 

@@ -79,6 +79,7 @@ PAST: Final = (
     "relevance",
     "last_accessed",
     "last_reinforced",
+    "written_at",
     "access_count",
     "contradicts",
     "superseded_by",
@@ -142,7 +143,7 @@ def _past(given: Mapping[str, Any], now: float) -> dict[str, Any]:
         value = given.get(name)
         if value is None:
             continue
-        if name in {"last_accessed", "last_reinforced"}:
+        if name in {"last_accessed", "last_reinforced", "written_at"}:
             found[name] = arguments.written_at(value, now)
         elif name == "relevance":
             found[name] = _number(name, value, 0, 1)

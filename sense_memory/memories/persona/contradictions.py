@@ -191,7 +191,7 @@ class ContradictionDetector(CachedIndex):
         self._is_restored = False
         self._facets: dict[tuple[str, str], _FacetReading] = {}
         self._reading = asyncio.Lock()
-        self._suspicions: dict[tuple[str, str], Contradiction] = {}
+        self._suspicions: dict[frozenset[str], Contradiction] = {}  # by the paths of both
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -272,7 +272,7 @@ class ContradictionDetector(CachedIndex):
         """
         await self._restore()
         current = [memory for memory in memories if not memory.superseded_by]
-        newest = nlargest(MAX_SCANNED_COUNT, current, key=lambda memory: memory.created_at)
+        newest = nlargest(MAX_SCANNED_COUNT, current, key=lambda memory: memory.written_at)
         unread = [memory for memory in newest if memory.path not in self._claims]
         for number, memory in enumerate(unread[:MAX_READ_COUNT]):
             if number % _SLICE_COUNT == 0:
@@ -285,9 +285,31 @@ class ContradictionDetector(CachedIndex):
                 await asyncio.sleep(0)
         scan = self._claims.pairs(limit)
         is_whole = len(unread) <= MAX_READ_COUNT and len(newest) == len(current)
-        found = self._suspicions | {(item.old, item.new): item for item in scan.contradictions}
-        ranked = sorted(found.values(), key=lambda item: (-item.confidence, item.old, item.new))
+        found = {_pair(item): item for item in scan.contradictions} | self._suspicions
+        now: list[Contradiction] = []
+        for number, (pair, item) in enumerate(found.items()):
+            if number % _SLICE_COUNT == 0:
+                await asyncio.sleep(0)
+            now += self._as_written(item, is_new=pair not in self._suspicions)
+        ranked = sorted(now, key=lambda item: (-item.confidence, item.old, item.new))
         return ContradictionScan(tuple(ranked), scan.bounded or not is_whole)
+
+    def _as_written(self, found: Contradiction, *, is_new: bool) -> list[Contradiction]:
+        """What contradicts in the present texts of two memories, the later text against the earlier one; at most one.
+
+        Args:
+            found: a contradiction of the two.
+            is_new: whether it was found in the present texts.
+        """
+        old, new = self._catalog.get(found.old), self._catalog.get(found.new)
+        if old is None or new is None:
+            return []
+        if old.written_at > new.written_at:
+            old, new = new, old
+        elif is_new:
+            return [found]
+        again = compare(old, new, None if self._meaning is None else self._meaning.phrases.alike)
+        return [] if again is None else [again]
 
     def _put(self, memory: PersonaMemory) -> None:
         self.unsaved += self._claims.put(memory)
@@ -297,7 +319,7 @@ class ContradictionDetector(CachedIndex):
         await self._restore()
         async with self._reading:
             if (domain, facet) not in self._facets:
-                known = sorted(self._catalog.of(domain, facet), key=lambda memory: memory.created_at)
+                known = sorted(self._catalog.of(domain, facet), key=lambda memory: memory.written_at)
                 self._facets[domain, facet] = _FacetReading([memory.path for memory in known])
             reading = self._facets[domain, facet]
             count = max(LATER_READ_COUNT, FIRST_READ_COUNT - reading.count)
@@ -312,9 +334,13 @@ class ContradictionDetector(CachedIndex):
     def suspect(self, found: Iterable[Contradiction]) -> None:
         """Keep contradictions that are too doubtful to act on, for the next introspection."""
         for contradiction in found:
-            self._suspicions[contradiction.old, contradiction.new] = contradiction
+            self._suspicions[_pair(contradiction)] = contradiction
         while len(self._suspicions) > MAX_SUSPICIONS_COUNT:
             del self._suspicions[next(iter(self._suspicions))]
+
+
+def _pair(found: Contradiction) -> frozenset[str]:
+    return frozenset((found.old, found.new))
 
 
 def _open(memory: PersonaMemory) -> PersonaMemory:

@@ -30,6 +30,7 @@ _TRIMMED: Final = (
     "contradicts",
     "themes",
 )  # the lists that `trimmed` may cut
+_SPARED: Final = frozenset({"decided", "written_at"})  # times that `trimmed` leaves out first
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def trimmed(record: Record) -> Record:
     The merge of two versions may be larger than either of them. Every device cuts the same record in the same way.
     """
     if not envelope.fits(record):
-        record = envelope.persona({k: v for k, v in record.fields.items() if k != "decided"})
+        record = envelope.persona({k: v for k, v in record.fields.items() if k not in _SPARED})
     fields = dict(record.fields)
     lists = {name: list(fields[name]) for name in _TRIMMED if fields.get(name)}
     while lists and not envelope.fits(record):

@@ -81,6 +81,7 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
         return None
     changed = memory.changed(
         **_content(earlier.memory),
+        written_at=earlier.memory.written_at,
         relevance=1.0,
         last_accessed=max(now, memory.last_accessed),
         last_reinforced=max(now, memory.last_reinforced),

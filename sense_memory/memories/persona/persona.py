@@ -472,6 +472,7 @@ class Persona:
         given = {name: value for name, value in fields.items() if name not in PAST}
         changed = before.changed(
             **{**given, "created_at": min(at, before.created_at)},
+            written_at=max(at, before.written_at),
             relevance=1.0,
             last_accessed=max(at, before.last_accessed),
             last_reinforced=max(at, before.last_reinforced),

@@ -283,6 +283,24 @@ async def test_of_a_large_facet_the_newest_memories_are_read_first_and_each_writ
         assert "people/facts/A" in again.superseded
 
 
+async def test_of_two_memories_the_one_whose_text_was_written_last_is_the_newer_one(open_store, clock):
+    expected = {("dog-rex", "dog"): "called: Rex → Bello"}
+    async with open_store() as store:
+        for key, text in (("dog", "Max"), ("dog-rex", "Rex"), ("dog", "Bello")):
+            clock.advance(5)
+            await store.persona_remember("people", "facts", key, f"The dog is called {text}.")
+        assert await suspected(store) == expected
+        assert "is called Bello; is called Rex (older; may be outdated)" in await store.persona_compress()
+        await store.persona_connect("dog", "dog-rex")
+    async with open_store() as store:
+        assert await suspected(store) == expected
+        clock.advance(5)
+        await store.persona_remember("people", "facts", "dog", "The dog sleeps.")
+        assert await suspected(store) == {}
+        assert await store.undo("people/facts/dog")
+        assert await suspected(store) == expected
+
+
 @pytest.mark.parametrize("many", [False, True])
 async def test_an_imported_memory_of_long_ago_supersedes_nothing_newer(open_store, clock, many):
     """It is suspected, because nobody says when the newer one was last true."""

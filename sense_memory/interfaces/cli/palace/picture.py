@@ -213,12 +213,17 @@ def facts(memory: PersonaMemory, now: float) -> list[tuple[str, str]]:
         ("state", f"{memory.state.value}, relevance {current_relevance(memory, now):.2f}"),
         ("half-life", _halflife(memory)),
         ("recalled", recalled),
-        ("first written", f"{local_time(memory.created_at)} ({age(memory.created_at, now)})"),
+        ("first written", _moment(memory.created_at, now)),
+        ("text written", _moment(memory.written_at, now) if memory.written_at > memory.created_at else ""),
         ("confidence", f"{memory.confidence:g}"),
         ("source", one_line(memory.source)),
         ("themes", ", ".join(map(one_line, memory.themes))),
     ]
     return [(name, words) for name, words in rows if words]
+
+
+def _moment(at: float, now: float) -> str:
+    return f"{local_time(at)} ({age(at, now)})"
 
 
 def _halflife(memory: PersonaMemory) -> str:
