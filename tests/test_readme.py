@@ -117,6 +117,8 @@ def test_the_two_commands_exist_and_the_demo_restores_everything():
 
     assert (0, "") == (done.returncode, done.stderr)
     assert "Everything came back." in done.stdout
+    assert done.stdout.endswith("sense-memory init\n\n")
+    assert not [line for line in done.stdout.splitlines() if line.endswith(" ")]
 
 
 def expected(lines: list[str]) -> re.Pattern[str]:

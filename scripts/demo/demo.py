@@ -12,12 +12,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.progress import Progress
-from rich.table import Table
 from rich.text import Text
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
@@ -50,8 +49,8 @@ def step(number: int, text: str) -> None:
 
 
 def say(text: str) -> None:
-    """One line under a step."""
-    console.print(Padding(text, (0, 0, 0, 3), expand=False))
+    """A sentence under a step, wrapped."""
+    console.print(Text(fill(text, console.width - 1, initial_indent="   ", subsequent_indent="   ")))
 
 
 async def live(
@@ -61,7 +60,7 @@ async def live(
     async with MemoryStore(signer, [relay], ledger=ledger, background=False) as store:
         step(3, "The agent remembers")
         begun = time.perf_counter()
-        with Progress(console=console, transient=True) as progress:
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
             task = progress.add_task("   remembering", total=len(notes) + len(entries))
             await store.remember_many(notes, progress=lambda done: progress.update(task, completed=done))
             for entry in entries:
@@ -106,14 +105,21 @@ async def live_again(
 
 def show(found: list[Memory], entries: list[JournalEntry]) -> None:
     """A few of the memories that came back."""
-    table = Table(box=None, padding=(0, 2, 0, 3), show_header=False)
-    table.add_column(style="green", no_wrap=True)
-    table.add_column()
-    for memory in found[:: max(1, len(found) // 5)][:5]:
-        table.add_row(memory.key, Text(memory.value.replace("\n", " "), overflow="ellipsis", no_wrap=True))
-    for entry in entries[:2]:
-        table.add_row("journal", Text(entry.content.replace("\n", " "), overflow="ellipsis", no_wrap=True))
-    console.print(table)
+    rows = [(memory.key, memory.value) for memory in found[:: max(1, len(found) // 5)][:5]]
+    rows += [("journal", entry.content) for entry in entries[:2]]
+    column = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        line = Text(f"   {name:<{column}}  ", "green")
+        line.append(text.replace("\n", " "), "default")
+        line.truncate(console.width - 1, overflow="ellipsis")
+        console.print(line)
+
+
+def next_step() -> str:
+    """The command that begins a memory of one's own, as it is typed here."""
+    program = Path(sys.executable).with_name("sense-memory")
+    here = program.is_relative_to(Path.cwd())
+    return f"{program.relative_to(Path.cwd()) if here else program.name} init"
 
 
 async def main() -> int:
@@ -145,6 +151,7 @@ async def main() -> int:
     console.print(
         f"\n{verdict} {good} of {len(notes)} notes and {same} of {len(texts)} journal entries, word for word.\n"
     )
+    console.print(f"Next, a memory of your own: [bold]{next_step()}[/]\n")
     return 0 if whole else 1
 
 

@@ -50,16 +50,19 @@ def list_agents(settings: Settings, npub_in_use: str | None) -> list[AgentFiles]
     """The agents of a home folder in the order of their names, then the ledgers that belong to none of them.
 
     Args:
-        settings: the settings of the agent in use, which is listed even if it has no file.
+        settings: the settings of the agent in use, which is listed even if it has no file, unless there is nothing else.
         npub_in_use: the public key of the agent in use; None if the caller does not know it.
     """
     home, found = settings.home, []
-    for name in sorted({*agent_names(home), settings.agent}):
+    named = agent_names(home)
+    for name in sorted({*named, settings.agent}):
         is_in_use = name == settings.agent
         owner, key = _owner(settings.key_file if is_in_use else home / "keys" / f"{name}.key")
         found.append(_with_ledger(home, name, (npub_in_use if is_in_use else None) or owner, key))
     owners = {agent.npub for agent in found}
     ledgers = sorted((home / "ledgers").glob("npub1*.db"))
+    if not named and not ledgers and owners == {None}:
+        return []
     nameless = [path.stem for path in ledgers if path.stem not in owners]
     return found + [_with_ledger(home, None, owner, "none") for owner in nameless]
 

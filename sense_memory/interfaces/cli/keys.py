@@ -239,6 +239,8 @@ def agents(context: typer.Context, _json: JsonOption = False) -> None:
     data = [_agent_data(agent, settings) for agent in list_agents(settings, _npub_in_environment(settings))]
     if invocation.as_json:
         typer.echo(as_json(data))
+    elif not data:
+        typer.echo("There are no agents here yet. Make one with: sense-memory init", err=True)
     elif sys.stdout.isatty():
         now = time.time()
         show_rows(

@@ -69,6 +69,10 @@ def sync(
 
     Fetch and verify new events, then send the queued ones. If a relay fails, nothing is lost: its events stay queued
     here. An older version never replaces a newer one.
+
+    `new` and `known` count the events that a relay showed; a relay that compares sets shows only what differs. `sent`
+    counts what a relay accepted; it keeps fewer events, because a newer version replaces an older one there, and a
+    deletion request its tombstone.
     """
     from sense_memory.interfaces.cli.tables import spinner
 

@@ -338,6 +338,15 @@ def test_agents_are_listed_with_key_ledger_size_and_last_sync(agent, relay):
     assert [line.split("\t")[::5] for line in lines] == [["bob", "*"], ["default", ""]]
 
 
+def test_before_the_first_key_there_are_no_agents(cli):
+    assert cli.json("agents") == []
+    told = cli("agents")
+    assert (told.stdout, told.stderr) == (
+        "",
+        "There are no agents here yet. Make one with: sense-memory init\n",
+    )
+
+
 def test_no_key_is_unlocked_for_the_list_of_agents_and_a_ledger_without_a_name_is_listed_too(
     agent, home, nsec, cheap, monkeypatch
 ):
