@@ -36,7 +36,7 @@ class OnEvent(Fault):
 
 
 class Terminal:
-    """A device: a home folder of its own, and real processes of the command line in it."""
+    """A device: a data folder of its own, and real processes of the command line in it."""
 
     def __init__(self, home, relay, forks):
         foreign = ("NOSTR_NSEC", "SENSE_MEMORY_")

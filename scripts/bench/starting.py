@@ -69,7 +69,7 @@ def _command(stage: Stage) -> Figure:
 
 
 def home_of(stage: Stage, ledger: Path) -> Path:
-    """A home folder with the run's key, and a copy of a ledger and of the files beside it."""
+    """A data folder with the run's key, and a copy of a ledger and of the files beside it."""
     home = stage.path("home").parent
     (home / "ledgers").mkdir()
     (home / "keys").mkdir(mode=0o700)

@@ -1,7 +1,7 @@
 """The secret key of an agent: read from a text that may be encrypted, and found by the agent's name.
 
 The search order is key file, system keyring, encrypted key file: a key that needs no password comes first. The keyring
-identifies agents by name only, so the keyring is searched for the default home folder only. `settings` decides which
+identifies agents by name only, so the keyring is searched for the default data folder only. `settings` decides which
 agent is meant, and whether the environment has a key that comes before this search. The environment is never changed,
 because it belongs to the program that uses this package.
 """
@@ -55,7 +55,7 @@ def open_key(text: str, place: str, ask_password: AskPassword | None) -> Secret:
 
 
 def default_home() -> Path:
-    """The default home folder: the platform's data folder for sense-memory."""
+    """The default data folder, which is the platform's for sense-memory."""
     from platformdirs import user_data_path
 
     return user_data_path("sense-memory", appauthor=False)
@@ -70,8 +70,8 @@ def agent_key(
         key_file: such as `keys/NAME.key`; the encrypted key file beside it is `keys/NAME.ncryptsec`.
         agent: the agent's name; None if the file was named explicitly, so that only the file is read.
         ask_password: as for `open_key`.
-        home: the agent's home folder. The keyring is searched for agents of `default_home()` only, because two
-            home folders may both have an agent "default".
+        home: the agent's data folder. The keyring is searched for agents of `default_home()` only, because two
+            data folders may both have an agent "default".
 
     Raises:
         KeyMissing: no place has the key (`looked`), or an encrypted key cannot be unlocked (`locked`).
@@ -93,7 +93,7 @@ def agent_key(
 
 
 def agent_names(home: Path) -> list[str]:
-    """The agents that have a key file or a config file in a home folder. Opens no key and no keyring."""
+    """The agents that have a key file or a config file in a data folder. Opens no key and no keyring."""
     files = {"keys": {".key", ".ncryptsec"}, "agents": {".toml"}}
     found = set()
     for folder, endings in files.items():

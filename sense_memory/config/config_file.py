@@ -1,4 +1,4 @@
-"""The config files of the home folder: small files that people edit, and that `relays` commands rewrite.
+"""The config files of the data folder: small files that people edit, and that `relays` commands rewrite.
 
 `config.toml` applies to all agents, `agents/NAME.toml` to one. Reading returns plain values, which `settings` checks.
 Rewriting replaces one statement and keeps everything else, comments and unknown keys included. The result is parsed and
@@ -27,12 +27,12 @@ _HEAD: Final = "# Settings of {}. The environment and the .env file take precede
 
 
 def agent_config(agent: str) -> str:
-    """The path of an agent's own config file, relative to the home folder."""
+    """The path of an agent's own config file, relative to the data folder."""
     return f"agents/{agent}.toml"
 
 
 def read_config(home: Path, name: str = NAME) -> dict[str, Any]:
-    """The values in a config file of a home folder; empty if there is no file.
+    """The values in a config file of a data folder; empty if there is no file.
 
     Raises:
         InvalidSetting: the file cannot be read, or is not TOML.

@@ -30,7 +30,7 @@ def find_relays(
     Args:
         argument: URLs that replace all others, or None.
         sources: the environment and the `.env`.
-        home: the home folder.
+        home: the data folder.
         configs: the values of `config.toml` and of the agent's own config file, by file name.
 
     Raises:
@@ -67,12 +67,12 @@ def listed_relays(config: Mapping[str, Any], name: str, place: str = "") -> list
 
 
 def save_relays(home: Path, relays: Sequence[str], name: str = CONFIG) -> tuple[str, ...]:
-    """Write relays to a config file of a home folder (mode 0600), atomically; returns the checked URLs.
+    """Write relays to a config file of a data folder (mode 0600), atomically; returns the checked URLs.
 
     Everything else in the file stays as it is: other keys, comments, order.
 
     Args:
-        home: the home folder.
+        home: the data folder.
         relays: the URLs.
         name: the config file: `config.toml` for all agents, or `agent_config(agent)`.
 

@@ -1,6 +1,6 @@
 """Settings: every option, and where its value came from.
 
-The order is argument, environment, `.env`, config files, default. The `.env` is that of the home folder, or a file
+The order is argument, environment, `.env`, config files, default. The `.env` is that of the data folder, or a file
 that is named explicitly; never that of the current directory. `Settings` holds no secret: `find_secret` searches for
 the key. The environment is never changed, and no message repeats a value that could be a key.
 """
@@ -124,11 +124,11 @@ class Settings:
 
         Args:
             agent: 1 to 64 of A-Z a-z 0-9 . _ - without a leading dot.
-            home: the home folder; by default the platform's data folder for "sense-memory".
+            home: the data folder; by default the platform's for "sense-memory".
             relays: URLs; an empty sequence for local only, None for the relays of the other sources.
-            key_file: a file with an nsec, instead of `keys/AGENT.key` in the home folder.
-            ledger: a ledger file, instead of the ledger of the public key in the home folder.
-            env_file: an existing file to read instead of the `.env` of the home folder.
+            key_file: a file with an nsec, instead of `keys/AGENT.key` in the data folder.
+            ledger: a ledger file, instead of the ledger of the public key in the data folder.
+            env_file: an existing file to read instead of the `.env` of the data folder.
             plan: free, keep or self_hosted; see `palace.plan`.
             embedder: none, static, minilm, openai:MODEL@URL, ollama:MODEL or sentence-transformers:PATH; see
                 `search.embedders.choice`.
@@ -166,7 +166,7 @@ class Settings:
 
 
 def ledger_path(home: Path, public_key: str) -> Path:
-    """The ledger of a public key (64 hex digits or npub) in a home folder.
+    """The ledger of a public key (64 hex digits or npub) in a data folder.
 
     Raises:
         BadKey: not a public key.
@@ -185,7 +185,7 @@ def find_secret(
     The sources are argument, environment, `.env` and default. The first source that names a key or an agent decides,
     even if it has no key: SENSE_MEMORY_AGENT=bob in the environment beats NOSTR_NSEC in `.env`, even if bob has no key
     file. Within a source, the order is SENSE_MEMORY_KEY_FILE, NOSTR_NSEC, then the places named after the agent: the
-    key file, the entry in the system keyring (if the extra is installed, and for the default home folder only), the
+    key file, the entry in the system keyring (if the extra is installed, and for the default data folder only), the
     encrypted key file. A key in the environment gives one SettingsWarning per process.
 
     Each place may hold an encrypted key (NIP-49). Decrypting a key blocks for about a second: a coroutine should call
@@ -300,9 +300,9 @@ def _nsec_comes_first(settings: Settings, origin: str) -> bool:
 def _find_home(
     home: str | os.PathLike[str] | None, env_file: str | os.PathLike[str] | None, environ: Mapping[str, str]
 ) -> tuple[Sources, SettingValue[Path], Path]:
-    """The sources of the other settings, the home folder, and the `.env` file.
+    """The sources of the other settings, the data folder, and the `.env` file.
 
-    A `.env` that was named explicitly may name the home folder; the `.env` of the home folder may not.
+    A `.env` that was named explicitly may name the data folder; the `.env` of the data folder may not.
     """
     if env_file is not None:
         path = _given_env_file(env_file)
@@ -314,7 +314,7 @@ def _find_home(
     path = folder / ".env"
     sources = Sources.of(environ, _read_env_file(path), path)
     if origin == DEFAULT and sources.path("home", None).value not in {None, folder}:
-        problem = "set it in the environment: the .env of the home folder cannot move the home folder"
+        problem = "set it in the environment: the .env of the data folder cannot move the data folder"
         raise invalid("home", ENV_FILE, problem)
     return sources, SettingValue(folder, origin), path
 

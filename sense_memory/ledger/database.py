@@ -455,7 +455,7 @@ def remedy(path: Path | None) -> str:
 
 
 def _is_by_itself(path: Path) -> bool:
-    """Whether an agent uses this file without being told to: by its own npub, in the home folder."""
+    """Whether an agent uses this file without being told to: by its own npub, in the data folder."""
     return path.parent.name == "ledgers" and path.name.startswith("npub1")
 
 

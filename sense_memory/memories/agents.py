@@ -27,7 +27,7 @@ _LEDGER_FILES: Final = ("", "-wal")  # the ledger itself, and SQLite's write-ahe
 
 @dataclass(frozen=True, slots=True)
 class AgentFiles:
-    """The files of one agent in the home folder.
+    """The files of one agent in the data folder.
 
     Attributes:
         name: the agent's name; None for a ledger whose agent is not known.
@@ -47,7 +47,7 @@ class AgentFiles:
 
 
 def list_agents(settings: Settings, npub_in_use: str | None) -> list[AgentFiles]:
-    """The agents of a home folder in the order of their names, then the ledgers that belong to none of them.
+    """The agents of a data folder in the order of their names, then the ledgers that belong to none of them.
 
     Args:
         settings: the settings of the agent in use, which is listed even if it has no file, unless there is nothing else.

@@ -115,7 +115,7 @@ def ring(use):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A home folder that is the platform's own, in this test."""
+    """A data folder that is the platform's own, in this test."""
     folder = tmp_path / "home"
     folder.mkdir(mode=0o700)
     monkeypatch.setattr("platformdirs.user_data_path", lambda *_, **__: folder)
@@ -261,7 +261,7 @@ def test_an_agent_never_gets_the_keyring_entry_of_another(find, ring):
 
 
 def test_the_keyring_serves_the_platforms_own_home_folder_and_no_other(ring, home, tmp_path):
-    """Its entries carry an agent's name only, and two home folders may both have a "default"."""
+    """Its entries carry an agent's name only, and two data folders may both have a "default"."""
     secret = Secret.generate()
     keychain.save("default", secret)
     other = tmp_path / "other"

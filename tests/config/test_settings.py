@@ -34,7 +34,7 @@ def nothing_told_yet(monkeypatch):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A home folder, while standing in another folder whose files must not matter."""
+    """A data folder, while standing in another folder whose files must not matter."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)

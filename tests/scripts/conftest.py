@@ -1,4 +1,4 @@
-"""The scripts' stage: a home folder with a key, relays in the test's own loop, and scripts as processes."""
+"""The scripts' stage: a data folder with a key, relays in the test's own loop, and scripts as processes."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sense_memory.interfaces.harness.specs import HarnessSpec, Launch, Machine
     from sense_memory.store import MemoryStore
 
-BACKUPS: Final = "harness-backups"  # in the home folder of sense-memory
+BACKUPS: Final = "harness-backups"  # in the data folder of sense-memory
 _PARTS: Final = ("server", "hooks", "skill")
 _STDIN_SECONDS: Final = 2.0  # that a hook waits for the harness's JSON
 _HOME_VARIABLE: Final = "SENSE_MEMORY_HOME"

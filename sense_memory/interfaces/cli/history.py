@@ -251,8 +251,8 @@ def undo(
             memory = await store.undo(path)
         if memory is None:
             problem = (
-                f"to bring a newer value back, remember what `sense-memory history {quoted(name)}` shows: there is no "
-                f"older value of {name!r} here, and nothing was changed"
+                f"see `sense-memory history {quoted(name)}`, and remember the value that you want: {name!r} has no older "
+                "value here, so nothing was undone"
             )
             raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
         texts = [version.value for version in await store.history(getattr(memory, "path", name))]

@@ -74,7 +74,7 @@ class Invocation:
         agent: a named agent, or None for the configured one.
         relays: URLs that replace the configured relays, or None.
         ledger: a ledger file, or None for the agent's own.
-        env_file: a file that replaces the home folder's `.env`, or None.
+        env_file: a file that replaces the data folder's `.env`, or None.
         as_json: whether results and errors are printed as JSON.
     """
 

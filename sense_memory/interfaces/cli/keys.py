@@ -112,8 +112,8 @@ def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: boo
         return secret, place, "shown"
     if place:
         raise UnsafeFile(
-            f"choose another agent name, sense-memory --agent NAME init: agent {settings.agent} has a key already, in {place}; "
-            "a key is never overwritten or hidden by another, and nothing was changed"
+            "choose another agent name for another key, such as `sense-memory --agent bob init`, because agent "
+            f"{settings.agent} has a key already, in {place}: a key is never overwritten or hidden, and nothing was changed"
         )
     secret = imported() if imported else Secret.generate()
     write_secret(settings.key_file, secret)

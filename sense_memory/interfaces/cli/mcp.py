@@ -41,7 +41,7 @@ def mcp(
         typer.Option(
             metavar="HOST:PORT",
             show_default=False,
-            help="Serve over HTTP instead of stdin and stdout, at 127.0.0.1, ::1 or localhost. Clients send a token: SENSE_MEMORY_MCP_TOKEN, or the content of the file `mcp-token` in the home folder, which is made once.",
+            help="Serve over HTTP instead of stdin and stdout, at 127.0.0.1, ::1 or localhost. Clients send a token: SENSE_MEMORY_MCP_TOKEN, or the content of the file `mcp-token` in the data folder, which is made once.",
         ),
     ] = None,
     profile: Annotated[
@@ -56,7 +56,7 @@ def mcp(
         bool,
         flag(
             "--allow-destructive",
-            text="Also offer forget, prune and export. Exports go into the folder `exports` in the home folder.",
+            text="Also offer forget, prune and export. Exports go into the folder `exports` in the data folder.",
         ),
     ] = False,
     create_key: Annotated[

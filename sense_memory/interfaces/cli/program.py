@@ -265,14 +265,14 @@ Exit codes:
   130  interrupted with Ctrl-C
 
 Environment:
-  SENSE_MEMORY_HOME      The folder for keys, ledgers, config.toml and .env. Default: the platform's data folder.
+  SENSE_MEMORY_HOME      The data folder, for keys, ledgers, config.toml and .env. Default on Linux: ~/.local/share/sense-memory.
   SENSE_MEMORY_AGENT     The agent to use if --agent is not given.
   SENSE_MEMORY_KEY_FILE  The file with the secret key. Default: the agent's own key file.
   SENSE_MEMORY_RELAYS    Relay URLs, separated by commas or spaces; they replace those in the config files.
   SENSE_MEMORY_EMBEDDER  The embedder, which finds memories by meaning; see `embed --help`.
   NOSTR_NSEC             The secret key itself. A file that only you can read is safer.
 
-Files, in that folder:
+Files, in the data folder:
   keys/NAME.key     An agent's secret key; keys/NAME.ncryptsec if a password encrypts the key.
   ledgers/NPUB.db   The agent's memories, signed and encrypted.
   agents/NAME.toml  An agent's own relays, written by `relays add`.
@@ -320,7 +320,7 @@ def options(
     env_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Read this file instead of the .env in the home folder. The file must exist."
+            metavar="FILE", help="Read this file instead of the .env in the data folder. The file must exist."
         ),
     ] = None,
     as_json: Annotated[

@@ -301,7 +301,7 @@ def relay(
     data: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Keep the data in this file. Default: relay.db in the home folder."
+            metavar="FILE", help="Keep the data in this file. Default: relay.db in the data folder."
         ),
     ] = None,
     _json: JsonOption = False,

@@ -1,4 +1,4 @@
-"""The command line's stage: a home folder that knows nothing of the machine, an agent, and relays in threads."""
+"""The command line's stage: a data folder that knows nothing of the machine, an agent, and relays in threads."""
 
 from __future__ import annotations
 

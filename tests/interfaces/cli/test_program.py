@@ -280,7 +280,7 @@ def test_what_is_wrong_with_a_configuration_names_its_file(agent, home, text):
 
 
 def test_a_folder_that_can_not_be_written_is_one_sentence(cli, home):
-    home.write_text("a file where the home folder should be")
+    home.write_text("a file where the data folder should be")
 
     result = cli("init", code=1)
 
