@@ -78,9 +78,10 @@ def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
 
 # ── Marks of contradiction ──────────────────────────────────────────────────────────────
 # The fields `contradicts` and `superseded_by` name memories that contradict a memory; each name in them is a mark.
-# Guaranteed: every mark can be removed for good, and of memories that supersede each other one stands. Four rules see to
+# Guaranteed: every mark can be removed for good, and of memories that supersede each other one stands. Five rules see to
 # that:
 #
+# * Writing the text of a memory, the same one or another, removes its marks; a merge drops those of an earlier writing.
 # * A dismissed name is never a mark. A merge unites dismissed names, so a device that does not know of a dismissal
 #   cannot bring a removed mark back, unless a hand set the mark later than the dismissal; see `palace.merge`.
 # * A mark counts only while the memory that it names exists: a forgotten or pruned memory contradicts nothing. The

@@ -10,7 +10,8 @@ is replaced. The remaining, concurrent versions are merged field by field:
 
 * Counts and the times of access and reinforcement take the maximum, the time of creation the minimum, and the relevance is
   that of the last access; connections and themes unite.
-* The marks of the versions with the winning value unite, except marks that a version dismissed (see `palace.lifecycle`).
+* The marks of the versions with the winning value unite, except marks that a version dismissed (see `palace.lifecycle`),
+  and marks of an earlier writing of that value: to say it again removes them, except what a hand marked after that.
   Of a dismissal, a mark that a hand set, and taking either back, the latest counts (`PersonaVersion.decided`). Where an
   older program noted no time, a mark by hand counts as earlier than all, and a dismissal as made when its version was
   written.
@@ -173,7 +174,7 @@ def _provenance_rank(version: PersonaVersion) -> tuple[Any, ...]:
 
 
 def _is_outdated(version: PersonaVersion, versions: Iterable[PersonaVersion]) -> bool:
-    """Whether one of `versions` has another value, written in knowledge of this version's value."""
+    """Whether one of `versions` has another value, or the same said again, in knowledge of this version's value."""
     mine = version.provenance
     for other in versions:
         if other.provenance.id == mine.id:
@@ -191,7 +192,7 @@ def _joined(
     """The memory of `main`, merged with all versions. Marks come only from `same`, the versions with its value."""
     memories = [version.memory for version in versions]
     decisions = _decisions(main.memory.value, versions)
-    about = [_without_overruled(version.memory, decisions) for version in (main, *same)]
+    about = [_without_overruled(_about(version, main, versions), decisions) for version in (main, *same)]
     dismissed = _united(memory.dismissed for memory in (main.memory, *memories))
     accessed = max(memory.last_accessed for memory in memories)
     dissolved = [memory.dissolved_at for memory in memories]
@@ -233,6 +234,16 @@ def _decisions(value: str, versions: Iterable[PersonaVersion]) -> dict[str, _Dec
                 decided = version.decided.get(name, unknown), decision
                 latest[name] = max(decided, latest.get(name, decided))
     return {name: decision for name, (_, decision) in latest.items()}
+
+
+def _about(
+    version: PersonaVersion, main: PersonaVersion, versions: Iterable[PersonaVersion]
+) -> PersonaMemory:
+    """The memory of a version, without the marks that were there when its value was said again."""
+    if version is main or not _is_outdated(version, versions):
+        return version.memory
+    since, by_hand = int(main.memory.written_at), version.memory.marked_by_hand
+    return without(version.memory, lambda name: name not in by_hand or version.decided.get(name, 0) < since)
 
 
 def _without_overruled(memory: PersonaMemory, decisions: Mapping[str, _Decision]) -> PersonaMemory:

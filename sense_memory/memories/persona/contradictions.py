@@ -308,8 +308,12 @@ class ContradictionDetector(CachedIndex):
             old, new = new, old
         elif is_new:
             return [found]
-        again = compare(old, new, None if self._meaning is None else self._meaning.phrases.alike)
-        return [] if again is None else [again]
+        return self.compared(old, new)
+
+    def compared(self, old: PersonaMemory, new: PersonaMemory) -> list[Contradiction]:
+        """The contradiction of a memory against an earlier one; at most one."""
+        found = compare(old, new, None if self._meaning is None else self._meaning.phrases.alike)
+        return [] if found is None else [found]
 
     def _put(self, memory: PersonaMemory) -> None:
         self.unsaved += self._claims.put(memory)

@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING
 from sense_memory.errors import InvalidInput, TooLargeError
 from sense_memory.memories.persona.palace import EditBatch, retry_while_moved
 from sense_memory.models import PINNED
-from sense_memory.palace.lifecycle import opponents, reconciled, superseded, undismissed, unopposed
+from sense_memory.palace.lifecycle import (
+    opponents,
+    reconciled,
+    superseded,
+    undismissed,
+    unopposed,
+    without,
+)
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from sense_memory.memories.persona.arguments import NameResolver
     from sense_memory.memories.persona.palace import Palace
@@ -142,6 +149,42 @@ class LinkEditor:
             reinforced = max(self._clock() if wanted else 0.0, other.last_reinforced)
             batch.change(other.changed(connections=tuple(links), last_reinforced=reinforced))
 
+    async def clear_marks_of_removed(self, batch: EditBatch, path: str) -> None:
+        """Remove old marks that name a memory written again after a removal: the marks were about the removed memory."""
+        if not self._palace.was_removed(path):
+            return
+        catalog = self._palace.catalog
+        list(catalog)  # reads every memory, so that `opposed_by` knows them all
+        for other in catalog.opposed_by(path):
+            memory = await batch.get(other)
+            if memory is not None:
+                batch.change(without(memory, path.__eq__))
+
+    async def supersede(
+        self, batch: EditBatch, path: str, contradicted: Iterable[str], at: float | None
+    ) -> list[str]:
+        """Mark memories as superseded by the memory at `path`; returns the paths of the marked memories.
+
+        Args:
+            batch: gets the changes.
+            path: the new memory.
+            contradicted: the paths of memories that the new memory contradicts.
+            at: when the new memory was written, if the caller gave a time, as an import does. Memories that were
+                written or linked later are not marked.
+        """
+        marked = []
+        for name in contradicted:
+            memory, old = await batch.get(path), await batch.get(name)
+            if memory is None or old is None or (at is not None and at < old.last_reinforced):
+                continue
+            memory = undismissed(without(memory, name.__eq__), name)
+            batch.change(memory)
+            above = memory.superseded_by
+            if above is None or not leads_to(self._palace.catalog, above, name):
+                batch.change(superseded(old, path))
+                marked.append(name)
+        return marked
+
     async def _change_both(
         self, one: str, other: str, change: Callable[[PersonaMemory, str], PersonaMemory | None], what: str
     ) -> None:
@@ -180,6 +223,14 @@ def leads_to(catalog: Catalog, path: str, target: str) -> bool:
         if path == target:
             return True
     return False
+
+
+def marks_of(catalog: Catalog, path: str) -> list[tuple[str, str]]:
+    """The marks of the memory at a path, and those that it gave others: each as who has the mark, and whom it names."""
+    memory = catalog.get(path)
+    given = catalog.all_of(catalog.opposed_by(path))
+    own = [] if memory is None else [(path, name) for name in opponents(memory)]
+    return own + [(other.path, path) for other in given if path in opponents(other)]
 
 
 async def with_marks_of_text(

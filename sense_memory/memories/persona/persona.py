@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,21 +21,12 @@ from sense_memory.memories.persona.arguments import PAST, NameResolver, NewMemor
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
-from sense_memory.memories.persona.links import LinkEditor, leads_to, with_marks_of_text
+from sense_memory.memories.persona.links import LinkEditor, marks_of, with_marks_of_text
 from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace, retry_while_moved
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
-from sense_memory.palace.lifecycle import (
-    current_state,
-    opponents,
-    reconciled,
-    shown,
-    superseded,
-    undismissed,
-    unopposed,
-    without,
-)
+from sense_memory.palace.lifecycle import current_state, opponents, shown, unopposed
 from sense_memory.palace.plan import Usage
 from sense_memory.palace.version import fields_of, memory_of
 from sense_memory.records import envelope
@@ -61,30 +53,53 @@ class Remembered(str):
     """The event id that `persona_remember` returns, with the contradictions that were found.
 
     Attributes:
-        contradictions: every contradiction that was found, most certain first, each with a confidence and a reason.
+        contradictions: every contradiction that was found, most certain first, each with a confidence and a reason;
+            `acts` says whether the old memory was marked. Where the new text was given an earlier date than that of
+            the other memory, `new` is the other one.
         superseded: the paths of the memories that were marked as superseded.
         suspected: the paths of the other memories that the text seems to contradict; these are not marked.
+        unmarked: the marks that this write removed: each as who had the mark, and whom it named.
     """
 
-    __slots__ = ("contradictions", "superseded")
+    __slots__ = ("contradictions", "superseded", "suspected", "unmarked")
     contradictions: tuple[Contradiction, ...]
     superseded: tuple[str, ...]
+    suspected: tuple[str, ...]
+    unmarked: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(
-        cls, ident: str, found: Sequence[Contradiction] = (), superseded: Iterable[str] = ()
+        cls, ident: str, path: str, found: _Found | None = None, superseded: Iterable[str] = ()
     ) -> Remembered:
-        """An event id with the contradictions that were found, and the paths that were marked."""
+        """The event id of a memory at a path, with what was found for it, and the paths that were marked."""
         self = cls(ident)
         marked = frozenset(superseded)
-        self.contradictions = tuple(found)
-        self.superseded = tuple(item.old for item in found if item.old in marked)
+        items = [] if found is None else found.contradictions
+        self.contradictions = tuple(replace(item, acts=item.old in marked) for item in items)
+        self.superseded = tuple(item.old for item in items if item.old in marked)
+        self.suspected = tuple(_other(item, path) for item in items if item.old not in marked)
+        self.unmarked = () if found is None else tuple(found.unmarked)
         return self
 
-    @property
-    def suspected(self) -> tuple[str, ...]:
-        """The paths of memories that the text seems to contradict, and that were not marked as superseded."""
-        return tuple(item.old for item in self.contradictions if item.old not in self.superseded)
+
+def _other(found: Contradiction, path: str) -> str:
+    """The memory that a contradiction is about, besides the one at a path."""
+    return found.new if found.old == path else found.old
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found when a memory was added to a batch.
+
+    Attributes:
+        contradictions: most certain first.
+        marked: the paths of the memories to be marked as superseded.
+        unmarked: the marks to be removed, as `Remembered` has them.
+    """
+
+    contradictions: list[Contradiction]
+    marked: list[str]
+    unmarked: list[tuple[str, str]]
 
 
 def _is_other_than(edit: Edit) -> Callable[[Edit], bool]:
@@ -155,9 +170,9 @@ class Persona:
             if path not in catalog:
                 self._check_plan(catalog, [path])
             batch = EditBatch(self.palace)
-            found, marked = await self._add(batch, new, mode)
+            found = await self._add(batch, new, mode)
             ids = await self._write_first(batch, path, drafts=drafts)
-            return self._remembered(ids, path, found, marked)
+            return self._remembered(ids, path, found)
 
         return await retry_while_moved(attempt)
 
@@ -211,13 +226,13 @@ class Persona:
         """Write one batch; returns the results by path."""
         await self.palace.refresh()
         batch, paths = EditBatch(self.palace), [memory.path for memory in part]
-        found: dict[str, tuple[list[Contradiction], list[str]]] = {}
+        found: dict[str, _Found] = {}
         compared: set[str] = set()
         try:
             for memory in part:
-                found[memory.path] = _, marked = await self._add(batch, memory, mode)
+                found[memory.path] = added = await self._add(batch, memory, mode)
                 # The following memories of the batch are compared with these changes too.
-                for path in (memory.path, *marked) if mode != "off" else ():
+                for path in (memory.path, *added.marked) if mode != "off" else ():
                     compared.add(path)
                     if (changed := await batch.get(path)) is not None:
                         self._detector().put(changed)
@@ -226,7 +241,7 @@ class Persona:
             for path in compared:
                 self._detector().put_back(path)
             raise
-        return {path: self._remembered(ids, path, *found[path]) for path in paths}
+        return {path: self._remembered(ids, path, found[path]) for path in paths}
 
     async def _write_paths(self, batch: EditBatch, paths: Sequence[str]) -> dict[str, str]:
         """Write a batch; if the clock does not allow that, keep the memories at `paths` as drafts."""
@@ -235,36 +250,47 @@ class Persona:
             return await batch.write(skip_unfit=lambda other: other not in wanted)
         return await batch.only(*paths).write(drafts=True)
 
-    async def _add(
-        self, batch: EditBatch, new: NewMemory, mode: str
-    ) -> tuple[list[Contradiction], list[str]]:
-        """Add a memory to a batch; returns its contradictions, and the paths of memories marked as superseded."""
-        path = new.path
+    async def _add(self, batch: EditBatch, new: NewMemory, mode: str) -> _Found:
+        """Add a memory to a batch, with the marks that it sets and removes."""
+        path, at = new.path, new.fields.get("created_at")
         before = await batch.get(path)
+        marks = [] if before is None else marks_of(self.palace.catalog, path)
         if before is None and not new.is_restored:
-            await self._clear_marks_of_removed(batch, path)
+            await self.links.clear_marks_of_removed(batch, path)
         memory = self._memory_to_write(path, before, new.fields)
         decided = opponents(memory)  # marks that came with the memory, from a draft or an import
         memory = await with_marks_of_text(self.palace.catalog, batch, before, memory)
         batch.change(memory, is_new_value=True)
-        revoked = await self._revoke_marks(batch, before, memory)
         found = [] if mode == "off" else await self._find_contradictions(before, memory)
         found = [item for item in found if item.old not in decided]
-        acting = [item for item in found if item.acts and mode == "act" and item.old not in revoked]
-        marked = await self._supersede(
-            batch, path, [item.old for item in acting], new.fields.get("created_at")
-        )
+        if at is not None:
+            found = [item for one in found for item in await self._in_order(batch, memory, one)]
+        acting = [item.old for item in found if item.acts and item.new == path]
+        if mode != "act" or (
+            before is not None and acting and self._detector().claims_the_same(before, memory)
+        ):
+            acting = []  # what is said again marks nothing: the other memory may be right too
+        marked = await self.links.supersede(batch, path, acting, at)
         if new.connections:
             targets = [path_in(self.palace.catalog, name) or path_to(name) for name in new.connections]
             await self.links.relink(batch, path, list(dict.fromkeys(targets)))
-        return found, marked
+        owners = {owner: await batch.get(owner) for owner, _ in marks}
+        left = {(path, name) for path, one in owners.items() if one is not None for name in opponents(one)}
+        return _Found(found, marked, [mark for mark in marks if mark not in left])
 
-    def _remembered(
-        self, ids: Mapping[str, str], path: str, found: Sequence[Contradiction], marked: Sequence[str]
-    ) -> Remembered:
-        if found:
-            self._detector().suspect(item for item in found if item.old not in marked)
-        return Remembered.of(ids[path], found, (old for old in marked if ids.get(old)))
+    def _remembered(self, ids: Mapping[str, str], path: str, found: _Found) -> Remembered:
+        if found.contradictions:
+            self._detector().suspect(item for item in found.contradictions if item.old not in found.marked)
+        return Remembered.of(ids[path], path, found, (old for old in found.marked if ids.get(old)))
+
+    async def _in_order(
+        self, batch: EditBatch, memory: PersonaMemory, found: Contradiction
+    ) -> list[Contradiction]:
+        """A contradiction of a memory with a date of its own and another one: of the later text against the earlier."""
+        other = await batch.get(found.old)
+        if other is None or other.written_at <= memory.written_at:
+            return [found]
+        return self._detector().compared(unopposed(memory), other)
 
     async def recall(
         self,
@@ -479,34 +505,7 @@ class Persona:
             state=State.ACTIVE,
             dissolved_at=None,
         )
-        if before.value == changed.value:
-            return reconciled(changed, opponents(before))  # writing a value again confirms the value
-        return unopposed(changed)  # the marks were about the old value
-
-    async def _clear_marks_of_removed(self, batch: EditBatch, path: str) -> None:
-        """Remove old marks that name a memory written again after a removal: the marks were about the removed memory."""
-        if not self.palace.was_removed(path):
-            return
-        catalog = self.palace.catalog
-        list(catalog)  # reads every memory, so that `opposed_by` knows them all
-        for other in catalog.opposed_by(path):
-            memory = await batch.get(other)
-            if memory is not None:
-                batch.change(without(memory, path.__eq__))
-
-    async def _revoke_marks(
-        self, batch: EditBatch, before: PersonaMemory | None, memory: PersonaMemory
-    ) -> frozenset[str]:
-        """If the value of a superseded memory is written again, reconcile its opponents; returns their names."""
-        there = None if before is None else self.palace.catalog.get(memory.path)
-        if before is None or there is None or before.value != memory.value:
-            return frozenset()
-        revoked = frozenset(opponents(there))
-        for name in sorted(revoked):
-            other = await batch.get(name) if name in self.palace.catalog else None
-            if other is not None:
-                batch.change(reconciled(other, (memory.path,)), decides={memory.path})
-        return revoked
+        return unopposed(changed)  # the marks were about what was said before
 
     async def _find_contradictions(
         self, before: PersonaMemory | None, memory: PersonaMemory
@@ -520,31 +519,6 @@ class Persona:
         if before is not None and memory.dismissed and not detector.claims_the_same(before, memory):
             found += detector.check_again(unopposed(memory), memory.dismissed)
         return found
-
-    async def _supersede(
-        self, batch: EditBatch, path: str, contradicted: Iterable[str], at: float | None
-    ) -> list[str]:
-        """Mark memories as superseded by the memory at `path`; returns the paths of the marked memories.
-
-        Args:
-            batch: gets the changes.
-            path: the new memory.
-            contradicted: the paths of memories that the new memory contradicts.
-            at: when the new memory was written, if the caller gave a time, as an import does. Memories that were
-                written or linked later are not marked.
-        """
-        marked = []
-        for name in contradicted:
-            memory, old = await batch.get(path), await batch.get(name)
-            if memory is None or old is None or (at is not None and at < old.last_reinforced):
-                continue
-            memory = undismissed(without(memory, name.__eq__), name)
-            batch.change(memory)
-            above = memory.superseded_by
-            if above is None or not leads_to(self.palace.catalog, above, name):
-                batch.change(superseded(old, path))
-                marked.append(name)
-        return marked
 
     def _detector(self) -> ContradictionDetector:
         if self._contradictions is None:

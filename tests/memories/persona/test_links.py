@@ -123,6 +123,59 @@ async def test_a_mark_of_a_forgotten_memory_is_not_there_again_after_a_recall_an
         assert await marks(store) == set()
 
 
+async def test_what_is_said_again_is_the_newer_one_and_marks_nothing(open_store, clock):
+    async def suspected(store):
+        found = (await store.persona_introspect(dry_run=True)).suggested_contradictions
+        return [(item.old.key, item.new.key) for item in found]
+
+    async with open_store() as store:
+        await marked(store)
+        for old, new in (("b", "a"), ("b", "a"), ("a", "b")):
+            clock.advance(5)
+            told = await store.persona_remember(*FACT, new, TEXTS["ab".index(new)])
+            assert (told.superseded, told.suspected) == ((), (path(old),))
+            assert [(item.old, item.new, item.acts) for item in told.contradictions] == [
+                (path(old), path(new), False)
+            ]
+            assert (await marks(store), await suspected(store)) == (set(), [(old, new)])
+            assert "(older; may be outdated)" in await store.persona_compress()
+        await store.persona_reconcile("a", "b")
+        assert await suspected(store) == []
+
+
+async def test_a_write_tells_which_marks_it_removed(open_store, clock):
+    async with open_store() as store:
+        await marked(store)
+        await store.persona_remember(*FACT, "c", TEXTS[2])
+        clock.advance(5)
+        for key, text, gone in (
+            ("c", "Lisa paints", {("b", "c")}),
+            ("c", "Lisa swims", set()),
+            ("a", TEXTS[0], {("a", "b")}),
+        ):
+            told = await store.persona_remember(*FACT, key, text)
+            assert {(one, other) for one, other in told.unmarked} == {(path(a), path(b)) for a, b in gone}
+
+
+@pytest.mark.parametrize(("is_marked_first", "left"), [(True, set()), (False, {(path("a"), path("b"))})])
+async def test_of_a_text_said_again_and_a_mark_by_hand_made_apart_the_later_one_counts(
+    open_store, clock, is_marked_first, left
+):
+    async with open_store("one") as one, open_store("two") as two:
+        for key, text in zip("ab", TEXTS[2:], strict=True):
+            await one.persona_remember(*FACT, key, text)
+        await meet(one, two)
+        for says_again in (not is_marked_first, is_marked_first):
+            clock.advance(5)
+            if says_again:
+                await one.persona_remember(*FACT, "a", TEXTS[2])
+            else:
+                await two.persona_contradict("a", "b")
+        await meet(one, two)
+        await meet(two, one)
+        assert await marks(one) == await marks(two) == left
+
+
 WAYS_BACK = {
     "undo": lambda store: store.undo(path("b")),
     "remember": lambda store: store.persona_remember(*FACT, "b", "Lisa has a dog"),
@@ -222,6 +275,9 @@ async def test_what_is_imported_from_the_past_supersedes_nothing_that_was_said_l
         await store.persona_remember(*FACT, "a", TEXTS[0], created_at=clock() - year)
         old = await store.persona_remember(*FACT, "b", TEXTS[1], created_at=clock() - 2 * year)
         assert (old.superseded, old.suspected) == ((), (path("a"),))
+        assert [(item.old, item.new, item.acts) for item in old.contradictions] == [
+            (path("b"), path("a"), False)
+        ]
         assert await marks(store) == set()
 
         new = await store.persona_remember(*FACT, "c", TEXTS[2], created_at=clock() - year / 2)
