@@ -256,7 +256,7 @@ _ELECTED: Final = (
     "ORDER BY e.created_at DESC, e.id LIMIT 1"
 )
 TOO_LARGE: Final = "another device's text won, and this text is too large for a conflict copy"
-FORGOTTEN_ELSEWHERE: Final = "another device forgot the memory before it saw this edit"
+FORGOTTEN_ELSEWHERE: Final = "another device forgot the memory before it saw this text"
 
 
 class HeadMoved(Exception):

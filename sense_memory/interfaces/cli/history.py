@@ -66,8 +66,8 @@ def history(
 ) -> None:
     """Show the versions of a memory, newest first, and what each version changed.
 
-    Only versions that this ledger has seen are shown; a relay holds only the newest. A forgotten memory leaves nothing
-    but the time at which it was forgotten.
+    Only versions that this ledger has seen are shown; a relay holds only the newest. A forgotten memory leaves at
+    most the time at which it was forgotten.
     """
     invocation = of(context)
 

@@ -335,10 +335,10 @@ def lost_edits(names: Sequence[str], drafts: Sequence[Draft]) -> str:
         names: of the memories, as `SyncReport.overruled` has them.
         drafts: of the store. A text that another device forgot unseen is a draft, and its memory has no history.
     """
-    from sense_memory.ledger.removals import FORGOTTEN_ELSEWHERE
+    from sense_memory.ledger.removals import TOO_LARGE
 
     reasons = {draft.key: draft.reason for draft in drafts}
-    forgotten = [name for name in names if reasons.get(name) == FORGOTTEN_ELSEWHERE]
+    forgotten = [name for name in names if reasons.get(name, "") not in {"", TOO_LARGE}]
     edited = [name for name in names if name not in forgotten]
     blocks = [name for name in edited if name.startswith("mind/block/")]
     memories = [name for name in edited if not name.startswith(("mind/block/", "mind/objective/"))]

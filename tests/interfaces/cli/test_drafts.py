@@ -100,9 +100,9 @@ def test_a_text_that_another_device_forgot_unseen_is_shown_with_the_reason_and_c
     asyncio.run(forget_elsewhere())
     agent("import", tmp_path / "other.jsonl")
 
-    assert "another device forgot the memory before it saw this edit:\nunseen" in agent("drafts").stdout
+    assert "another device forgot the memory before it saw this text:\nunseen" in agent("drafts").stdout
     flat, palace = sorted(agent.json("drafts"), key=lambda draft: draft["path"])
-    assert flat["reason"] == "another device forgot the memory before it saw this edit"
+    assert flat["reason"] == "another device forgot the memory before it saw this text"
     agent("drafts", "--publish", str(flat["number"]))
     assert agent("recall", "k").stdout == "unseen"
     assert agent("drafts", "--publish", str(palace["number"])).stdout.endswith(

@@ -21,7 +21,7 @@ from tests.inside import ledger_of, parts_of
 FACT = ("people", "facts")
 PATH = "people/facts/k"
 DAY = 86_400
-REASON = "another device forgot the memory before it saw this edit"
+REASON = "another device forgot the memory before it saw this text"
 
 
 async def write(store, kind, value):
