@@ -308,14 +308,21 @@ class _Calls:
         result: dict[str, Any] = {"remembered": path, **replaced(before, value, self._clock())}
         for name, paths in (("superseded", told.superseded), ("suspected", told.suspected)):
             found = [
-                {"path": item.old, "reason": item.reason} for item in told.contradictions if item.old in paths
+                {"path": other, "reason": item.reason}
+                for item in told.contradictions
+                for other in (item.old, item.new)
+                if other in paths
             ]
             if found:
                 result[name] = found
+        if told.unmarked:
+            result["unmarked"] = [{"path": marked, "by": by} for marked, by in told.unmarked]
         if "superseded" in result:
             result["next"] = "If both are right: supersede with undo=true."
         elif "suspected" in result:
-            result["next"] = "If the older one is wrong now: supersede."
+            result["next"] = (
+                "If the older one is wrong now: supersede. If both are right: supersede with undo=true."
+            )
         return result
 
     async def recall(

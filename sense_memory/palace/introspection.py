@@ -32,6 +32,7 @@ from sense_memory.models import IntrospectionReport, State, SuggestedContradicti
 from sense_memory.palace.catalog import STATES, Columns, states_at
 from sense_memory.palace.connections import Links, suggest
 from sense_memory.palace.introspection_log import Baseline, changes, to_log
+from sense_memory.palace.lifecycle import is_by_hand
 
 
 if TYPE_CHECKING:
@@ -186,7 +187,8 @@ def introspect(
 
 
 def _contradictions(palace: PalaceTable) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
-    """Pairs in which one memory names the other in `contradicts` or `superseded_by`, newest first.
+    """Pairs in which one memory names the other in `contradicts` or `superseded_by`: those that no hand marked, then the
+    others, newest first.
 
     The contradicted memory of a pair comes first; if both name each other, the older memory.
     """
@@ -196,13 +198,18 @@ def _contradictions(palace: PalaceTable) -> list[tuple[tuple[PersonaMemory, Pers
         replacing = None if memory.superseded_by is None else palace.links.place(memory.superseded_by)
         for other in others:
             how = "is superseded by" if other == replacing else "is contradicted by"
-            named[place, other] = f"{memory.path} {how} {palace.links.paths[other]}"
+            by_hand = ", decided by hand" if is_by_hand(memory, palace.memories[other]) else ""
+            named[place, other] = f"{memory.path} {how} {palace.links.paths[other]}{by_hand}"
     found = []
     for (one, other), reason in named.items():
         first, second = palace.memories[one], palace.memories[other]
         if (other, one) not in named or (first.written_at, first.path) < (second.written_at, second.path):
             found.append(((first, second), reason))
-    return sorted(found, key=lambda item: (-item[0][1].written_at, item[0][0].path, item[0][1].path))
+    return sorted(found, key=lambda item: (is_by_hand(*item[0]), -item[0][1].written_at, *_paths(item[0])))
+
+
+def _paths(pair: tuple[PersonaMemory, PersonaMemory]) -> tuple[str, str]:
+    return pair[0].path, pair[1].path
 
 
 def _conflicts(palace: PalaceTable) -> list[tuple[PersonaMemory, str]]:
@@ -445,8 +452,10 @@ def _decisions(report: IntrospectionReport) -> Iterator[tuple[str, str, str, lis
     marks: dict[bool, list[str]] = {
         True: [],
         False: [],
-    }  # by whether they are new; a mark is there until it is removed
+    }  # by whether they are new; a mark is there until it is removed, or confirmed by hand
     for (one, other), reason in reasoned("contradictions"):
+        if is_by_hand(one, other):
+            continue
         marks[(min(one.path, other.path), max(one.path, other.path)) in new].append(reason)
     prefix = "new " if marks[True] and not marks[False] else ""
     suffix = f", {len(marks[True]):,} of them new" if marks[True] and marks[False] else ""

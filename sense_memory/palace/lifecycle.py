@@ -102,6 +102,11 @@ def opponents(memory: PersonaMemory) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
+def is_by_hand(one: PersonaMemory, other: PersonaMemory) -> bool:
+    """Whether one of two memories has a mark of the other that a hand set or confirmed: that is decided."""
+    return other.path in one.marked_by_hand or one.path in other.marked_by_hand
+
+
 def superseded(memory: PersonaMemory, by: str, *, by_hand: bool = False) -> PersonaMemory:
     """A memory marked as contradicted and replaced by the memory at a path."""
     contradicts = tuple(dict.fromkeys((*memory.contradicts, by)))

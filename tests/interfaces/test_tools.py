@@ -238,6 +238,21 @@ async def test_nothing_that_a_read_only_agent_does_changes_the_ledger(opened, cl
     assert list(agent.tools) == list(calls)
 
 
+async def test_what_is_said_again_is_told_as_suspected_and_the_mark_as_gone(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        home, moved = "people/facts/home", "people/facts/moved"
+        for path, value in (
+            (home, "Lisa lives in Oslo"),
+            (moved, "Lisa lives in Rome"),
+            (home, "Lisa lives in Oslo"),
+        ):
+            clock.advance(5)
+            told = await agent("remember", path=path, value=value)
+    assert (told["suspected"][0]["path"], "superseded" in told) == (moved, False)
+    assert told["unmarked"] == [{"path": home, "by": moved}]
+
+
 async def test_the_age_of_a_memory_is_that_of_its_text(opened, clock):
     async with opened as store:
         await store.persona_remember("people", "facts", "lisa", "Lisa teaches art")

@@ -716,6 +716,19 @@ def test_a_digest_names_marks_until_they_are_removed_and_new_ones_first():
     ]
 
 
+def test_a_mark_that_a_hand_set_or_confirmed_is_listed_last_and_not_to_be_checked():
+    new = memory("b/facts/new")
+    by_hand = {"contradicts": [new.path], "superseded_by": new.path, "marked_by_hand": [new.path]}
+    report = introspect(
+        [new, memory("a/facts/1", **by_hand), memory("a/facts/2", superseded_by=new.path)], NOW
+    )
+    assert report.reasons["contradictions"] == (
+        "a/facts/2 is superseded by b/facts/new",
+        "a/facts/1 is superseded by b/facts/new, decided by hand",
+    )
+    assert "Check 1 mark: a/facts/2 is superseded by b/facts/new" in report.digest
+
+
 @seeded
 @given(palaces())
 def test_a_digest_has_at_most_ten_short_lines_and_stays_out_of_the_log(palace):

@@ -21,7 +21,7 @@ from sense_memory.interfaces.cli.inputs import (
     WhenArgument,
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, unknown
-from sense_memory.interfaces.cli.memories import print_contradictions
+from sense_memory.interfaces.cli.memories import marks_in, print_contradictions, print_marks
 from sense_memory.interfaces.cli.names import events_of, everything, find, parts, path_of, place, unknown_name
 from sense_memory.interfaces.cli.output import (
     any_memory_data,
@@ -242,12 +242,16 @@ def undo(
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
+    marks: list[set[tuple[str, str]]] = []  # before and after
+
     async def work(store: MemoryStore) -> tuple[Memory | PersonaMemory, delivery.Written, bool]:
+        marks.append(marks_in(await everything(store)) if "/" in name else set())
         memory = await store.undo(name)
         if memory is None and not await store.history(name):
             path = await path_of(store, name)
             if path is None or path == name:
                 raise await unknown_name(store, name)
+            marks[0] = marks_in(await everything(store))
             memory = await store.undo(path)
         if memory is None:
             problem = (
@@ -255,6 +259,7 @@ def undo(
                 "value here, so nothing was undone"
             )
             raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
+        marks.append(marks_in(await everything(store)) if hasattr(memory, "path") else set())
         texts = [version.value for version in await store.history(getattr(memory, "path", name))]
         written = await delivery.send(store, [memory.event_id], wait)
         return memory, written, len(texts) > 1 and texts[0] == texts[1]
@@ -263,7 +268,12 @@ def undo(
     if not invocation.as_json:
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
     done = "brought back: links and marks; the text did not change" if is_same else "brought back"
-    delivery.report_write(invocation, written, done, any_memory_data(memory), require_acks)
+    try:
+        delivery.report_write(invocation, written, done, any_memory_data(memory), require_acks)
+    finally:
+        if not invocation.as_json:
+            before, after = marks
+            print_marks(before - after, after - before)
 
 
 @app.command(

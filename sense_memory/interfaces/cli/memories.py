@@ -57,10 +57,11 @@ from sense_memory.interfaces.text import one_line, quantity, quoted
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from sense_memory.memories.persona.persona import Remembered
     from sense_memory.models import Memory, PersonaMemory
+    from sense_memory.palace.contradictions.detection import Contradiction
     from sense_memory.store import MemoryStore
 
 _OPTION_NAMES: Final = {  # by the names of the values in the store
@@ -277,6 +278,7 @@ def remember_in_palace(
         "renewed": is_renewed,
         "superseded": _contradiction_data(told, told.superseded),
         "suspected": _contradiction_data(told, told.suspected),
+        "unmarked": [list(mark) for mark in told.unmarked],
     }
     try:
         delivery.report_write(invocation, written, "renewed" if is_renewed else "kept", result, require_acks)
@@ -307,18 +309,19 @@ def _contradiction_data(told: Remembered, paths: Collection[str]) -> list[dict[s
     """Some of the contradictions that were found, as JSON shows them."""
     return [
         {
-            "path": item.old,
+            "path": path,
             "reason": item.reason,
             "kind": item.kind,
             "confidence": round(item.confidence, 3),
         }
         for item in told.contradictions
-        if item.old in paths
+        for path in (item.old, item.new)
+        if path in paths
     ]
 
 
 def print_contradictions(told: str, name: str) -> None:
-    """What the text that was written at a path contradicts, with the commands that decide the pairs.
+    """What the text that was written at a path contradicts, with the commands that decide the pairs, and whose marks went.
 
     Args:
         told: what the store returned for the write; the event id of a flat memory contradicts nothing.
@@ -328,15 +331,46 @@ def print_contradictions(told: str, name: str) -> None:
 
     if not isinstance(told, Remembered):
         return
+    print_marks(told.unmarked)
     for item in told.contradictions:
-        old, why = one_line(item.old), f"({one_line(item.reason)}; {item.confidence:.0%} sure)"
-        pair = f"{quoted(item.old)} {quoted(name)}"
-        if item.old in told.superseded:
-            typer.echo(f"This contradicts {old} {why}, which is superseded now.")
-            typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
-        else:
-            typer.echo(f"This may contradict {old} {why}.")
-            typer.echo(f"If {old} is wrong now: sense-memory palace contradict {pair}")
+        _print_contradiction(item, name)
+
+
+def _print_contradiction(item: Contradiction, name: str) -> None:
+    from sense_memory.palace.contradictions.detection import ACT_BOUND
+
+    old, why = one_line(item.old), f"({one_line(item.reason)}; {item.confidence:.0%} sure)"
+    pair = f"{quoted(item.old)} {quoted(item.new)}"
+    if item.acts:
+        typer.echo(f"This contradicts {old} {why}, which is superseded now.")
+        typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
+        return
+    verb = "contradict" if item.confidence >= ACT_BOUND else "may contradict"
+    if item.old == name:
+        typer.echo(f"This and {one_line(item.new)}, which was written later, {verb} each other {why}.")
+    elif verb == "contradict":
+        typer.echo(f"This contradicts {old} {why}; nothing was marked.")
+    else:
+        typer.echo(f"This may contradict {old} {why}.")
+    typer.echo(f"If {old} is wrong now: sense-memory palace contradict {pair}")
+
+
+def marks_in(memories: Iterable[PersonaMemory]) -> set[tuple[str, str]]:
+    """The marks of some memories: each as the path that has the mark, and the path or key that it names."""
+    return {
+        (memory.path, name)
+        for memory in memories
+        for name in (*memory.contradicts, memory.superseded_by)
+        if name is not None
+    }
+
+
+def print_marks(removed: Iterable[tuple[str, str]], restored: Iterable[tuple[str, str]] = ()) -> None:
+    """One line for each mark that a command removed or set again, as `marks_in` has them."""
+    for path, by in sorted(removed):
+        typer.echo(f"{one_line(path)} is no longer marked as superseded by {one_line(by)}.")
+    for path, by in sorted(restored):
+        typer.echo(f"{one_line(path)} is marked as superseded by {one_line(by)} again.")
 
 
 # ── recall ──────────────────────────────────────────────────────────────────────────────
@@ -472,7 +506,9 @@ def forget_names(
             parts(name)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[delivery.Written, list[delivery.Forgotten]]:
+    async def work(
+        store: MemoryStore,
+    ) -> tuple[delivery.Written, list[delivery.Forgotten], set[tuple[str, str]]]:
         found, unsure = await _targets(store, names, is_palace_only=is_palace_only), ""
         if not anyway and None in found.values():
             unsure = await ask_relays(store, wait)
@@ -495,14 +531,20 @@ def forget_names(
             else None
             for name in names
         }
+        marks = marks_in(await everything(store)) if any("/" in target for target in targets) else set()
         ids = await _forget(store, list(targets))
         forgotten = [
             delivery.Forgotten(name_data(target), ids[target], why) for target, why in targets.items()
         ]
-        return await delivery.send(store, list(dict.fromkeys(ids.values())), wait), forgotten
+        gone = {(path, by) for path, by in marks if by in targets and path not in targets}
+        return await delivery.send(store, list(dict.fromkeys(ids.values())), wait), forgotten, gone
 
-    written, forgotten = invocation.run(work, creates=True)
-    delivery.report_forgetting(invocation, written, forgotten, require_acks)
+    written, forgotten, unmarked = invocation.run(work, creates=True)
+    try:
+        delivery.report_forgetting(invocation, written, forgotten, require_acks)
+    finally:
+        if not invocation.as_json:
+            print_marks(unmarked)
 
 
 async def _targets(

@@ -254,12 +254,12 @@ class Persona:
         """Add a memory to a batch, with the marks that it sets and removes."""
         path, at = new.path, new.fields.get("created_at")
         before = await batch.get(path)
-        marks = [] if before is None else marks_of(self.palace.catalog, path)
         if before is None and not new.is_restored:
             await self.links.clear_marks_of_removed(batch, path)
         memory = self._memory_to_write(path, before, new.fields)
         decided = opponents(memory)  # marks that came with the memory, from a draft or an import
         memory = await with_marks_of_text(self.palace.catalog, batch, before, memory)
+        marks = [] if before is None else marks_of(self.palace.catalog, path)
         batch.change(memory, is_new_value=True)
         found = [] if mode == "off" else await self._find_contradictions(before, memory)
         found = [item for item in found if item.old not in decided]

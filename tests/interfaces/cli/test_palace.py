@@ -320,6 +320,16 @@ def test_what_becomes_of_a_mark_is_said(agent):
     agent("remember", "people/facts/work", "Lisa draws.")
     assert "brought back · " in agent("undo", "people/facts/work").stdout
 
+    mark = "people/facts/home is {} marked as superseded by people/facts/moved{}.\n"
+    agent("remember", "people/facts/moved", "Lisa lives in Lisbon.")
+    assert mark.format("no longer", "") in agent("remember", "people/facts/moved", "Lisa swims.").stdout
+    assert mark.format("", " again").replace("  ", " ") in agent("undo", "people/facts/moved").stdout
+    said = agent("remember", "people/facts/home", "Lisa lives in Berlin.").stdout
+    assert mark.format("no longer", "") in said
+    assert re.search(r"This contradicts people/facts/moved \(.* sure\); nothing was marked\.\n", said)
+    agent("palace", "contradict", "home", "moved")
+    assert mark.format("no longer", "") in agent("forget", "people/facts/moved").stdout
+
 
 def test_a_prompt_says_what_it_left_out_and_why(agent):
     agent("remember", "people/facts/tea", "Lisa drinks green tea.")

@@ -33,6 +33,7 @@ from sense_memory.interfaces.text import (
     quantity,
     quoted,
 )
+from sense_memory.palace.lifecycle import is_by_hand
 
 
 if TYPE_CHECKING:
@@ -209,9 +210,7 @@ def report_lines(
         yield ReportLine(one_line(line), PLAIN if number else HEADING)
     if report.changes is not None:
         yield from _changes(report.changes, now, _MAX_NAMES if limit is not None else None)
-    found = [section for section in SECTIONS if getattr(report, section.name)]
-    if limit is not None:  # a count is in the digest
-        found = [section for section in found if section.name != "orphaned"]
+    found = [section for section in SECTIONS if _items(section, report, limit)]
     for section in found:
         yield ReportLine("")
         yield from _section(section, report, limit)
@@ -234,8 +233,18 @@ def _changes(changes: PalaceChanges, now: float, limit: int | None) -> Iterator[
         yield ReportLine(f"  not known: {words}", FAINT)
 
 
+def _items(section: Section, report: IntrospectionReport, limit: int | None) -> tuple[Any, ...]:
+    """The items of a list; without those that need no decision, unless everything is shown."""
+    items: tuple[Any, ...] = getattr(report, section.name)
+    if limit is not None and section.name == "orphaned":
+        return ()  # a count is in the digest
+    if limit is not None and section.name == "contradictions":
+        return tuple(pair for pair in items if not is_by_hand(*pair))  # the others come after these
+    return items
+
+
 def _section(section: Section, report: IntrospectionReport, limit: int | None) -> Iterator[ReportLine]:
-    items = getattr(report, section.name)
+    items = _items(section, report, limit)
     reasons = report.reasons.get(section.name, ())
     yield ReportLine(f"{section.title} · {len(items):,}", HEADING)
     if section.name == "orphaned":
@@ -261,7 +270,10 @@ def _item(section: Section, item: Any, reason: str) -> Iterator[ReportLine]:
             old, new = item
             yield ReportLine(f"  {reason}")
             yield from _texts(old, new)
-            yield from _do(section.advice, f"palace reconcile {quoted(old.path)} {quoted(new.path)}")
+            if not is_by_hand(old, new):
+                pair = f"{quoted(old.path)} {quoted(new.path)}"
+                yield from _do("If the mark is right:", f"palace contradict {pair}")
+                yield from _do(section.advice, f"palace reconcile {pair}")
         case "suggested_contradictions":
             suggestion: SuggestedContradiction = item
             yield ReportLine(f"  {reason} ({suggestion.confidence:.0%} sure)")
