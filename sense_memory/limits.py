@@ -61,8 +61,9 @@ THEME_GROUP_COUNT = 64  # memories compared because they share two themes: the m
 THEME_PAIRS_COUNT = 500_000  # pairs of memories looked up among the links: some 50 ms
 SCORED_PAIRS_COUNT = 50_000  # pairs of memories scored: some 150 ms
 LOG_LIST_BYTES = 1_000  # of each list in an introspection log; 10 lists
-LOG_CHANGE_BYTES = 400  # of each list of changes in an introspection log; 7 lists
+LOG_CHANGE_BYTES = 400  # of each list of changes in an introspection log; 9 lists
 LOG_BASELINE_BYTES = 14_000  # of the states of memories, from which the next run finds changes
+LOG_WRITTEN_BYTES = 5_000  # of the seconds in which texts were written, 5.3 bytes for each
 LOG_PAIRS_BYTES = 3_000  # of the contradicting pairs; the whole log stays well below 40,960
 
 # ── The version clock (docs/wire-format.md) ─────────────────────────────────────────────

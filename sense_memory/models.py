@@ -233,11 +233,15 @@ class PalaceChanges(_Frozen):
         before: how many memories were in each state at that time.
         new: memories that did not exist then.
         gone: memories that no longer exist: forgotten on purpose, pruned, or moved.
+        rewritten: memories whose text was written since: mostly another text, or the same text again, or an undo.
         faded: memories that became fading.
         forgotten: memories that became forgotten.
         dissolved: memories that became dissolved.
         revived: memories that rose to a higher state.
-        contradicted: pairs that now contradict each other and did not, in the order of `contradictions`.
+        contradicted: pairs that now contradict each other and did not.
+        settled: pairs that contradicted each other, still exist, and no longer do: reconciled, dismissed or rewritten.
+        relinked: whether memories were connected or disconnected, or suggestions about them were declined; not known,
+            and false, if memories are new or gone.
         exact: whether the lists are complete and certain.
         untold: if they are not, a sentence for each part that is missing or uncertain, with the reason.
     """
@@ -246,11 +250,14 @@ class PalaceChanges(_Frozen):
     before: Mapping[State, int]
     new: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
     faded: tuple[str, ...] = ()
     forgotten: tuple[str, ...] = ()
     dissolved: tuple[str, ...] = ()
     revived: tuple[str, ...] = ()
     contradicted: tuple[tuple[str, str], ...] = ()
+    settled: tuple[tuple[str, str], ...] = ()
+    relinked: bool = False
     exact: bool = True
     untold: tuple[str, ...] = ()
 

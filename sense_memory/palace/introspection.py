@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 # ── The palace as columns ───────────────────────────────────────────────────────────────
 # Visiting a memory costs more than any computation on its numbers, so each memory is visited once, in the given order.
 
-_TEXTS: Final = attrgetter("domain", "facet", "key", "value")
+_TEXTS: Final = attrgetter("domain", "facet", "key", "value", "written_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ class PalaceTable:
         facets: every pair of domain and facet.
         facet_of: the facet of each memory, as an index into `facets`.
         sizes: the number of characters of key and value.
+        written: when the text of each memory was written, seconds since 1970.
         links: the links between memories, and the paths.
     """
 
@@ -76,6 +77,7 @@ class PalaceTable:
     facets: tuple[tuple[str, str], ...]
     facet_of: NDArray[np.int64]
     sizes: NDArray[np.int64]
+    written: NDArray[np.float64]
     links: Links
 
     @classmethod
@@ -87,15 +89,28 @@ class PalaceTable:
         paths: list[str] = []
         facet_of: list[int] = []
         sizes: list[int] = []
-        for domain, facet, key, value in map(_TEXTS, memories):
+        written: list[float] = []
+        for domain, facet, key, value, at in map(_TEXTS, memories):
+            written.append(at)
             paths.append(f"{domain}/{facet}/{key}")
             facet_of.append(facets.setdefault((domain, facet), len(facets)))
             sizes.append(len(key) + len(value))
         by_path = np.array(sorted(range(len(paths)), key=paths.__getitem__), np.int64)
-        numbers = (np.array(facet_of, np.int64), np.array(sizes, np.int64))
+        numbers = (np.array(facet_of, np.int64), np.array(sizes, np.int64), np.array(written, np.float64))
         states = states_at(relevances)
         links = Links(memories, paths)
         return cls(memories, now, by_path, columns, relevances, states, tuple(facets), *numbers, links)
+
+    def linked(self) -> NDArray[np.int64]:
+        """Connections and dismissals, each as one number, sorted; they do not depend on the order of the memories."""
+        count, ranks = len(self.memories), np.empty_like(self.by_path)
+        ranks[self.by_path] = np.arange(count)
+        edges = self.links.connected
+        lists = self.links.dismissed.items()
+        declined = [(place, other) for place, others in lists for other in others]
+        owners, others = np.array(declined, np.int64).reshape(-1, 2).T
+        connected = ranks[edges.owners] * count + ranks[edges.others]
+        return np.concatenate((np.unique(connected), -1 - np.unique(ranks[owners] * count + ranks[others])))
 
     def in_order(self) -> tuple[list[PersonaMemory], Columns]:
         """The memories and their columns in the order of their paths."""
@@ -171,7 +186,10 @@ def introspect(
     }
     pairs = ((one.path, other.path) for (one, other), _ in found["contradictions"])
     paths = [palace.links.paths[place] for place in palace.by_path.tolist()]
-    baseline = Baseline.of(paths, palace.states[palace.by_path], now, pairs)
+    in_order = palace.by_path
+    baseline = Baseline.of(
+        paths, palace.states[in_order], now, pairs, written=palace.written[in_order], links=palace.linked()
+    )
     counts: dict[str, Any] = {state.value: baseline.counts[state] for state in STATES}
     lists: dict[str, Any] = {name: tuple(item for item, _ in items) for name, items in found.items()}
     report = IntrospectionReport(
@@ -400,7 +418,17 @@ def _suspected(
 _HOUR_SECONDS: Final = 3_600
 _NAMED_COUNT: Final = 2  # findings that a line names
 _LINE_CHARS: Final = 280
-_MOVES: Final = ("new", "gone", "revived", "faded", "forgotten", "dissolved", "contradicted")
+_MOVES: Final = (
+    "new",
+    "gone",
+    "rewritten",
+    "revived",
+    "faded",
+    "forgotten",
+    "dissolved",
+    "contradicted",
+    "settled",
+)
 
 
 def _digest(report: IntrospectionReport) -> Iterator[str]:
@@ -429,7 +457,8 @@ def _headline(report: IntrospectionReport) -> str:
 
 def _moved(changes: PalaceChanges, now: float) -> str:
     moved = {name: len(getattr(changes, name)) for name in _MOVES}
-    counts = ", ".join(f"{count:,} {name}" for name, count in moved.items() if count) or "no changes"
+    counts = ", ".join(f"{count:,} {name}" for name, count in moved.items() if count)
+    counts = counts or ("only links" if changes.relinked else "no changes")
     known = "" if changes.exact else ", as far as known"
     return f"Since the last introspection, {_ago(now - changes.since)}: {counts}{known}."
 

@@ -3,14 +3,17 @@
 Guaranteed: a log fits one event, and contains paths and counts, never texts; and changes are never guessed. Long lists
 are cut, and their counts are kept. A log lists the memories in each state, for as many states as fit, smallest first; in
 a small palace those are all memories, and the changes are exact. For other memories the earlier state is computed by
-decay, if they were not touched since. Changes that cannot be computed are counted, and `PalaceChanges.untold` says how
-many there are. The cost is one pass over the memories.
+decay, if they were not touched since. The same holds for texts: a log of a small palace has the second in which each was
+written; of a larger one, those that were written since are found by their dates, and a hash tells whether that may be all.
+Changes that cannot be computed are counted, and `PalaceChanges.untold` says how many there are. The cost is one pass over
+the memories.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +26,7 @@ from sense_memory.limits import (
     LOG_CHANGE_BYTES,
     LOG_LIST_BYTES,
     LOG_PAIRS_BYTES,
+    LOG_WRITTEN_BYTES,
 )
 from sense_memory.models import PalaceChanges, PersonaMemory, State, SuggestedContradiction
 from sense_memory.palace.catalog import STATES
@@ -53,7 +57,17 @@ LISTS: Final = (
     "forgotten_memories",
 )
 _COUNTS: Final = ("total_memories", "active", "fading", "forgotten", "dissolved")
-_MOVES: Final = ("new", "gone", "faded", "forgotten", "dissolved", "revived", "contradicted")
+_MOVES: Final = (
+    "new",
+    "gone",
+    "rewritten",
+    "faded",
+    "forgotten",
+    "dissolved",
+    "revived",
+    "contradicted",
+    "settled",
+)
 _LOWERED: Final = {State.FADING: "faded", State.FORGOTTEN: "forgotten", State.DISSOLVED: "dissolved"}
 _LEAST_BYTES: Final = 4  # the shortest key in a list, with quotation marks and comma
 _RANKS: Final = {state: rank for rank, state in enumerate(STATES)}
@@ -70,6 +84,10 @@ class Baseline:
         complete: the states whose memories are all listed.
         pairs: the contradicting pairs, each sorted by path; None if there were too many for the log.
         digest: a hash of the states of all memories; it is equal if no memory is new, gone or in another state.
+        seconds: when the text of each memory was written, whole seconds since 1970, in the order of the paths; None if
+            there were too many.
+        texts: a hash of `seconds`; empty in a log of an older sense-memory.
+        links: a hash of all connections and dismissals, which new memories change too; empty likewise.
     """
 
     created_at: float
@@ -78,16 +96,46 @@ class Baseline:
     complete: frozenset[State]
     pairs: frozenset[tuple[str, str]] | None
     digest: str
+    seconds: NDArray[np.uint32] | None = field(default=None, compare=False)
+    texts: str = ""
+    links: str = ""
 
     @classmethod
     def of(
-        cls, paths: Sequence[str], states: NDArray[np.int8], now: float, pairs: Iterable[tuple[str, str]]
+        cls,
+        paths: Sequence[str],
+        states: NDArray[np.int8],
+        now: float,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        written: NDArray[np.float64],
+        links: NDArray[np.int64],
     ) -> Baseline:
-        """The baseline of a palace with all memories listed; `paths` are sorted, states are indices into `STATES`."""
+        """The baseline of a palace with all memories listed.
+
+        Args:
+            paths: of the memories, sorted.
+            states: of the same memories, as indices into `STATES`.
+            now: seconds since 1970.
+            pairs: of paths that contradict each other.
+            written: when the text of each memory was written, seconds since 1970.
+            links: connections and dismissals, as sorted numbers.
+        """
         listed = dict(zip(paths, map(STATES.__getitem__, states.tolist()), strict=True))
+        seconds = np.minimum(written, 0xFFFFFFFF).astype(">u4")
         counts = dict(zip(STATES, np.bincount(states, minlength=len(STATES)).tolist(), strict=True))
         ordered = frozenset((min(pair), max(pair)) for pair in pairs)
-        return cls(now, counts, listed, frozenset(State), ordered, _digest(listed))
+        return cls(
+            now,
+            counts,
+            listed,
+            frozenset(State),
+            ordered,
+            _digest(map("\t".join, listed.items())),
+            seconds,
+            _digest((*paths, seconds.tobytes().hex())),
+            _digest([links.tobytes().hex()]),
+        )
 
     def compact(self) -> dict[str, Any]:
         """As plain values for a log: as many states as fit, and the pairs if all of them fit."""
@@ -105,11 +153,16 @@ class Baseline:
             room -= size
             listed[state.value] = groups[state]
         pairs = sorted(self.pairs or ())
+        seconds = b"" if self.seconds is None else b64encode(self.seconds.tobytes())
+        has_room = len(listed) == len(STATES) and len(seconds) <= LOG_WRITTEN_BYTES
         return {
             "counts": {state.value: self.counts.get(state, 0) for state in STATES},
             "listed": listed,
             "contradictions": pairs if _size(pairs) <= LOG_PAIRS_BYTES else None,
             "digest": self.digest,
+            "written": seconds.decode() if has_room else None,
+            "texts": self.texts,
+            "links": self.links,
         }
 
 
@@ -123,7 +176,10 @@ def from_log(log: Mapping[str, Any]) -> Baseline | None:
             for group, keys in groups.items()
             for key in keys
         }
-        pairs = kept["contradictions"]
+        pairs, written = kept["contradictions"], kept.get("written")
+        seconds = None if written is None else np.frombuffer(b64decode(written), ">u4")
+        if seconds is not None and len(seconds) != len(listed):
+            return None
         return Baseline(
             created_at=float(log["created_at"]),
             counts={State(state): int(count) for state, count in kept["counts"].items()},
@@ -131,6 +187,9 @@ def from_log(log: Mapping[str, Any]) -> Baseline | None:
             complete=frozenset(State(state) for state in kept["listed"]),
             pairs=None if pairs is None else frozenset((str(one), str(other)) for one, other in pairs),
             digest=str(kept["digest"]),
+            seconds=seconds,
+            texts=str(kept.get("texts", "")),
+            links=str(kept.get("links", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None  # written by another program or version, and of no use for a comparison
@@ -187,16 +246,37 @@ def changes(
     untold: list[str] = []
     if before.digest != after.digest:
         untold = _compare(before, after, memories, columns, moved)
+    now = after.pairs or frozenset()
     if before.pairs is None:
         untold.append("new contradictions are unknown: the last log had no room for all of them")
     else:
-        moved["contradicted"] = list((after.pairs or frozenset()) - before.pairs)
+        moved["contradicted"] = list(now - before.pairs)
+        moved["settled"] = [pair for pair in before.pairs - now if after.listed.keys() >= {*pair}]
+    moved["rewritten"] = list(_rewritten(before, after, memories).difference(moved["new"]))
+    if before.seconds is None and before.texts != after.texts:
+        untold.append(
+            "texts that were written before the last introspection, and came from another device after it"
+        )
     sorted_moves = {name: tuple(sorted(found)) for name, found in moved.items()}
     counts = {state: before.counts.get(state, 0) for state in STATES}
-    exact = not untold
     return PalaceChanges(
-        since=before.created_at, before=counts, exact=exact, untold=tuple(untold), **sorted_moves
+        since=before.created_at,
+        before=counts,
+        exact=not untold,
+        untold=tuple(untold),
+        relinked=not moved["new"] and not moved["gone"] and before.links not in {"", after.links},
+        **sorted_moves,
     )
+
+
+def _rewritten(before: Baseline, after: Baseline, memories: Iterable[PersonaMemory]) -> set[str]:
+    """The memories whose text was written since a baseline, as far as it tells; new ones are among them."""
+    found = {memory.path for memory in memories if memory.written_at > before.created_at}
+    if before.seconds is not None and after.seconds is not None and before.texts != after.texts:
+        was = dict(zip(sorted(before.listed), before.seconds.tolist(), strict=True))
+        now = zip(after.listed, after.seconds.tolist(), strict=True)
+        found |= {path for path, second in now if was.get(path) != second}
+    return found
 
 
 def _compare(
@@ -247,9 +327,8 @@ def _computed(memory: PersonaMemory, state: State, unlisted: list[State], then: 
     return state if untouched and state in unlisted else None
 
 
-def _digest(listed: Mapping[str, State]) -> str:
-    lines = "\n".join(map("\t".join, listed.items()))
-    return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _named(item: Any) -> Any:

@@ -384,8 +384,9 @@ def histories(draw):
             case "recall":
                 after.append(item.changed(relevance=1.0, last_accessed=max(later, NOW + 1)))
             case "edit":
+                written = draw(st.sampled_from([max(later, NOW + 1), NOW - 7]))  # here, or elsewhere before
                 edited = {"contradicts": tuple(draw(links)), "last_reinforced": max(later, NOW + 1)}
-                after.append(item.changed(**edited))
+                after.append(item.changed(**edited, written_at=written))
     there = {item.path for item in before}
     added = set(draw(st.lists(st.sampled_from(PATHS), max_size=3))) - there
     after += [memory(path, created_at=max(later, NOW + 1)) for path in sorted(added)]
@@ -404,6 +405,8 @@ def by_brute_force(before, after, later):
             path for path, (a, b) in both.items() if b == state and ranks.index(b) < ranks.index(a)
         }
     found["revived"] = {path for path, (a, b) in both.items() if ranks.index(b) > ranks.index(a)}
+    texts = [{item.path: item.written_at for item in palace} for palace in (before, after)]
+    found["rewritten"] = {path for path in both if texts[0][path] != texts[1][path]}
     return {name: tuple(sorted(items)) for name, items in found.items()}
 
 
@@ -425,6 +428,9 @@ def test_changes_of_a_small_palace_are_exact(history):
     old = {frozenset(pair) for pair in pairs(first.contradictions)}
     now = {frozenset(pair) for pair in pairs(introspect(after, later).contradictions)}
     assert {frozenset(pair) for pair in changes.contradicted} == now - old
+    assert {frozenset(pair) for pair in changes.settled} == {
+        pair for pair in old - now if pair <= {item.path for item in after}
+    }
 
 
 @seeded

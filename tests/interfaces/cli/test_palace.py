@@ -693,7 +693,7 @@ def test_an_introspection_gives_reasons_and_commands_that_work(palace):
     palace(*command.split())
     again = palace("palace", "introspect").stdout
     assert "Could be connected" not in again
-    assert "Since the last introspection, less than an hour ago: no changes.\n" in again
+    assert "Since the last introspection, less than an hour ago: only links.\n" in again
 
 
 def test_an_introspection_tells_what_has_changed(palace):
@@ -718,6 +718,10 @@ def test_an_introspection_tells_what_has_changed(palace):
     assert data["counts"]["contradictions"] == 1
     assert data["digest"][0] == shown.splitlines()[0]
     assert data["total_memories"] == 8
+    palace("palace", "reconcile", *pair["paths"])
+    palace("remember", "people/facts/lisa-moved", "Lisa has moved to Lisbon.")
+    changes = palace.json("palace", "introspect")["changes"]
+    assert (changes["rewritten"], changes["settled"]) == (["people/facts/lisa-moved"], [pair["paths"]])
 
 
 def test_an_introspection_brings_up_what_is_forgotten_and_only_counts_what_is_alone(palace):

@@ -151,7 +151,7 @@ def _print_report(report: IntrospectionReport, *, everything: bool) -> None:
 MAX_ITEMS: Final = 5  # of one section
 _EXCERPT_CHARS: Final = 70
 _MAX_NAMES: Final = 8  # memories named in one line of changes
-_MOVES: Final = ("new", "gone", "revived", "faded", "forgotten", "dissolved")
+_MOVES: Final = ("new", "gone", "rewritten", "revived", "faded", "forgotten", "dissolved")
 
 HEADING: Final = "bold"
 COMMAND: Final = "cyan"
@@ -222,6 +222,7 @@ def report_lines(
 def _changes(changes: PalaceChanges, now: float, limit: int | None) -> Iterator[ReportLine]:
     moved = [(name, getattr(changes, name)) for name in _MOVES]
     moved.append(("contradicted", [f"{one} by {other}" for one, other in changes.contradicted]))
+    moved.append(("settled", [f"{one} and {other}" for one, other in changes.settled]))
     if not any(found for _, found in moved) and changes.exact:
         return
     yield ReportLine("")
