@@ -201,7 +201,9 @@ class Edits:
     # ── Edits that lost ─────────────────────────────────────────────────────────────────
 
     def overruled(self) -> list[str]:
-        """The slots at which an edit of this device lost, and the user has not been told yet."""
+        """The slots at which an edit of this device lost, or a forgotten memory was written again, and the user has not
+        been told yet.
+        """
         return [slot for (slot,) in self._db.rows("SELECT slot FROM overruled ORDER BY slot")]
 
     def clear_overruled(self, slots: Iterable[str]) -> None:

@@ -110,6 +110,11 @@ class Removal:
         """What a deletion removes if it states nothing else: everything up to its second."""
         return cls(until, is_blind=True)
 
+    @property
+    def is_forgetting(self) -> bool:
+        """Whether a memory was forgotten at the slot, and not only pruned."""
+        return self.until != _NEVER
+
     def names(self, event_id: str) -> bool:
         """Whether the text of an event is forgotten at every slot."""
         return event_id[:ID_CHARS] in self.texts
@@ -296,7 +301,9 @@ class FilingContext:
 
 
 def record_overruled(db: Database, slot: str) -> None:
-    """Record, for the user, that an edit of this device lost against a version that did not know the edit."""
+    """Record, for the user, that an edit of this device lost against a version that did not know the edit, or that a
+    memory was written again on another device after it was forgotten.
+    """
     db.execute("INSERT OR IGNORE INTO overruled (slot) VALUES (?)", slot)
 
 

@@ -272,7 +272,7 @@ def _file_version(
     if not context.is_ours and _is_removed(db, filed, is_covered=is_covered):
         return FilingResult.DELETED, None
     if wins and not is_covered:
-        if state.head is not None and not state.has_tombstone and not context.is_ours:
+        if not context.is_ours:
             _record_if_overruled(db, filed, state, context)
         seq = _insert(db, filed)
         _set_head(db, filed.slot, max(state.mark_at, event.created_at), seq)
@@ -301,8 +301,17 @@ def _is_removed(db: Database, filed: FiledEvent, *, is_covered: bool) -> bool:
 def _record_if_overruled(
     db: Database, filed: FiledEvent, state: _PreviousState, context: FilingContext
 ) -> None:
-    """Before a head is replaced: record if it is an edit of this device that the new version does not know."""
-    if context.origins is None or not overwrites(filed):
+    """Before a head is replaced: record if it is an edit of this device that the new version does not know, or if a
+    memory that was forgotten is written again.
+    """
+    if context.origins is None or state.head is None:
+        return
+    if state.has_tombstone:
+        removal = read_removal(db, filed.slot)
+        if filed.role is Role.MEMORY and removal.is_forgetting and not removal.forgets(filed.known_origin):
+            record_overruled(db, filed.slot)
+        return
+    if not overwrites(filed):
         return
     old, new = context.of(bytes.fromhex(state.head_id), state.head_at), filed.known_origin
     if old.text == new.text or new.knows(old):

@@ -2,7 +2,8 @@
 
 An edit loses where another device wrote without having seen it. The ledger notes the loss in the transaction in which
 the edit loses: a flat memory was replaced, the text of a persona memory is kept as a conflict copy, or a text was
-forgotten and is a draft now. `overruled` names the memory of each note, and reports each note once.
+forgotten and is a draft now. The ledger also notes where a forgotten memory is written again on another device.
+`overruled` names the memory of each note, and reports each note once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sense_memory.errors import InvalidInput, LedgerError
 from sense_memory.models import Draft
 from sense_memory.nostr import address
 from sense_memory.records import envelope
-from sense_memory.records.origins import words_in
+from sense_memory.records.origins import origin_of, words_in
 
 
 if TYPE_CHECKING:
@@ -79,18 +80,38 @@ def discard(ledger: Ledger, number: int) -> None:
     ledger.checkpoint()
 
 
-async def overruled(ledger: Ledger, reader: Reader, signer: Signer) -> tuple[str, ...]:
-    """The names of memories where an edit of this device has lost since the last call, sorted.
+async def overruled(
+    ledger: Ledger, reader: Reader, signer: Signer
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of memories where an edit of this device has lost since the last call, and of those that were forgotten
+    and have been written again on another device; both sorted.
 
     A name is a key, or `domain/facet/key`. Several processes may use the ledger; each name goes to the first that asks.
     """
     slots = ledger.edits.overruled()
     if not slots:
-        return ()
+        return (), ()
     contents = {draft.slot: draft.content for draft in ledger.drafts.all()}
-    names = {await _name(ledger, reader, slot, contents.get(slot), signer) for slot in slots}
+    lost, again = set[str](), set[str]()
+    for slot in slots:
+        names = lost if slot in contents or await _has_own_text(ledger, reader, slot) else again
+        names.add(await _name(ledger, reader, slot, contents.get(slot), signer))
     await ledger.write(ledger.edits.clear_overruled, slots)
-    return tuple(sorted(names))
+    return tuple(sorted(lost)), tuple(sorted(again))
+
+
+async def _has_own_text(ledger: Ledger, reader: Reader, slot: str) -> bool:
+    """Whether a text may have lost at a slot: nothing was ever forgotten there, or this device wrote one since."""
+    if not ledger.edits.removal(slot).is_forgetting:
+        return True
+    for stored in ledger.versions(slot):
+        record = await reader.record(stored)
+        if (
+            record is not None
+            and origin_of(record, stored.id.hex(), stored.created_at).device == ledger.edits.device
+        ):
+            return True
+    return False
 
 
 async def _name(ledger: Ledger, reader: Reader, slot: str, draft: str | None, signer: Signer) -> str:

@@ -36,8 +36,8 @@ async def sync(
     if store.ledger.heads.uncovered_under(f"{address.PREFIX}{address.MIND}scene/"):
         await mind().scenes.sync()
         await mind().shares.refresh()
-    overruled = await drafts.overruled(store.ledger, store.reader, store.options.signer)
-    return replace(report, overruled=overruled)
+    overruled, again = await drafts.overruled(store.ledger, store.reader, store.options.signer)
+    return replace(report, overruled=overruled, written_again=again)
 
 
 async def flush(store: OpenStore, mind: Callable[[], Mind]) -> SyncReport:

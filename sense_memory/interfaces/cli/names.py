@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidAddress
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, unknown
-from sense_memory.interfaces.cli.output import lost_edits, shown_path
+from sense_memory.interfaces.cli.output import shown_path, told_by
 from sense_memory.interfaces.text import age, one_line, quantity, quoted, some
 from sense_memory.limits import MAX_CANDIDATES_COUNT, MAX_FUTURE_SECONDS
 
@@ -248,8 +248,10 @@ async def ask_relays(store: MemoryStore, seconds: float) -> str:
                 report = await store.sync()
     except TimeoutError:
         return f"not every relay answered within {seconds:g} s"
-    if report.overruled:  # the store reports lost edits only once, so this command has to show them
-        note(lost_edits(report.overruled, await store.drafts()))
+    if told := await told_by(
+        store, report
+    ):  # the store reports this only once, so this command has to show it
+        note(told)
     return "" if report.complete else "; ".join(report.problems) or "not every relay was asked"
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.search import MindHit
     from sense_memory.models import Change, Draft, JournalEntry, Memory, PersonaMemory
     from sense_memory.relay.sync.holdings import Holding
-    from sense_memory.relay.sync.reports import RelayReport
+    from sense_memory.relay.sync.reports import RelayReport, SyncReport
     from sense_memory.search.hits import Hit
     from sense_memory.store import MemoryStore
 
@@ -326,6 +326,17 @@ def warn_of_gaps(gaps: Gaps) -> None:
     elif gaps.count:
         count = quantity(gaps.count, "memory was", "memories were")
         note(f"{count} searched by words only, not embedded yet; run `sense-memory embed`")
+
+
+async def told_by(store: MemoryStore, report: SyncReport) -> str:
+    """What a synchronisation has to tell about memories: edits that lost, and forgotten memories that are there again."""
+    told = [lost_edits(report.overruled, await store.drafts())] if report.overruled else []
+    if again := report.written_again:
+        told.append(
+            f"{_counted(again)} written again on another device after being forgotten: {some(again, _MAX_NAMED)}. "
+            "To forget it again: `sense-memory forget NAME`."
+        )
+    return " ".join(told)
 
 
 def lost_edits(names: Sequence[str], drafts: Sequence[Draft]) -> str:

@@ -13,7 +13,7 @@ import typer
 
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, tell
-from sense_memory.interfaces.cli.output import change_data, lost_edits, relay_data, shown_path, sync_data
+from sense_memory.interfaces.cli.output import change_data, relay_data, shown_path, sync_data, told_by
 from sense_memory.interfaces.cli.program import RELAYS, app, ends
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity
@@ -83,15 +83,14 @@ def sync(
             raise no_relays()
         with spinner(f"asking {quantity(len(store.relays), 'relay')}"):
             report = await store.sync(full=full, retry_refused=retry_refused)
-        lost = lost_edits(report.overruled, await store.drafts()) if report.overruled else ""
-        return report, store.status(), lost
+        return report, store.status(), await told_by(store, report)
 
     report, status, lost = invocation.run(work, creates=True)
     in_step = report.in_step and all(relay.holds_all for relay in status.relays)
     if invocation.as_json:
         relays = [_round(relay, state) for relay, state in zip(report.relays, status.relays, strict=True)]
-        overruled = list(report.overruled)
-        result = {"in_step": in_step, "complete": report.complete, "overruled": overruled, "relays": relays}
+        names = {"overruled": list(report.overruled), "written_again": list(report.written_again)}
+        result = {"in_step": in_step, "complete": report.complete, **names, "relays": relays}
         typer.echo(as_json(result))
     else:
         _print_rounds(report, status, lost, in_step=in_step)

@@ -98,12 +98,14 @@ class SyncReport:
         relays: the report of every configured relay, in the configured order.
         overruled: names of memories that this device and another device changed independently, where the other change
             is later and counts. Our text is in the memory's history, in a conflict copy or in a draft.
+        written_again: names of memories that were forgotten, and have been written again on another device since.
         unfit: paths of memories whose text leaves no room in an event for their accesses; the accesses stay on this
             machine.
     """
 
     relays: tuple[RelayReport, ...] = ()
     overruled: tuple[str, ...] = ()
+    written_again: tuple[str, ...] = ()
     unfit: tuple[str, ...] = ()
 
     @property

@@ -146,6 +146,26 @@ def test_sync_names_what_was_written_here_and_lost_against_another_device(agent,
     assert "edited" not in agent(*one, "sync").stdout
 
 
+def test_sync_names_what_was_forgotten_here_and_written_again_on_another_device(agent, relay):
+    one, two = ("--ledger", "one.db"), ("--relay", relay, "--ledger", "two.db")
+    path = "people/facts/secret"
+    for name in (path, "pin"):
+        agent(*two, "remember", name, "old")
+    agent("--relay", relay, *one, "sync")
+    agent(*one, "forget", path, "pin")
+    for value in ("new", "newer"):  # versions lie a second apart, and the second is later than the tombstone
+        agent(*two, "remember", path, value)
+        agent(*two, "remember", "pin", value)
+
+    shown = agent("--relay", relay, *one, "sync").stdout
+    assert shown.endswith(
+        "\n2 memories were written again on another device after being forgotten: people/facts/secret, pin. "
+        "To forget it again: `sense-memory forget NAME`.\n"
+    )
+    told = agent.json("--relay", relay, *one, "sync")
+    assert (told["overruled"], told["written_again"]) == ([], [])
+
+
 def test_sync_names_the_command_that_shows_an_edit_of_a_block_that_lost(agent, relay):
     one, two = ("--relay", relay, "--ledger", "one.db"), ("--relay", relay, "--ledger", "two.db")
     agent(*two, "mind", "blocks", "set", "human", "theirs")
