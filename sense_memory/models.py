@@ -238,7 +238,7 @@ class PalaceChanges(_Frozen):
         forgotten: memories that became forgotten.
         dissolved: memories that became dissolved.
         revived: memories that rose to a higher state.
-        contradicted: pairs that now contradict each other and did not.
+        contradicted: pairs that now contradict each other and did not, the contradicted memory first.
         settled: pairs that contradicted each other, still exist, and no longer do: reconciled, dismissed or rewritten.
         relinked: whether memories were connected or disconnected, or suggestions about them were declined; not known,
             and false, if memories are new or gone.

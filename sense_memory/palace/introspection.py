@@ -477,7 +477,7 @@ def _decisions(report: IntrospectionReport) -> Iterator[tuple[str, str, str, lis
     def reasoned(name: str) -> Iterator[tuple[Any, str]]:
         return zip(getattr(report, name), report.reasons.get(name, ()), strict=False)
 
-    new = set() if report.changes is None else set(report.changes.contradicted)
+    new = set() if report.changes is None else {frozenset(pair) for pair in report.changes.contradicted}
     marks: dict[bool, list[str]] = {
         True: [],
         False: [],
@@ -485,7 +485,7 @@ def _decisions(report: IntrospectionReport) -> Iterator[tuple[str, str, str, lis
     for (one, other), reason in reasoned("contradictions"):
         if is_by_hand(one, other):
             continue
-        marks[(min(one.path, other.path), max(one.path, other.path)) in new].append(reason)
+        marks[frozenset((one.path, other.path)) in new].append(reason)
     prefix = "new " if marks[True] and not marks[False] else ""
     suffix = f", {len(marks[True]):,} of them new" if marks[True] and marks[False] else ""
     yield "Check", f"{prefix}mark", f"{prefix}marks{suffix}", marks[True] + marks[False]

@@ -82,7 +82,8 @@ class Baseline:
         counts: the number of memories in each state.
         listed: the states of memories by path; holds every memory in one of the `complete` states.
         complete: the states whose memories are all listed.
-        pairs: the contradicting pairs, each sorted by path; None if there were too many for the log.
+        pairs: the contradicting pairs, the contradicted memory first, or in any order if they are from a log; None if
+            there were too many for the log.
         digest: a hash of the states of all memories; it is equal if no memory is new, gone or in another state.
         seconds: when the text of each memory was written, whole seconds since 1970, in the order of the paths; None if
             there were too many.
@@ -124,13 +125,12 @@ class Baseline:
         listed = dict(zip(paths, map(STATES.__getitem__, states.tolist()), strict=True))
         seconds = np.minimum(written, 0xFFFFFFFF).astype(">u4")
         counts = dict(zip(STATES, np.bincount(states, minlength=len(STATES)).tolist(), strict=True))
-        ordered = frozenset((min(pair), max(pair)) for pair in pairs)
         return cls(
             now,
             counts,
             listed,
             frozenset(State),
-            ordered,
+            frozenset(pairs),
             _digest(map("\t".join, listed.items())),
             seconds,
             _digest((*paths, seconds.tobytes().hex())),
@@ -152,7 +152,7 @@ class Baseline:
                 break
             room -= size
             listed[state.value] = groups[state]
-        pairs = sorted(self.pairs or ())
+        pairs = sorted((min(pair), max(pair)) for pair in self.pairs or ())
         seconds = b"" if self.seconds is None else b64encode(self.seconds.tobytes())
         has_room = len(listed) == len(STATES) and len(seconds) <= LOG_WRITTEN_BYTES
         return {
@@ -250,8 +250,10 @@ def changes(
     if before.pairs is None:
         untold.append("new contradictions are unknown: the last log had no room for all of them")
     else:
-        moved["contradicted"] = list(now - before.pairs)
-        moved["settled"] = [pair for pair in before.pairs - now if after.listed.keys() >= {*pair}]
+        known, left = ({frozenset(pair) for pair in pairs} for pairs in (before.pairs, now))
+        moved["contradicted"] = [pair for pair in now if frozenset(pair) not in known]
+        gone = (pair for pair in before.pairs if frozenset(pair) not in left)
+        moved["settled"] = [pair for pair in gone if after.listed.keys() >= {*pair}]
     moved["rewritten"] = list(_rewritten(before, after, memories).difference(moved["new"]))
     if before.seconds is None and before.texts != after.texts:
         untold.append(

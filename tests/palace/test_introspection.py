@@ -428,6 +428,7 @@ def test_changes_of_a_small_palace_are_exact(history):
     old = {frozenset(pair) for pair in pairs(first.contradictions)}
     now = {frozenset(pair) for pair in pairs(introspect(after, later).contradictions)}
     assert {frozenset(pair) for pair in changes.contradicted} == now - old
+    assert {*changes.contradicted} <= {*pairs(introspect(after, later).contradictions)}
     assert {frozenset(pair) for pair in changes.settled} == {
         pair for pair in old - now if pair <= {item.path for item in after}
     }

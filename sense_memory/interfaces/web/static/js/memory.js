@@ -79,6 +79,7 @@ function curve(memory, told) {
 function facts(memory, now) {
   const rows = [
     ["First written", timeOf(memory.created_at, day(memory.created_at))],
+    memory.written_at > memory.created_at ? ["Text written", timeOf(memory.written_at, day(memory.written_at))] : null,
     ["Last used", timeOf(memory.last_accessed, ago(memory.last_accessed, now))],
     ["Recalled", count(memory.access_count, "time")],
     ["Half-life", count(memory.halflife_days, "day")],
