@@ -23,6 +23,7 @@ from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
 from sense_memory.interfaces.text import memories_in
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
 from sense_memory.palace import current_relevance
+from sense_memory.palace.lifecycle import is_by_hand
 from sense_memory.relay import silent_traceback
 
 
@@ -461,6 +462,8 @@ def _report(report: IntrospectionReport) -> dict[str, Any]:
     lists = []
     for name in _LISTS:
         items = getattr(report, name)
+        if name == "contradictions":
+            items = [pair for pair in items if not is_by_hand(*pair)]  # the others come last, and are decided
         reasons = report.reasons.get(name, ())
         shown = [
             {"memories": [_told(memory) for memory in memories_in(item)], "reason": reason}

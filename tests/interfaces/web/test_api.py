@@ -231,6 +231,8 @@ async def test_decisions_are_those_of_the_store(opened, clock):
         assert ("people/facts/two",) == (await memory("one")).connections
         assert 200 == (await client.act("contradict", "people/facts/one", "people/facts/two"))[0]
         assert "people/facts/two" == (await memory("one")).superseded_by
+        lists = {found["name"]: found for found in (await client("/api/introspection"))[1]["lists"]}
+        assert (lists["contradictions"]["count"], lists["contradictions"]["items"]) == (0, [])
         assert 200 == (await client.act("reconcile", "people/facts/one", "people/facts/two"))[0]
         assert (await memory("one")).superseded_by is None
         assert {"done": "undo", "changed": True} == (await client.act("undo", "people/facts/one"))[1]

@@ -54,7 +54,7 @@ function decisions(name, paths) {
     made.setAttribute("aria-label", visible(`${words}: ${named}`));
     return made;
   };
-  if (name === "contradictions") return el("p", { class: "actions" }, act("Both are right", "reconcile", "Reconciled"));
+  if (name === "contradictions") return el("p", { class: "actions" }, act("Confirm: the newer counts", "contradict", "Confirmed", "yes"), act("Both are right", "reconcile", "Reconciled"));
   if (name === "suggested_contradictions") return el("p", { class: "actions" }, act("Accept: the newer counts", "contradict", "Marked", "yes"), act("Dismiss", "dismiss", "Dismissed"));
   if (name === "suggested_connections") return el("p", { class: "actions" }, act("Connect", "connect", "Connected", "yes"), act("Dismiss", "dismiss", "Dismissed"));
   if (name === "forgotten_memories") return el("p", { class: "actions" }, act("Recall", "recall", "Recalled", "yes"));
