@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from sense_memory import PersonaMemory, open_embedder
 from sense_memory.errors import MissingExtra
-from sense_memory.palace import ClaimIndex, Phrases, compare
+from sense_memory.palace import ClaimIndex, Sentences, compare
 
 from .figure import Figure, Rule
 
@@ -47,11 +47,11 @@ _FOUND: Final = {
     "tune": 70.0,
     "held": 60.0,
 }  # percent of the contradictions of pairs and plain, acts and suspicions
-_FOUND_BY_MEANING: Final = {"tune": 80.0, "held": 70.0}
+_FOUND_BY_MEANING: Final = {"tune": 70.0, "held": 70.0}
 _TRAPS: Final = 99.0  # percent of traps that do not act
 _UNTOUCHED: Final = 999.0  # of 1,000 natural observations: no act concerns them
 _UNSUSPECTED: Final = 990.0
-_ROUNDS_COUNT: Final = 2  # rounds in which an embedder reads the phrases that comparing needs
+_ROUNDS_COUNT: Final = 2  # rounds in which an embedder reads the notes that are compared
 _CHECKS_COUNT: Final = 500
 _OBSERVATIONS: Final = "SENSE_MEMORY_OBSERVATIONS"
 
@@ -104,15 +104,15 @@ def score(pairs: Iterable[dict[str, Any]], judge: Judge = compare) -> Score:
 
 
 def by_meaning(embedder: Embedder) -> Judge:
-    """A judge that knows from an embedder which phrases mean the same."""
-    phrases = Phrases()
+    """A judge that knows from an embedder how near two notes are in meaning."""
+    sentences = Sentences()
 
     def judge(old: PersonaMemory, new: PersonaMemory) -> Contradiction | None:
         for _ in range(_ROUNDS_COUNT):
-            compare(old, new, phrases.alike)
-            asked = phrases.asked()
-            phrases.learn(asked, embedder.embed(asked))
-        return compare(old, new, phrases.alike)
+            compare(old, new, sentences.near)
+            asked = sentences.asked()
+            sentences.learn(asked, embedder.embed(asked))
+        return compare(old, new, sentences.near)
 
     return judge
 
@@ -172,9 +172,9 @@ def _by_authors() -> list[Figure]:
         for pair in labelled("contradictions_by_author")
         if pair["half"] == "held"
     ]
-    judges: dict[str, tuple[Judge, float]] = {"by words": (compare, 60.0)}
+    judges: dict[str, tuple[Judge, float]] = {"by words": (compare, 65.0)}
     with suppress(MissingExtra):
-        judges["by meaning"] = by_meaning(cast("Embedder", open_embedder("static"))), 65.0
+        judges["by meaning"] = by_meaning(cast("Embedder", open_embedder("static"))), 75.0
     floor = "calls every pair a contradiction"
     return [
         figure
@@ -201,7 +201,7 @@ def _in_other_words(stage: Stage) -> list[Figure]:
     pairs = labelled("paraphrases")
     judges: dict[str, tuple[Judge, float]] = {"by words": (compare, 8.0)}
     with suppress(MissingExtra):
-        judges["by meaning"] = by_meaning(cast("Embedder", open_embedder("static"))), 30.0
+        judges["by meaning"] = by_meaning(cast("Embedder", open_embedder("static"))), 10.0
     figures = [
         Figure(
             f"found in other words, {how}",

@@ -5,8 +5,8 @@ one of it is first written (0.6 s, once), and a few older ones before each later
 memory is read again only when its text or its contradictions change. Introspection uses the same readings, and compares
 a memory with the others once, some 1,500 with each run. All of this outlives the process, in the snapshot.
 
-What a memory may contradict is found by its words, with an embedder too: the embedder only says which phrases of two
-memories mean the same. Candidates by their vectors added none in 10,000 memories, and cost a copy of all vectors.
+What a memory may contradict is found by its words, with an embedder too: the embedder only says how near
+two notes are in meaning. Candidates by their vectors added none in 10,000 memories, and cost a copy of all vectors.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sense_memory.limits import MAX_SUSPICIONS_COUNT
 from sense_memory.nostr import address
 from sense_memory.palace.connections import near_pairs
 from sense_memory.palace.contradictions.claim_index import ClaimIndex, ContradictionScan
-from sense_memory.palace.contradictions.claims import read
+from sense_memory.palace.contradictions.claims import claim_the_same, read
 from sense_memory.palace.contradictions.detection import compare
-from sense_memory.palace.contradictions.phrases import Phrases
+from sense_memory.palace.contradictions.sentences import Sentences
 from sense_memory.palace.search import STAMP_BYTES, stamp_of
 from sense_memory.records.sealed_caches import CachedIndex, made_of
 from sense_memory.search.embedders.embedder import normalised
@@ -55,17 +55,17 @@ if TYPE_CHECKING:
 # embedder is not asked again.
 
 LOOK_SECONDS: Final = 2.0  # a write waits for the embedder at most this long
-_ROUNDS_COUNT: Final = 2  # calls for phrases; the answers to the first decide what the second asks
+_ROUNDS_COUNT: Final = 2  # calls for vectors; the answers to the first decide what the second asks
 
 
 class Meaning:
-    """What an embedder says: which phrases mean the same, and which memories are near in meaning.
+    """What an embedder says: how near two notes are, and which memories are near to each other.
 
     Args:
         embedding: opens the embedder if it is not open; gives None where it cannot be opened.
 
     Attributes:
-        phrases: the vectors of the phrases asked for so far.
+        sentences: the vectors of the notes asked for so far.
     """
 
     def __init__(self, embedding: Opening) -> None:
@@ -76,10 +76,10 @@ class Meaning:
             b"",
             [],
         )  # what was compared last, and its pairs
-        self.phrases = Phrases()
+        self.sentences = Sentences()
 
     async def learn(self, memory: PersonaMemory, claims: ClaimIndex) -> None:
-        """Ask for the phrases that checking a new memory needs. Takes `LOOK_SECONDS` at most.
+        """Ask for the vectors that checking a new memory needs. Takes `LOOK_SECONDS` at most.
 
         Args:
             memory: the new memory.
@@ -98,15 +98,15 @@ class Meaning:
             look.exception()  # it must not keep a memory from being written; a search reports the error
 
     async def _learn(self, memory: PersonaMemory, claims: ClaimIndex) -> None:
-        async with self._turn:  # two writes would ask for the same phrases
+        async with self._turn:  # two writes would ask for the same sentences
             for _ in range(_ROUNDS_COUNT):
-                claims.check(memory, self.phrases.alike)
-                asked = self.phrases.asked()
+                claims.check(memory, self.sentences.near)
+                asked = self.sentences.asked()
                 embedding = await self._opened() if asked else None
                 rows = await embedding.rows(asked) if embedding is not None else None
                 if rows is None:
                     break
-                self.phrases.learn(asked, rows)
+                self.sentences.learn(asked, rows)
 
     async def pairs(self, memories: Sequence[PersonaMemory]) -> list[tuple[str, str, float]]:
         """The pairs of memories with cached vectors that are near in meaning; see `near_pairs`. The last answer is kept."""
@@ -179,13 +179,13 @@ class ContradictionDetector(CachedIndex):
         palace: the memories.
         ledger: where they lie.
         reader: has the snapshot.
-        meaning: says which phrases mean the same; by default only the same words do.
+        meaning: says how near notes are in meaning; by default nobody does.
     """
 
     def __init__(
         self, palace: Palace, ledger: Ledger, reader: Reader, meaning: Meaning | None = None
     ) -> None:
-        super().__init__("claims", made_of("claims", 4), ledger, reader)
+        super().__init__("claims", made_of("claims", 5), ledger, reader)
         self._palace, self._catalog, self._meaning = palace, palace.catalog, meaning
         self._claims = ClaimIndex()
         self._is_restored = False
@@ -245,8 +245,8 @@ class ContradictionDetector(CachedIndex):
     async def check(self, memory: PersonaMemory) -> list[Contradiction]:
         """The contradictions between a new memory and the other memories of its facet that were read, surest first."""
         await self._read_facet(memory.domain, memory.facet)
-        alike = None if self._meaning is None else self._meaning.phrases.alike
-        return self._claims.check(memory, alike)
+        near = None if self._meaning is None else self._meaning.sentences.near
+        return self._claims.check(memory, near)
 
     def check_again(self, memory: PersonaMemory, paths: Iterable[str]) -> list[Contradiction]:
         """The contradictions between a new memory and some others of its facet, dismissed or not."""
@@ -256,7 +256,7 @@ class ContradictionDetector(CachedIndex):
 
     def claims_the_same(self, one: PersonaMemory, other: PersonaMemory) -> bool:
         """Whether two texts of a memory make the same claims."""
-        return one.value == other.value or read(one) == read(other)
+        return one.value == other.value or claim_the_same(read(one), read(other))
 
     async def scan(self, memories: Iterable[PersonaMemory], limit: int) -> ContradictionScan:
         """The contradictions within the palace, and those that were suspected since this store was opened.
@@ -312,7 +312,7 @@ class ContradictionDetector(CachedIndex):
 
     def compared(self, old: PersonaMemory, new: PersonaMemory) -> list[Contradiction]:
         """The contradiction of a memory against an earlier one; at most one."""
-        found = compare(old, new, None if self._meaning is None else self._meaning.phrases.alike)
+        found = compare(old, new, None if self._meaning is None else self._meaning.sentences.near)
         return [] if found is None else [found]
 
     def _put(self, memory: PersonaMemory) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.contradictions.phrases import Alike
+    from sense_memory.palace.contradictions.sentences import Near
 
 MAX_CANDIDATES_COUNT: Final = 32  # memories compared by one check: those with the rarest words in common
 MAX_POSTINGS_COUNT: Final = 500  # entries of the index read by one check
@@ -103,7 +103,7 @@ class ClaimIndex:
 
     def _add(self, memory: PersonaMemory, keys: frozenset[str], reading: Reading | None) -> None:
         path = memory.path
-        self._entries[path] = _Entry(memory, keys, (memory.created_at, path), reading)
+        self._entries[path] = _Entry(memory, keys, (memory.written_at, path), reading)
         postings = self._facets.setdefault((memory.domain, memory.facet), {})
         for term in keys:
             postings.setdefault(term, set()).add(path)
@@ -157,21 +157,21 @@ class ClaimIndex:
             if old is not None and new is not None and old.known is None and new.known is None:
                 self._found[contradiction.old, contradiction.new] = contradiction, old.memory, new.memory
 
-    def check(self, memory: PersonaMemory, alike: Alike | None = None) -> list[Contradiction]:
+    def check(self, memory: PersonaMemory, near: Near | None = None) -> list[Contradiction]:
         """The contradictions between a memory and the others of its domain and facet.
 
         At most `MAX_CANDIDATES_COUNT` memories are compared, those that share its rarest words.
 
         Args:
             memory: the new memory, which need not be in the index.
-            alike: how near two phrases are, see `compare`.
+            near: how near two notes are in meaning, see `compare`.
 
         Returns:
             Surest first, then by path; at most `_MAX_TURNED_COUNT` of the kind `TURN`.
         """
         reading = self._reading(memory)
         candidates = self._candidates(memory, reading.keys)
-        found = (_against(self._entries[path], memory, reading, alike) for path in candidates)
+        found = (_against(self._entries[path], memory, reading, near) for path in candidates)
         ranked = sorted(filter(None, found), key=_rank)
         turned = [item for item in ranked if item.kind == TURN]
         return [item for item in ranked if item not in turned[_MAX_TURNED_COUNT:]]
@@ -261,20 +261,22 @@ class ClaimIndex:
 
 
 def _against(
-    entry: _Entry, memory: PersonaMemory, reading: Reading, alike: Alike | None = None
+    entry: _Entry, memory: PersonaMemory, reading: Reading, near: Near | None = None
 ) -> Contradiction | None:
     if not comparable(entry.memory, memory):
         return None
-    return compare_readings(entry.memory, entry.reading, memory, reading, alike)
+    return compare_readings(entry.memory, entry.reading, memory, reading, near)
 
 
-# All of a memory that its contradictions depend on, apart from its path and its age.
-_said: Final = attrgetter("value", "themes", "contradicts", "superseded_by", "conflict_of", "dismissed")
+# All of a memory that its contradictions depend on, apart from its path.
+_said: Final = attrgetter(
+    "value", "written_at", "themes", "contradicts", "superseded_by", "conflict_of", "dismissed"
+)
 
 
 def _stamp(memory: PersonaMemory) -> str:
     """A hash of what its contradictions depend on."""
-    said = repr((_said(memory), memory.created_at)).encode("utf-8", "surrogatepass")
+    said = repr(_said(memory)).encode("utf-8", "surrogatepass")
     return blake2b(said, digest_size=_STAMP_BYTES).hexdigest()
 
 

@@ -1,19 +1,20 @@
-"""What a memory claims: for each clause who is spoken of, what is said, with what value, under which conditions.
+"""What a memory says: clauses, each a row of words and figures.
 
-No grammar is parsed. A clause is read as a row of tokens: stems, with opposites folded into an axis and its side, idioms and relations in one word each ("moved to" and "lives in"
-are one relation), figures and dates typed. Tokens form phrases, each with the function word that leads it. What is the
-value and what the scope shows when two clauses are aligned: see `detection`. Long texts are read up to a bound. Pure.
+No grammar is parsed. A text is split at signs and conjunctions. Words are compared by their stems, opposites by their axis and
+side; idioms and relations are one word each ("moved to" and "lives in" are one relation), figures and dates are typed. Words
+form phrases, each with the function word that leads it. What is the value and what the scope shows when two clauses
+are aligned, by `Alignment`: what they share, and what is left of each. Pure.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
-from sense_memory.palace.contradictions.figures import Figure, items
-from sense_memory.palace.contradictions.suspicion import Note
+from sense_memory.palace.contradictions.figures import MONTH, Figure, items
 from sense_memory.palace.contradictions.vocabulary import axis, plain, stem, words
 
 
@@ -23,22 +24,19 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.figures import Item
 
-MAX_READ_CHARS: Final = 2_000  # of a value; notes are far shorter, and a clause beyond counts as not said
-MAX_NOTE_CHARS: Final = 400  # of a value read as a whole
-MAX_CLAUSES_COUNT: Final = 8  # read of one memory
-MAX_CLAUSE_ITEMS: Final = 40  # a longer clause is not a short note
+MAX_READ_CHARS: Final = 400  # of a value; what stands beyond counts as not said
+MAX_CLAUSES_COUNT: Final = 12
 _MAX_KEY_CHARS: Final = 256
-_MAX_BARE_ITEMS: Final = 3
-_MAX_SURE_CLAUSES: Final = 2
+_MAX_BARE_COUNT: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """A word of a clause that carries content.
+class Word:
+    """A word that carries content.
 
     Attributes:
-        key: what it is compared by: a stem; `±` and an axis, `~` and a status, `→` and a relation, `#`
-            and a number that tells which thing.
+        key: what it is compared by: a stem; `±` and an axis, `~` and a status, `→` and a relation, `#` and a number that
+            tells which thing.
         text: as it was written.
         lead: what leads its phrase, if it begins one: a preposition, `be`, `→` (a relation), `the` or `start`;
             `and` before a further thing of a list, an article; else nothing.
@@ -55,33 +53,33 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """What a clause says.
+    """What stands between two signs or conjunctions.
 
     Attributes:
         text: as it was written.
-        tokens: its words, in order, without figures.
+        joint: the conjunction that it begins with, or nothing.
+        words: those that carry content, in order.
         keys: their keys.
-        polarity: whether it is affirmed.
-        mood: `fact`, `past` or `plan`.
-        sides: its axes, the side of each, and the word for it.
+        row: the stems of all its words, and its figures, in order, without articles.
         figures: what figures it gives.
+        polarity: whether it is affirmed.
+        sides: its axes, the side of each, and the word for it.
         owned: whether it begins with a possession: "Nora's brother", so it is not about Nora.
         definite: whether it begins with something already known: "the", "my", "Nora's".
-        changed: whether it says that something is new.
-        added: whether it says that what was said before stays true: "too", "also".
+        flags: which of `terms.FLAGS` it shows: `turn` ("sold"), `hint` ("now"), `ongoing`, `plan`, `past`, `added` ("too") …
     """
 
     text: str = field(compare=False, repr=False)
-    tokens: tuple[Token, ...]
+    joint: str
+    words: tuple[Word, ...]
     keys: frozenset[str]
-    polarity: bool
-    mood: str
-    sides: tuple[tuple[str, bool, str], ...]
+    row: tuple[object, ...] = field(compare=False)
     figures: tuple[Figure, ...]
+    polarity: bool
+    sides: tuple[tuple[str, bool, str], ...]
     owned: bool
     definite: bool
-    changed: bool
-    added: bool
+    flags: frozenset[str] = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,36 +87,38 @@ class Reading:
     """What a memory says.
 
     Attributes:
+        text: as it was written.
         clauses: at most `MAX_CLAUSES_COUNT`.
-        whole: whether everything was read and has two clauses at most: a longer memory says other things too.
-        note: the whole text, for `suspicion`.
+        whole: whether everything was read.
         keys: what the memory is found by. Two memories whose words contradict each other share a key. Keys depend
             on the memory's key and value only.
+        words: the keys of all its words.
+        names: the stems of its words with a capital.
+        numbered: the words that tell a thing from others of its sort: `#5` of "room 5", `beta_search`.
+        turned: what is said to change: the words beside "sold", "no longer" or "now".
+        flags: those of its clauses.
     """
 
+    text: str = field(compare=False, repr=False)
     clauses: tuple[Clause, ...]
     whole: bool
-    note: Note = field(compare=False)
     keys: frozenset[str]
+    words: frozenset[str]
+    names: frozenset[str] = field(compare=False)
+    numbered: frozenset[str]
+    turned: frozenset[str]
+    flags: frozenset[str]
 
 
 # ── How English, mostly, says things ─────────────────────────────────────────────────────
 
-
-def _any_case(*parts: str) -> re.Pattern[str]:
-    return re.compile("".join(parts), re.IGNORECASE)
-
-
-_CLAUSE: Final = _any_case(
-    r"(?<=[^\W\d])[.](?=\s|$)|(?<=[\d%)'\"])[.](?=\s+[^\W\d_]|\s*$)|[!;\n\r()\u2014\u2013]+|(?<=\?)|,? but "
-)
-_SPLICE: Final = _any_case(r", (?=(?:they|he|she|it|we|everything|everybody|both|all|the) \w+ )")
-_LABEL: Final = _any_case(
-    r"^\s*(?:\[[^\]]{0,40}\]|\(?\d{4}-\d\d-\d\d\)?|(?:note|update|fyi|ps|correction)(?=:))[:,]?\s*"
+_LABEL: Final = re.compile(
+    r"^\s*(?:\[[^\]]{0,40}\]|\(?\d{4}-\d\d-\d\d\)?|(?:note|update|fyi|ps)(?=:))[:,]?\s*", re.IGNORECASE
 )
 _QUOTES: Final = str.maketrans("\u2019\u2018\u201c\u201d\u201e\u00ab\u00bb", "''" + '"' * 5)
+_NOT_SAID: Final = re.compile(r'"[^"]*"?|[^.!?;\n]*\?')  # quotations and questions
 _SHORT: Final = tuple(
-    (_any_case(short), long)
+    (re.compile(short, re.IGNORECASE), long)
     for short, long in {
         r"\bcan(?:'t|not)\b": "can not",
         r"\bwon't\b": "will not",
@@ -129,33 +129,30 @@ _SHORT: Final = tuple(
         r"'ve\b": " have",
         r"'ll\b": " will",
         r"'d rather\b": " rather",
-        r"(?<=\w)'s\b|(?<=s)'(?=\s)": "",
         r"\b([ldmtsjnq])'(?=[aeiouyhàâéèêî])": r"\1' ",
         r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
     }.items()
 )
-_SWITCH: Final = _any_case(r"^(.+?) (?:switched|migrated) from (.+?) to (.+)$")
-_SWITCHED: Final = r"\1 no longer uses \2; \1 uses \3"
-_REASON: Final = _any_case(
-    r",? (?:because|so that|due to|thanks to|since (?=he|she|it|they|the |i )|as (?=it|she|he|they|i |the )).*$"
-)
 # Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
 _LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
-_SINCE: Final = _any_case(
-    r"(?:^|,? )\b(?:since|as of|ab|seit|depuis|desde|(?<=\d )from|(?<=[a-z] )from(?= (?!monday|tuesday))) (?:\w+ )?(?:\d{4}|january|",
-    r"february|march|april|may|june|july|august|september|october|november|december|\w+day|spring|summer|autumn|winter)\b",
+_SINCE: Final = re.compile(
+    rf"(?:^|,? )\b(?:since|as of|ab|seit|depuis|desde|(?<=\d )from|(?<=[a-z] )from(?= (?!monday|tuesday))) (?:\w+ )?(?:\d{{4}}|{terms.WHEN})\b",
+    re.IGNORECASE,
 )
-_RENEWED: Final = _any_case(r"^((?:my|our|his|her|their|the \w+|[\w-]+'s) )(?:new|current) ")
-_COMMA: Final = re.compile(r", (?!\d)")
-_OWNS: Final = _any_case(r"\s*(?:\w+(?:'s|s') |(?:my|his|her|their|our) )")
+_JOINTS: Final = (
+    "because|but|although|while|so|and|after|before|until|unless|if|when|since|which|who|due to|thanks to"
+)
+_CLAUSE: Final = re.compile(
+    rf"""(?<!\d)(?<!\bmr)(?<!\bdr)(?<!\bst)(?<!\bmrs)(?<!\b\w)[.](?=\s|$)|(?<=\d)[.](?=\s+(?!{MONTH}\b)[^\W\d_]|\s*$)|[,;!](?=\s|$)|[\n\r()\u2014\u2013]+|\s-\s|
+\s(?=(?:{_JOINTS})\s(?!\d))""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_JOINT: Final = re.compile(rf"\s*(?:{_JOINTS})\b", re.IGNORECASE)
 _KEY_WORD: Final = re.compile(r"[^\W_]+")
 _SPELLED: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*")
-# Nora played; not "a used car", "is based", "is it unused".
-_EVENT: Final = re.compile(
-    r"(?!(?:is|are|the|an?|my|our)\b)[\w#-]+ (?!un|dis|enabled|activated|resolved)\w{3,}ed\b"
-)
+_NAME: Final = re.compile(r"\b[A-ZÀ-Þ][^\W\d_]+")
+_NUMBERED: Final = re.compile(r"#.*|.*_.*|\w+-[a-z]$")
 _VERBS: Final = terms.AUXILIARIES | terms.RELATIONS.keys()
-_SILENT: Final = terms.STOP | terms.RELATIONS.keys()
 _INDEFINITE: Final = words("a an ein eine einen un une una um uma")
 _DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")
 _OWNERS: Final = words("my your his her its their our")
@@ -166,83 +163,114 @@ _AND: Final = words("and or und et y e &")
 
 
 def read(memory: PersonaMemory) -> Reading:
-    """What a memory claims."""
+    """What a memory says."""
     named = frozenset(map(stem, _KEY_WORD.findall(memory.key[:_MAX_KEY_CHARS].lower())))
-    texts = _split(_LABEL.sub("", memory.value[:MAX_READ_CHARS].translate(_QUOTES)))
-    found = [_clause(*text, named) for text in texts[:MAX_CLAUSES_COUNT]]
-    clauses = tuple(filter(None, found))
-    whole = len(memory.value) <= MAX_READ_CHARS and len(texts) <= _MAX_SURE_CLAUSES and all(found)
-    keys = frozenset(key for clause in clauses for key in _found_by(clause))
-    return Reading(clauses, whole, Note.of(memory.value[:MAX_NOTE_CHARS]), keys)
+    text = _NOT_SAID.sub(" ", _LABEL.sub("", memory.value[:MAX_READ_CHARS].translate(_QUOTES)))
+    if "'" in text or "-old" in text or "annot" in text:
+        for short, long in _SHORT:
+            text = short.sub(long, text)
+    text = _LETTERED.sub(r"\1-\2", text)
+    since = _SINCE.search(text) is not None
+    text = _SINCE.sub("", text)
+    parts = [part.strip() for part in _CLAUSE.split(text) if part and not part.isspace()]
+    clauses = tuple(filter(None, (_clause(part, named) for part in parts[:MAX_CLAUSES_COUNT])))
+    text.lower()
+    flags = frozenset[str]().union(
+        *(clause.flags for clause in clauses), {"changed", "hint"} if since else ()
+    )
+    keys = frozenset[str]().union(*(clause.keys for clause in clauses))
+    return Reading(
+        memory.value,
+        clauses,
+        len(memory.value) <= MAX_READ_CHARS and len(parts) <= MAX_CLAUSES_COUNT,
+        frozenset(key for clause in clauses for key in _found_by(clause)),
+        keys,
+        frozenset(stem(name.lower()) for name in _NAME.findall(text)),
+        frozenset(filter(_NUMBERED.fullmatch, keys)),
+        frozenset(_turned(clauses)),
+        flags,
+    )
+
+
+def claim_the_same(one: Reading, other: Reading) -> bool:
+    """Whether two texts say the same, as facts of the same time, be it said to be new or not."""
+    moods = (one.flags ^ other.flags) & {"plan", "past", "event", "added"}
+    return one.clauses == other.clauses and not moods
 
 
 def _found_by(clause: Clause) -> Iterator[str]:
     """The words of a clause, and its relation together with its subject."""
-    for token in clause.tokens:
-        yield token.key.lstrip("±~")
-        if token.key[0] == "→":
-            subject = sorted(one.key for one in clause.tokens if one.phrase == 0 and one.key[0] != "→")
-            yield f"{token.key}|{' '.join(subject)}"
+    for word in clause.words:
+        yield word.key.lstrip("±~")
+        if word.key[0] == "→":
+            subject = sorted(one.key for one in clause.words if one.phrase == 0 and one.key[0] != "→")
+            yield f"{word.key}|{' '.join(subject)}"
 
 
-def _split(text: str) -> list[tuple[str, str, bool]]:
-    """The clauses of a text as written, without short forms, and whether each begins with what somebody has."""
-    found = []
-    for sentence in _CLAUSE.split(text):
-        for clause in _SPLICE.split(sentence):
-            if not clause or clause.isspace():
-                continue
-            said = clause
-            if "'" in said or "-old" in said or "cannot" in said:
-                for short, long in _SHORT:
-                    said = short.sub(long, said)
-            owned = _OWNS.match(clause) is not None
-            parts = _SWITCH.sub(_SWITCHED, said).split("; ")
-            found += [(clause, " ".join(part.split()), owned) for part in parts]
-    return found
+def _turned(clauses: Sequence[Clause]) -> Iterator[str]:
+    for clause in clauses:
+        if clause.flags & {"turn", "hint"}:
+            found = terms.FLAGS["turn"].findall(clause.text.lower())
+            yield from clause.keys - {stem(word) for turn in found for word in turn.split()}
 
 
-def _clause(written: str, said: str, owned: bool, named: frozenset[str]) -> Clause | None:
-    """One clause; None for a question, a quotation, and what is too long for a note."""
-    if "?" in said or '"' in said:
+def _flags(text: str, meant: str, tokens: Sequence[Word]) -> Iterator[str]:
+    """What a lowercase clause shows, as it was written and as it is meant."""
+    found = {name for name, pattern in terms.FLAGS.items() if pattern.search(text)} - {"past", "changed"}
+    is_over = terms.FLAGS["past"].search(meant) and not (tokens and tokens[-1].key[0] == "~")
+    yield from found - ({"event"} if "lasting" in found else set())
+    if is_over and "lasting" not in found:
+        yield "past"
+    if terms.FLAGS["changed"].search(meant):
+        yield "changed"
+
+
+def _clause(text: str, named: frozenset[str]) -> Clause | None:
+    """One clause; None where nothing is said."""
+    joint = match[0].strip().lower() if (match := _JOINT.match(text)) else ""
+    said = text[match.end() :] if match else text
+    meant = plain(said.lower())
+    found = items(meant)
+    if not found:
         return None
-    text, since = _SINCE.subn("", _REASON.sub("", _LETTERED.sub(r"\1-\2", said)))
-    text, renewed = _RENEWED.subn(r"\1", text)
-    lower = plain(text.lower())
-    found = items(_COMMA.sub(" and ", lower))
-    if not 0 < len(found) <= MAX_CLAUSE_ITEMS:
-        return None
-    spelled = {word.lower(): word for word in _SPELLED.findall(text)}
+    spelled = {word.lower(): word for word in _SPELLED.findall(said)}
     subject = tuple(_subject(found, named))
-    tokens = (*subject, *_tokens(found, spelled, "be" if subject else "start"))
-    contents = [item for item in found if isinstance(item, str) and item not in _SILENT]
+    tokens = (*subject, *_words(found, spelled, "be" if subject else "start"))
+    contents = [item.removesuffix("'s") for item in found if isinstance(item, str) and item not in _SILENT]
     sides = {name: (name, side, item) for item in reversed(contents) for name, side in [axis(item)]}
+    owned = any(str(item).endswith("'s") for item in found[:2]) or found[0] in _OWNERS
     return Clause(
-        text=written,
-        tokens=tokens,
+        text=text,
+        joint=joint,
+        words=tokens,
         keys=frozenset(token.key for token in tokens),
-        polarity=sum(item in terms.NEGATORS for item in found) % 2 == 0,
-        mood=_mood(lower, text.lower(), found),
-        sides=tuple(sorted(value for name, value in sides.items() if name)),
+        row=tuple(
+            (item.kind, item.value) if isinstance(item, Figure) else stem(item.removesuffix("'s"))
+            for item in found
+            if item not in terms.ARTICLES
+        ),
         figures=tuple(item for item in found if isinstance(item, Figure)),
+        polarity=sum(item in terms.NEGATORS for item in found) % 2 == 0,
+        sides=tuple(sorted(value for name, value in sides.items() if name)),
         owned=owned,
         definite=found[0] in _DEFINITE or owned,
-        changed=since + renewed > 0
-        or not terms.CHANGES.isdisjoint(item for item in found if isinstance(item, str)),
-        added=terms.ADDED.search(lower) is not None,
+        flags=frozenset(_flags(text.lower(), meant, tokens)),
     )
 
 
-def _subject(found: Sequence[Item], named: frozenset[str]) -> Iterator[Token]:
+_SILENT: Final = terms.STOP | terms.RELATIONS.keys()
+
+
+def _subject(found: Sequence[Item], named: frozenset[str]) -> Iterator[Word]:
     """The words of the key, where a clause begins with a pronoun or a relation, or is a bare value: a timezone."""
-    is_bare = len(found) <= _MAX_BARE_ITEMS and _VERBS.isdisjoint(found)
+    is_bare = len(found) <= _MAX_BARE_COUNT and _VERBS.isdisjoint(found)
     if (is_bare and named & terms.ATTRIBUTES) or found[0] in terms.PRONOUNS or found[0] in terms.RELATIONS:
         said = {stem(item) for item in found if isinstance(item, str)}
         for word in sorted(named - terms.KEY_NOISE - said):
-            yield Token(word, word, "start")
+            yield Word(word, word, "start")
 
 
-def _tokens(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterator[Token]:
+def _words(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterator[Word]:
     """The words of a clause that carry content, each with what leads its phrase."""
     article, phrase, is_said = "", 0, lead == "be"
     seen: dict[str, bool] = {}
@@ -264,8 +292,15 @@ def _tokens(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterat
                 lead = lead or item
         else:
             phrase += bool(lead) and lead not in {"and", "start"}
-            key = _key(item, seen, is_said, at == len(found) - 1)
-            yield Token(key, spelled.get(item, item.replace("_", " ")), lead, article, phrase)
+            word = item.removesuffix("'s")
+            key = _key(word, seen, is_said, at == len(found) - 1)
+            yield Word(
+                key,
+                spelled.get(item, item.replace("_", " ")).removesuffix("'s"),
+                lead,
+                article,
+                phrase,
+            )
             lead, article = "→" if key[0] == "→" else "", ""
 
 
@@ -279,9 +314,57 @@ def _key(item: str, seen: dict[str, bool], is_said: bool, is_last: bool) -> str:
     return name if name and seen.setdefault(name, side) == side else stem(item)
 
 
-def _mood(lower: str, written: str, found: Sequence[Item]) -> str:
-    if terms.PLANS.search(lower):
-        return "plan"
-    if found[-1] in terms.STATUS or terms.LASTING.search(written):
-        return "fact"
-    return "past" if terms.PAST.search(lower) or _EVENT.match(written) else "fact"
+# ── Alignment ───────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Two clauses, and what only one of them says.
+
+    Attributes:
+        shared: the keys of both.
+        left: the words of the old one that the new one has not.
+        right: those of the new one that the old one has not.
+        apart: their figures, each with the other's at its place, that are not the same.
+        flips: the axes on which they take two sides, with the words of both.
+        relation: the name of the relation of both, or nothing.
+        changed: whether the new text says that something is new.
+        texts: both texts, as they were written.
+    """
+
+    old: Clause
+    new: Clause
+    shared: frozenset[str]
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    apart: tuple[tuple[Figure | None, Figure | None], ...]
+    flips: tuple[tuple[str, str, str], ...]
+    relation: str
+    changed: bool
+    texts: tuple[str, str]
+
+    @classmethod
+    def of(cls, notes: tuple[Reading, Reading]) -> Alignment:
+        """The alignment of the two clauses that share most and are not the same."""
+        old, new = max(product(notes[0].clauses, notes[1].clauses), key=_nearness)
+        shared = old.keys & new.keys
+        figures = zip_longest(old.figures, new.figures)
+        sides = product(old.sides, new.sides)
+        return cls(
+            old,
+            new,
+            shared,
+            tuple(word for word in old.words if word.key not in shared),
+            tuple(word for word in new.words if word.key not in shared),
+            tuple((a, b) for a, b in figures if not a or not b or a.kind != b.kind or a.differs(b)),
+            tuple((name, a, b) for (name, up, a), (other, to, b) in sides if name == other and up != to),
+            next((key[1:] for key in sorted(shared) if key[0] == "→"), ""),
+            "changed" in notes[1].flags,
+            (notes[0].text, notes[1].text),
+        )
+
+
+def _nearness(pair: tuple[Clause, Clause]) -> float:
+    one, other = pair
+    shared = len(one.keys & other.keys)
+    return shared - 0.1 * (len(one.keys) + len(other.keys) - 2 * shared) - 99 * (one.row == other.row)

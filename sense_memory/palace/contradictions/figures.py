@@ -47,7 +47,7 @@ def _any(names: object) -> str:
     return "|".join(sorted(map(re.escape, names), key=len, reverse=True))  # type: ignore[call-overload]
 
 
-_MONTH: Final = _any(_MONTHS)
+MONTH: Final = _any(_MONTHS)
 _WORD: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*|:(?=[ ])")
 _DIGIT: Final = re.compile(r"\d")
 _FIGURE_WORDS: Final = frozenset((*_MONTHS, *_WEEKDAYS, *_COUNTS, "noon", "midnight"))
@@ -55,10 +55,10 @@ _TOKEN: Final = re.compile(
     rf"""(?P<iso>(?P<iy>\d{{4}})-(?P<im>\d\d?)(?:-(?P<id>\d\d?))?(?![\w-]))
 |(?P<clock>(?P<h>\d{{1,2}})(?:[:h.](?P<min>\d\d))?\ ?(?P<half>[ap])\.?m\b|(?P<h2>\d{{1,2}})(?::|h)(?P<min2>\d\d)(?![\d:])
   |(?:(?<=\bat\ )|(?<=\bum\ ))(?P<h3>\d{{1,2}})(?=\ o'clock|\ uhr|\ *$|[,;](?!\d))|\b(?P<noon>noon|midnight)\b)
-|(?P<dm>(?P<dd>\d{{1,2}})(?:st|nd|rd|th|\.|er|º)?\ (?:of\ |de\ )?(?P<mm>{_MONTH})\b(?:,?\ (?:de\ )?(?P<yy>\d{{4}}))?)
-|(?P<md>\b(?P<mm2>{_MONTH})\ (?P<dd2>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:])(?:,?\ (?P<yy2>\d{{4}}))?)
-|(?P<my>\b(?P<mm3>{_MONTH})\ (?P<yy3>\d{{4}})(?!\d))
-|(?P<month>(?:(?<=\bin\ )|(?<=\bof\ )|(?<=\bby\ )|(?<=\bim\ )|(?<=\ben\ )|(?<=\bem\ ))(?P<mm4>{_MONTH})\b)
+|(?P<dm>(?P<dd>\d{{1,2}})(?:st|nd|rd|th|\.|er|º)?\ (?:of\ |de\ )?(?P<mm>{MONTH})\b(?:,?\ (?:de\ )?(?P<yy>\d{{4}}))?)
+|(?P<md>\b(?P<mm2>{MONTH})\ (?P<dd2>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:])(?:,?\ (?P<yy2>\d{{4}}))?)
+|(?P<my>\b(?P<mm3>{MONTH})\ (?P<yy3>\d{{4}})(?!\d))
+|(?P<month>(?:(?<=\bin\ )|(?<=\bof\ )|(?<=\bby\ )|(?<=\bim\ )|(?<=\ben\ )|(?<=\bem\ ))(?P<mm4>{MONTH})\b)
 |(?P<day>(?<=the\ )(?P<dd3>\d{{1,2}})(?:st|nd|rd|th)\b)
 |(?P<year>(?:(?<=in\ )|(?<=since\ )|(?<=until\ )|(?<=of\ )|(?<=by\ )|(?<=from\ )|(?<=before\ )|(?<=after\ ))(?P<yy4>(?:19|20)\d\d)(?!\d|[.,]\d|\ ?[$€£¥%]))
 |(?P<weekday>\b(?P<wd>{_any(_WEEKDAYS)})\b)

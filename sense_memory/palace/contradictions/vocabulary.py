@@ -81,51 +81,55 @@ this those these and it its it'd he she they them his her hers their theirs him 
 too also very really quite rather then both own such s t d ll re ve m mr mrs ms dr per while get gets got it's that's
 there's actually simply even any anyone anything enough much bit kind sort gezogen umgezogen n und y e ne do da das que ya""")
 )
-# Says that what was said before stays true; not the "too" of "too small".
-ADDED: Final = _said(r"""
-also|as well(?! as)|in addition|additionally|besides|auch|aussi|tambi[eé]n|tamb[eé]m|^\w+ too|
-too(?= *(?:$|[,.)]|(?:now|again|already|currently|at|in|on|for|from|with|by|and|since|as|during|every|of)\b))""")
 FIRST: Final = words("i my we our me us mine ich mein meine meu minha")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
 ROUGHLY: Final = words("some about around roughly almost nearly approximately circa ca over under rund etwa")
-PLANS: Final = _said(r"""
+WHEN: Final = r"""january|february|march|april|may|june|july|august|september|october|november|december|\w+day|spring|summer|autumn|winter"""
+# The end of a state of things, and what hints at one.
+_TURN_TEXT: Final = r"""
+no longer|no more|not any|any ?more|any longer|instead|in place of|switch(?:es|ed)|swapped|(?<!not )quit|(?<!not )stopped|ceased|(?:gave|given) (?:it )?up|
+turn(?:ed|s) out|turned (?:down|up)|became(?! friends)|(?:has|have|had) become|a mistake|mistaken|(?:had|got|was|were|is) (?:it |that )?wrong|
+ended|retired|refuse[sd]?|declined|cancell?ed|postponed|replaces?|replaced|succeed(?:s|ed|ing)|stepped (?:down|back|aside)|decided (?:against|not)|changed (?:my|his|her|our|their) mind|slipped to|rose to|cut (?:\w+ )?(?:\w+ )?to|cut down|came off|ran out|taken off|took (?:\w+ ){1,4}off|gave (?:\w+ ){1,4}(?:to|away)|got rid|gone(?=[.,;]|$)|goes away|merged into|lost and|mix-?up|typo|correction|in fact|done with|discharged|died|passed away|dropped(?! off)|sold|divorced|separated|broke up|widow(?:er|ed)?|
+(?:has|have) (?:grown|come to|turned|shrunk|fallen|risen)|changed(?! due)|(?:was|were|been) raised|raised (?:to|from)|lowered|reverted|revoked|withdr[ae]wn?|
+abandoned|abolished|lifted|scrapped|banned|handed|taken over|took over|passed (?:from|to)|dismissed|expired|deleted|traded|fixed|repaired|(?:was|were|been) upgraded|migrated|resigned|ruled out|fell through|(?:is|are|was|were) (?:off(?! to)|closed|filled|shut)(?=[ .,;:]|$)|closed down|gone off|pulled (?:out|it|the)|stays|after all(?=[,.;]|$)|overturned|reversed|rolled back|re(?:written|licensed|built|designed|branded)|corrected|shifted|for good(?=[.,]|$)|(?:has|have|is|was|were|been|we|she|he|i|and) moved(?! by)|moved (?:to|back|from|out|in|house)|relocated|call(?:ed|s) .*off|backed out|
+got (?:married|divorced)|(?:going|gone|went|switched|moved|handed) over to|went (?:up|down)|extension|extended|renamed|formerly|from (?:now on|today)|as of|left (?:the|us|in)|(?:has|have) (?:left|lost|gone)|down to|pushed|these days|cut the|(?:we|she|he|i|they) cut|paid off|since the(?! age)|got engaged|works again"""
+# What a text as a whole shows.
+FLAGS: Final = {
+    "turn": _said(_TURN_TEXT),
+    "hint": _said(rf"""
+now|already|finally|left|lost(?! to| in)|new|went to|goes to|back|again|only|today|this morning|up to|after the|from (?:this|next|the)|since (?=last|{WHEN})"""),
+    "ongoing": _said(r"still|yet|will|going to|decided|we are|so far|until further notice|'ll"),
+    "plan": _said(r"""
 thinks|(?:said|says|wrote|told \w+) that|plan(?:s|ning) to|means to|hop(?:es?|ing)|wants?|wish(?:es)?|consider(?:s|ing)|might|maybe|perhaps|could|would|if|whether|
 thinking (?:of|about)|dreams?|possibly|probably|intends?|aims?|appl(?:ied|ying)|looking (?:for|into)|interested in|
-propose[sd]?|suggest(?:s|ed)|heard|rumou?rs?|according""")
-PAST: Final = _said(r"""
+propose[sd]?|suggest(?:s|ed)|heard|rumou?rs?|according"""),
+    "past": _said(r"""
 used to|formerly|previously|once|originally|former|was|were|had|did|didn't|wasn't|weren't|ago|yesterday|went|felt|drove|lost|
 grew|ran|wrote|took|came|saw|met|bought|sold|told|gave|spent|lived|worked|stayed|
 (?:as a|when \w+ was a) (?:child|kid|student|teenager)|last (?:year|month|week|\w+day|summer|winter|spring)|(?:has|have|'ve)
- (?:recently |already |just )?(?:been|\w+ed(?= (?:an?|the|to|in|for|with|on|his|her|their|\w+ing)\b| *$)|won|had|done|seen|made|gone)""")
-# Past in form, and yet a fact of today.
-LASTING: Final = _said(r"""
+ (?:recently |already |just )?(?:been|\w+ed(?= (?:an?|the|to|in|for|with|on|his|her|their|\w+ing)\b| *$)|won|had|done|seen|made|gone)"""),
+    # Nora played; not "a used car", "is based", "is it unused".
+    "event": re.compile(
+        r"^(?!(?:is|are|the|an?|my|our)\b)[\w#-]+ (?!un|dis|enabled|activated|resolved)\w{3,}ed\b"
+    ),
+    # Past in form, and yet a fact of today.
+    "lasting": _said(r"""
 born|founded|established|moved|switched|renamed|became|decided|picked|opted|need|embed|relocated|settled|migrated|shifted|
-postponed|rescheduled|delayed|brought forward|raised|cut|lowered|increased|reduced|extended|pushed|went (?:up|down)""")
-# The end of a state of things, and what hints at one: with more in common, enough to suspect what was said before.
-TURNS: Final = _said(r"""
-no longer|no more|not any|any ?more|any longer|instead(?! of)|switched|swapped|(?<!not )quit|(?<!not )stopped|ceased|(?:gave|given) (?:it )?up|
-turn(?:ed|s) out|turned down|became(?! friends)|(?:has|have|had) become|a mistake|mistaken|(?:had|got|was|were|is) (?:it |that )?wrong|
-ended|retired|refuse[sd]?|declined|cancell?ed|postponed|replaced|dropped(?! off)|sold|divorced|separated|broke up|widow(?:er|ed)?|
-(?:has|have) (?:grown|come to|turned|shrunk|fallen|risen)|changed(?! due)|(?:was|were|been) raised|raised (?:to|from)|lowered|reverted|revoked|withdr[ae]wn?|
-abandoned|abolished|lifted|scrapped|banned|handed|taken over|took over|passed (?:from|to)|dismissed|expired|deleted|traded|fixed|repaired|(?:was|were|been) upgraded|migrated|resigned|ruled out|fell through|(?:is|are|was|were) (?:off(?! to)|closed|filled|shut)(?=[ .,;:]|$)|closed down|gone off|pulled (?:out|it|the)|stays|after all(?=[,.;]|$)|overturned|reversed|corrected|shifted|for good(?=[.,]|$)|moved(?! by| her| him| me)|relocated|call(?:ed|s) .*off|backed out|
-got (?:married|divorced)|(?:going|gone|went|switched|moved|handed) over to|went (?:up|down)|extension|extended|renamed|formerly""")
-_HINTS_TEXT: Final = r"""now|already|finally|left|these days|by now|lost(?! to| in)|(?:is|are) back|
-since(?= (?:\w+day|spring|summer|autumn|winter|last|january|february|march|april|may|june|july|august|september|october|november|december)\b)"""
-HINTS: Final = _said(f"{_HINTS_TEXT}|shut|closed")
-# Words that more often hint at nothing.
-SIGNS: Final = _said(rf"""{_HINTS_TEXT}|new|went to|goes to|back|again|only|from (?:today|now|this|next|the)|as of|today|
-this morning|down to|up to|after the""")
-ONGOING: Final = _said(r"still|yet|will|going to|decided|we are|so far|until further notice|'ll")
+postponed|rescheduled|delayed|brought forward|raised|cut|lowered|increased|reduced|extended|pushed|went (?:up|down)"""),
+    # What was said before stays true; not the "too" of "too small".
+    "added": _said(r"""
+also|as well(?! as)|in addition|additionally|besides|auch|aussi|tambi[eé]n|tamb[eé]m|^\w+ too|
+too(?= *(?:$|[,.)]|(?:now|again|already|currently|at|in|on|for|from|with|by|and|since|as|during|every|of)\b))"""),
+    "changed": _said("|".join((*sorted(CHANGES), "new", "current"))),
+}
 
-# Words that two notes may share although they speak of different things.
-VAGUE: Final = words("make go have get feel think work day time year good new thing way help take want life")
 
 # What a phrase means, said before tokens are cut: an idiom in one word, a relation by its name. Of a relation also how many
 # values it has at a time: `one`, one `place`, `likely` one, or `many`; `held` by one, who may have many of them.
 _MEANINGS_TEXT: Final = r"""
 not works_at = (?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with);
-not = no longer|ya no|já não|nicht mehr|not any ?more|not any longer|(?:stopped|quits?|gave up|given up|gives up|ceased)(?= );
- = not only|not just|not yet|no doubt|no problem|nothing but|no (?:more|later|fewer|less) than|no matter|(?:has|have) come to|
+not = no longer|ya no|já não|nicht mehr|not any ?more|not any longer|(?:stopped|quits?|(?:gave|given|gives?|giving) up|ceased)(?= );
+ = not (?:to )?(?:forget|let|worry|stop|mind)|not only|not just|not yet|no doubt|no problem|nothing but|no (?:more|later|fewer|less) than|no matter|(?:has|have) come to|
 after all|ne (?=\w+ (?:pas|plus)\b)|n' ?(?=\w+ (?:pas|plus)\b);
 now = any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present;
 can = knows? how to; hates = (?:can|could) not (?:stand|bear);
@@ -133,7 +137,7 @@ nightowl = night owl|(?:evening|night) person|late riser;
 morningperson = morning person|early (?:riser|bird); enabled = (?:turned|switched) on;
 disabled = (?:turned|switched) off;
 ongoing = in progress|in the works|being built|under ?way|(?:in|under) review; paused = on hold;
-planned = not started|to do; cancelled = called off; onlychild = only child;
+planned = not started|to do; cancelled = called off; onlychild = only child; outoforder = out of order|out of service; part-time = part time; full-time = full time; enough = in service;
 supports = (?:is|am) (?:for|in favou?r of)(?= ); opposes = (?:is|am) (?:against|opposed to);
 offline = (?:has been|was) (?:shut|taken) (?:down|offline);
 than = rather than|instead of|better than|more than(?= (?!\d));
@@ -142,7 +146,7 @@ changed|raised|cut|lowered|increased|reduced|extended|set)(?: back| forward| up|
 (?:moved|postponed|pushed|slipped|shifted)(?: back| forward)? to(?= \d| \w+ \d| \w+day\b)|(?:went|goes) (?:up|down) to;
 is at = (?:is |are )?(?:due|scheduled|planned|set)(?= (?:on|for|at)\b)|happens(?= on| at)|takes place on;
 is = turned(?= \d);
-lives_in:place = lives? in(?: an? [\w -]{2,30}? in)?|living in|resides? in|based in|settled in|rents? an? [\w -]{2,30}? in|
+lives_in:place = lives? in(?: an? [\w -]{2,30}? in)?|living in|resides? in|based in|settled in|rents? an? (?:\w+ )?(?:flat|room|house|apartment|studio) in|
 (?:moved|relocated) (?:back )?to|moved into an? [\w -]{2,30}? in|(?:home|residence)(?= is\b)|(?:flat|apartment|house) is (?:now )?in|
 wohn(?:t|e) (?:jetzt )?in|leb(?:t|e) (?:jetzt )?in|ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|vit à|a déménagé à|vive? en|
 se ha mudado a|se mudó a|mor[ao] em|viv[eo] em|mudou-se para|se mudou para;
@@ -151,7 +155,6 @@ travaille (?:chez|pour)|trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para);
 works_as:likely = profession|occupation|works? as|arbeitet? als|travaille comme|trabaj[ao] como|trabalh[ao] como;
 called:one = names?(?= (?:is|of)\b)|called|named|renamed to|goes by|heißt|heisst|s' ?appelle|se llama|se chama|chama-se;
 born_on:one = birthday|birthdate|geburtstag|anniversaire|cumpleaños|aniversário|born on;
-married_to:one = (?:married|engaged) to;
 reports_to:one = reports? to;
 belongs_to:one = owner|belongs? to|owned by;
 leads:held = leads?|heads|chairs|manages|maintains|maintainer|coaches|commands|directs|
@@ -193,10 +196,10 @@ hate detest loathe despise hasst déteste odia odeia; support favor | oppose; ac
 refuse forbid forbidden prohibit ban banned deny disallow; include | exclude omit; enable activate active on |
 disable deactivate inactive off; open unresolved | closed shut resolved; public | private secret confidential;
 synchronous | asynchronous; morningperson | nightowl; introvert introverted shy | extrovert extroverted
-outgoing; dark | light; strict | lenient loose permissive; pass | fail broken; success successful | failure
+outgoing; dark | light; strict | lenient loose permissive; pass | fail; lost | found; work run functional | broken defective outoforder; success successful | failure
 unsuccessful; selfhosted self-hosted | cloudhosted cloud-hosted; cautious careful | reckless careless; married
-| single unmarried divorced widowed; employed | unemployed jobless; before | after; cheap inexpensive
-affordable | expensive costly pricey; early | late; fast quick rapid speedy | slow sluggish; brief short
+| single unmarried divorced widowed; employed | unemployed jobless;  cheap inexpensive
+affordable | expensive costly pricey; early | late; fast quick rapid speedy faster | slow sluggish slower; brief short
 concise terse | long detailed verbose lengthy; left-handed | right-handed; optimistic | pessimistic; online up
 reachable | down offline unreachable; mandatory required compulsory obligatory necessary | optional voluntary;
 ascending | descending; increase grow | decrease shrink; inside indoors indoor | outside outdoors outdoor;
@@ -233,36 +236,7 @@ def axis(word: str) -> tuple[str, bool]:
     return "", True
 
 
-# ── Kinds ───────────────────────────────────────────────────────────────────────────────
-# One kind each: things that resemble each other, and exclude each other.
-
-_KINDS_TEXT: Final = """brother sister cousin; son daughter baby teenager; mother father; grandmother
-grandfather; husband wife colleague; morning afternoon evening night; weekday weekend week month; spring
-summer autumn winter; breakfast lunch dinner snack; north south east west; red blue green yellow orange purple
-pink black white brown grey gray turquoise; dog cat horse rabbit hamster; tea coffee beer wine juice; vegan
-vegetarian pescatarian omnivore carnivore; bread rice meat fish; car bus train bicycle bike plane tram; guitar
-violin piano flute cello drums; football tennis swimming skiing basketball; doctor nurse teacher lawyer
-engineer designer; customer supplier tenant landlord; school hospital museum library; house office garden
-garage; phone laptop printer camera; price weight height length; login logout signup upload; client server
-browser; frontend backend; german french spanish italian english portuguese; tabs spaces; window aisle; react
-vue svelte angular solid vanilla jquery preact; npm pnpm yarn bun; postgres mysql mariadb sqlite oracle mssql
-mongodb duckdb dynamodb redis; black ruff yapf autopep8; mit apache gpl agpl bsd mpl"""
-KINDS: Final = tuple(tuple(line.split()) for line in _KINDS_TEXT.split(";"))
-_KINDS_OF: Final = {
-    word: frozenset(number for number, kind in enumerate(KINDS) if word in map(stem, kind))
-    for word in _stems(_KINDS_TEXT.replace(";", " "))
-}
-
-
-def of_one_kind(one: str, other: str) -> bool:
-    """Whether two stems are different things of one kind.
-
-    >>> of_one_kind("tab", "space"), of_one_kind("tab", "tab"), of_one_kind("tab", "tea")
-    (True, False, False)
-    """
-    return one != other and not _KINDS_OF.get(one, frozenset()).isdisjoint(_KINDS_OF.get(other, ()))
-
-
+# ── Statuses ────────────────────────────────────────────────────────────────────────────
 # Statuses: what a stem amounts to; which of them a thing may have together.
 _STATUSES: Final = """planned: planned todo draft proposed pending waiting unstarted scheduled queued; open:
 unfinished incomplete vacant; active: inprogress ongoing started; confirmed: confirmed; done: done finished
@@ -287,19 +261,6 @@ def statuses_apart(one: str, other: str) -> bool:
     is_known = one != other and {one, other} <= _STATUS_NAMES
     return is_known and " ".join(sorted((one, other))) not in _TOGETHER.split(",")
 
-
-# States of one person that exclude each other, in words that need nothing else in common.
-_STATES_TEXT: Final = """
-single unmarried divorced widow widower widowed separated | married married_to marry wife husband spouse engaged dating girlfriend boyfriend;
-vegan vegetarian | meat steak beef chicken pork fish sausage bacon; teetotal teetotaller sober nondrinker | wine beer whisky vodka;
-atheist | god believer catholic; pregnant | birth gave-birth; retired unemployed jobless | employed teaches employer;
-onlychild | brother sister sibling siblings"""
-STATES: Final = {
-    word: (number, side)
-    for number, line in enumerate(_STATES_TEXT.split(";"))
-    for side, text in zip((False, True), line.split("|"), strict=True)
-    for word in _stems(text)
-}
 
 # ── Places ──────────────────────────────────────────────────────────────────────────────
 # Well-known cities, none of them part of another; any other place may be part of one. With their other names.
@@ -373,7 +334,7 @@ préférée anniversaire cumpleaños plazo precio prazo preço""")
 # Nouns for what happens on one date only, unlike an appointment.
 SCHEDULED: Final = _stems("""deadline due start begin end open close launch release birthday expire standup
 retro relaunch wedding birth born found founded establish leave arrive ship take handover bed sleep wake run
-cutover freeze graduation kickoff frist échéance plazo prazo born_on""")
+cutover freeze graduation kickoff frist abgabe échéance plazo prazo born_on""")
 TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run")  # at many times of day
 # Nouns for things that may occur many times, on different dates.
 OCCASIONS: Final = _stems("""appointment meeting call visit session flight trip exam interview lesson class
@@ -384,9 +345,9 @@ IDENTIFYING: Final = words("""issue chapter room part phase invoice ticket bug i
 option season episode volume server user agent house lamp player team unit flat line floor gate track platform
 level step milestone version v story bus""")
 # A subject may have several of these, each with a name of its own.
-SEVERAL: Final = _stems("""sister brother son daughter child dog cat pet friend colleague cousin aunt uncle
-horse baby boy girl rabbit bird student neighbour puppy kitten turtle grandson granddaughter""")
+SEVERAL: Final = _stems(
+    "sister brother son daughter child dog cat pet friend colleague cousin aunt uncle horse baby"
+)
 # Said of a key, and no part of the subject that it names.
-KEY_NOISE: Final = _stems("""new now note current is are not no the of a an and or to in on at moved switched
-changed 1 2 3 prefers prefer preference likes live lives home city residence place address job work works
-employer company host called first second third""")
+KEY_NOISE: Final = _stems("""new now note current is not no the of a in on at moved prefers likes lives home city place
+address job work works employer company""")

@@ -1,11 +1,14 @@
-"""Fits the weights of `sense_memory.palace.contradictions.suspicion`, and prints them.
+"""Fits the weights of `sense_memory.palace.contradictions.suspicion`, and prints the table to paste.
 
     python tests/palace/contradictions/fit_suspicion.py OBSERVATIONS
 
 OBSERVATIONS is a file of natural notes, one JSON object a line with `text` and `conversation`, of which next to none ends
-another. The other data are in `tests/palace/`: pairs by six authors who did not know the program, older pairs at less
-weight, and the quiet notes. Four more authors' pairs (`held`) are never fitted. A logistic model, ridge-regularised; its
-bound lies where few natural notes and few quiet ones are suspected.
+another. The other data are in `tests/palace/`: pairs by ten authors who did not know the program (`fit`; the pairs of seven
+more are `held`, and never fitted), older pairs at less weight, profiles (facts of somebody, and later notes that end none of
+them), invented observations, and the quiet notes. Each pair counts twice: by words, and with what the embedder `static` says.
+
+A logistic model, ridge-regularised. Its two bounds, by words and with an embedder, lie where few natural notes are
+suspected by models that were fitted to the other conversations: what a model says of the notes that it was fitted to is too good.
 """
 
 from __future__ import annotations
@@ -13,13 +16,19 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sense_memory.palace.contradictions.suspicion import Note, features, may_both_hold
+from sense_memory import open_embedder
+from sense_memory.models import PersonaMemory
+from sense_memory.palace.contradictions.claims import Alignment, Reading, read
+from sense_memory.palace.contradictions.detection import difference, sureness
+from sense_memory.palace.contradictions.sentences import Sentences
+from sense_memory.palace.contradictions.suspicion import KINDS, features
 
 
 if TYPE_CHECKING:
@@ -27,17 +36,29 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+
 _CORPORA: Final = Path(__file__).parents[1]
 _OLDER: Final = "contradictions", "paraphrases", "contradictions_by_class"
-_WEIGHT_OF_OLDER: Final = 0.3  # of their contradictions: their authors knew the rules
-_WEIGHTS_OF_NATURAL: Final = (
-    0.1,
-    1.0,
-)  # of natural notes, of which there are thousands of pairs, and of quiet ones
-_NATURAL_COUNT: Final = 7  # pairs that may be suspected
-_QUIET_COUNT: Final = 4
-_RIDGE: Final = 1.0
-_STEPS_COUNT: Final = 60
+_OLDER_WEIGHT: Final = 1.0  # of their contradictions: their authors knew the rules
+_NATURAL_WEIGHT: Final = 1.0
+_PROFILE_WEIGHT: Final = 0.4
+_HARDEST_COUNT: Final = (
+    4_500  # pairs of natural notes that a first fit finds most suspicious; the others say nothing
+)
+_SUSPECTED_COUNT: Final = 10, 12  # natural notes that may be suspected, by words and with an embedder
+_RIDGE: Final = 30.0
+_STEPS_COUNT: Final = 14
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two notes, whether the later one ends the earlier one, and how much that counts."""
+
+    old: str
+    new: str
+    is_end: bool
+    weight: float
+    conversation: str = ""
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
@@ -45,43 +66,90 @@ def _rows(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def _labelled() -> Iterator[tuple[str, str, bool, float]]:
-    """Old text, new text, whether the new one ends the old one, weight."""
+def _labelled() -> Iterator[Pair]:
     for row in _rows("contradictions_by_author"):
         if row["half"] == "fit":
-            yield row["old"][1], row["new"][1], row["label"] == "contradiction", 1.0
+            yield Pair(row["old"][1], row["new"][1], row["label"] == "contradiction", 1.0)
     for name in _OLDER:
         for row in _rows(name):
             if row.get("half", "tune") == "tune":
-                is_one = row["label"] == "contradiction"
-                yield row["old"]["value"], row["new"]["value"], is_one, _WEIGHT_OF_OLDER if is_one else 1.0
+                is_end = row["label"] == "contradiction"
+                yield Pair(row["old"]["value"], row["new"]["value"], is_end, _OLDER_WEIGHT if is_end else 1.0)
+    facts = [row for row in _rows("profiles") if row["half"] == "fit" and row["part"] == "fact"]
+    for row in _rows("profiles"):
+        if row["half"] == "fit" and row["part"] != "fact":
+            for fact in facts:
+                if fact["profile"] == row["profile"]:
+                    is_end = row.get("ends") == fact["text"]
+                    yield Pair(fact["text"], row["text"], is_end, 1.0 if is_end else _PROFILE_WEIGHT)
 
 
-def _natural(path: Path) -> Iterator[tuple[str, str]]:
+def _natural(rows: Iterable[dict[str, Any]], *, invented: bool = False) -> Iterator[Pair]:
     conversations = defaultdict(list)
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+    for row in rows:
         conversations[row["conversation"]].append(row["text"])
-    for texts in conversations.values():
-        yield from combinations(texts, 2)
+    for name, texts in conversations.items():
+        for old, new in combinations(texts, 2):
+            yield Pair(old, new, is_end=False, weight=_NATURAL_WEIGHT, conversation="" if invented else name)
 
 
-def _features(pairs: Iterable[tuple[str, str]]) -> list[dict[str, float]]:
-    notes: dict[str, Note] = {}
-    for pair in pairs:
-        for text in pair:
-            if text not in notes:
-                notes[text] = Note.of(text)
-    read = ((notes[old], notes[new]) for old, new in pairs)
-    return [{} if may_both_hold(old, new) else features(old, new) for old, new in read]
+class _Design:
+    """The matrix of some pairs: each feature, alone and with each kind of evidence; by words, or with an embedder."""
 
+    def __init__(self, pairs: Iterable[Pair]) -> None:
+        readings: dict[str, Reading] = {}
+        self.pairs: list[Pair] = []
+        found = []
+        for pair in pairs:
+            for text in (pair.old, pair.new):
+                if text not in readings:
+                    place = {"domain": "d", "facet": "f", "key": "k", "value": text, "created_at": 1.0}
+                    readings[text] = read(PersonaMemory.model_validate(place))
+            notes = readings[pair.old], readings[pair.new]
+            if notes[0].words.isdisjoint(notes[1].words):
+                continue
+            aligned = Alignment.of(notes)
+            is_sure = sureness(*notes, aligned, difference(aligned))
+            row = {} if is_sure else features(*notes, aligned)
+            if row:
+                self.pairs.append(pair)
+                found.append(row)
+        self.names = [name for name in found[0] if name not in KINDS]
+        self.columns = np.array([[float(row[name]) for name in self.names] for row in found], np.float32)
+        self.kinds = np.array([[1.0, *(float(row[kind]) for kind in KINDS)] for row in found], np.float32)
+        self.is_end = np.array([pair.is_end for pair in self.pairs], np.float64)
+        self.weight = np.array([pair.weight for pair in self.pairs])
+        self.near = np.zeros(len(found), np.float32)
 
-def _matrix(found: list[dict[str, float]], names: list[str]) -> NDArray[np.float64]:
-    return np.array([[1.0, *(float(row[name]) for name in names)] for row in found])
+    def keep(self, places: NDArray[Any]) -> None:
+        """Leaves out the other pairs."""
+        self.pairs = [self.pairs[place] for place in places]
+        for name in ("columns", "kinds", "is_end", "weight", "near"):
+            setattr(self, name, getattr(self, name)[places])
+
+    def ask(self) -> None:
+        """Asks the embedder how near the notes are."""
+        embedder, sentences = open_embedder("static"), Sentences()
+        for place, pair in enumerate(self.pairs):
+            while (near := sentences.near(pair.old, pair.new)) is None:
+                asked = sentences.asked()
+                sentences.learn(asked, embedder.embed(asked))
+            self.near[place] = np.clip(near, -3.0, 8.0)
+
+    def judged(self, *, known: bool) -> NDArray[np.bool_]:
+        """Which pairs are judged at all: by words, those that have a topic."""
+        topic: NDArray[np.bool_] = self.columns[:, self.names.index("topic")] > 0
+        return topic | known
+
+    def matrix(self, *, known: bool) -> NDArray[np.float64]:
+        """One row a pair."""
+        meant = np.column_stack([np.full(len(self.near), known), self.near * known])
+        values = np.column_stack([self.columns, meant])
+        return (values[:, :, None] * self.kinds[:, None, :]).reshape(len(values), -1).astype(np.float64)
 
 
 def _fitted(x: NDArray[Any], y: NDArray[Any], weight: NDArray[Any]) -> NDArray[np.float64]:
-    """Newton's method, on columns of one scale; the bias is not regularised."""
+    """Newton's method, on columns of one scale; the bias, which is the first, is not regularised."""
     scale = np.maximum(x.std(axis=0), 0.1)
     scale[0] = 1.0
     x, ridge = x / scale, _RIDGE * np.r_[0.0, np.ones(x.shape[1] - 1)]
@@ -94,30 +162,57 @@ def _fitted(x: NDArray[Any], y: NDArray[Any], weight: NDArray[Any]) -> NDArray[n
     return fitted
 
 
+def _bound(scores: NDArray[np.float64], pairs: list[Pair], count: int) -> float:
+    """The score above which so many natural notes are suspected."""
+    suspected = set()
+    for place in np.argsort(-scores):
+        suspected |= {pairs[place].new} if pairs[place].conversation else set()
+        if len(suspected) > count:
+            return float(scores[place])
+    return 0.0
+
+
 def main(path: Path) -> None:
-    """Fits, moves the bound, and prints what to paste."""
-    labelled = list(_labelled())
-    natural, quiet = list(_natural(path)), list(combinations([row["value"] for row in _rows("quiet")], 2))
-    found = _features([(old, new) for old, new, _, _ in labelled])
-    kept = [place for place, row in enumerate(found) if row]
-    names = list(found[kept[0]])
-    sets = [[row for row in _features(pairs) if row] for pairs in (natural, quiet)]
-    x, *others = (_matrix(rows, names) for rows in ([found[place] for place in kept], *sets))
-    count = sum(map(len, others))
-    beta = _fitted(
-        np.vstack([x, *others]),
-        np.r_[[labelled[place][2] for place in kept], np.zeros(count)],
-        np.r_[
-            [labelled[place][3] for place in kept],
-            np.repeat(_WEIGHTS_OF_NATURAL, [len(rows) for rows in others]),
-        ],
-    )
-    limits = zip(others, (_NATURAL_COUNT, _QUIET_COUNT), strict=True)
-    beta[0] -= max(np.sort(rows @ beta)[::-1][limit] for rows, limit in limits)
-    sys.stdout.write(f"_BIAS: Final = {beta[0]:.2f}\n_WEIGHTS: Final = {{\n")
-    for name, weight in zip(names, beta[1:], strict=True):
-        sys.stdout.write(f'    "{name}": {weight:.2f},\n')
-    sys.stdout.write("}\n")
+    """Fits, moves the bounds, and prints what to paste."""
+    labelled = _Design(_labelled())
+    observations = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    quiet = [
+        {"text": row["value"], "conversation": "quiet"} for row in _rows("quiet") if row.get("half") != "held"
+    ]
+    invented = _rows("observations")
+    natural = _Design([*_natural([*observations, *quiet]), *_natural(invented, invented=True)])
+
+    def fitted(kept: NDArray[Any], modes: tuple[bool, ...] = (False, True)) -> NDArray[np.float64]:
+        x, y, weight = [], [], []
+        for known in modes:
+            for design, rows in ((labelled, np.ones(len(labelled.pairs), bool)), (natural, kept)):
+                places = rows & design.judged(known=known)
+                x.append(design.matrix(known=known)[places])
+                y.append(design.is_end[places])
+                weight.append(design.weight[places])
+        return _fitted(np.vstack(x), np.concatenate(y), np.concatenate(weight))
+
+    everything = np.ones(len(natural.pairs), bool)
+    first = natural.matrix(known=False) @ fitted(everything, (False,))
+    natural.keep(np.sort(np.argsort(-first)[:_HARDEST_COUNT]))
+    labelled.ask()
+    natural.ask()
+    conversations = np.array([pair.conversation for pair in natural.pairs])
+    scores = np.full((2, len(conversations)), -np.inf)
+    for name in sorted(set(conversations) - {""}):
+        mine = conversations == name
+        beta = fitted(~mine)
+        for known in (False, True):
+            places = mine & natural.judged(known=known)
+            scores[int(known)][places] = natural.matrix(known=known)[places] @ beta
+    beta = fitted(np.ones(len(conversations), bool))
+    bounds = [_bound(scores[known], natural.pairs, _SUSPECTED_COUNT[known]) for known in (0, 1)]
+    table = beta.reshape(-1, 1 + len(KINDS))
+    names = [*labelled.names, "known", "near"]
+    table[names.index("one"), 0] -= bounds[0]
+    table[names.index("known"), 0] -= bounds[1] - bounds[0]
+    for name, row in zip(names, table, strict=True):
+        sys.stdout.write(f"{name}: {' '.join(f'{weight:.2f}' for weight in row)}\n")
 
 
 if __name__ == "__main__":

@@ -1,51 +1,79 @@
-import doctest
 import json
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 
-from sense_memory import PersonaMemory
-from sense_memory.palace import ClaimIndex, compare
-from sense_memory.palace.contradictions import suspicion
-from sense_memory.palace.contradictions.suspicion import Note, suspected
+from sense_memory import PersonaMemory, open_embedder
+from sense_memory.palace import ClaimIndex, Sentences, compare
 
 
 CORPORA = Path(__file__).parents[1]
-BY_AUTHOR = [
-    json.loads(line)
-    for line in (CORPORA / "contradictions_by_author.jsonl").read_text(encoding="utf-8").splitlines()
-]
+
+
+def rows(name):
+    return [json.loads(line) for line in (CORPORA / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+BY_AUTHOR = rows("contradictions_by_author")
 ABOUT_LISA = """lives in Graz/works at a bakery/plays the violin/is allergic to nuts/has two brothers/likes hiking/drives
 an old van/speaks Polish/was born in May/is learning to swim/prefers short answers/reads novels at night/pays 900 euros of
 rent/is married to Tom/wants a dog/is a nurse/rides a bike to work""".replace("\n", " ").split("/")
 
 
-def judged(pair):
-    old, new = (
-        PersonaMemory(domain="people", facet="facts", key=key, value=value, created_at=float(at))
-        for at, (key, value) in enumerate((pair["old"], pair["new"]), 1)
-    )
-    return compare(old, new)
+def note(value, key="a", created_at=1.0):
+    return PersonaMemory(domain="people", facet="facts", key=key, value=value, created_at=created_at)
 
 
-def test_the_examples_hold():
-    results = doctest.testmod(suspicion)
-
-    assert results.attempted > 4
-    assert results.failed == 0
+def sides(pair):
+    return tuple(note(value, key, at) for at, (key, value) in enumerate((pair["old"], pair["new"]), 1))
 
 
-def test_of_the_pairs_by_authors_who_did_not_know_the_rules_most_are_found_and_none_acts_wrongly():
-    verdicts = [
-        (pair["label"] == "contradiction", judged(pair)) for pair in BY_AUTHOR if pair["half"] == "held"
-    ]
+@pytest.fixture(scope="module")
+def helped():
+    """Compares with what the real table of words says."""
+    embedder, sentences = open_embedder("static"), Sentences()
+
+    def judged(old, new):
+        compare(old, new, sentences.near)
+        asked = sentences.asked()
+        sentences.learn(asked, embedder.embed(asked))
+        return compare(old, new, sentences.near)
+
+    return judged
+
+
+@pytest.mark.parametrize(("by", "least", "most_wrong"), [("words", 0.68, 0.1), ("static", 0.73, 0.11)])
+def test_of_the_pairs_by_authors_who_did_not_know_the_rules_most_are_found_and_none_acts_wrongly(
+    by, least, most_wrong, helped
+):
+    judge = compare if by == "words" else helped
+    held = [pair for pair in BY_AUTHOR if pair["half"] == "held"]
+    verdicts = [(pair["label"] == "contradiction", judge(*sides(pair))) for pair in held]
 
     opposed = [verdict is not None for is_opposed, verdict in verdicts if is_opposed]
     others = [verdict for is_opposed, verdict in verdicts if not is_opposed]
-    assert sum(opposed) >= 0.62 * len(opposed)
-    assert sum(verdict is not None for verdict in others) <= 0.07 * len(others)
+    assert sum(opposed) >= least * len(opposed)
+    assert sum(verdict is not None for verdict in others) <= most_wrong * len(others)
     assert not [verdict for verdict in others if verdict and verdict.acts]
+
+
+def test_of_everyday_notes_about_one_subject_few_are_suspected_to_end_a_fact_and_most_that_do_are():
+    noisy, later, found, ends = set(), set(), 0, 0
+    profiles = rows("profiles")
+    for row in profiles:
+        if row["part"] == "fact":
+            continue
+        facts = [one for one in profiles if (one["profile"], one["part"]) == (row["profile"], "fact")]
+        suspected = {one["text"] for one in facts if compare(note(one["text"]), note(row["text"], "b", 2.0))}
+        if row["part"] == "end":
+            ends, found = ends + 1, found + (row["ends"] in suspected)
+        else:
+            later |= {row["text"]}
+            noisy |= {row["text"]} if suspected else set()
+
+    assert len(noisy) <= 0.14 * len(later)
+    assert found >= 0.65 * ends
 
 
 @pytest.mark.parametrize(
@@ -60,29 +88,42 @@ def test_of_the_pairs_by_authors_who_did_not_know_the_rules_most_are_found_and_n
 def test_what_shares_a_name_only_is_never_suspected(new, ended):
     claims = ClaimIndex()
     for at, told in enumerate(ABOUT_LISA):
-        claims.put(
-            PersonaMemory(
-                domain="people", facet="lisa", key=f"k{at}", value=f"Lisa {told}", created_at=1.0 + at
-            )
-        )
+        claims.put(note(f"Lisa {told}", f"k{at}", 1.0 + at))
 
-    found = claims.check(PersonaMemory(domain="people", facet="lisa", key="new", value=new, created_at=99.0))
+    found = claims.check(note(new, "new", 99.0))
 
     assert [ABOUT_LISA[int(each.old.rpartition("k")[2])] for each in found] == ended
     assert not [each for each in found if each.acts]
 
 
 def test_notes_that_say_nothing_new_of_anything_are_never_suspected():
-    notes = [Note.of(f"Lisa {told}") for told in ABOUT_LISA]
+    facts = [note(f"Lisa {told}", f"k{at}", 1.0 + at) for at, told in enumerate(ABOUT_LISA)]
 
-    assert not [pair for pair in combinations(notes, 2) if suspected(*pair)]
+    assert not [pair for pair in combinations(facts, 2) if compare(*pair)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Mia plays chess", "Mia plays go too"),
+        ("The Rome office is open", "The Oslo office moved"),
+        ("The shower in room 5 drips", "The shower in room 9 was fixed"),
+        ("I have a dentist appointment on 4 May", "I have a dentist appointment on 9 May"),
+        ("The launch is on 3 March", "The launch was moved to 3 March"),
+        ("I like tea", "I don't like green tea"),
+        ("I am vegetarian", "My son is not vegetarian"),
+    ],
+)
+def test_what_may_both_hold_is_not_suspected(old, new):
+    assert compare(note(old), note(new, "b", 2.0)) is None
 
 
 @pytest.mark.parametrize(
     "text", ["", " ", "…", "?!", "- - -", "\u0000", "a" * 5_000, "no " * 400, "15 " * 300, "ist ja gut"]
 )
-def test_any_text_is_read(text):
-    odd, plain = Note.of(text), Note.of("Lisa no longer teaches Latin")
+def test_any_text_is_compared(text):
+    odd, plain = note(text), note("Lisa no longer teaches Latin", "b", 2.0)
 
-    assert suspected(odd, plain) in {True, False}
-    assert suspected(plain, odd) in {True, False}
+    for pair in ((odd, plain), (plain, odd)):
+        found = compare(*pair, lambda *_: 8.0)
+        assert found is None or not found.acts

@@ -25,7 +25,6 @@ def test_every_pattern_of_a_relation_is_found_where_it_stands():
         ("nora lives in oslo", "lives_in"),
         ("nora has just moved to oslo", "lives_in"),
         ("nora works for bosch", "works_at"),
-        ("nora is married to ben", "married_to"),
         ("nora wohnt in kiel", "lives_in"),
         ("nora se llama ana", "called"),
     ]:
