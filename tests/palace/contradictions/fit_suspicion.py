@@ -3,7 +3,7 @@
     python tests/palace/contradictions/fit_suspicion.py OBSERVATIONS
 
 OBSERVATIONS is a file of natural notes, one JSON object a line with `text` and `conversation`, of which next to none ends
-another. The other data are in `tests/palace/`: pairs by ten authors who did not know the program (`fit`; the pairs of seven
+another. The other data are in `tests/palace/`: pairs by 18 authors who did not know the program (`fit`; the pairs of six
 more are `held`, and never fitted), older pairs at less weight, profiles (facts of somebody, and later notes that end none of
 them), invented observations, and the quiet notes. Each pair counts twice: by words, and with what the embedder `static` says.
 
@@ -45,7 +45,10 @@ _PROFILE_WEIGHT: Final = 0.4
 _HARDEST_COUNT: Final = (
     4_500  # pairs of natural notes that a first fit finds most suspicious; the others say nothing
 )
-_SUSPECTED_COUNT: Final = 10, 12  # natural notes that may be suspected, by words and with an embedder
+_SUSPECTED_COUNT: Final = (
+    9,
+    12,
+)  # natural and quiet notes that may be suspected, by words and with an embedder
 _RIDGE: Final = 30.0
 _STEPS_COUNT: Final = 14
 
