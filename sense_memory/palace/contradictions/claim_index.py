@@ -1,6 +1,6 @@
 """The claims of a palace, indexed by word: what a memory may contradict is found without comparing it with every other.
 
-What is guaranteed: two memories whose words contradict each other share a key (see `Reading.keys`), and a memory is
+What is guaranteed: two memories whose words contradict each other share a key (see `Reading.keys` and `index_terms`), and a memory is
 compared with the `MAX_CANDIDATES_COUNT` others of its facet that share most keys with it, rare ones first, in whatever
 order they were put. Scans compare a memory once, and go on in the next process.
 
@@ -97,7 +97,7 @@ class ClaimIndex:
             return False
         self.drop(memory.path)
         reading = self._reading(memory)
-        self._add(memory, reading.keys, reading)
+        self._add(memory, reading.index_terms, reading)
         self._fresh[memory.path] = None
         return True
 
@@ -170,7 +170,7 @@ class ClaimIndex:
             Surest first, then by path; at most `_MAX_TURNED_COUNT` of the kind `TURN`.
         """
         reading = self._reading(memory)
-        candidates = self._candidates(memory, reading.keys)
+        candidates = self._candidates(memory, reading.index_terms)
         found = (_against(self._entries[path], memory, reading, near) for path in candidates)
         ranked = sorted(filter(None, found), key=_rank)
         turned = [item for item in ranked if item.kind == TURN]

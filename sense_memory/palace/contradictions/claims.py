@@ -38,8 +38,8 @@ class Word:
         key: what it is compared by: a stem; `±` and an axis, `~` and a status, `→` and a relation, `#` and a number that
             tells which thing.
         text: as it was written.
-        lead: what leads its phrase, if it begins one: a preposition, `be`, `→` (a relation), `the` or `start`;
-            `and` before a further thing of a list, an article; else nothing.
+        lead: what leads its phrase, if it begins one: a preposition, `be`, `→` (a relation), `0` (a figure), `start`, an
+            article or an owner ("the", "my"); else nothing.
         article: `a` or `the`, if there is one before it.
         phrase: the number of its phrase.
     """
@@ -57,7 +57,8 @@ class Clause:
 
     Attributes:
         text: as it was written.
-        joint: the conjunction that it begins with, or nothing.
+        joint: the conjunction that it begins with, or `,` where it follows a comma, a dash or a bracket; nothing where it
+            begins a sentence.
         words: those that carry content, in order.
         keys: their keys.
         row: the stems of all its words, and its figures, in order, without articles.
@@ -90,9 +91,8 @@ class Reading:
         text: as it was written.
         clauses: at most `MAX_CLAUSES_COUNT`.
         whole: whether everything was read.
-        keys: what the memory is found by. Two memories whose words contradict each other share a key. Keys depend
-            on the memory's key and value only.
-        words: the keys of all its words.
+        index_terms: what the memory is found by; they depend on its key and value only.
+        keys: the keys of all its words. Two memories whose words contradict each other share a key.
         names: the stems of its words with a capital.
         numbered: the words that tell a thing from others of its sort: `#5` of "room 5", `beta_search`.
         turned: what is said to change: the words beside "sold", "no longer" or "now".
@@ -102,9 +102,9 @@ class Reading:
     text: str = field(compare=False, repr=False)
     clauses: tuple[Clause, ...]
     whole: bool
+    index_terms: frozenset[str]
     keys: frozenset[str]
-    words: frozenset[str]
-    names: frozenset[str] = field(compare=False)
+    names: frozenset[str]
     numbered: frozenset[str]
     turned: frozenset[str]
     flags: frozenset[str]
@@ -142,12 +142,15 @@ _SINCE: Final = re.compile(
 _JOINTS: Final = (
     "because|but|although|while|so|and|after|before|until|unless|if|when|since|which|who|due to|thanks to"
 )
-_CLAUSE: Final = re.compile(
-    rf"""(?<!\d)(?<!\bmr)(?<!\bdr)(?<!\bst)(?<!\bmrs)(?<!\b\w)[.](?=\s|$)|(?<=\d)[.](?=\s+(?!{MONTH}\b)[^\W\d_]|\s*$)|[,;!](?=\s|$)|[\n\r()\u2014\u2013]+|\s-\s|
-\s(?=(?:{_JOINTS})\s(?!\d))""",
+_SENTENCE: Final = re.compile(
+    rf"""(?<!\d)(?<!\bmr)(?<!\bdr)(?<!\bst)(?<!\bmrs)(?<!\b\w)[.](?=\s|$)|
+(?<=\d)[.](?=\s+(?!{MONTH}\b)[^\W\d_]|\s*$)|[;!](?=\s|$)|[\n\r]+""",
     re.IGNORECASE | re.VERBOSE,
 )
-_JOINT: Final = re.compile(rf"\s*(?:{_JOINTS})\b", re.IGNORECASE)
+_CLAUSE: Final = re.compile(
+    rf"[,](?=\s(?!\d{{4}}\b)|$)|[()\u2014\u2013]+|\s-\s|\s(?=(?:{_JOINTS})\s(?!\d))", re.IGNORECASE
+)
+_JOINT: Final = re.compile(rf"\s*(?:{_JOINTS})\b(?!-)", re.IGNORECASE)
 _KEY_WORD: Final = re.compile(r"[^\W_]+")
 _SPELLED: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*")
 _NAME: Final = re.compile(r"\b[A-ZÀ-Þ][^\W\d_]+")
@@ -156,7 +159,6 @@ _VERBS: Final = terms.AUXILIARIES | terms.RELATIONS.keys()
 _INDEFINITE: Final = words("a an ein eine einen un une una um uma")
 _DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")
 _OWNERS: Final = words("my your his her its their our")
-_AND: Final = words("and or und et y e &")
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────────
@@ -172,9 +174,13 @@ def read(memory: PersonaMemory) -> Reading:
     text = _LETTERED.sub(r"\1-\2", text)
     since = _SINCE.search(text) is not None
     text = _SINCE.sub("", text)
-    parts = [part.strip() for part in _CLAUSE.split(text) if part and not part.isspace()]
-    clauses = tuple(filter(None, (_clause(part, named) for part in parts[:MAX_CLAUSES_COUNT])))
-    text.lower()
+    parts = [
+        (part.strip(), "," if at else "")
+        for sentence in _SENTENCE.split(text)
+        for at, part in enumerate(_CLAUSE.split(sentence))
+        if part and not part.isspace()
+    ]
+    clauses = tuple(filter(None, (_clause(*part, named) for part in parts[:MAX_CLAUSES_COUNT])))
     flags = frozenset[str]().union(
         *(clause.flags for clause in clauses), {"changed", "hint"} if since else ()
     )
@@ -225,9 +231,10 @@ def _flags(text: str, meant: str, tokens: Sequence[Word]) -> Iterator[str]:
         yield "changed"
 
 
-def _clause(text: str, named: frozenset[str]) -> Clause | None:
+def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
     """One clause; None where nothing is said."""
-    joint = match[0].strip().lower() if (match := _JOINT.match(text)) else ""
+    if match := _JOINT.match(text):
+        joint = match[0].strip().lower()
     said = text[match.end() :] if match else text
     meant = plain(said.lower())
     found = items(meant)
@@ -279,19 +286,17 @@ def _words(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterato
             lead, article = "0", ""
         elif item in terms.NEGATORS:
             continue
-        elif item in terms.STOP and item not in terms.FIRST:
+        elif item in terms.STOP:
             if item in terms.ARTICLES:
                 article = "a" if item in _INDEFINITE else "the"
             if item in terms.BE:
                 lead, is_said = lead if lead == "→" else "be", True
             elif item in terms.LEADS:
                 lead = item
-            elif item in _AND:
-                lead = lead or "and"
             elif item in terms.ARTICLES or item in _OWNERS:
                 lead = lead or item
         else:
-            phrase += bool(lead) and lead not in {"and", "start"}
+            phrase += bool(lead) and lead != "start"
             word = item.removesuffix("'s")
             key = _key(word, seen, is_said, at == len(found) - 1)
             yield Word(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.claims import Alignment, read
-from sense_memory.palace.contradictions.suspicion import CONDITIONS, is_scoped, suspicion
+from sense_memory.palace.contradictions.suspicion import is_scoped, suspicion
 from sense_memory.palace.contradictions.vocabulary import (
     is_city,
     place,
@@ -48,7 +48,7 @@ _SURE, _DOUBTFUL = 0.9, 0.5
 _REASON_CHARS: Final = 60
 _MAX_REST_COUNT: Final = 4  # words that only one clause says; with more, no one difference is told
 _FEELINGS: Final = frozenset({"±like", "±trust", "±good", "±support"})
-_REASONS: Final = frozenset({"because", "so", "since", "due to", "thanks to", "which", "who"})
+_REASONS: Final = frozenset({"because", "since", "due to", "thanks to", "which", "who"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Contradiction:
         kind: `negation`, `antonym`, `sentiment`, `value`, `number`, `date`, `status` or `turn`.
         confidence: 0 to 1.
         reason: a fragment to read, such as `lives in: Berlin → Lisbon`; it quotes the memories.
-        acts: whether the confidence reaches `ACT_BOUND`.
+        acts: whether the old memory is superseded; `compare` says so from a confidence of `ACT_BOUND` on.
     """
 
     old: str
@@ -132,7 +132,7 @@ def compare_readings(
 ) -> Contradiction | None:
     """As `compare`, for memories that are `comparable` and were read already."""
     readings = old_reading, new_reading
-    if old_reading.words.isdisjoint(new_reading.words):
+    if old_reading.keys.isdisjoint(new_reading.keys):
         return None
     pair = Alignment.of(readings)
     found = difference(pair)
@@ -160,7 +160,7 @@ def between(old: str, new: str) -> str:
     place = {"domain": "world", "facet": "facts", "created_at": 1.0}
     sides = [
         PersonaMemory.model_validate(place | {"key": key, "value": value})
-        for key, value in (("one-x", old), ("two-x", new))
+        for key, value in (("note", old), ("new-note", new))
     ]
     found = compare(sides[0], sides[1])
     return "" if found is None else f"{'acts' if found.acts else 'suspected'}: {found.reason}"
@@ -189,11 +189,27 @@ def sureness(old: Reading, new: Reading, pair: Alignment, found: Difference | No
 
 
 def _is_all(old: Reading, new: Reading, pair: Alignment) -> bool:
-    """Whether the old text says nothing else that the new one does not say, and the new one sets no condition."""
+    """Whether the old text says nothing else that the new one does not say, and the new one neither says the old again nor
+    limits what it says: behind a comma, in a bracket, by a condition, or in a sentence on it ("That was in 2010").
+    """
     said = {clause.row for clause in new.clauses}
     kept = all(one is pair.old or one.row in said or one.joint in _REASONS for one in old.clauses)
-    limits = {clause.joint for clause in new.clauses if clause is not pair.new}
-    return kept and limits.isdisjoint(CONDITIONS)
+    known = {clause.row for clause in old.clauses}
+    others = [clause for clause in new.clauses if clause is not pair.new and clause.row not in known]
+    left = {word.key for word in pair.left}
+    is_again = pair.old.row in said or any(one.joint and one.keys & left for one in others)
+    return kept and pair.old.joint == pair.new.joint and not is_again and not any(map(_is_limit, others))
+
+
+def _is_limit(clause: Clause) -> bool:
+    """Whether a clause may limit what another one says; not a reason, nor what somebody else does."""
+    if clause.joint in {"", ","} and _TOLD.match(clause.text):
+        return False
+    return bool(clause.joint or _LIMIT.match(clause.text)) and clause.joint not in _REASONS | {"so", "but"}
+
+
+_TOLD: Final = re.compile(r"(?:they|he|she|we|everything|everybody|the)\s\w+\s\w+", re.IGNORECASE)
+_LIMIT: Final = re.compile(r"(?:not|that|this|it|only|except|wrong|just)\b|\S+\s*\S*$", re.IGNORECASE)
 
 
 def _is_loose(pair: Alignment) -> bool:
@@ -210,7 +226,36 @@ def _is_loose(pair: Alignment) -> bool:
     is_any = any(_ANY.match(side.text) for side in (pair.old, pair.new)) and not (
         pair.apart and pair.old.text[:2].lower() in {"a ", "an"}
     )
-    return bool(is_aside or is_any or (old != new and not _over(pair.old, pair.relation)))
+    is_role = old != new and not _over(pair.old, pair.relation)
+    return bool(is_aside or is_any or is_role or _is_qualified(pair) or _is_led_elsewhere(pair))
+
+
+_MODAL: Final = re.compile(r"\b(?:should|must|shall|(?:has|have|needs?) to)\b", re.IGNORECASE)
+_DEGREE: Final = re.compile(
+    r"\b(?:too|enough|much|many|that|just|only|really|quite|always|usually|often|there|here|then)\b",
+    re.IGNORECASE,
+)
+_LEAST: Final = re.compile(r"\b(?:at least|(?:more|less|fewer) than)\b", re.IGNORECASE)
+
+
+def _is_qualified(pair: Alignment) -> bool:
+    """Whether only one clause says that something should or can be, a denial is of a degree ("not too much"), or a figure
+    is a bound ("at least").
+    """
+    old, new = pair.old.text, pair.new.text
+    is_degree = pair.old.polarity != pair.new.polarity and bool(_DEGREE.search(old)) != bool(
+        _DEGREE.search(new)
+    )
+    is_modal = bool(_MODAL.search(old)) != bool(_MODAL.search(new))
+    return is_degree or is_modal or (bool(pair.apart) and _LEAST.search(f"{old} {new}") is not None)
+
+
+def _is_led_elsewhere(pair: Alignment) -> bool:
+    """Whether what both say stands behind other prepositions: "on the table", "not under the table"."""
+    leads = {word.key: word.lead for word in pair.new.words if word.lead in terms.LEADS}
+    return any(
+        word.lead in terms.LEADS and leads.get(word.key, word.lead) != word.lead for word in pair.old.words
+    )
 
 
 _ANY: Final = re.compile(

@@ -63,7 +63,7 @@ _TOKEN: Final = re.compile(
 |(?P<year>(?:(?<=in\ )|(?<=since\ )|(?<=until\ )|(?<=of\ )|(?<=by\ )|(?<=from\ )|(?<=before\ )|(?<=after\ ))(?P<yy4>(?:19|20)\d\d)(?!\d|[.,]\d|\ ?[$€£¥%]))
 |(?P<weekday>\b(?P<wd>{_any(_WEEKDAYS)})\b)
 |(?P<label>\+?\d+(?:[.:/-]\d+){{2,}}|\d{{3,}}(?:[-\ ]\d{{3,}})+)
-|(?P<number>(?:(?P<sign>[$€£¥])\ ?)?(?P<digits>\d{{1,3}}(?:[,.]\d{{3}})+(?!\d)|\d+(?:\.\d+)?)(?:\ ?(?P<scale>{_any(_SCALES)})\b)?(?:\ ?(?P<unit>{_any(_UNITS)})(?!\w))?(?![\w-]))
+|(?P<number>(?:(?P<sign>[$€£¥])\ ?)?(?P<digits>\d{{1,3}}(?:[,.]\d{{3}})+(?!\d)|\d+(?:,\d\d?(?!\d)|\.\d+)?)(?:\ ?(?P<scale>{_any(_SCALES)})\b)?(?:\ ?(?P<unit>{_any(_UNITS)})(?!\w))?(?![\w-]))
 |(?P<count>\b(?P<name>{_any(_COUNTS)})\b(?!\ (?:of|day|another|thing|to)\b|-)(?:\ (?P<unit2>{_any(_UNITS)})\b)?)
 |(?P<word>{_WORD.pattern})""",
     re.VERBOSE,
@@ -165,7 +165,7 @@ def _number(match: re.Match[str]) -> Figure:
     text, name, digits = match[0].strip(), match["name"], match["digits"]
     if digits and _GROUPED.fullmatch(digits):
         digits = digits.replace(",", "").replace(".", "")
-    value = float(digits) if digits else _COUNTS.get(name, 0.0)
+    value = float(digits.replace(",", ".")) if digits else _COUNTS.get(name, 0.0)
     if match["label"] or value > _MAX_NUMBER:
         return Figure("label", (text,), text[:_MAX_TEXT_CHARS])
     unit = match["unit"] or match["sign"] or match["unit2"] or ""

@@ -1,4 +1,4 @@
-"""The words that the rules of contradiction know: stems, grammar, opposites, kinds of things, relations. Data only.
+"""The words that the rules of contradiction know: stems, grammar, opposites, kinds of things, relations. Data, and how they are looked up.
 
 English, and for the commonest relations German, French, Spanish and Portuguese. A word that is in no table here is
 compared by its stem. Opposites that may both be true of one thing (buy and sell, start and end) are
@@ -134,7 +134,7 @@ after all|ne (?=\w+ (?:pas|plus)\b)|n' ?(?=\w+ (?:pas|plus)\b);
 now = any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present;
 can = knows? how to; hates = (?:can|could) not (?:stand|bear);
 nightowl = night owl|(?:evening|night) person|late riser;
-morningperson = morning person|early (?:riser|bird); enabled = (?:turned|switched) on;
+morningperson = morning person|early (?:riser|bird); enabled = (?:turned|switched) on|(?<=is )on(?=[ .!]*$);
 disabled = (?:turned|switched) off;
 ongoing = in progress|in the works|being built|under ?way|(?:in|under) review; paused = on hold;
 planned = not started|to do; cancelled = called off; onlychild = only child; outoforder = out of order|out of service; part-time = part time; full-time = full time; enough = in service;
@@ -193,7 +193,7 @@ def plain(text: str) -> str:
 _AXES: Final = """proud | ashamed embarrassed; mutable | immutable; rounded | square; flexible | rigid; keep
 retain | drop discard; like love enjoy adore appreciate cherish mag liebt aime adora gusta gosta | dislike
 hate detest loathe despise hasst déteste odia odeia; support favor | oppose; accept allow permit | reject
-refuse forbid forbidden prohibit ban banned deny disallow; include | exclude omit; enable activate active on |
+refuse forbid forbidden prohibit ban banned deny disallow; include | exclude omit; enable activate active |
 disable deactivate inactive off; open unresolved | closed shut resolved; public | private secret confidential;
 synchronous | asynchronous; morningperson | nightowl; introvert introverted shy | extrovert extroverted
 outgoing; dark | light; strict | lenient loose permissive; pass | fail; lost | found; work run functional | broken defective outoforder; success successful | failure

@@ -4,7 +4,7 @@
 
 OBSERVATIONS is a file of natural notes, one JSON object a line with `text` and `conversation`, of which next to none ends
 another. The other data are in `tests/palace/`: pairs by 18 authors who did not know the program (`fit`; the pairs of six
-more are `held`, and never fitted), older pairs at less weight, profiles (facts of somebody, and later notes that end none of
+more are `held`, and never fitted), older pairs, profiles (facts of somebody, and later notes that end none of
 them), invented observations, and the quiet notes. Each pair counts twice: by words, and with what the embedder `static` says.
 
 A logistic model, ridge-regularised. Its two bounds, by words and with an embedder, lie where few natural notes are
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 _CORPORA: Final = Path(__file__).parents[1]
 _OLDER: Final = "contradictions", "paraphrases", "contradictions_by_class"
-_OLDER_WEIGHT: Final = 1.0  # of their contradictions: their authors knew the rules
-_NATURAL_WEIGHT: Final = 1.0
 _PROFILE_WEIGHT: Final = 0.4
 _HARDEST_COUNT: Final = (
     4_500  # pairs of natural notes that a first fit finds most suspicious; the others say nothing
@@ -77,7 +75,7 @@ def _labelled() -> Iterator[Pair]:
         for row in _rows(name):
             if row.get("half", "tune") == "tune":
                 is_end = row["label"] == "contradiction"
-                yield Pair(row["old"]["value"], row["new"]["value"], is_end, _OLDER_WEIGHT if is_end else 1.0)
+                yield Pair(row["old"]["value"], row["new"]["value"], is_end, 1.0)
     facts = [row for row in _rows("profiles") if row["half"] == "fit" and row["part"] == "fact"]
     for row in _rows("profiles"):
         if row["half"] == "fit" and row["part"] != "fact":
@@ -93,7 +91,7 @@ def _natural(rows: Iterable[dict[str, Any]], *, invented: bool = False) -> Itera
         conversations[row["conversation"]].append(row["text"])
     for name, texts in conversations.items():
         for old, new in combinations(texts, 2):
-            yield Pair(old, new, is_end=False, weight=_NATURAL_WEIGHT, conversation="" if invented else name)
+            yield Pair(old, new, is_end=False, weight=1.0, conversation="" if invented else name)
 
 
 class _Design:
@@ -109,7 +107,7 @@ class _Design:
                     place = {"domain": "d", "facet": "f", "key": "k", "value": text, "created_at": 1.0}
                     readings[text] = read(PersonaMemory.model_validate(place))
             notes = readings[pair.old], readings[pair.new]
-            if notes[0].words.isdisjoint(notes[1].words):
+            if notes[0].keys.isdisjoint(notes[1].keys):
                 continue
             aligned = Alignment.of(notes)
             is_sure = sureness(*notes, aligned, difference(aligned))

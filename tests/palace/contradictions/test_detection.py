@@ -657,3 +657,30 @@ def test_who_has_a_role_and_what_is_denied_whole_is_suspected_without_a_table(ol
 )
 def test_one_difference_decides_in_domains_that_no_table_knows(old, new, found):
     assert detection.between(old, new).partition(":")[0] == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The pool is open", "The pool is closed, on Mondays"),
+        ("The fee is 50 euros", "The fee is 30 euros (for members)"),
+        ("Telemetry is enabled", "Telemetry is disabled, in dev builds"),
+        ("Ben drinks wine", "Usually, Ben does not drink wine"),
+        ("Nora lives in Oslo", "Nora lives in Rome, says Ben"),
+        ("Anna works at Siemens", "Anna works at Bosch. That was in 2010."),
+        ("The rent is 900 euros", "The rent is 1100 euros, 900 without heating"),
+        ("Anna lives in Oslo", "Anna lives in Oslo and Anna lives in Rome"),
+        ("Karl drinks wine", "Karl should not drink wine"),
+        ("Nora drinks coffee", "Nora does not drink too much coffee"),
+        ("The key is on the table", "The key is not under the table"),
+        ("The trip takes at least 2 hours", "The trip takes at least 3 hours"),
+        ("Das Eis kostet 3,5 Euro", "Das Eis kostet 3,50 Euro"),
+        ("The bus is late so Nora walks to work", "The bus is early"),
+    ],
+)
+def test_what_the_new_text_limits_repeats_or_says_of_something_else_does_not_act(old, new):
+    assert not detection.between(old, new).startswith("acts")
+
+
+def test_what_is_on_and_what_is_off_act():
+    assert detection.between("Telemetry is on", "Telemetry is off") == "acts: enabled → off"
