@@ -31,6 +31,19 @@ RANK = tasks.RerankPassages(query="cats", passages=(f"a dog in {PROMPT_TEXT}", "
 GOOD = {"ranked_indices": [1, 0]}
 
 
+@pytest.fixture(autouse=True)
+def _platform_asked_here(monkeypatch):
+    """The client asks for the platform in a thread, which virtual time does not see."""
+
+    def asyncify(function):
+        async def called():
+            return function()
+
+        return called
+
+    monkeypatch.setattr("openai._base_client.asyncify", asyncify)
+
+
 def completion(answer, **choice):
     """The body of a chat completion that says `answer`."""
     content = answer if isinstance(answer, str) else json.dumps(answer)
