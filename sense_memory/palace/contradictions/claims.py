@@ -91,6 +91,7 @@ class Reading:
         text: as it was written.
         clauses: at most `MAX_CLAUSES_COUNT`.
         whole: whether everything was read.
+        named: the stems of the words of its key.
         index_terms: what the memory is found by; they depend on its key and value only.
         keys: the keys of all its words. Two memories whose words contradict each other share a key.
         names: the stems of its words with a capital.
@@ -102,6 +103,7 @@ class Reading:
     text: str = field(compare=False, repr=False)
     clauses: tuple[Clause, ...]
     whole: bool
+    named: tuple[str, ...] = field(compare=False)
     index_terms: frozenset[str]
     keys: frozenset[str]
     names: frozenset[str]
@@ -166,7 +168,7 @@ _OWNERS: Final = words("my your his her its their our")
 
 def read(memory: PersonaMemory) -> Reading:
     """What a memory says."""
-    named = frozenset(map(stem, _KEY_WORD.findall(memory.key[:_MAX_KEY_CHARS].lower())))
+    named = tuple(map(stem, _KEY_WORD.findall(memory.key[:_MAX_KEY_CHARS].lower())))
     text = _NOT_SAID.sub(" ", _LABEL.sub("", memory.value[:MAX_READ_CHARS].translate(_QUOTES)))
     if "'" in text or "-old" in text or "annot" in text:
         for short, long in _SHORT:
@@ -180,7 +182,7 @@ def read(memory: PersonaMemory) -> Reading:
         for at, part in enumerate(_CLAUSE.split(sentence))
         if part and not part.isspace()
     ]
-    clauses = tuple(filter(None, (_clause(*part, named) for part in parts[:MAX_CLAUSES_COUNT])))
+    clauses = tuple(filter(None, (_clause(*part, frozenset(named)) for part in parts[:MAX_CLAUSES_COUNT])))
     flags = frozenset[str]().union(
         *(clause.flags for clause in clauses), {"changed", "hint"} if since else ()
     )
@@ -189,6 +191,7 @@ def read(memory: PersonaMemory) -> Reading:
         memory.value,
         clauses,
         len(memory.value) <= MAX_READ_CHARS and len(parts) <= MAX_CLAUSES_COUNT,
+        named,
         frozenset(key for clause in clauses for key in _found_by(clause)),
         keys,
         frozenset(stem(name.lower()) for name in _NAME.findall(text)),

@@ -185,7 +185,15 @@ def sureness(old: Reading, new: Reading, pair: Alignment, found: Difference | No
     if (pair.old.flags | pair.new.flags) & {"past", "event"} or (old.flags | new.flags) & {"plan", "added"}:
         return 0.0
     is_all = old.whole and _is_all(old, new, pair) and not is_scoped(old, new) and not _is_loose(pair)
+    is_all = is_all and not _is_named_apart(old, new)
     return found.confidence if is_all else _DOUBTFUL
+
+
+def _is_named_apart(old: Reading, new: Reading) -> bool:
+    """Whether only their keys say whom two texts are about: `nora-allergy` and `ben-allergy`."""
+    one, other = old.named[:1], new.named[:1]
+    is_said = not (old.keys | new.keys | terms.KEY_NOISE).isdisjoint(one + other)
+    return one != other and old.named[1:] == new.named[1:] != () and not is_said
 
 
 def _is_all(old: Reading, new: Reading, pair: Alignment) -> bool:

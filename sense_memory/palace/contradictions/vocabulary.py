@@ -349,5 +349,5 @@ SEVERAL: Final = _stems(
     "sister brother son daughter child dog cat pet friend colleague cousin aunt uncle horse baby"
 )
 # Said of a key, and no part of the subject that it names.
-KEY_NOISE: Final = _stems("""new now note current is not no the of a in on at moved prefers likes lives home city place
+KEY_NOISE: Final = _stems("""new old now first second third one two 1 2 3 latest note current is not no the of a in on at moved prefers likes lives home city place
 address job work works employer company""")

@@ -684,3 +684,10 @@ def test_what_the_new_text_limits_repeats_or_says_of_something_else_does_not_act
 
 def test_what_is_on_and_what_is_off_act():
     assert detection.between("Telemetry is on", "Telemetry is off") == "acts: enabled → off"
+
+
+def test_two_notes_of_which_only_the_keys_say_whom_they_are_about_do_not_act():
+    found = verdict("Allergic to nuts", "Not allergic to nuts", "nora-allergy", "ben-allergy")
+
+    assert not found.acts
+    assert verdict("Allergic to nuts", "Not allergic to nuts", "nora-allergy", "nora-nuts").acts
