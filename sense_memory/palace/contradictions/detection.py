@@ -309,7 +309,9 @@ def _opposite(pair: Alignment) -> Difference | None:
     if len(pair.shared) < 2:
         return None
     for name, one, other in pair.flips:
-        return Difference("sentiment" if name in _FEELINGS else "antonym", _short(f"{one} → {other}"))
+        kind = "sentiment" if name in _FEELINGS else "antonym"
+        sure = _DOUBTFUL if name == "±good" else _SURE  # what is useful may be ugly
+        return Difference(kind, _short(f"{one} → {other}"), confidence=sure)
     said, when = (pair.texts[1], "was") if pair.new.polarity else (pair.texts[0], "now")
     return Difference("negation", f"{when} denied: {_quoted(said)}")
 
@@ -336,7 +338,7 @@ def _figure(pair: Alignment) -> Difference | None:
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
     if " again " in new.text or (is_occasion and not (old.definite and new.definite)):
         return None
-    once = terms.SCHEDULED - (terms.TIMETABLED if one.kind == "clock" else set())
+    once = terms.SCHEDULED - (terms.TIMETABLED if one.kind != "date" else set())
     is_once = pair.changed or (not is_occasion and not said.isdisjoint(once))
     return Difference("date", text, confidence=_SURE if is_once and len(old.figures) == 1 else 0.0)
 

