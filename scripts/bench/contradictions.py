@@ -51,7 +51,6 @@ _FOUND_BY_MEANING: Final = {"tune": 70.0, "held": 70.0}
 _TRAPS: Final = 99.0  # percent of traps that do not act
 _UNTOUCHED: Final = 999.0  # of 1,000 natural observations: no act concerns them
 _UNSUSPECTED: Final = 990.0
-_ROUNDS_COUNT: Final = 2  # rounds in which an embedder reads the notes that are compared
 _CHECKS_COUNT: Final = 500
 _OBSERVATIONS: Final = "SENSE_MEMORY_OBSERVATIONS"
 
@@ -108,10 +107,9 @@ def by_meaning(embedder: Embedder) -> Judge:
     sentences = Sentences()
 
     def judge(old: PersonaMemory, new: PersonaMemory) -> Contradiction | None:
-        for _ in range(_ROUNDS_COUNT):
-            compare(old, new, sentences.near)
-            asked = sentences.asked()
-            sentences.learn(asked, embedder.embed(asked))
+        compare(old, new, sentences.near)
+        asked = sentences.asked()
+        sentences.learn(asked, embedder.embed(asked))
         return compare(old, new, sentences.near)
 
     return judge

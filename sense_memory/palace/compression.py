@@ -42,7 +42,6 @@ from sense_memory.limits import ACTIVE_ABOVE
 from sense_memory.models import PINNED
 from sense_memory.palace.catalog import Columns
 from sense_memory.palace.contradictions.claim_index import ClaimIndex
-from sense_memory.palace.contradictions.detection import compare
 from sense_memory.palace.shorthand import Piece, header, plain, shorthand
 from sense_memory.palace.token_estimate import estimated_tokens
 
@@ -198,7 +197,7 @@ def _distrust(source: str) -> tuple[int, str]:
 
 def _outdated(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> set[str]:
     """The paths of memories that a later text among them seems to contradict; `claims` is kept between calls."""
-    written = {memory.path: memory for memory in memories}
+    written = {memory.path: memory.written_at for memory in memories}
     claims.keep(written)
     for memory in memories:
         if memory.path not in claims:
@@ -206,14 +205,7 @@ def _outdated(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> set[str]
     for _ in claims.scan():
         pass
     pairs = claims.pairs(len(memories) ** 2).contradictions
-    return {path for found in pairs if (path := _older(written[found.old], written[found.new]))}
-
-
-def _older(one: PersonaMemory, other: PersonaMemory) -> str:
-    """The path of the earlier written of two memories that were found to contradict each other, if it is outdated."""
-    if one.written_at > other.written_at:  # they were compared by when their memories were first written
-        return other.path if compare(other, one) else ""
-    return one.path if one.written_at < other.written_at else ""
+    return {found.old for found in pairs if written[found.old] < written[found.new]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 # embedder is not asked again.
 
 LOOK_SECONDS: Final = 2.0  # a write waits for the embedder at most this long
-_ROUNDS_COUNT: Final = 2  # calls for vectors; the answers to the first decide what the second asks
 
 
 class Meaning:
@@ -99,13 +98,11 @@ class Meaning:
 
     async def _learn(self, memory: PersonaMemory, claims: ClaimIndex) -> None:
         async with self._turn:  # two writes would ask for the same sentences
-            for _ in range(_ROUNDS_COUNT):
-                claims.check(memory, self.sentences.near)
-                asked = self.sentences.asked()
-                embedding = await self._opened() if asked else None
-                rows = await embedding.rows(asked) if embedding is not None else None
-                if rows is None:
-                    break
+            claims.check(memory, self.sentences.near)
+            asked = self.sentences.asked()
+            embedding = await self._opened() if asked else None
+            rows = await embedding.rows(asked) if embedding is not None else None
+            if rows is not None:
                 self.sentences.learn(asked, rows)
 
     async def pairs(self, memories: Sequence[PersonaMemory]) -> list[tuple[str, str, float]]:
@@ -285,29 +282,21 @@ class ContradictionDetector(CachedIndex):
                 await asyncio.sleep(0)
         scan = self._claims.pairs(limit)
         is_whole = len(unread) <= MAX_READ_COUNT and len(newest) == len(current)
-        found = {_pair(item): item for item in scan.contradictions} | self._suspicions
-        now: list[Contradiction] = []
-        for number, (pair, item) in enumerate(found.items()):
+        found = [item for item in scan.contradictions if _pair(item) not in self._suspicions]
+        for number, item in enumerate(list(self._suspicions.values())):
             if number % _SLICE_COUNT == 0:
                 await asyncio.sleep(0)
-            now += self._as_written(item, is_new=pair not in self._suspicions)
-        ranked = sorted(now, key=lambda item: (-item.confidence, item.old, item.new))
+            found += self._as_written(item)
+        ranked = sorted(found, key=lambda item: (-item.confidence, item.old, item.new))
         return ContradictionScan(tuple(ranked), scan.bounded or not is_whole)
 
-    def _as_written(self, found: Contradiction, *, is_new: bool) -> list[Contradiction]:
-        """What contradicts in the present texts of two memories, the later text against the earlier one; at most one.
-
-        Args:
-            found: a contradiction of the two.
-            is_new: whether it was found in the present texts.
-        """
+    def _as_written(self, found: Contradiction) -> list[Contradiction]:
+        """What is left of a suspicion in the present texts, of the later text against the earlier one; at most one."""
         old, new = self._catalog.get(found.old), self._catalog.get(found.new)
         if old is None or new is None:
             return []
         if old.written_at > new.written_at:
             old, new = new, old
-        elif is_new:
-            return [found]
         return self.compared(old, new)
 
     def compared(self, old: PersonaMemory, new: PersonaMemory) -> list[Contradiction]:

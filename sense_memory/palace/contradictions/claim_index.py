@@ -178,7 +178,7 @@ class ClaimIndex:
 
     def _reading(self, memory: PersonaMemory) -> Reading:
         """The claims of a memory; a new memory is checked, then put, and read once."""
-        said = memory.key, memory.value, memory.themes
+        said = memory.key, memory.value
         if self._last is None or self._last[0] != said:
             self._last = said, read(memory)
         return self._last[1]
@@ -269,9 +269,7 @@ def _against(
 
 
 # All of a memory that its contradictions depend on, apart from its path.
-_said: Final = attrgetter(
-    "value", "written_at", "themes", "contradicts", "superseded_by", "conflict_of", "dismissed"
-)
+_said: Final = attrgetter("value", "written_at", "contradicts", "superseded_by", "conflict_of", "dismissed")
 
 
 def _stamp(memory: PersonaMemory) -> str:

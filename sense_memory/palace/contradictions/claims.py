@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.figures import Item
 
-MAX_READ_CHARS: Final = 400  # of a value; what stands beyond counts as not said
+MAX_READ_CHARS: Final = 400  # of a value; what stands beyond counts as not said, and no embedder sees it
 MAX_CLAUSES_COUNT: Final = 12
 _MAX_KEY_CHARS: Final = 256
 _MAX_BARE_COUNT: Final = 3
@@ -88,7 +88,7 @@ class Reading:
     """What a memory says.
 
     Attributes:
-        text: as it was written.
+        text: as it was written, up to `MAX_READ_CHARS`.
         clauses: at most `MAX_CLAUSES_COUNT`.
         whole: whether everything was read.
         named: the stems of the words of its key.
@@ -100,10 +100,10 @@ class Reading:
         flags: those of its clauses.
     """
 
-    text: str = field(compare=False, repr=False)
+    text: str = field(repr=False)
     clauses: tuple[Clause, ...]
     whole: bool
-    named: tuple[str, ...] = field(compare=False)
+    named: tuple[str, ...]
     index_terms: frozenset[str]
     keys: frozenset[str]
     names: frozenset[str]
@@ -158,6 +158,7 @@ _SPELLED: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*")
 _NAME: Final = re.compile(r"\b[A-ZÀ-Þ][^\W\d_]+")
 _NUMBERED: Final = re.compile(r"#.*|.*_.*|\w+-[a-z]$")
 _VERBS: Final = terms.AUXILIARIES | terms.RELATIONS.keys()
+_SILENT: Final = terms.STOP | terms.RELATIONS.keys()
 _INDEFINITE: Final = words("a an ein eine einen un une una um uma")
 _DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")
 _OWNERS: Final = words("my your his her its their our")
@@ -169,7 +170,8 @@ _OWNERS: Final = words("my your his her its their our")
 def read(memory: PersonaMemory) -> Reading:
     """What a memory says."""
     named = tuple(map(stem, _KEY_WORD.findall(memory.key[:_MAX_KEY_CHARS].lower())))
-    text = _NOT_SAID.sub(" ", _LABEL.sub("", memory.value[:MAX_READ_CHARS].translate(_QUOTES)))
+    written = memory.value[:MAX_READ_CHARS]
+    text = _NOT_SAID.sub(" ", _LABEL.sub("", written.translate(_QUOTES)))
     if "'" in text or "-old" in text or "annot" in text:
         for short, long in _SHORT:
             text = short.sub(long, text)
@@ -188,7 +190,7 @@ def read(memory: PersonaMemory) -> Reading:
     )
     keys = frozenset[str]().union(*(clause.keys for clause in clauses))
     return Reading(
-        memory.value,
+        written,
         clauses,
         len(memory.value) <= MAX_READ_CHARS and len(parts) <= MAX_CLAUSES_COUNT,
         named,
@@ -266,9 +268,6 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
         definite=found[0] in _DEFINITE or owned,
         flags=frozenset(_flags(text.lower(), meant, tokens)),
     )
-
-
-_SILENT: Final = terms.STOP | terms.RELATIONS.keys()
 
 
 def _subject(found: Sequence[Item], named: frozenset[str]) -> Iterator[Word]:

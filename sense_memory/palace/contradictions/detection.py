@@ -184,9 +184,8 @@ def sureness(old: Reading, new: Reading, pair: Alignment, found: Difference | No
         return 0.0
     if (pair.old.flags | pair.new.flags) & {"past", "event"} or (old.flags | new.flags) & {"plan", "added"}:
         return 0.0
-    is_all = old.whole and _is_all(old, new, pair) and not is_scoped(old, new) and not _is_loose(pair)
-    is_all = is_all and not _is_named_apart(old, new)
-    return found.confidence if is_all else _DOUBTFUL
+    is_doubtful = _is_named_apart(old, new) or is_scoped(old, new) or _is_loose(pair)
+    return found.confidence if old.whole and _is_all(old, new, pair) and not is_doubtful else _DOUBTFUL
 
 
 def _is_named_apart(old: Reading, new: Reading) -> bool:

@@ -1,8 +1,7 @@
-"""How near the sentences of two notes are in meaning, as an embedder has it.
+"""How near two notes are in meaning, as an embedder has it.
 
 Cosines of different models cannot be compared, so nearness is told in standard deviations above what is usual between two
-sentences about one person. Nothing is embedded here: a sentence without a known vector is noted, and the caller may have
-it embedded. Pure.
+sentences about one person. A note is embedded as one sentence, by the caller: one without a known vector is put down. Pure.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
 
     Near: TypeAlias = Callable[[str, str], float | None]  # see `Sentences.near`
 
-MAX_ASKED_COUNT: Final = (
-    64  # sentences noted at a time: a call of an endpoint, half a second of a small model
-)
+# Sentences that are put down at a time, besides the sample: a call of an endpoint, half a second of a small model.
+MAX_ASKED_COUNT: Final = 64
 MAX_KNOWN_COUNT: Final = 10_000  # sentences remembered: some 10 MB
 _TOLD: Final = """lives in Graz, works at a bakery, plays the violin, is allergic to nuts, has two brothers,
 likes hiking, drives an old van, speaks Polish, was born in May, is learning to swim, prefers short answers,
@@ -36,9 +34,7 @@ class Sentences:
     def __init__(self) -> None:
         self._rows: dict[str, NDArray[Any]] = {}
         self._asked: dict[str, None] = {}
-        self._usual: tuple[float, float] | None = (
-            None  # mean and standard deviation of the cosines of the sample
-        )
+        self._usual: tuple[float, float] | None = None  # mean and spread of the cosines of the sample
 
     def asked(self) -> list[str]:
         """What has to be learned, so that questions that were asked can be answered; it is noted no longer."""

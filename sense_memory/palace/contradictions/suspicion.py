@@ -6,9 +6,10 @@ and on what is left of them: a score, linear in what is found, with a weight for
 
 What is guaranteed: a suspicion and never more; the same two notes and the same vectors give the same answer. Why it is
 safe: two notes are not compared where the later one adds to the earlier ("too"), where a number or a name tells their
-subjects apart, and where they share nothing but their subject. The weights are those of a logistic model, fitted by `fit_suspicion.py`, beside the
-tests, to pairs and profiles by authors who did not know it, and to notes of which next to none ends another; nothing was
-fitted to the pairs of further authors. What it costs: some 20 µs; an embedder is asked where its answer can decide. Pure.
+subjects apart, and where they share nothing but their subject. The weights are those of a logistic model. It was fitted by
+`fit_suspicion.py`, beside the tests, to pairs and profiles by authors who did not know it, and to notes that hardly ever
+end each other; nothing was fitted to the pairs of further authors. What it costs: some 20 µs; an embedder is asked where
+its answer can decide. Pure.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _CONDITION: Final = re.compile(
     r"(?:In|On|At|During|After|Before|For|From|Every|When|If|Unless|Until|With|Without) "
 )
 CONDITIONS: Final = frozenset({"if", "when", "unless", "until", "while", "before", "after"})
+KINDS: Final = ("turn", "hint", "denial", "slot", "figure", "date")  # of evidence
 _NO_TOPIC: Final = terms.FIRST | {f"→{name}" for name in terms.RELATIONS} | {"me"}
 
 
@@ -70,8 +72,6 @@ def is_scoped(old: Reading, new: Reading) -> bool:
 
 # ── What is found ───────────────────────────────────────────────────────────────────────
 
-KINDS: Final = ("turn", "hint", "denial", "slot", "figure", "date")
-
 
 def features(old: Reading, new: Reading, pair: Alignment) -> dict[str, float]:
     """What two notes share, and what is left of them, by the names of `_WEIGHTS`; nothing where they share no topic and
@@ -82,7 +82,8 @@ def features(old: Reading, new: Reading, pair: Alignment) -> dict[str, float]:
     is_passive = len(other.words) > 1 and other.words[1].lead == "be"
     subject = _NO_TOPIC | {first} | ({second} & old.names & new.names if not is_passive else set())
     topic, said, told = (words - subject for words in (old.keys & new.keys, old.keys, new.keys))
-    evidence = _evidence(old, new, pair, topic)
+    is_new_denial = _is_new_denial(old, new, topic)
+    evidence = _evidence(old, new, pair, is_new_denial=is_new_denial)
     if not (topic or evidence["turn"]) or _may_both_hold(old, new, pair, evidence):
         return {}
     lead = left[0].lead if evidence["slot"] and left[0].lead == right[0].lead else ""
@@ -103,7 +104,7 @@ def features(old: Reading, new: Reading, pair: Alignment) -> dict[str, float]:
         "turned of old": len(topic & new.turned) / (len(said) or 1),
         "opposite": bool(pair.flips),
         "denied": one.polarity != other.polarity,
-        "denied elsewhere": _is_new_denial(old, new, topic),
+        "denied elsewhere": is_new_denial,
         "old is ongoing": "ongoing" in old.flags,
         "old is past": not old.flags.isdisjoint({"past", "event"}),
         "new is past": "past" in new.flags,
@@ -167,14 +168,13 @@ def _is_sort(pair: Alignment) -> bool:
     )
 
 
-def _evidence(old: Reading, new: Reading, pair: Alignment, topic: frozenset[str]) -> dict[str, float]:
+def _evidence(old: Reading, new: Reading, pair: Alignment, *, is_new_denial: bool) -> dict[str, float]:
     """Which kinds of evidence there are."""
     apart = [a.is_date for a, b in pair.apart if a and b and a.kind == b.kind]
-    denied = pair.flips or pair.old.polarity != pair.new.polarity or _is_new_denial(old, new, topic)
     return {
         "turn": "turn" in new.flags - old.flags,
         "hint": "hint" in new.flags - old.flags,
-        "denial": bool(denied),
+        "denial": bool(pair.flips) or pair.old.polarity != pair.new.polarity or is_new_denial,
         "slot": _is_slot(pair.left) and _is_slot(pair.right),
         "figure": not all(apart),
         "date": any(apart),

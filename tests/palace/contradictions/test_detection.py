@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory import open_embedder
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import detection
 from sense_memory.palace.contradictions.claim_index import ClaimIndex
 from sense_memory.palace.contradictions.detection import ACT_BOUND, Contradiction, compare
-from sense_memory.palace.contradictions.sentences import Sentences
 
 
 def labelled(name):
@@ -24,8 +22,6 @@ def labelled(name):
 PAIRS = labelled("contradictions")
 BY_CLASS = labelled("contradictions_by_class")
 QUIET = labelled("quiet")
-MOPED = "Berenike rides a moped to the vineyard."
-SOLD = "Berenike sold hers in July and does not miss the noise any more."
 
 
 def sides(pair):
@@ -514,115 +510,7 @@ def test_too_much_of_something_adds_nothing(new):
     assert verdict("The desk is big", new).acts
 
 
-# ── With an embedder ────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture(scope="module")
-def asking():
-    """Calls with what the real table of words says, until it knows enough."""
-    embedder, sentences = open_embedder("static"), Sentences()
-
-    def answered(call):
-        for _ in range(2):
-            call(sentences.near)
-            asked = sentences.asked()
-            sentences.learn(asked, embedder.embed(asked))
-        return call(sentences.near)
-
-    return answered
-
-
-@pytest.fixture(scope="module")
-def judge(asking):
-    return lambda old, new: asking(lambda near: compare(old, new, near))
-
-
-def judged(pairs, judge):
-    sides = [
-        (PersonaMemory(**pair["old"], created_at=1.0), PersonaMemory(**pair["new"], created_at=2.0))
-        for pair in pairs
-    ]
-    return [(compare(*side), judge(*side)) for side in sides]
-
-
-@pytest.mark.parametrize(("half", "least"), [("tune", 0.7), ("held", 0.7)])
-def test_of_the_pairs_more_are_found_with_an_embedder_and_the_same_act(half, least, judge):
-    pairs = [pair for pair in BY_CLASS if pair["half"] == half and pair["set"] == "pairs"]
-    opposed = [pair for pair in pairs if pair["label"] == "contradiction"]
-    verdicts = judged(pairs, judge)
-
-    assert all(alone == helped for alone, helped in verdicts if alone is not None and alone.acts)
-    assert not any(helped.acts for alone, helped in verdicts if helped and not (alone and alone.acts))
-    assert sum(helped is not None for _, helped in judged(opposed, judge)) >= least * len(opposed)
-
-
-def test_of_the_traps_hardly_more_are_suspected_with_an_embedder(judge):
-    verdicts = judged([pair for pair in BY_CLASS if pair["set"] == "traps"], judge)
-
-    assert sum(alone is None and helped is not None for alone, helped in verdicts) <= 3
-
-
-@pytest.mark.parametrize("half", ["tune", "held"])
-def test_in_a_palace_without_contradictions_hardly_anything_is_suspected_with_an_embedder(half, asking):
-    claims, found = ClaimIndex(), []
-    for number, text in enumerate(text for text in QUIET if text["half"] == half):
-        fields = {name: value for name, value in text.items() if name != "half"}
-        new = PersonaMemory(**fields, created_at=float(number))
-        found += asking(lambda near, new=new: claims.check(new, near))
-        claims.put(new)
-
-    assert len(found) <= 2
-
-
-def test_a_turn_is_suspected_only_where_both_speak_of_the_same():
-    old, new = memory(MOPED, "a"), memory(SOLD, "b", created_at=2.0)
-
-    assert compare(old, new) is None
-    assert compare(old, new, lambda *_: -100.0) is None
-    suspected = compare(old, new, lambda *_: 4.0)
-    assert (suspected.kind, suspected.acts) == ("turn", False)
-    assert suspected.reason == f"perhaps no longer true: “{MOPED}”"
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("Berenike rode a moped when she was young.", SOLD),  # it was over before
-        (
-            "Berenike gave up riding the moped.",
-            "Berenike quit the choir of the old school at last.",
-        ),  # told already
-        ("User 4711 pays by card.", "An invoice is what user 4712 has switched to."),
-        ("The Rome office is open.", "The Oslo office was sold."),
-    ],
-)
-def test_what_was_over_or_is_another_is_no_turn(old, new):
-    assert compare(memory(old, "a"), memory(new, "b", created_at=2.0), lambda *_: 8.0) is None
-
-
-def test_one_memory_turns_two_others_at_most():
-    claims = ClaimIndex()
-    told = (
-        MOPED,
-        "Berenike takes a ferry to the island.",
-        "Berenike walks to the ferry.",
-        "Berenike rides a bus.",
-    )
-    for key, value in zip("abcd", told, strict=True):
-        claims.put(memory(value, key))
-
-    found = claims.check(memory(SOLD, "new", created_at=2.0), lambda *_: 8.0)
-
-    assert [item.kind for item in found] == ["turn", "turn"]
-
-
-def test_a_pair_that_tells_no_turn_is_never_asked_for():
-    asked = []
-    no_turn = memory("Berenike has three grown children.", "b", created_at=2.0)
-
-    compare(memory(MOPED, "a"), no_turn, lambda *pair: asked.append(pair) or 9.0)
-
-    assert not [pair for pair in asked if pair[0].endswith(".")]
+# ── Further differences ─────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
