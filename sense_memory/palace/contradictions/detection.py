@@ -81,7 +81,7 @@ class Difference:
 
     Attributes:
         kind: as a `Contradiction` has it.
-        text: a fragment to read.
+        text: a fragment to read, of any length.
         used: the words that it consists of.
         confidence: how surely both cannot be true at once; 0 where they may well.
     """
@@ -141,10 +141,10 @@ def compare_readings(
         sure = suspicion(*readings, pair, near) or sure
     if not sure:
         return None
-    kind, text = TURN, f"perhaps no longer true: {_quoted(old.value)}"
-    if found:
-        kind, text = found.kind, found.text
-    return Contradiction(old.path, new.path, kind, sure, text, sure >= ACT_BOUND)
+    kind, text = (
+        (found.kind, found.text) if found else (TURN, f"perhaps no longer true: {_quoted(old.value)}")
+    )
+    return Contradiction(old.path, new.path, kind, sure, _short(text), sure >= ACT_BOUND)
 
 
 def between(old: str, new: str) -> str:
@@ -310,7 +310,7 @@ def _opposite(pair: Alignment) -> Difference | None:
     for name, one, other in pair.flips:
         kind = "sentiment" if name in _FEELINGS else "antonym"
         sure = _DOUBTFUL if name == "±good" else _SURE  # what is useful may be ugly
-        return Difference(kind, _short(f"{one} → {other}"), confidence=sure)
+        return Difference(kind, f"{one} → {other}", confidence=sure)
     said, when = (pair.texts[1], "was") if pair.new.polarity else (pair.texts[0], "now")
     return Difference("negation", f"{when} denied: {_quoted(said)}")
 
@@ -330,7 +330,7 @@ def _figure(pair: Alignment) -> Difference | None:
     old, new, (one, other) = pair.old, pair.new, pair.apart[0]
     if not old.polarity or one is None or other is None or one.kind != other.kind:
         return None
-    text = _short(f"{one.text} → {other.text}")
+    text = f"{one.text} → {other.text}"
     if not one.is_date:
         return Difference("number", text)
     said = {key.lstrip("±→") for key in pair.shared}
@@ -354,9 +354,7 @@ def _reversed(pair: Alignment) -> Difference | None:
     if not one - other or not other - one:
         return None
     first, last = (" ".join(t.text for t in pair.old.words if t.key in keys) for keys in (other, one))
-    return Difference(
-        "value", _short(f"{pair.relation or 'rather'}: {first} over {last} → {last} over {first}")
-    )
+    return Difference("value", f"{pair.relation or 'rather'}: {first} over {last} → {last} over {first}")
 
 
 def _over(clause: Clause, relation: str) -> frozenset[str]:
@@ -377,7 +375,7 @@ def _turned_word(pair: Alignment) -> Difference | None:
     for one, other in product(pair.left, pair.right):
         is_turned = one.key.lstrip("±") == other.key.lstrip("±") and stem(one.text) != stem(other.text)
         if is_turned or (statuses_apart(one.key.lstrip("~"), other.key.lstrip("~")) and pair.old.polarity):
-            text = _short(f"{one.text} → {other.text}")
+            text = f"{one.text} → {other.text}"
             return Difference("antonym" if is_turned else "status", text, (one, other))
     return None
 
@@ -401,7 +399,7 @@ def _filler(pair: Alignment) -> Difference | None:
         word for word in pair.old.words if word.key in pair.shared and word.text.lower() not in terms.FIRST
     )
     about = pair.relation.replace("_", " ") or _said(named)
-    text = _short(f"{about}: {_said(one)} → {_said(other)}")
+    text = f"{about}: {_said(one)} → {_said(other)}"
     return Difference("value", text, one + other, _exclusive(pair, one, other))
 
 
