@@ -198,14 +198,13 @@ def _distrust(source: str) -> tuple[int, str]:
 def _outdated(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> set[str]:
     """The paths of memories that a later text among them seems to contradict; `claims` is kept between calls."""
     written = {memory.path: memory.written_at for memory in memories}
-    claims.keep(written)
     for memory in memories:
-        if memory.path not in claims:
-            claims.put(memory)
+        claims.put(memory)
     for _ in claims.scan():
         pass
-    pairs = claims.pairs(len(memories) ** 2).contradictions
-    return {found.old for found in pairs if written[found.old] < written[found.new]}
+    pairs = claims.pairs(len(claims) ** 2).contradictions
+    both = (found for found in pairs if written.keys() >= {found.old, found.new})
+    return {found.old for found in both if written[found.old] < written[found.new]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ class ContradictionDetector(CachedIndex):
     def __init__(
         self, palace: Palace, ledger: Ledger, reader: Reader, meaning: Meaning | None = None
     ) -> None:
-        super().__init__("claims", made_of("claims", 5), ledger, reader)
+        super().__init__("claims", made_of("claims", 6), ledger, reader)
         self._palace, self._catalog, self._meaning = palace, palace.catalog, meaning
         self._claims = ClaimIndex()
         self._is_restored = False
@@ -212,8 +212,10 @@ class ContradictionDetector(CachedIndex):
             if self._is_restored:
                 return
             if saved := await self.saved():
-                with suppress(ValueError, TypeError, LookupError):  # a cache: what is lacking is read again
-                    self._claims.restore(saved, {memory.path: memory for memory in self._catalog})
+                with suppress(ValueError, TypeError):  # a cache: what is lacking is read again
+                    self._claims = ClaimIndex.restored(
+                        saved, {memory.path: memory for memory in self._catalog}
+                    )
             self._is_restored = True
 
     def put(self, memory: PersonaMemory) -> None:

@@ -1,11 +1,11 @@
 """The claims of a palace, indexed by word: what a memory may contradict is found without comparing it with every other.
 
-What is guaranteed: two memories whose words contradict each other share a key (see `Reading.keys` and `index_terms`), and a memory is
-compared with the `MAX_CANDIDATES_COUNT` others of its facet that share most keys with it, rare ones first, in whatever
-order they were put. Scans compare a memory once, and go on in the next process.
+What is guaranteed: two memories whose words contradict each other share a key (see `Reading.keys` and `index_terms`), and a
+memory is compared with the `MAX_CANDIDATES_COUNT` others of its facet that share most terms with it, rare ones first, in
+whatever order they were put. Scans compare a memory once, and go on in the next process.
 
 Why it is safe: the bounds may miss a contradiction but make none, because `detection` decides what contradicts. What
-was saved counts only for memories that say the same as then.
+was saved counts only for memories that say the same as then; it is sealed where it lies, so nobody else wrote it.
 
 What it costs: a check reads one memory and makes `MAX_CANDIDATES_COUNT` comparisons at most, 1 ms together. A scan
 makes `MAX_PAIRS_COUNT`. 10,000 memories that were read fill 70 MB. Pure.
@@ -13,7 +13,7 @@ makes `MAX_PAIRS_COUNT`. 10,000 memories that were read fill 70 MB. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from heapq import nsmallest
 from operator import attrgetter
@@ -22,22 +22,20 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from sense_memory.palace.contradictions.claims import Reading, read
-from sense_memory.palace.contradictions.detection import TURN, Contradiction, comparable, compare_readings
+from sense_memory.palace.contradictions.detection import TURN, Contradiction, compare_readings
 
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.sentences import Near
 
 MAX_CANDIDATES_COUNT: Final = 32  # memories compared by one check: those with the rarest words in common
-MAX_POSTINGS_COUNT: Final = 500  # entries of the index read by one check
-MAX_COMMON_COUNT: Final = 2_000  # memories that may hold a word for it to lead to others, with a second word
+MAX_POSTINGS_COUNT: Final = 500  # memories found by their rare words; by further words they are ranked only
 MAX_PAIRS_COUNT: Final = 15_000  # comparisons in one scan: some 0.25 s
 _MAX_TURNED_COUNT: Final = 2  # of a kind that is never sure: one memory seldom ends more
 _READING_COUNT: Final = 12  # comparisons that cost as much as reading a memory
-_STAMP_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +53,21 @@ class ContradictionScan:
 
 @dataclass(slots=True)
 class _Entry:
-    """A memory of the index. What it claims is read when it is first compared, if only its keys were saved."""
+    """A memory of the index.
+
+    Attributes:
+        memory: as it was put.
+        terms: what it is found by.
+        known: what it claims, if it was read; of what was saved, only when it is first compared.
+        is_compared: whether a scan compared it with the others.
+        found: its contradictions, by the path of the other memory.
+    """
 
     memory: PersonaMemory
-    keys: frozenset[str]
-    age: tuple[float, str]
+    terms: frozenset[str]
     known: Reading | None = None
+    is_compared: bool = False
+    found: dict[str, Contradiction] = field(default_factory=dict)
 
     @property
     def reading(self) -> Reading:
@@ -74,15 +81,14 @@ class ClaimIndex:
 
     A memory is read once, when it is put, and compared with the whole palace once, by the next `scan`; what a scan
     found counts until one of its memories is put anew or dropped. So a repeated scan costs what has changed. `dump` and
-    `restore` carry this over to the next process.
+    `restored` carry this over to the next process.
     """
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
+        # The paths that a term leads to, by domain and facet.
         self._facets: dict[tuple[str, str], dict[str, set[str]]] = {}
-        self._last: tuple[object, Reading] | None = None  # what was read last
-        self._fresh: dict[str, None] = {}  # paths put since they were compared
-        self._found: dict[tuple[str, str], tuple[Contradiction, PersonaMemory, PersonaMemory]] = {}
+        self._last: dict[tuple[str, str], Reading] = {}  # what was read last, by key and value
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -97,65 +103,60 @@ class ClaimIndex:
             return False
         self.drop(memory.path)
         reading = self._reading(memory)
-        self._add(memory, reading.index_terms, reading)
-        self._fresh[memory.path] = None
+        self._add(_Entry(memory, reading.index_terms, reading))
         return True
 
-    def _add(self, memory: PersonaMemory, keys: frozenset[str], reading: Reading | None) -> None:
-        path = memory.path
-        self._entries[path] = _Entry(memory, keys, (memory.written_at, path), reading)
+    def _add(self, entry: _Entry) -> None:
+        memory = entry.memory
+        self._entries[memory.path] = entry
         postings = self._facets.setdefault((memory.domain, memory.facet), {})
-        for term in keys:
-            postings.setdefault(term, set()).add(path)
+        for term in entry.terms:
+            postings.setdefault(term, set()).add(memory.path)
 
     def drop(self, path: str) -> None:
-        """Remove a memory; an unknown path is not an error."""
-        if (kept := self._entries.pop(path, None)) is None:
+        """Remove a memory, and what was found of it; an unknown path is not an error."""
+        if (entry := self._entries.pop(path, None)) is None:
             return
-        self._fresh.pop(path, None)
-        postings = self._facets[kept.memory.domain, kept.memory.facet]
-        for term in kept.keys:
+        for other in entry.found:
+            del self._entries[other].found[path]
+        postings = self._facets[entry.memory.domain, entry.memory.facet]
+        for term in entry.terms:
             postings[term].discard(path)
             if not postings[term]:
                 del postings[term]
 
-    def keep(self, paths: Container[str]) -> None:
-        """Remove all memories but those at these paths."""
-        for path in [path for path in self._entries if path not in paths]:
-            self.drop(path)
-
     def dump(self) -> bytes:
-        """What was read and compared, for `restore`. It holds words of the memories."""
-        numbers: dict[str, int] = {}
-        rows = []
-        for path, entry in self._entries.items():
-            keys = [numbers.setdefault(key, len(numbers)) for key in entry.keys]
-            rows.append((path, _stamp(entry.memory), path in self._fresh, keys))
-        found = [
-            (item.old, item.new, item.kind, item.confidence, item.reason, item.acts)
-            for item, _, _ in self._current().values()
+        """What was read and compared, for `restored`. It holds words of the memories."""
+        rows = [
+            (path, _stamp(entry.memory), entry.is_compared, [*entry.terms])
+            for path, entry in self._entries.items()
         ]
-        return orjson.dumps((list(numbers), rows, found))
+        return orjson.dumps((rows, self._found()))
 
-    def restore(self, saved: bytes | memoryview, memories: Mapping[str, PersonaMemory]) -> None:
-        """Take over what a `dump` knows of the memories (by path) that say the same as then.
+    @classmethod
+    def restored(cls, saved: bytes | memoryview, memories: Mapping[str, PersonaMemory]) -> ClaimIndex:
+        """An index of what a `dump` knows of the memories (by path) that say the same as then.
 
         Raises:
-            ValueError, TypeError, LookupError: `dump` did not write this; part of it may have been taken over.
+            ValueError, TypeError: `dump` did not write this.
         """
-        keys, rows, found = orjson.loads(saved)
-        for path, stamp, is_fresh, numbers in rows:
+        index = cls()
+        rows, found = orjson.loads(saved)
+        for path, stamp, is_compared, terms in rows:
             memory = memories.get(path)
-            if memory is None or path in self._entries or _stamp(memory) != stamp:
-                continue
-            self._add(memory, frozenset([keys[number] for number in numbers]), None)
-            if is_fresh:
-                self._fresh[path] = None
+            if memory is not None and _stamp(memory) == stamp:
+                index._add(_Entry(memory, frozenset(terms), is_compared=is_compared))
         for item in found:
-            contradiction = Contradiction(*item)
-            old, new = self._entries.get(contradiction.old), self._entries.get(contradiction.new)
-            if old is not None and new is not None and old.known is None and new.known is None:
-                self._found[contradiction.old, contradiction.new] = contradiction, old.memory, new.memory
+            index._note(Contradiction(**item))
+        return index
+
+    def _note(self, found: Contradiction | None) -> None:
+        if found and found.old in self._entries and found.new in self._entries:
+            self._entries[found.old].found[found.new] = self._entries[found.new].found[found.old] = found
+
+    def _found(self) -> list[Contradiction]:
+        entries = self._entries.items()
+        return [found for path, entry in entries for found in entry.found.values() if found.new == path]
 
     def check(self, memory: PersonaMemory, near: Near | None = None) -> list[Contradiction]:
         """The contradictions between a memory and the others of its domain and facet.
@@ -170,8 +171,8 @@ class ClaimIndex:
             Surest first, then by path; at most `_MAX_TURNED_COUNT` of the kind `TURN`.
         """
         reading = self._reading(memory)
-        candidates = self._candidates(memory, reading.index_terms)
-        found = (_against(self._entries[path], memory, reading, near) for path in candidates)
+        others = self._candidates(memory, reading.index_terms)
+        found = (compare_readings(other.memory, other.reading, memory, reading, near) for other in others)
         ranked = sorted(filter(None, found), key=_rank)
         turned = [item for item in ranked if item.kind == TURN]
         return [item for item in ranked if item not in turned[_MAX_TURNED_COUNT:]]
@@ -179,9 +180,9 @@ class ClaimIndex:
     def _reading(self, memory: PersonaMemory) -> Reading:
         """The claims of a memory; a new memory is checked, then put, and read once."""
         said = memory.key, memory.value
-        if self._last is None or self._last[0] != said:
-            self._last = said, read(memory)
-        return self._last[1]
+        if said not in self._last:
+            self._last = {said: read(memory)}
+        return self._last[said]
 
     def scan(self) -> Iterator[None]:
         """Compare the memories that were put since the last scan with all others, newest first; see `pairs`.
@@ -190,25 +191,18 @@ class ClaimIndex:
         memory; while it pauses, memories may be put and dropped.
         """
         left = MAX_PAIRS_COUNT
-        entries, done = self._entries, set[str]()
-        for path in sorted(self._fresh, key=lambda path: entries[path].age, reverse=True):
-            if path not in self._fresh:
-                continue  # dropped meanwhile
+        fresh = {path: entry for path, entry in self._entries.items() if not entry.is_compared}
+        for path, entry in sorted(fresh.items(), key=lambda item: _age(item[1]), reverse=True):
             if left < MAX_CANDIDATES_COUNT:
                 return
-            entry = entries[path]
-            candidates = self._candidates(entry.memory, entry.keys)
-            left -= len(candidates) + _READING_COUNT * sum(
-                entries[other].known is None for other in candidates
-            )
-            for other in candidates:
-                one = entries[other]
-                if one.age < entry.age:
-                    self._note(one, entry)
-                elif other not in done and other not in self._fresh:
-                    self._note(entry, one)
-            del self._fresh[path]
-            done.add(path)
+            if self._entries.get(path) is not entry:
+                continue  # dropped meanwhile
+            for other in self._candidates(entry.memory, entry.terms):
+                left -= 1 if other.known else _READING_COUNT
+                old, new = sorted((entry, other), key=_age)
+                if new is entry or new.memory.path not in fresh:  # else it came before this one
+                    self._note(compare_readings(old.memory, old.reading, new.memory, new.reading))
+            entry.is_compared = True
             yield
 
     def pairs(self, limit: int) -> ContradictionScan:
@@ -217,55 +211,21 @@ class ClaimIndex:
         Args:
             limit: contradictions to show.
         """
-        self._found = self._current()
-        ranked = nsmallest(limit, (found for found, _, _ in self._found.values()), key=_rank)
-        return ContradictionScan(tuple(ranked), bool(self._fresh) or len(self._found) > limit)
+        found, is_whole = self._found(), all(entry.is_compared for entry in self._entries.values())
+        ranked = tuple(nsmallest(limit, found, key=_rank))
+        return ContradictionScan(ranked, not is_whole or len(found) > limit)
 
-    def _note(self, old: _Entry, new: _Entry) -> None:
-        if contradiction := _against(old, new.memory, new.reading):
-            self._found[contradiction.old, contradiction.new] = (contradiction, old.memory, new.memory)
-
-    def _current(self) -> dict[tuple[str, str], tuple[Contradiction, PersonaMemory, PersonaMemory]]:
-        """What was found between memories of which neither was put anew or dropped."""
-
-        def is_current(memory: PersonaMemory) -> bool:
-            known = self._entries.get(memory.path)
-            return known is not None and known.memory is memory
-
-        return {pair: entry for pair, entry in self._found.items() if all(map(is_current, entry[1:]))}
-
-    def _candidates(self, memory: PersonaMemory, keys: frozenset[str]) -> list[str]:
-        """The paths that share most words, rare words counting more; independent of the order of insertion."""
+    def _candidates(self, memory: PersonaMemory, terms: frozenset[str]) -> list[_Entry]:
+        """The others that share most words, rare words counting more; independent of the order of insertion."""
         postings = self._facets.get((memory.domain, memory.facet), {})
-        lists = sorted(
-            ((term, postings[term]) for term in keys if term in postings),
-            key=lambda entry: (len(entry[1]), entry[0]),
-        )
         scores: dict[str, float] = {}
-        left = MAX_POSTINGS_COUNT
-        common: list[set[str]] = []
-        for _, paths in lists:
-            if len(paths) > left:
-                common.append(paths)
-                continue
-            left -= len(paths)
-            for path in paths:
-                scores[path] = scores.get(path, 0.0) + 1.0 / len(paths)
-        for paths in common:
-            for path in scores.keys() & paths:
-                scores[path] += 1.0 / len(paths)
-        if len(common) > 1 and len(common[0]) <= MAX_COMMON_COUNT:
-            scores = dict.fromkeys(nsmallest(MAX_CANDIDATES_COUNT, common[0] & common[1]), 0.0) | scores
+        for count, term in sorted((len(postings[term]), term) for term in terms if term in postings):
+            is_rare = len(scores) + count <= MAX_POSTINGS_COUNT
+            for path in postings[term] if is_rare else postings[term] & scores.keys():
+                scores[path] = scores.get(path, 0.0) + 1.0 / count
         scores.pop(memory.path, None)
-        return nsmallest(MAX_CANDIDATES_COUNT, scores, key=lambda path: (-scores[path], path))
-
-
-def _against(
-    entry: _Entry, memory: PersonaMemory, reading: Reading, near: Near | None = None
-) -> Contradiction | None:
-    if not comparable(entry.memory, memory):
-        return None
-    return compare_readings(entry.memory, entry.reading, memory, reading, near)
+        best = nsmallest(MAX_CANDIDATES_COUNT, scores, key=lambda path: (-scores[path], path))
+        return [self._entries[path] for path in best]
 
 
 # All of a memory that its contradictions depend on, apart from its path.
@@ -274,8 +234,11 @@ _said: Final = attrgetter("value", "written_at", "contradicts", "superseded_by",
 
 def _stamp(memory: PersonaMemory) -> str:
     """A hash of what its contradictions depend on."""
-    said = repr(_said(memory)).encode("utf-8", "surrogatepass")
-    return blake2b(said, digest_size=_STAMP_BYTES).hexdigest()
+    return blake2b(repr(_said(memory)).encode(), digest_size=8).hexdigest()
+
+
+def _age(entry: _Entry) -> tuple[float, str]:
+    return (entry.memory.written_at, entry.memory.path)
 
 
 def _rank(contradiction: Contradiction) -> tuple[float, str, str]:
