@@ -7,6 +7,7 @@ sentences about one person. A note is embedded as one sentence, by the caller: o
 from __future__ import annotations
 
 from itertools import combinations
+from math import isfinite
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Final
 
@@ -42,10 +43,11 @@ class Sentences:
         return found if self._usual or not found else [*found, *_SAMPLE]
 
     def learn(self, sentences: Sequence[str], rows: NDArray[Any]) -> None:
-        """What some sentences mean: for each a row of length 1, all of one model."""
+        """What some sentences mean: for each a row of length 1, all of one model. A row that is not finite says nothing."""
         if len(self._rows) > MAX_KNOWN_COUNT:
             self._rows = {}
-        self._rows |= zip(sentences, rows, strict=True)
+        known = zip(sentences, rows, strict=True)
+        self._rows |= ((sentence, row) for sentence, row in known if isfinite(row @ row))
         if self._usual is None and self._rows.keys() >= set(_SAMPLE):
             cosines = [float(self._rows[a] @ self._rows[b]) for a, b in combinations(_SAMPLE, 2)]
             self._usual = mean(cosines), max(pstdev(cosines), 1e-6)

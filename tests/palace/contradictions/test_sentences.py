@@ -69,6 +69,18 @@ def test_nearness_is_unknown_until_it_was_learned_and_is_told_in_standard_deviat
     assert sentences.asked() == ["Ana sings."]
 
 
+def test_rows_that_are_not_finite_leave_a_sentence_unknown_and_spoil_no_other():
+    sentences = Sentences()
+    for spoiled in (slice(None), slice(1, 2), slice(0)):  # all, one that was asked for, none
+        assert sentences.near("Ana jogs", "Ana runs") is None
+        asked = sentences.asked()
+        rows = np.eye(len(asked), 32, dtype=np.float32)
+        rows[spoiled] = np.nan
+        sentences.learn(asked, rows)
+
+    assert np.isfinite(sentences.near("Ana jogs", "Ana runs"))
+
+
 def test_no_more_is_asked_at_a_time_than_an_embedder_reads_in_a_moment():
     sentences = Sentences()
     for number in range(1_000):
