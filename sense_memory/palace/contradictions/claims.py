@@ -20,9 +20,14 @@ from sense_memory.palace.contradictions.vocabulary import axis, plain, stem, wor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import TypeAlias
 
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.contradictions.figures import Item
+    from sense_memory.palace.contradictions import figures
+
+    Item: TypeAlias = (
+        str | tuple[str, tuple[float | str | None, ...]]
+    )  # a stem; of a figure its kind and value
 
 MAX_READ_CHARS: Final = 400  # of a value; what stands beyond counts as not said, and no embedder sees it
 MAX_CLAUSES_COUNT: Final = 12
@@ -64,7 +69,7 @@ class Clause:
         row: the stems of all its words, and its figures, in order, without articles.
         figures: what figures it gives.
         polarity: whether it is affirmed.
-        sides: its axes, the side of each, and the word for it.
+        sides: its axes, each with the side that it takes and the word for it.
         owned: whether it begins with a possession: "Nora's brother", so it is not about Nora.
         definite: whether it begins with something already known: "the", "my", "Nora's".
         flags: which of `terms.FLAGS` it shows: `turn` ("sold"), `hint` ("now"), `ongoing`, `plan`, `past`, `added` ("too") …
@@ -74,10 +79,10 @@ class Clause:
     joint: str
     words: tuple[Word, ...]
     keys: frozenset[str]
-    row: tuple[object, ...] = field(compare=False)
+    row: tuple[Item, ...] = field(compare=False)
     figures: tuple[Figure, ...]
     polarity: bool
-    sides: tuple[tuple[str, bool, str], ...]
+    sides: dict[str, tuple[bool, str]]
     owned: bool
     definite: bool
     flags: frozenset[str] = field(compare=False)
@@ -249,7 +254,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
     subject = tuple(_subject(found, named))
     tokens = (*subject, *_words(found, spelled, "be" if subject else "start"))
     contents = [item.removesuffix("'s") for item in found if isinstance(item, str) and item not in _SILENT]
-    sides = {name: (name, side, item) for item in reversed(contents) for name, side in [axis(item)]}
+    sides = {name: (side, item) for item in reversed(contents) for name, side in [axis(item)]}
     owned = any(str(item).endswith("'s") for item in found[:2]) or found[0] in _OWNERS
     return Clause(
         text=text,
@@ -263,14 +268,14 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
         ),
         figures=tuple(item for item in found if isinstance(item, Figure)),
         polarity=sum(item in terms.NEGATORS for item in found) % 2 == 0,
-        sides=tuple(sorted(value for name, value in sides.items() if name)),
+        sides=sides,
         owned=owned,
         definite=found[0] in _DEFINITE or owned,
         flags=frozenset(_flags(text.lower(), meant, tokens)),
     )
 
 
-def _subject(found: Sequence[Item], named: frozenset[str]) -> Iterator[Word]:
+def _subject(found: Sequence[figures.Item], named: frozenset[str]) -> Iterator[Word]:
     """The words of the key, where a clause begins with a pronoun or a relation, or is a bare value: a timezone."""
     is_bare = len(found) <= _MAX_BARE_COUNT and _VERBS.isdisjoint(found)
     if (is_bare and named & terms.ATTRIBUTES) or found[0] in terms.PRONOUNS or found[0] in terms.RELATIONS:
@@ -279,7 +284,7 @@ def _subject(found: Sequence[Item], named: frozenset[str]) -> Iterator[Word]:
             yield Word(word, word, "start")
 
 
-def _words(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterator[Word]:
+def _words(found: Sequence[figures.Item], spelled: dict[str, str], lead: str) -> Iterator[Word]:
     """The words of a clause that carry content, each with what leads its phrase."""
     article, phrase, is_said = "", 0, lead == "be"
     seen: dict[str, bool] = {}
@@ -318,7 +323,7 @@ def _key(item: str, seen: dict[str, bool], is_said: bool, is_last: bool) -> str:
     if item in terms.STATUS and (is_said or is_last):
         return f"~{terms.STATUS[item]}"
     name, side = axis(item)
-    return name if name and seen.setdefault(name, side) == side else stem(item)
+    return name if seen.setdefault(name, side) == side else stem(item)
 
 
 # ── Alignment ───────────────────────────────────────────────────────────────────────────
@@ -356,7 +361,7 @@ class Alignment:
         old, new = max(product(notes[0].clauses, notes[1].clauses), key=_nearness)
         shared = old.keys & new.keys
         figures = zip_longest(old.figures, new.figures)
-        sides = product(old.sides, new.sides)
+        sides = ((name, *old.sides[name], *new.sides[name]) for name in old.sides.keys() & new.sides)
         return cls(
             old,
             new,
@@ -364,7 +369,7 @@ class Alignment:
             tuple(word for word in old.words if word.key not in shared),
             tuple(word for word in new.words if word.key not in shared),
             tuple((a, b) for a, b in figures if not a or not b or a.kind != b.kind or a.differs(b)),
-            tuple((name, a, b) for (name, up, a), (other, to, b) in sides if name == other and up != to),
+            tuple(sorted((name, a, b) for name, up, a, to, b in sides if up != to)),
             next((key[1:] for key in sorted(shared) if key[0] == "→"), ""),
             "changed" in notes[1].flags,
             (notes[0].text, notes[1].text),

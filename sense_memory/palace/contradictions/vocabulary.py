@@ -127,7 +127,7 @@ too(?= *(?:$|[,.)]|(?:now|again|already|currently|at|in|on|for|from|with|by|and|
 # values it has at a time: `one`, one `place`, `likely` one, or `many`; `held` by one, who may have many of them.
 _MEANINGS_TEXT: Final = r"""
 not works_at = (?:quit|left|lost) (?:my|his|her|their|the) (?:job|position) (?:at|with);
-not = no longer|ya no|já não|nicht mehr|not any ?more|not any longer|(?:stopped|quits?|(?:gave|given|gives?|giving) up|ceased)(?= );
+not = no longer|ya no|já não|nicht mehr|not any ?more|not any longer|(?:(?:has |have )?stopped|quits?|(?:gave|given|gives?|giving) up|ceased)(?= );
  = not (?:to )?(?:forget|let|worry|stop|mind)|not only|not just|not yet|no doubt|no problem|nothing but|no (?:more|later|fewer|less) than|no matter|(?:has|have) come to|
 after all|ne (?=\w+ (?:pas|plus)\b)|n' ?(?=\w+ (?:pas|plus)\b);
 now = any ?more|any longer|these days|at the moment|right now|as of now|from now on|at present;
@@ -146,7 +146,7 @@ changed|raised|cut|lowered|increased|reduced|extended|set)(?: back| forward| up|
 is at = (?:is |are )?(?:due|scheduled|planned|set)(?= (?:on|for|at)\b)|happens(?= on| at)|takes place on;
 is = turned(?= \d);
 lives_in:place = lives? in(?: an? [\w -]{2,30}? in)?|living in|resides? in|based in|settled in|rents? an? (?:\w+ )?(?:flat|room|house|apartment|studio) in|
-(?:moved|relocated) (?:back )?to|moved into an? [\w -]{2,30}? in|(?:home|residence)(?= is\b)|(?:flat|apartment|house) is (?:now )?in|
+(?:(?:has|have) )?(?:moved|relocated) (?:back )?to|moved into an? [\w -]{2,30}? in|(?:home|residence)(?= is\b)|(?:flat|apartment|house) is (?:now )?in|
 wohn(?:t|e) (?:jetzt )?in|leb(?:t|e) (?:jetzt )?in|ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|vit à|a déménagé à|vive? en|
 se ha mudado a|se mudó a|mor[ao] em|viv[eo] em|mudou-se para|se mudou para;
 works_at:one = employer|workplace|works? (?:at|for)|employed (?:at|by)|(?:has|got) a job at|arbeitet? (?:jetzt )?(?:bei|für)|
@@ -222,17 +222,17 @@ for _line in _AXES.split(";"):
 
 @lru_cache(maxsize=65_536)
 def axis(word: str) -> tuple[str, bool]:
-    """The axis of a word and its side of it; an empty name where a word has no opposite.
+    """The axis of a word and its side of it; a word without a known opposite is its own axis.
 
     >>> axis("hates"), axis("loves"), axis("unstable"), axis("table")
-    (('±like', False), ('±like', True), ('±stabl', False), ('', True))
+    (('±like', False), ('±like', True), ('stabl', False), ('tabl', True))
     """
     if found := _BY_WORD.get(stem(word)):
         return found
     if match := _UNLIKE.match(word):
-        name, side = _BY_WORD.get(stem(match[1]), (f"±{stem(match[1])}", True))
+        name, side = _BY_WORD.get(stem(match[1]), (stem(match[1]), True))
         return name, not side
-    return "", True
+    return stem(word), True
 
 
 # ── Statuses ────────────────────────────────────────────────────────────────────────────

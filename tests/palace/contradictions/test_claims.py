@@ -56,7 +56,8 @@ def test_opposites_are_one_sentence_with_two_sides():
     on, off = reading("Telemetry is enabled").clauses[0], reading("Telemetry is off").clauses[0]
 
     assert on.keys == off.keys
-    assert [side for _, side, _ in on.sides] != [side for _, side, _ in off.sides]
+    assert on.sides["±enabl"] == (True, "enabled")
+    assert off.sides["±enabl"] == (False, "off")
 
 
 def test_a_memory_is_found_by_its_relation_and_subject_and_by_its_words():
