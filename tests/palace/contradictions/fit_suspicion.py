@@ -44,7 +44,7 @@ _HARDEST_COUNT: Final = (
     4_500  # pairs of natural notes that a first fit finds most suspicious; the others say nothing
 )
 _SUSPECTED_COUNT: Final = (
-    8,
+    9,
     12,
 )  # natural and quiet notes that may be suspected, by words and with an embedder
 _RIDGE: Final = 30.0

@@ -109,7 +109,7 @@ def test_in_a_palace_without_contradictions_nothing_acts_and_next_to_nothing_is_
         claims.put(quiet)
 
     assert not [item for item in found if item.acts]
-    assert len({item.new for item in found}) <= 3  # of 300
+    assert len({item.new for item in found}) <= 4  # of 300
 
 
 def test_the_labelled_pairs_are_many_and_a_third_of_them_are_traps():
