@@ -103,10 +103,10 @@ def compare(old: PersonaMemory, new: PersonaMemory, near: Near | None = None) ->
     Returns:
         What they contradict each other in, or None.
     """
-    return compare_readings(old, read(old), new, read(new), near) if comparable(old, new) else None
+    return compare_readings(old, read(old), new, read(new), near)
 
 
-def comparable(old: PersonaMemory, new: PersonaMemory) -> bool:
+def _are_comparable(old: PersonaMemory, new: PersonaMemory) -> bool:
     """Whether two memories may be compared at all; see `compare`."""
     return (
         (old.domain, old.facet) == (new.domain, new.facet)
@@ -126,9 +126,9 @@ def compare_readings(
     new_reading: Reading,
     near: Near | None = None,
 ) -> Contradiction | None:
-    """As `compare`, for memories that are `comparable` and were read already."""
+    """As `compare`, for memories that were read already."""
     readings = old_reading, new_reading
-    if old_reading.keys.isdisjoint(new_reading.keys):
+    if old_reading.keys.isdisjoint(new_reading.keys) or not _are_comparable(old, new):
         return None
     pair = Alignment.of(readings)
     found = difference(pair)
