@@ -150,8 +150,8 @@ _JOINTS: Final = (
     "because|but|although|while|so|and|after|before|until|unless|if|when|since|which|who|due to|thanks to"
 )
 _SENTENCE: Final = re.compile(
-    rf"""(?<!\d)(?<!\bmr)(?<!\bdr)(?<!\bst)(?<!\bmrs)(?<!\b\w)[.](?=\s|$)|
-(?<=\d)[.](?=\s+(?!{MONTH}\b)[^\W\d_]|\s*$)|[;!](?=\s|$)|[\n\r]+""",
+    rf"""[.;!\n\r](?:(?<=[\n\r])|(?=\s|$)(?:(?<![.])|(?<!\d.)(?<!\bmr.)(?<!\bdr.)(?<!\bst.)(?<!\bmrs.)(?<!\b\w.)|
+(?<=\d.)(?=\s+(?!{MONTH}\b)[^\W\d_]|\s*$)))""",
     re.IGNORECASE | re.VERBOSE,
 )
 _CLAUSE: Final = re.compile(
@@ -230,15 +230,16 @@ def _turned(clauses: Sequence[Clause]) -> Iterator[str]:
             yield from clause.keys - {stem(word) for turn in found for word in turn.split()}
 
 
-def _flags(text: str, meant: str, tokens: Sequence[Word]) -> Iterator[str]:
+def _flags(text: str, meant: str, tokens: Sequence[Word]) -> frozenset[str]:
     """What a lowercase clause shows, as it was written and as it is meant."""
-    found = {name for name, pattern in terms.FLAGS.items() if pattern.search(text)} - {"past", "changed"}
-    is_over = terms.FLAGS["past"].search(meant) and not (tokens and tokens[-1].key[0] == "~")
-    yield from found - ({"event"} if "lasting" in found else set())
-    if is_over and "lasting" not in found:
-        yield "past"
-    if terms.FLAGS["changed"].search(meant):
-        yield "changed"
+    by_meaning = {"past", "changed"}
+    found = (
+        name for name, pattern in terms.FLAGS.items() if pattern.search(meant if name in by_meaning else text)
+    )
+    flags = frozenset(found)
+    if tokens and tokens[-1].key[0] == "~":
+        flags -= {"past"}
+    return flags - {"past", "event"} if "lasting" in flags else flags
 
 
 def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
@@ -271,7 +272,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
         sides=sides,
         owned=owned,
         definite=found[0] in _DEFINITE or owned,
-        flags=frozenset(_flags(text.lower(), meant, tokens)),
+        flags=_flags(text.lower(), meant, tokens),
     )
 
 

@@ -52,7 +52,8 @@ _WORD: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*|:(?=[ ])")
 _DIGIT: Final = re.compile(r"\d")
 _FIGURE_WORDS: Final = frozenset((*_MONTHS, *_WEEKDAYS, *_COUNTS, "noon", "midnight"))
 _TOKEN: Final = re.compile(
-    rf"""(?P<iso>(?P<iy>\d{{4}})-(?P<im>\d\d?)(?:-(?P<id>\d\d?))?(?![\w-]))
+    rf"""(?!(?:{_any(_FIGURE_WORDS)})\b)(?!\d){_WORD.pattern}
+|(?P<iso>(?P<iy>\d{{4}})-(?P<im>\d\d?)(?:-(?P<id>\d\d?))?(?![\w-]))
 |(?P<clock>(?P<h>\d{{1,2}})(?:[:h.](?P<min>\d\d))?\ ?(?P<half>[ap])\.?m\b|(?P<h2>\d{{1,2}})(?::|h)(?P<min2>\d\d)(?![\d:])
   |(?:(?<=\bat\ )|(?<=\bum\ ))(?P<h3>\d{{1,2}})(?=\ o'clock|\ uhr|\ *$|[,;](?!\d))|\b(?P<noon>noon|midnight)\b)
 |(?P<dm>(?P<dd>\d{{1,2}})(?:st|nd|rd|th|\.|er|º)?\ (?:of\ |de\ )?(?P<mm>{MONTH})\b(?:,?\ (?:de\ )?(?P<yy>\d{{4}}))?)
@@ -65,7 +66,7 @@ _TOKEN: Final = re.compile(
 |(?P<label>\+?\d+(?:[.:/-]\d+){{2,}}|\d{{3,}}(?:[-\ ]\d{{3,}})+)
 |(?P<number>(?:(?P<sign>[$€£¥])\ ?)?(?P<digits>\d{{1,3}}(?:[,.]\d{{3}})+(?!\d)|\d+(?:,\d\d?(?!\d)|\.\d+)?)(?:\ ?(?P<scale>{_any(_SCALES)})\b)?(?:\ ?(?P<unit>{_any(_UNITS)})(?!\w))?(?![\w-]))
 |(?P<count>\b(?P<name>{_any(_COUNTS)})\b(?!\ (?:of|day|another|thing|to)\b|-)(?:\ (?P<unit2>{_any(_UNITS)})\b)?)
-|(?P<word>{_WORD.pattern})""",
+|{_WORD.pattern}""",
     re.VERBOSE,
 )
 # A number behind one of these is a figure; behind another noun it tells which one is meant ("Lamp 3", "User 4711").
@@ -134,7 +135,7 @@ def items(text: str) -> list[Item]:
         return list(plain)
     found: list[Item] = []
     for match in _TOKEN.finditer(text):
-        if match["word"]:
+        if match.lastgroup is None:  # a word
             found.append(match[0])
             continue
         is_number = match["number"] or match["count"] or match["label"]

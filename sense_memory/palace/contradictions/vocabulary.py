@@ -170,8 +170,10 @@ _MEANINGS, _PATTERNS = zip(
 )
 RELATIONS: Final = dict(meaning.strip().split(":") for meaning in _MEANINGS if ":" in meaning)
 _MEANT: Final = [meaning.strip().partition(":")[0] for meaning in _MEANINGS]
-_PHRASE: Final = re.compile(
-    r"\b(?<![\w'])(?:" + "|".join(f"(?P<i{at}>{text})" for at, text in enumerate(_PATTERNS)) + r")(?![\w-])"
+# Few texts have a phrase; whether one does is found out in a fraction of the time that it takes to find out which.
+_ANY_PHRASE, _PHRASE = (
+    re.compile(rf"\b(?<![\w'])(?:{'|'.join(texts)})(?![\w-])")
+    for texts in (_PATTERNS, [f"(?P<i{at}>{text})" for at, text in enumerate(_PATTERNS)])
 )
 
 
@@ -183,6 +185,8 @@ def plain(text: str) -> str:
     >>> plain("nora moved to oslo") == plain("nora lives in oslo"), plain("nora's employer is bosch")
     (True, "nora's works_at is bosch")
     """
+    if not _ANY_PHRASE.search(text):
+        return text
     return _PHRASE.sub(lambda match: _MEANT[int((match.lastgroup or "i0")[1:])], text)
 
 
