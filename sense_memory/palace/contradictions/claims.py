@@ -129,13 +129,10 @@ _SHORT: Final = tuple(
     for short, long in {
         r"\bcan(?:'t|not)\b": "can not",
         r"\bwon't\b": "will not",
-        r"\b(could|would|do|does|did|is|are|was|were|has|have|had|must|should)n't\b": r"\1 not",
+        r"n't\b": " not",
         r"\b(he|she|it|that|there|who)'s\b": r"\1 is",
-        r"\bI'm\b": "I am",
-        r"'re\b": " are",
-        r"'ve\b": " have",
-        r"'ll\b": " will",
-        r"'d rather\b": " rather",
+        r"'(?:re|m)\b": " are",
+        r"'(?:ve|ll|d)\b": "",
         r"\b([ldmtsjnq])'(?=[aeiouyhàâéèêî])": r"\1' ",
         r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
     }.items()
@@ -287,9 +284,8 @@ def _subject(found: Sequence[figures.Item], named: frozenset[str]) -> Iterator[W
 
 def _words(found: Sequence[figures.Item], spelled: dict[str, str], lead: str) -> Iterator[Word]:
     """The words of a clause that carry content, each with what leads its phrase."""
-    article, phrase, is_said = "", 0, lead == "be"
-    seen: dict[str, bool] = {}
-    for at, item in enumerate(found):
+    article, phrase = "", 0
+    for item in found:
         if isinstance(item, Figure):
             lead, article = "0", ""
         elif item in terms.NEGATORS:
@@ -298,7 +294,7 @@ def _words(found: Sequence[figures.Item], spelled: dict[str, str], lead: str) ->
             if item in terms.ARTICLES:
                 article = "a" if item in _INDEFINITE else "the"
             if item in terms.BE:
-                lead, is_said = lead if lead == "→" else "be", True
+                lead = lead if lead == "→" else "be"
             elif item in terms.LEADS:
                 lead = item
             elif item in terms.ARTICLES or item in _OWNERS:
@@ -306,25 +302,18 @@ def _words(found: Sequence[figures.Item], spelled: dict[str, str], lead: str) ->
         else:
             phrase += bool(lead) and lead != "start"
             word = item.removesuffix("'s")
-            key = _key(word, seen, is_said, at == len(found) - 1)
+            key = _key(word)
             yield Word(
-                key,
-                spelled.get(item, item.replace("_", " ")).removesuffix("'s"),
-                lead,
-                article,
-                phrase,
+                key, spelled.get(item, word.replace("_", " ")).removesuffix("'s"), lead, article, phrase
             )
             lead, article = "→" if key[0] == "→" else "", ""
 
 
-def _key(item: str, seen: dict[str, bool], is_said: bool, is_last: bool) -> str:
-    """What a word is compared by; `seen` are the axes of the clause so far."""
+def _key(item: str) -> str:
+    """What a word is compared by."""
     if item in terms.RELATIONS:
         return f"→{item}"
-    if item in terms.STATUS and (is_said or is_last):
-        return f"~{terms.STATUS[item]}"
-    name, side = axis(item)
-    return name if seen.setdefault(name, side) == side else stem(item)
+    return f"~{terms.STATUS[item]}" if item in terms.STATUS else axis(item)[0]
 
 
 # ── Alignment ───────────────────────────────────────────────────────────────────────────

@@ -42,7 +42,6 @@ ACT_BOUND: Final = 0.75
 TURN: Final = "turn"  # the kind of what the later text as a whole seems to end
 _SURE, _DOUBTFUL = 0.9, 0.5
 _REASON_CHARS: Final = 60
-_MAX_REST_COUNT: Final = 4  # words that only one clause says; with more, no one difference is told
 _FEELINGS: Final = frozenset({"±like", "±trust", "±good", "±support"})
 _REASONS: Final = frozenset({"because", "since", "due to", "thanks to", "which", "who"})
 
@@ -251,8 +250,7 @@ def difference(pair: Alignment) -> Difference | None:
     ('', '')
     """
     opposed = len(pair.flips) + (pair.old.polarity != pair.new.polarity)
-    is_long = max(len(pair.left), len(pair.right)) > _MAX_REST_COUNT
-    if opposed + len(pair.apart) > 1 or not pair.shared or is_long:
+    if opposed + len(pair.apart) > 1 or not pair.shared:
         return None
     if opposed:
         return _opposite(pair)
@@ -419,18 +417,11 @@ def _kind(phrase: Phrase) -> str:
 
 
 def _differ(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
-    """Whether two values are different ones, and neither says more than the other, or the same in short."""
-    one, other = set(place(old)), set(place(new))
-    if one <= other or other <= one:
+    """Whether two values are different ones, neither of which says more, nor is the beginning of the other."""
+    if len(old) == len(new) == 1 and (old[0].startswith(new[0]) or new[0].startswith(old[0])):
         return False
-    return not (_is_short(old, new) or _is_short(new, old))
-
-
-def _is_short(short: tuple[str, ...], long: tuple[str, ...]) -> bool:
-    """Whether a value is the initials, or the beginning, of another."""
-    word = short[0] if short[0].isalpha() else f"{short[0]}."  # 3.1 is not the beginning of 3.11
-    is_begun = any(part.startswith(word) for part in long) or word == "".join(part[0] for part in long)
-    return len(short) == 1 < len(short[0]) and is_begun
+    one, other = set(place(old)), set(place(new))
+    return not (one <= other or other <= one)
 
 
 def _short(text: str, limit: int = 2 * _REASON_CHARS) -> str:
