@@ -227,16 +227,11 @@ def _turned(clauses: Sequence[Clause]) -> Iterator[str]:
             yield from clause.keys - {stem(word) for turn in found for word in turn.split()}
 
 
-def _flags(text: str, meant: str, tokens: Sequence[Word]) -> frozenset[str]:
-    """What a lowercase clause shows, as it was written and as it is meant."""
-    by_meaning = {"past", "changed"}
-    found = (
-        name for name, pattern in terms.FLAGS.items() if pattern.search(meant if name in by_meaning else text)
-    )
-    flags = frozenset(found)
-    if tokens and tokens[-1].key[0] == "~":
-        flags -= {"past"}
-    return flags - {"past", "event"} if "lasting" in flags else flags
+def _flags(text: str, meant: str) -> set[str]:
+    """What a lowercase clause shows, as it was written; for the past and what is new, as it is meant."""
+    searched = {name: meant if name in {"past", "changed"} else text for name in terms.FLAGS}
+    found = {name for name, pattern in terms.FLAGS.items() if pattern.search(searched[name])}
+    return found - ({"past", "event"} if "lasting" in found else set())
 
 
 def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
@@ -269,7 +264,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
         sides=sides,
         owned=owned,
         definite=found[0] in _DEFINITE or owned,
-        flags=_flags(text.lower(), meant, tokens),
+        flags=frozenset(_flags(text.lower(), meant)),
     )
 
 
