@@ -19,6 +19,7 @@ share words. Pure: no model, no clock.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import groupby, product
 from typing import TYPE_CHECKING, Final
@@ -307,23 +308,14 @@ def _reversed(pair: Alignment) -> Difference | None:
     """`A over B` against `B over A`.
 
     >>> between("We chose Orpheus over Kokoro", "We chose Kokoro over Orpheus")
-    'acts: chose: Orpheus over Kokoro → Kokoro over Orpheus'
+    'acts: We chose Orpheus over Kokoro → We chose Kokoro over Orpheus'
     """
-    if pair.left or pair.right or not pair.old.words or pair.old.words[0].key != pair.new.words[0].key:
+    old, new = (_frame(clause, frozenset()) for clause in (pair.old, pair.new))
+    leads = terms.OVER_PREFERRED if pair.relation in {"prefers", "chose"} else terms.OVER
+    is_turned = old != new and old[:1] == new[:1] and Counter(old) == Counter(new)
+    if not is_turned or leads.isdisjoint(pair.old.text.lower().split()):
         return None
-    one, other = _over(pair.old, pair.relation), _over(pair.new, pair.relation)
-    if not one - other or not other - one:
-        return None
-    first, last = (" ".join(t.text for t in pair.old.words if t.key in keys) for keys in (other, one))
-    text = f"{pair.relation or 'rather'}: {first} over {last} → {last} over {first}"
-    return Difference("value", text, frozenset(key.lstrip("±") for key in one | other))
-
-
-def _over(clause: Clause, relation: str) -> frozenset[str]:
-    """The keys of the phrase that something is preferred over."""
-    leads = terms.OVER_PREFERRED if relation in {"prefers", "chose"} else terms.OVER
-    phrases = {token.phrase for token in clause.words if token.lead in leads}
-    return frozenset(token.key for token in clause.words if token.phrase in phrases)
+    return Difference("value", f"{pair.old.text} → {pair.new.text}", frozenset(old[1:]))
 
 
 def _status(pair: Alignment) -> Difference | None:
