@@ -189,7 +189,7 @@ def sureness(old: Reading, new: Reading, pair: Alignment, found: Difference | No
     is_past = (pair.old.flags | pair.new.flags) & _TENSED or (old.flags | new.flags) & {"plan", "added"}
     if frames[0] != frames[1] or is_past or not _is_said_of_it(pair):
         return 0.0
-    is_all = _are_others_the_same(old, new, pair) and not _is_named_apart(old, new)
+    is_all = _are_others_the_same(old, new, pair) and not _is_named_apart(old, new, pair)
     return found.confidence if is_all else min(found.confidence, _DOUBTFUL)
 
 
@@ -230,8 +230,13 @@ def _are_others_the_same(old: Reading, new: Reading, pair: Alignment) -> bool:
     return old.whole and kept and told and pair.old.joint == pair.new.joint and pair.old.row not in said
 
 
-def _is_named_apart(old: Reading, new: Reading) -> bool:
-    """Whether only their keys say whom two texts are about: `nora-allergy` and `ben-allergy`."""
+def _is_named_apart(old: Reading, new: Reading, pair: Alignment) -> bool:
+    """Whether only an ending tells two names apart (Simon, Simone), or only the keys say whom two texts are about:
+    `nora-allergy` and `ben-allergy`.
+    """
+    alike = [(a.text, b.text) for a, b in product(pair.old.words, pair.new.words) if a.key == b.key]
+    if any(a != b and a[0].isupper() and b[0].isupper() for a, b in alike):
+        return True
     one, other = old.named[:1], new.named[:1]
     is_said = not (old.keys | new.keys | terms.KEY_NOISE).isdisjoint(one + other)
     return one != other and old.named[1:] == new.named[1:] != () and not is_said
