@@ -165,6 +165,7 @@ _TENSED: Final = frozenset({"past", "event"})
 # Said of a claim as a whole, and of when it began: no part of its frame.
 _WORDLESS = terms.words("do does did got really per mr mrs ms dr n ne gezogen")
 _UNSAID: Final = frozenset(map(stem, terms.NEGATORS | terms.CHANGES | terms.BE | _WORDLESS))
+_SAYING: Final = frozenset(map(stem, terms.AUXILIARIES))
 _BEFORE_FIGURE: Final = terms.words("on in at to for")
 _ANY: Final = re.compile(
     r"\s*(?:an?|some\w*|many|several|most|few|one|two|three|another|sometimes|often|.* can be)\b",
@@ -205,14 +206,25 @@ def _frame(clause: Clause, changed: frozenset[Item]) -> list[Item]:
 
 
 def _is_said_of_it(pair: Alignment) -> bool:
-    """Whether what changed is said of one certain thing: not of any one of several, nor beside the point.
+    """Whether what changed is said of one certain thing: not of any one of several, nor beside the point, nor tells which
+    one is meant.
 
     >>> between("Anna has a big dog", "Anna has a small dog"), between("Some doors are open", "Some doors are closed")
     ('suspected: big → small', 'suspected: open → closed')
+    >>> between("The 5 kg bag is cheap", "The 10 kg bag is cheap")
+    ''
     """
-    if any(_ANY.match(side.text) for side in (pair.old, pair.new)) and not pair.apart:
-        return False
-    return not pair.flips or all(_is_predicate(side, pair.flips[0][0]) for side in (pair.old, pair.new))
+    clauses = pair.old, pair.new
+    if pair.apart:
+        return not any(map(_is_which, clauses))
+    is_any = pair.old.words[0].key in terms.SEVERAL or any(_ANY.match(clause.text) for clause in clauses)
+    return not is_any and (not pair.flips or all(_is_predicate(one, pair.flips[0][0]) for one in clauses))
+
+
+def _is_which(clause: Clause) -> bool:
+    """Whether a clause gives its figure before it says anything."""
+    said = [item in _SAYING for item in clause.row if item in _SAYING or not isinstance(item, str)]
+    return said[:1] == [False] and True in said
 
 
 def _is_predicate(clause: Clause, key: str) -> bool:
