@@ -14,7 +14,7 @@ from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
-from sense_memory.palace.contradictions.figures import MONTH, Figure, items
+from sense_memory.palace.contradictions.figures import MONTH, WHEN, Figure, items
 from sense_memory.palace.contradictions.vocabulary import axis, plain, stem, words
 
 
@@ -140,7 +140,7 @@ _SHORT: Final = tuple(
 # Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
 _LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
 _SINCE: Final = re.compile(
-    rf"(?:^|,? )\b(?:since|as of|ab|seit|depuis|desde) (?:\w+ )?(?:\d{{4}}|{terms.WHEN})\b",
+    rf"(?:^|,? )\b(?:since|as of|ab|seit|depuis|desde) (?:\w+ )?(?:\d{{4}}|{WHEN})\b",
     re.IGNORECASE,
 )
 _JOINTS: Final = (

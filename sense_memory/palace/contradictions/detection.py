@@ -339,7 +339,7 @@ def _status(pair: Alignment) -> Difference | None:
     """The same clause with another status.
 
     >>> between("The relaunch is in progress", "The relaunch is done")
-    'acts: ongoing → done'
+    'acts: in-progress → done'
     """
     for one, other in product(pair.left, pair.right):
         if statuses_apart(one.key.lstrip("~"), other.key.lstrip("~")) and pair.old.polarity:
