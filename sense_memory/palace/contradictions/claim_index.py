@@ -1,8 +1,8 @@
 """The claims of a palace, indexed by word: what a memory may contradict is found without comparing it with every other.
 
 What is guaranteed: two memories whose words contradict each other share a key (see `Reading.keys` and `index_terms`), and a
-memory is compared with the `MAX_CANDIDATES_COUNT` others of its facet that share most terms with it, rare ones first, in
-whatever order they were put. Scans compare a memory once, and go on in the next process.
+memory is compared with the `MAX_CANDIDATES_COUNT` others of its facet that share most terms with it, in whatever order they were
+put. Scans compare a memory once, and go on in the next process.
 
 Why it is safe: the bounds may miss a contradiction but make none, because `detection` decides what contradicts. What
 was saved counts only for memories that say the same as then; it is sealed where it lies, so nobody else wrote it.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.sentences import Near
 
-MAX_CANDIDATES_COUNT: Final = 32  # memories compared by one check: those with the rarest words in common
+MAX_CANDIDATES_COUNT: Final = 16  # memories compared by one check: those that share most words
 MAX_POSTINGS_COUNT: Final = 500  # memories found by their rare words; by further words they are ranked only
 MAX_PAIRS_COUNT: Final = 15_000  # comparisons in one scan: some 0.25 s
 _MAX_TURNED_COUNT: Final = 2  # of a kind that is never sure: one memory seldom ends more
@@ -161,7 +161,7 @@ class ClaimIndex:
     def check(self, memory: PersonaMemory, near: Near | None = None) -> list[Contradiction]:
         """The contradictions between a memory and the others of its domain and facet.
 
-        At most `MAX_CANDIDATES_COUNT` memories are compared, those that share its rarest words.
+        At most `MAX_CANDIDATES_COUNT` memories are compared, those that share most words with it.
 
         Args:
             memory: the new memory, which need not be in the index.
@@ -216,13 +216,13 @@ class ClaimIndex:
         return ContradictionScan(ranked, not is_whole or len(found) > limit)
 
     def _candidates(self, memory: PersonaMemory, terms: frozenset[str]) -> list[_Entry]:
-        """The others that share most words, rare words counting more; independent of the order of insertion."""
+        """The others that share most words, one that 16 have counting half; independent of the order of insertion."""
         postings = self._facets.get((memory.domain, memory.facet), {})
         scores: dict[str, float] = {}
         for count, term in sorted((len(postings[term]), term) for term in terms if term in postings):
-            is_rare = len(scores) + count <= MAX_POSTINGS_COUNT
+            is_rare, weight = len(scores) + count <= MAX_POSTINGS_COUNT, count**-0.25
             for path in postings[term] if is_rare else postings[term] & scores.keys():
-                scores[path] = scores.get(path, 0.0) + 1.0 / count
+                scores[path] = scores.get(path, 0.0) + weight
         scores.pop(memory.path, None)
         best = nsmallest(MAX_CANDIDATES_COUNT, scores, key=lambda path: (-scores[path], path))
         return [self._entries[path] for path in best]
