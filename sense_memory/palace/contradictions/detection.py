@@ -327,10 +327,11 @@ def _reversed(pair: Alignment) -> Difference | None:
     >>> between("We chose Orpheus over Kokoro", "We chose Kokoro over Orpheus")
     'acts: We chose Orpheus over Kokoro → We chose Kokoro over Orpheus'
     """
-    old, new = (_frame(clause, frozenset()) for clause in (pair.old, pair.new))
     leads = terms.OVER_PREFERRED if pair.relation in {"prefers", "chose"} else terms.OVER
-    is_turned = old != new and old[:1] == new[:1] and Counter(old) == Counter(new)
-    if not is_turned or leads.isdisjoint(pair.old.text.lower().split()):
+    if leads.isdisjoint(pair.old.text.lower().split()):
+        return None
+    old, new = (_frame(clause, frozenset()) for clause in (pair.old, pair.new))
+    if old == new or old[:1] != new[:1] or Counter(old) != Counter(new):
         return None
     return Difference("value", f"{pair.old.text} → {pair.new.text}", frozenset(old[1:]))
 
@@ -434,7 +435,7 @@ def _differ(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
 
 
 def _short(text: str, limit: int = 2 * _REASON_CHARS) -> str:
-    text = " ".join("".join(sign if sign.isprintable() else " " for sign in text[:400]).split())
+    text = "".join(filter(str.isprintable, " ".join(text[:400].split())))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
