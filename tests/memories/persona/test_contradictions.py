@@ -287,20 +287,20 @@ async def test_of_a_large_facet_the_newest_memories_are_read_first_and_each_writ
 
 
 async def test_of_two_memories_the_one_whose_text_was_written_last_is_the_newer_one(open_store, clock):
-    expected = {("dog-rex", "dog"): "called: Rex → Bello"}
+    expected = {("job-baker", "job"): "works as: baker → cook"}
     async with open_store() as store:
-        for key, text in (("dog", "Max"), ("dog-rex", "Rex"), ("dog", "Bello")):
+        for key, text in (("job", "poet"), ("job-baker", "baker"), ("job", "cook")):
             clock.advance(5)
-            await store.persona_remember("people", "facts", key, f"The dog is called {text}.")
+            await store.persona_remember("people", "facts", key, f"Lisa works as a {text}.")
         assert await suspected(store) == expected
-        assert "is called Bello; is called Rex (older; may be outdated)" in await store.persona_compress()
-        await store.persona_connect("dog", "dog-rex")
+        assert "Lisa works as a baker (older; may be outdated)" in await store.persona_compress()
+        await store.persona_connect("job", "job-baker")
     async with open_store() as store:
         assert await suspected(store) == expected
         clock.advance(5)
-        await store.persona_remember("people", "facts", "dog", "The dog sleeps.")
+        await store.persona_remember("people", "facts", "job", "Lisa sleeps.")
         assert await suspected(store) == {}
-        assert await store.undo("people/facts/dog")
+        assert await store.undo("people/facts/job")
         assert await suspected(store) == expected
 
 
