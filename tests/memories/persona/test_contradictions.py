@@ -311,10 +311,10 @@ async def test_an_imported_memory_of_long_ago_supersedes_nothing_newer(open_stor
         await store.persona_remember("people", "facts", "home", "Mira lives in Oslo.")
         old = {"created_at": clock.now - 86_400 * 900, "halflife_days": 3_650}
         if many:
-            fields = {"domain": "people", "facet": "facts", "key": "home-2", "value": "Mira lives in Bergen."}
+            fields = {"domain": "people", "facet": "facts", "key": "home-2", "value": "Mira lives in Berlin."}
             (found,) = await store.persona_remember_many([fields | old])
         else:
-            found = await store.persona_remember("people", "facts", "home-2", "Mira lives in Bergen.", **old)
+            found = await store.persona_remember("people", "facts", "home-2", "Mira lives in Berlin.", **old)
         assert (found.superseded, found.suspected) == ((), ("people/facts/home",))
         later = await store.persona_remember("people", "facts", "home-3", "Mira lives in Rome.")
         assert set(later.superseded) == {"people/facts/home", "people/facts/home-2"}
