@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.vocabulary import stem, words
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def _numbers(text: str) -> dict[str, float]:
@@ -24,20 +20,17 @@ def _numbers(text: str) -> dict[str, float]:
     return {name: float(number) for number, names in rows for name in names.split()}
 
 
-def _any(names: Iterable[str]) -> str:
-    return "|".join(sorted(map(re.escape, names), key=len, reverse=True))
-
-
 # ── Names ───────────────────────────────────────────────────────────────────────────────
 
-_MONTHS: Final = _numbers("""january jan januar janvier enero janeiro/february feb februar février febrero fevereiro/
-march mar märz mars marzo março/april apr avril abril/may mai mayo maio/june jun juni juin junio junho/
-july jul juli juillet julio julho/august aug août agosto/september sept sep septembre septiembre setembro/
-october oct oktober octobre octubre outubro/november nov novembre noviembre novembro/
-december dec dezember décembre diciembre dezembro""")
-_WEEKDAYS: Final = _numbers("""monday montag lundi lunes segunda/tuesday dienstag mardi martes/
-wednesday mittwoch mercredi miércoles/thursday donnerstag jeudi jueves/friday freitag vendredi viernes/
-saturday samstag samedi sábado/sunday sonntag dimanche domingo""")
+_MONTHS: Final = _numbers("""
+january jan januar janvier enero janeiro/february feb februar février febrero fevereiro/march mar märz mars marzo março/
+april apr avril abril/may mai mayo maio/june jun juni juin junio junho/july jul juli juillet julio julho/
+august aug août agosto/september sept sep septembre septiembre setembro/october oct oktober octobre octubre outubro/
+november nov novembre noviembre novembro/december dec dezember décembre diciembre dezembro""")
+_WEEKDAYS: Final = _numbers("""
+monday montag lundi lunes segunda/tuesday dienstag mardi martes/wednesday mittwoch mercredi miércoles/
+thursday donnerstag jeudi jueves/friday freitag vendredi viernes/saturday samstag samedi sábado/
+sunday sonntag dimanche domingo""")
 _COUNTS: Final = _numbers("one/two/three/four/five/six/seven/eight/nine/ten/eleven/twelve")
 _COUNTS.update(zero=0.0, fifteen=15.0, twenty=20.0, thirty=30.0, forty=40.0, fifty=50.0, hundred=100.0)
 _SCALES: Final = {"k": 1e3, "million": 1e6, "thousand": 1e3, "bn": 1e9, "billion": 1e9, "mio": 1e6}
@@ -45,14 +38,14 @@ _UNITS_TEXT: Final = """
 time 1 s sec second, time 60 min minute, time 3600 h hour, time 86400 day, time 604800 week, time 2592000 month,
 time 31557600 year, time 0.001 ms, length 1 m metre meter, length 0.01 cm, length 0.001 mm, length 1609.34 mile,
 length 1000 km kilometre kilometer, bytes 1 b byte, bytes 1e3 kb, bytes 1e6 mb, bytes 1e9 gb, bytes 1e12 tb,
-mass 1 g gram, mass 1000 kg kilo kilogram, mass 1e6 ton tonne, share 1 % percent, dollar 1 $ dollar usd, canadian 1 cad,
-euro 1 € euro eur, pound 1 £ gbp, yen 1 ¥ yen jpy"""
+mass 1 g gram, mass 1000 kg kilo kilogram, mass 1e6 ton tonne, share 1 % percent, dollar 1 $ dollar usd,
+canadian 1 cad, euro 1 € euro eur, pound 1 £ gbp, yen 1 ¥ yen jpy"""
 _UNITS: Final = {
     name: (dimension, float(factor))
     for dimension, factor, *names in map(str.split, _UNITS_TEXT.split(","))
     for name in names
 }
-MONTH: Final = _any(_MONTHS)
+MONTH: Final = "|".join(_MONTHS)
 WHEN: Final = rf"{MONTH}|\w+day|spring|summer|autumn|winter"
 # A number behind one of these is a figure; behind another noun it tells which one is meant ("Lamp 3", "User 4711").
 _BEFORE_FIGURES: Final = words("""within every most least only exactly and up down cost take need weigh last hold own
@@ -70,18 +63,16 @@ _FORMS: Final = {
     "month": rf"(?<=\b(?:in|of|by|im|en|em) )(?:{MONTH})\b",
     "year": r"(?:(?<=\b(?:in|of|by) )|(?<=\bfrom )|(?<=\b(?:since|until|after) ))(?:19|20)\d\d(?!\d|[.,]\d| ?[$€£¥%])",
     "day": r"(?<=the )\d\d?(?:st|nd|rd|th)\b",
-    "weekday": rf"\b(?:{_any(_WEEKDAYS)})s?\b",
+    "weekday": rf"\b(?:{'|'.join(_WEEKDAYS)})s?\b",
     "label": r"\+?\d+(?:[.:/-]\d+){2,}|\d{3,}(?:[- ]\d{3,})+|\d[\d.,]{20,}",
     "number": rf"(?:(?P<sign>[$€£¥]) ?)?(?:(?P<digits>\d{{1,3}}(?:[,.]\d{{3}})+(?!\d)|\d+(?:,\d\d?(?!\d)|\.\d+)?)|"
-    rf"\b(?P<name>{_any(_COUNTS)})\b(?! (?:of|day|another|thing|to)\b))"
-    rf"(?: ?(?P<scale>{_any(_SCALES)})\b)?(?: ?(?P<unit>{_any(_UNITS)})s?(?!\w))?(?![\w-])",
+    rf"\b(?P<name>{'|'.join(_COUNTS)})\b(?! (?:of|day|another|thing|to)\b))"
+    rf"(?: ?(?P<scale>{'|'.join(_SCALES)})\b)?(?: ?(?P<unit>{'|'.join(map(re.escape, _UNITS))})s?(?!\w))?(?![\w-])",
 }
-_FIGURE_WORDS: Final = {*_MONTHS, *_COUNTS, "noon", "midnight", *_WEEKDAYS, *(f"{day}s" for day in _WEEKDAYS)}
-_TOKEN: Final = re.compile(  # most words begin no figure
-    rf"(?!(?:{_any(_FIGURE_WORDS)})\b)(?!\d){_WORD.pattern}|"
-    + "".join(f"(?P<{name}>{form})|" for name, form in _FORMS.items())
-    + _WORD.pattern
-)
+_SPELLED: Final = {*_MONTHS, *_COUNTS, "noon", "midnight", *_WEEKDAYS, *(f"{day}s" for day in _WEEKDAYS)}
+_FIGURES: Final = "|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items())
+# Most words begin no figure, and are tried first.
+_TOKEN: Final = re.compile(rf"(?!\d|(?:{'|'.join(_SPELLED)})\b){_WORD.pattern}|{_FIGURES}|{_WORD.pattern}")
 _ROUNDED: Final = 0.03  # 8 km and 5 miles
 _MIN_YEAR: Final = 100
 
@@ -133,7 +124,7 @@ def items(text: str) -> list[Item]:
     (None, 3.0, 3.0)
     """
     spelled = _WORD.findall(text)
-    if not re.search(r"\d", text) and _FIGURE_WORDS.isdisjoint(spelled):
+    if not re.search(r"\d", text) and _SPELLED.isdisjoint(spelled):
         return list(spelled)
     found: list[Item] = []
     for match in _TOKEN.finditer(text):
@@ -166,10 +157,8 @@ def _figure(match: re.Match[str]) -> Figure:
     text, form = match[0], match.lastgroup or ""
     if form == "number":
         return _number(match)
-    if form == "label":
-        return Figure(form, (text,), text)
-    if form == "weekday":
-        return Figure(form, (_WEEKDAYS.get(text) or _WEEKDAYS[text[:-1]],), text)
+    if form in {"label", "weekday"}:
+        return Figure(form, (_WEEKDAYS.get(text) or _WEEKDAYS.get(text[:-1], text),), text)
     numbers = [float(number) for number in re.findall(r"\d+", text)]
     if form == "clock":
         hour, minute = (*numbers, 0.0)[:2] if numbers else (12.0 * (text == "noon"), 0.0)

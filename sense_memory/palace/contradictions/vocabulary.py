@@ -17,7 +17,7 @@ import Stemmer
 
 _ENGLISH: Final = Stemmer.Stemmer("english")
 _IRREGULAR_TEXT: Final = """
-chose choose, chosen choose, led lead, built build, went go, goes go, has have, having have, ran run, made make,
+chose choose, chosen choose, led lead, built build, went go, goes go, ran run, made make, has have, having have,
 got get, children child, licence license, favourit favorit, favour favor, colour color, centre center, js javascript,
 ts typescript, postgresql postgres, tz timezone, bday birthday, i me, my me, mine me, we us, our us, ich me, mein me,
 meine me, munchen munich, koln cologne, wien vienna, prag prague, roma rome, lisboa lisbon, sevilla seville"""
@@ -60,13 +60,12 @@ haben tiene tienen tem têm""")
 NEGATORS: Final = words("""not no never nor neither none nobody nothing hardly without nicht kein keine keinen nie pas
 jamais nunca não""")
 # Said of a claim and no part of it: when two notes differ in these words only, they say the same.
-CHANGES: Final = words("""now currently again recently already finally just still nowadays jetzt maintenant ahora
-agora""")
+CHANGES: Final = words("now currently again recently already finally just still jetzt maintenant ahora agora")
 # What a phrase may begin with; it says what the phrase is to the clause.
 LEADS: Final = words("""to in of on at by for from with into about as over than behind beside under near above below
 between through across along around towards among during instead unless if when whenever until that im am bei zu nach
 für auf von als en au al con por para à chez em na no ao""")
-PLACING: Final = words("in at on under behind beside near above below between im am en à em na no")
+PLACING: Final = words("in at on under behind near im am en à em na no")
 OVER: Final = words("over than als")
 OVER_PREFERRED: Final = OVER | words("to à au a al ao que do as")
 STOP: Final = (ARTICLES | AUXILIARIES | CHANGES | LEADS) - {"might", "could", "would"} | words("""this those these and
@@ -82,7 +81,6 @@ ROUGHLY: Final = words("some about around roughly almost nearly approximately ci
 # To another date, place or price.
 _MOVED: Final = """(?:moved|postponed|pushed|shifted|rescheduled|delayed|slipped|raised|cut|lowered|increased|reduced|
 extended|changed)"""
-_AWAY: Final = "(?:off|away|down|up|out|over)"
 # `turn` is the end of a state of things, or what takes its place; `event`: Nora played, not "is based"; `lasting`: past
 # in form, and yet a fact of today; `added`: what was said before stays true, not the "too" of "too small".
 _FLAGS_TEXT: Final = rf"""
@@ -95,9 +93,9 @@ rejected|declined|expired|handed|migrated|renamed|re(?:written|licensed|built|de
 elected|succeed(?:s|ed)|stays|gone(?=[.,;]|$)|became(?! friends)|got (?:married|divorced|engaged|rid)|
 (?:has|have|had) (?:become|left|lost|gone|grown|turned|shrunk|fallen|risen)|told me to (?:stop|leave)|
 (?:is|are|was|were|been) (?:off(?! to)|closed|filled|shut|upgraded)(?=[ .,;:]|$)|
-(?:down|gave|given|passed|put|rose) (?:\w+ ){{0,3}}to|
-(?:calls?|called|turned|gave|given|took|taken|pulled|ran|fell|cut|paid|closed) (?:\w+ ){{0,4}}{_AWAY}|broke up|
-(?:stepped|backed|passed|ruled) {_AWAY};
+broke up|(?:down|gave|given|passed|put|rose) (?:\w+ ){{0,3}}to|
+(?:calls?|called|turned|gave|given|took|taken|pulled|ran|fell|cut|paid|passed|stepped|backed|ruled|
+closed) (?:\w+ ){{0,4}}(?:off|away|down|up|out|over);
 hint = now|already|finally|left|new|back|again|only|today|this morning|up to|after the|from (?:this|next|the)|since;
 ongoing = still|yet|will|going to|decided|we are|until further notice;
 plan = thinks|(?:says|said) that|plan(?:s|ning) to|hop(?:es?|ing)|wants?|consider(?:s|ing)|might|maybe|perhaps|could|
@@ -117,27 +115,23 @@ FLAGS: Final = {name: re.compile(rf"\b(?:{said})\b") for name, said in _rows(_FL
 
 # One axis each: any word left of the bar opposes any word right of it. A word stands on one axis only.
 _AXES: Final = """
-like love enjoy adore appreciate cherish mag liebt aime adora gusta gosta | dislike hate detest despise loathe
-hasst déteste odia odeia;
-support favor | oppose; accept allow permit | reject refuse forbid forbidden prohibit ban deny; include | exclude;
-keep | drop discard; open | closed shut resolved; public | private secret confidential;
-online up reachable | down offline; pass | fail;
-enable activate active turned-on switched-on | disable deactivate inactive off turned-off switched-off;
-work run functional in-service | broken defective out-of-order; success successful | failure; full-time | part-time;
-self-hosted | cloud-hosted; required mandatory compulsory necessary | optional voluntary; permanent | temporary;
-local | remote; manual manually | automatic automatically automated; synchronous | asynchronous; mutable | immutable;
-flexible | rigid; strict | lenient loose permissive; ascending | descending; maximum | minimum; rounded | square;
-married | single divorced widowed; employed | jobless; introvert introverted shy | extrovert extroverted outgoing;
-morning-person early-bird | night-owl; left-handed | right-handed; optimistic | pessimistic;
-careful cautious | careless reckless; proud | ashamed; cheap affordable inexpensive | expensive costly pricey;
-fast quick rapid speedy faster | slow sluggish slower; early | late;
-brief short concise terse | long detailed verbose; increase grow | decrease shrink; lost | found;
-inside indoor indoors | outside outdoor outdoors; true correct accurate | false wrong incorrect;
-easy simple | hard difficult complicated;
+like love enjoy adore appreciate mag liebt aime adora gusta gosta | dislike hate detest loathe hasst déteste odia;
+support favor | oppose; accept allow permit | reject refuse forbid forbidden prohibit ban deny; ascending | descending;
+include | exclude; keep | drop discard; open | closed shut resolved; brief short concise terse | long detailed verbose;
+public | private secret confidential; online up reachable | down offline; easy simple | hard difficult complicated;
+pass | fail; enable activate active turned-on switched-on | disable deactivate inactive off turned-off switched-off;
+work run functional in-service | broken defective out-of-order; cheap affordable inexpensive | expensive costly pricey;
+success successful | failure; full-time | part-time; self-hosted | cloud-hosted; morning-person early-bird | night-owl;
+required mandatory compulsory necessary | optional voluntary; fast quick rapid speedy faster | slow sluggish slower;
+permanent | temporary; local | remote; manual manually | automatic automatically automated; synchronous | asynchronous;
+mutable | immutable; flexible | rigid; strict | lenient loose permissive; calm relaxed | anxious nervous stressed;
+maximum | minimum; married | single divorced widowed; employed | jobless; careful cautious | careless reckless;
+introvert introverted shy | extrovert extroverted outgoing; left-handed | right-handed; quiet silent | loud noisy;
+optimistic | pessimistic; proud | ashamed; early | late; increase grow | decrease shrink; hot warm | cold cool;
+lost | found; inside indoor indoors | outside outdoor outdoors; true correct accurate | false wrong incorrect;
 good great excellent wonderful elegant beautiful useful helpful reliable | bad poor awful terrible horrible ugly;
-strong | weak; hot warm | cold cool; big large huge | small little tiny; high | low; healthy | sick ill; alive | dead;
-clean | dirty; dark | light; quiet silent | loud noisy; calm relaxed | anxious nervous stressed; happy glad | sad;
-patient | impatient; polite | rude; full | empty; always everybody everyone | nobody; more | less fewer"""
+strong | weak; big large huge | small little tiny; high | low; always everybody everyone | nobody; patient | impatient;
+healthy | sick ill; alive | dead; clean | dirty; dark | light; more | less fewer; happy glad | sad; full | empty"""
 _UNLIKE: Final = re.compile(
     r"(?:un(?!i|cle|der)|dis(?=agree|connect|honest|trust)|il(?=leg)|im(?=poss)|ir(?=re)|non-?)-?(\w{4,})$"
 )
@@ -167,10 +161,9 @@ def axis(word: str) -> tuple[str, bool]:
 # What a status amounts to; which of them a thing may have together.
 _STATUSES: Final = """
 planned: planned todo to-do draft proposed pending waiting not-started scheduled; open: unfinished incomplete vacant;
-active: in-progress in-review under-way ongoing started; confirmed: confirmed;
-done: done finished complete completed merged shipped delivered accepted approved released launched deployed published;
-paused: blocked paused on-hold postponed delayed suspended;
-stopped: cancelled canceled called-off abandoned dropped rejected scrapped declined"""
+active: in-progress in-review under-way ongoing started; paused: blocked paused on-hold postponed delayed suspended;
+stopped: cancelled canceled called-off abandoned dropped rejected scrapped declined; confirmed: confirmed;
+done: done finished complete completed merged shipped delivered accepted approved released launched deployed"""
 STATUS: Final = {word: name for name, row in _rows(_STATUSES, ": ") for word in row.split()}
 _TOGETHER: Final = "open planned,active open,open paused,confirmed planned,active confirmed,confirmed done"
 
@@ -190,36 +183,32 @@ def statuses_apart(one: str, other: str) -> bool:
 # What a phrase means, said before tokens are cut: an idiom in one word, a relation by its name. Of a relation also how
 # many values it has at a time: `one`, one `place`, `likely` one, or `many`; `held` by one, who may have many of them.
 _MEANINGS_TEXT: Final = rf"""
-not works_at = (?:quit|left|lost) \w+ (?:job|position) at; hates = (?:can|could) not (?:stand|bear);
-enabled = (?<=is )on(?=[ .!]*$);
+hates = (?:can|could) not (?:stand|bear); not works_at = (?:quit|left|lost) \w+ (?:job|position) at;
 not = no longer|ya no|já não|nicht mehr|(?:(?:has |have )?stopped|quits?|(?:gave|given|gives?|giving) up)(?= );
  = not (?:to )?(?:forget|let|worry|mind|stop)|not (?:only|just|yet)|no (?:doubt|matter|problem|(?:more|less) than);
-now = any ?more|any longer|these days|at the moment|right now; supports = (?:is|am) (?:for|in favou?r of)(?= );
-opposes = (?:is|am) against;
-is now in = (?:was|were|has been|have been|is|got) (?:now )?{_MOVED}(?: \w+)? (?:to|until)|
+now = any ?more|any longer|these days|at the moment|right now; enabled = (?<=is )on(?=[ .!]*$);
+supports = (?:is|am) (?:for|in favou?r of)(?= ); opposes = (?:is|am) against; wants:many = wants?;
+is now in = (?:was|were|has been|have been|is|got) (?:now )?(?:{_MOVED}|brought|put|set)(?: \w+)? (?:to|until)|
 {_MOVED}(?: \w+)? to(?= (?:\w+ )?\d| \w+day\b)|(?:went|goes) (?:up|down) to;
 is at = (?:is |are )?(?:due|scheduled|planned|set)(?= (?:on|for|at)\b)|happens(?= on| at)|takes place on;
 lives_in:place = lives? in(?: an? [\w -]+? in)?|(?:living|resides?|based|settled) in|(?:flat|apartment) is in|
-rents? an? [\w ]+? in|moved into an? [\w -]+? in|(?:(?:has|have) )?(?:moved|relocated) (?:back )?to|
-(?:wohn|leb)t (?:jetzt )?in|ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|vit à|vive? en|se mudó a|
-(?:mor[ao]|viv[eo]) em|mudou-se para; works_as:likely = profession|works? as;
+rents? an? [\w ]+? in|moved into an? [\w -]+? in|(?:(?:has|have) )?(?:moved|relocated) (?:back )?to|vive? en|vit à|
+(?:wohn|leb)t (?:jetzt )?in|ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|se mudó a|(?:mor[ao]|viv[eo]) em|
+mudou-se para; works_as:likely = profession|works? as; studies_at:one = (?:studies|study|studying) at;
 works_at:one = employer|works? (?:at|for)|employed (?:at|by)|arbeitet? (?:jetzt )?(?:bei|für)|travaille (?:chez|pour)|
-trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para); studies_at:one = (?:studies|study|studying) at;
+trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para); runs_on:likely = runs? on(?! port);
 called:one = names?(?= (?:is|of)\b)|called|named|renamed to|heißt|s' ?appelle|se (?:llama|chama);
 born_on:one = birthday|born on; reports_to:one = reports? to; belongs_to:one = owner|belongs? to|owned by;
-runs_on:likely = runs? on(?! port); wants:many = wants?;
 leads:held = leads?|heads|chairs|manages|maintain(?:s|er)|coaches|(?:led|managed|headed|run|maintained|taught) by;
-costs:one = price|costs?|fee|kostet|coûte|cuesta|custa;
+costs:one = price|costs?|fee|kostet|coûte|cuesta|custa; chose:likely = chose|chosen|picked|settled on|went with;
 prefers:many = prefers?|(?:trinkt|isst|mag) lieber|préfère|prefier[eo]|prefer[eo];
-uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|utilise|(?<!the )(?<!in )usa;
-chose:likely = chose|chosen|picked|settled on|opted for|went with"""
+uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|utilise|(?<!the )(?<!in )usa"""
 _MEANINGS: Final = _rows(_MEANINGS_TEXT, " = ")
 RELATIONS: Final = dict(meaning.split(":") for meaning, _ in _MEANINGS if ":" in meaning)
 _HYPHENED: Final = {word.replace("-", " "): word for word in re.findall(r"\w+(?:-\w+)+", _AXES + _STATUSES)}
 # Without groups, which few texts are worth: whether there is a phrase is found out faster than which.
-_PHRASE: Final = re.compile(
-    rf"\b(?<![\w'])(?:{'|'.join([*_HYPHENED, *(text for _, text in _MEANINGS)])})(?![\w-])"
-)
+_PHRASES: Final = "|".join([*_HYPHENED, *(text for _, text in _MEANINGS)])
+_PHRASE: Final = re.compile(rf"\b(?<![\w'])(?:{_PHRASES})(?![\w-])")
 _MEANT: Final = [(name.partition(":")[0], re.compile(rf"(?:{text})(?![\w-])")) for name, text in _MEANINGS]
 
 
@@ -284,19 +273,20 @@ deadline password url domain currency font theme scheme surname handle priority 
 preferred limit target editor database nationality shell provider path endpoint directory repository grade tier
 interval timeout ttl framework protocol region profession job occupation retention quota prix preis precio preço plazo
 prazo""")
-# Nouns for what happens on one date only, unlike an appointment.
-SCHEDULED: Final = _stems("""deadline due start begin end open close launch release birthday expire standup retro
-relaunch wedding birth born found establish leave arrive ship take handover bed sleep wake run freeze graduation
-kickoff frist abgabe plazo prazo born_on""")
-TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run")  # at many times of day
+# Words for what happens on one date only, unlike an appointment; some of it at many times of day.
+TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run")
+SCHEDULED: Final = _stems("""deadline due launch release birthday expire standup retro relaunch wedding
+birth born found establish handover bed sleep wake freeze graduation kickoff frist abgabe plazo prazo born_on""").union(
+    TIMETABLED
+)
 # Nouns for things that may occur many times, on different dates.
 OCCASIONS: Final = _stems("""appointment meeting call visit session flight trip exam interview lesson class dinner
 lunch party concert game match workshop talk event review termin treffen réunion cita reunión reunião""")
 # A number behind one of these tells which one it is.
-IDENTIFYING: Final = words("""issue chapter room part phase invoice ticket item lesson section season episode server
-user agent house lamp player team unit flat line floor gate track platform level step version v bus""")
+IDENTIFYING: Final = words("""issue chapter room part phase invoice ticket section season episode server user agent
+house lamp player team flat floor gate track platform step version v bus""")
 # A subject may have several of these, each with a name of its own.
 SEVERAL: Final = _stems("sister brother son daughter child dog cat pet friend colleague cousin aunt uncle")
 # Said of a key, and no part of the subject that it names.
-KEY_NOISE: Final = _stems("""new old now first second one two latest note current is not no the of a in on at moved
-prefers likes lives home city place address job work works employer company""")
+KEY_NOISE: Final = _stems("""one two place company new old now first second latest note current is not no the of a in
+on at moved prefers likes lives home city address job work works employer""")
