@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 MAX_CANDIDATES_COUNT: Final = 16  # memories compared by one check: those that share most words
 MAX_POSTINGS_COUNT: Final = 500  # memories found by their rare words; by further words they are ranked only
-MAX_PAIRS_COUNT: Final = 15_000  # comparisons in one scan: some 0.25 s
+MAX_PAIRS_COUNT: Final = 8_000  # comparisons in one scan, of some 500 memories: 0.25 s to 0.5 s
 _MAX_TURNED_COUNT: Final = 2  # of a kind that is never sure: one memory seldom ends more
-_READING_COUNT: Final = 12  # comparisons that cost as much as reading a memory
+_READING_COUNT: Final = 4  # comparisons that cost as much as reading a memory
 
 
 @dataclass(frozen=True, slots=True)
