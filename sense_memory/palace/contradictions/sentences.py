@@ -46,8 +46,7 @@ class Sentences:
         """What some sentences mean: for each a row of length 1, all of one model. A row that is not finite says nothing."""
         if len(self._rows) > MAX_KNOWN_COUNT:
             self._rows = {}
-        known = zip(sentences, rows, strict=True)
-        self._rows |= ((sentence, row) for sentence, row in known if isfinite(row @ row))
+        self._rows |= ((text, row) for text, row in zip(sentences, rows, strict=True) if isfinite(row @ row))
         if self._usual is None and self._rows.keys() >= set(_SAMPLE):
             cosines = [float(self._rows[a] @ self._rows[b]) for a, b in combinations(_SAMPLE, 2)]
             self._usual = mean(cosines), max(pstdev(cosines), 1e-6)

@@ -262,6 +262,18 @@ def test_a_restored_index_knows_what_was_compared_and_found(monkeypatch):
     assert len(found) == 10
 
 
+def test_a_memory_that_is_checked_and_then_put_with_its_marks_is_read_once(monkeypatch):
+    claims, known, read = ClaimIndex(), claim_index.read, []
+    monkeypatch.setattr(claim_index, "read", lambda one: read.append(one.key) or known(one))
+    new = memory("Lisa lives in Rome", "lisa-home")
+
+    claims.check(new)
+    claims.put(new.changed(contradicts=("people/facts/lisa",)))
+    claims.check(memory("Lisa lives in Rome", "lisa"))  # another key, so perhaps of somebody else
+
+    assert read == ["lisa-home", "lisa"]
+
+
 def test_what_changed_since_an_index_was_saved_is_not_taken_over():
     notes = [memory(f"Lisa lives in city {n}", f"home-{n}", created_at=float(n)) for n in range(4)]
     claims = index(notes)
