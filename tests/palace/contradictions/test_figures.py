@@ -33,6 +33,7 @@ def test_the_examples_hold():
         ("is 8 km long", "is 5 miles long"),
         ("am 3. mai", "le 3 mai"),
         ("has three dogs", "has 3 dogs"),
+        ("has two thousand rows", "has 2,000 rows"),
         ("costs €5", "costs 5 euros"),
     ],
 )
