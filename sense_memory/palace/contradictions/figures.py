@@ -86,7 +86,7 @@ class Figure:
             address), a dimension such as `time` or `euro`, or nothing for a bare count.
         value: its parts in the base measure; a part that is not said is None.
         text: as it was written.
-        unit: as it was written, or nothing.
+        unit: as it was written, in the singular, or nothing.
     """
 
     kind: str

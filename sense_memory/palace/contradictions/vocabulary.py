@@ -230,13 +230,13 @@ def _meant(match: re.Match[str]) -> str:
 
 # Well-known cities, none of them part of another; any other place may be part of one.
 _CITIES: Final = """
-Amsterdam Antwerp Athens Austin Bangkok Barcelona Basel Beijing Berlin Bern Bilbao Bogotá Bordeaux Boston Braga Bremen
-Bristol Brussels Budapest Cairo Chicago Cologne Copenhagen Cork Dallas Delhi Denver Dresden Dubai Dublin Edinburgh
-Frankfurt Gdańsk Geneva Ghent Glasgow Graz Hamburg Helsinki Hong-Kong Istanbul Kiel Kraków Kyiv Kyoto Lagos Leeds
-Leipzig Lille Lima Linz Lisbon Liverpool London Los-Angeles Lyon Madrid Málaga Manchester Marseille Melbourne Miami
-Milan Montreal Moscow Mumbai Munich Nairobi Nantes Naples New-York Nice Osaka Oslo Paris Perth Porto Prague Riga Rome
-Rostock Rotterdam San-Francisco Seattle Seoul Seville Shanghai Singapore Stockholm Sydney Tallinn Tokyo Toronto
-Toulouse Turin Utrecht Valencia Vancouver Venice Vienna Vilnius Warsaw York Zagreb Zurich"""
+Amsterdam Antwerp Athens Austin Bangkok Barcelona Basel Beijing Berlin Bern Bilbao Bogotá Bonn Bordeaux Boston Braga
+Bremen Bristol Brussels Budapest Cairo Chicago Cologne Copenhagen Cork Dallas Delhi Denver Dresden Dubai Dublin
+Edinburgh Frankfurt Gdańsk Geneva Ghent Glasgow Gothenburg Graz Hamburg Helsinki Hong-Kong Istanbul Kiel Kraków Kyiv
+Kyoto Lagos Leeds Leipzig Lille Lima Linz Lisbon Liverpool London Los-Angeles Lyon Madrid Málaga Manchester Marseille
+Melbourne Miami Milan Montreal Moscow Mumbai Munich Nairobi Nantes Naples New-York Nice Osaka Oslo Paris Perth Porto
+Prague Riga Rome Rostock Rotterdam San-Francisco Seattle Seoul Seville Shanghai Singapore Stockholm Stuttgart Sydney
+Tallinn Tokyo Toronto Toulouse Turin Utrecht Valencia Vancouver Venice Vienna Vilnius Warsaw York Zagreb Zurich"""
 _CITY_NAMES: Final = {tuple(map(stem, name.lower().split("-"))) for name in _CITIES.split()}
 _PLACES: Final = {("nyc",): ("new", "york"), ("great", "britain"): ("uk",), ("unit", "state"): ("usa",)}
 
