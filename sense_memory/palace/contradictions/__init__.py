@@ -1,8 +1,10 @@
 """Whether one memory contradicts another.
 
-`claims` reads a text as clauses, and aligns the two clauses of two texts that are nearest. `detection` judges their one
-difference: where both texts say the same else, the later one supersedes the earlier one. Where more is left, `suspicion` scores
-what both share and what the later one tells of a change, and at most suspects.
+`claims` reads each text as clauses, and aligns the two that are nearest: of "Nora works at Siemens" and "Since May, Nora works
+at Bosch" they share `nora` and `→works_at`, and `siemens` and `bosch` are left. `detection` names this one difference, knows
+that somebody works at one place at a time, finds all else the same, and acts: the later memory supersedes the earlier one. Of
+"Jenkins was replaced with GitHub Actions" too much is left beside "The CI runs on Jenkins". So `suspicion` scores what both
+share and what the later one tells of a change, and at most suspects.
 
 `claim_index` finds whom to compare. `sentences` knows how near two texts are in meaning, from vectors that the caller fetched.
 `figures` reads numbers and dates, `vocabulary` words. Pure, no model, no clock.

@@ -396,7 +396,8 @@ def _exclusive(pair: Alignment, one: Phrase, other: Phrase) -> float:
     kind, leads = _kind(one) if _kind(one) == _kind(other) else "", {one[0].lead, other[0].lead}
     values = terms.RELATIONS.get(pair.relation)
     if values == "held":
-        return _SURE * (kind == "name" and len(pair.shared) > 1)
+        is_one = all(word.article != "a" for word in pair.old.words)
+        return _SURE * (kind == "name" and len(pair.shared) > 1 and is_one)
     if values == "many" and leads == {"→"}:
         return _DOUBTFUL * (pair.relation == "prefers")
     if values and leads <= {"→", "be"}:
