@@ -140,8 +140,10 @@ _SHORT: Final = tuple(
 # Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
 _LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
 _SINCE: Final = re.compile(
-    rf"(?:^|,? )\b(?:since|as of|ab|seit|depuis|desde) (?:\w+ )?(?:\d{{4}}|{WHEN})\b",
-    re.IGNORECASE,
+    rf"(?:^|,? )\b(?:since|as of|ab|seit|depuis|desde) (?:\w+ )?(?:\d{{4}}|{WHEN})\b", re.IGNORECASE
+)
+_FROM: Final = re.compile(
+    rf"(?<=[\da-z] )from (?:next )?(?!(?:mon|tues)day)(?:\d{{4}}|{WHEN})\b", re.IGNORECASE
 )
 _JOINTS: Final = (
     "because|but|although|while|so|and|after|before|until|unless|if|when|since|which|who|due to|thanks to"
@@ -178,8 +180,8 @@ def read(memory: PersonaMemory) -> Reading:
         for short, long in _SHORT:
             text = short.sub(long, text)
     text = _LETTERED.sub(r"\1-\2", text)
-    since = _SINCE.search(text) is not None
-    text = _SINCE.sub("", text)
+    text, since = _SINCE.subn("", text)
+    text, start = _FROM.subn("", text)
     parts = [
         (part.strip(), "," if at else "")
         for sentence in _SENTENCE.split(text)
@@ -187,9 +189,8 @@ def read(memory: PersonaMemory) -> Reading:
         if part and not part.isspace()
     ]
     clauses = tuple(filter(None, (_clause(*part, frozenset(named)) for part in parts[:MAX_CLAUSES_COUNT])))
-    flags = frozenset[str]().union(
-        *(clause.flags for clause in clauses), {"changed", "hint"} if since else ()
-    )
+    moods = {"changed", "hint"} if since else {"plan", "hint"} if start else set()
+    flags = frozenset(moods).union(*(clause.flags for clause in clauses))
     keys = frozenset[str]().union(*(clause.keys for clause in clauses))
     return Reading(
         written,

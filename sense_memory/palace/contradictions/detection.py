@@ -188,9 +188,11 @@ def sureness(old: Reading, new: Reading, pair: Alignment, found: Difference | No
         return 0.0
     frames = [_frame(clause, found.changed) for clause in (pair.old, pair.new)]
     is_past = (pair.old.flags | pair.new.flags) & _TENSED or (old.flags | new.flags) & {"plan", "added"}
-    if frames[0] != frames[1] or is_past or not _is_said_of_it(pair):
+    if frames[0] != frames[1] or is_past or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
         return 0.0
-    is_all = _are_others_the_same(old, new, pair) and not _is_named_apart(old, new, pair)
+    is_all = (
+        _is_said_of_it(pair) and _are_others_the_same(old, new, pair) and not _is_named_apart(old, new, pair)
+    )
     return found.confidence if is_all else min(found.confidence, _DOUBTFUL)
 
 
@@ -206,23 +208,23 @@ def _frame(clause: Clause, changed: frozenset[Item]) -> list[Item]:
 
 
 def _is_said_of_it(pair: Alignment) -> bool:
-    """Whether what changed is said of one certain thing: not of any one of several, nor beside the point, nor tells which
-    one is meant.
+    """Whether what changed is said of one certain thing: not of any one of several, nor beside the point.
 
     >>> between("Anna has a big dog", "Anna has a small dog"), between("Some doors are open", "Some doors are closed")
     ('suspected: big → small', 'suspected: open → closed')
-    >>> between("The 5 kg bag is cheap", "The 10 kg bag is cheap")
-    ''
     """
     clauses = pair.old, pair.new
-    if pair.apart:
-        return not any(map(_is_which, clauses))
     is_any = pair.old.words[0].key in terms.SEVERAL or any(_ANY.match(clause.text) for clause in clauses)
-    return not is_any and (not pair.flips or all(_is_predicate(one, pair.flips[0][0]) for one in clauses))
+    is_aside = pair.flips and not all(_is_predicate(clause, pair.flips[0][0]) for clause in clauses)
+    return bool(pair.apart) or not (is_any or is_aside)
 
 
 def _is_which(clause: Clause) -> bool:
-    """Whether a clause gives its figure before it says anything."""
+    """Whether a clause gives its figure before it says anything: so it tells which thing is meant.
+
+    >>> between("The 5 kg bag is cheap", "The 10 kg bag is cheap")
+    ''
+    """
     said = [item in _SAYING for item in clause.row if item in _SAYING or not isinstance(item, str)]
     return said[:1] == [False] and True in said
 
