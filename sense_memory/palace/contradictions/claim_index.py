@@ -99,7 +99,7 @@ class ClaimIndex:
     def put(self, memory: PersonaMemory) -> bool:
         """Add a memory, or replace the memory at its path; False if that one says the same already."""
         known = self._entries.get(memory.path)
-        if known is not None and _said(known.memory) == _said(memory):
+        if known is not None and _claimed(known.memory) == _claimed(memory):
             return False
         self.drop(memory.path)
         reading = self._reading(memory)
@@ -229,12 +229,14 @@ class ClaimIndex:
 
 
 # All of a memory that its contradictions depend on, apart from its path.
-_said: Final = attrgetter("value", "written_at", "contradicts", "superseded_by", "conflict_of", "dismissed")
+_claimed: Final = attrgetter(
+    "value", "written_at", "contradicts", "superseded_by", "conflict_of", "dismissed"
+)
 
 
 def _stamp(memory: PersonaMemory) -> str:
     """A hash of what its contradictions depend on."""
-    return blake2b(repr(_said(memory)).encode(), digest_size=8).hexdigest()
+    return blake2b(repr(_claimed(memory)).encode(), digest_size=8).hexdigest()
 
 
 def _age(entry: _Entry) -> tuple[float, str]:

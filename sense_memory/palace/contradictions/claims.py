@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.figures import MONTH, WHEN, Figure, items
-from sense_memory.palace.contradictions.vocabulary import axis, plain, stem, words
+from sense_memory.palace.contradictions.vocabulary import axis, in_one_word, stem, words
 
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
     if match := _JOINT.match(text):
         joint = match[0].strip().lower()
     said = text[match.end() :] if match else text
-    meant = plain(said.lower())
+    meant = in_one_word(said.lower())
     found = items(meant)
     if not found:
         return None

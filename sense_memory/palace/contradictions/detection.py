@@ -28,7 +28,7 @@ from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.claims import Alignment, read
 from sense_memory.palace.contradictions.suspicion import suspicion
-from sense_memory.palace.contradictions.vocabulary import is_city, place, statuses_apart, stem
+from sense_memory.palace.contradictions.vocabulary import english_name, is_city, statuses_apart, stem
 
 
 if TYPE_CHECKING:
@@ -149,12 +149,11 @@ def between(old: str, new: str) -> str:
     >>> between("Nora speaks German", "Nora speaks French")
     ''
     """
-    place = {"domain": "world", "facet": "facts", "created_at": 1.0}
-    sides = [
-        PersonaMemory.model_validate(place | {"key": key, "value": value})
+    first, second = (
+        PersonaMemory(domain="world", facet="facts", key=key, value=value, created_at=1.0)
         for key, value in (("note", old), ("new-note", new))
-    ]
-    found = compare(sides[0], sides[1])
+    )
+    found = compare(first, second)
     return "" if found is None else f"{'acts' if found.acts else 'suspected'}: {found.reason}"
 
 
@@ -373,12 +372,12 @@ def _filler(pair: Alignment) -> Difference | None:
     named = tuple(
         word for word in pair.old.words if word.key in pair.shared and word.text.lower() not in terms.FIRST
     )
-    about = pair.relation.replace("_", " ") or _said(named)
-    text = f"{about}: {_said(one)} → {_said(other)}"
+    about = pair.relation.replace("_", " ") or _written(named)
+    text = f"{about}: {_written(one)} → {_written(other)}"
     return Difference("value", text, _items(one + other), _exclusive(pair, one, other))
 
 
-def _said(phrase: Phrase) -> str:
+def _written(phrase: Phrase) -> str:
     return " ".join(token.text for token in phrase)
 
 
@@ -433,7 +432,7 @@ def _differ(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
     """Whether two values are different ones, neither of which says more, nor is the beginning of the other."""
     if len(old) == len(new) == 1 and (old[0].startswith(new[0]) or new[0].startswith(old[0])):
         return False
-    one, other = set(place(old)), set(place(new))
+    one, other = set(english_name(old)), set(english_name(new))
     return not (one <= other or other <= one)
 
 

@@ -210,12 +210,12 @@ _PHRASE: Final = re.compile(rf"\b(?<![\w'])(?:{_PHRASES})(?![\w-])")
 _MEANT: Final = [(name.partition(":")[0], re.compile(rf"(?:{text})(?![\w-])")) for name, text in _MEANINGS]
 
 
-def plain(text: str) -> str:
+def in_one_word(text: str) -> str:
     """A lowercase clause with its idioms and its relations said in one word each.
 
-    >>> plain("nora no longer drinks coffee"), plain("the bus is called off")
+    >>> in_one_word("nora no longer drinks coffee"), in_one_word("the bus is called off")
     ('nora not drinks coffee', 'the bus is called-off')
-    >>> plain("nora moved to oslo") == plain("nora lives in oslo"), plain("nora's employer is bosch")
+    >>> in_one_word("nora moved to oslo") == in_one_word("nora lives in oslo"), in_one_word("nora's employer is bosch")
     (True, "nora's works_at is bosch")
     """
     return _PHRASE.sub(_meant, text)
@@ -223,7 +223,7 @@ def plain(text: str) -> str:
 
 def _meant(match: re.Match[str]) -> str:
     found = (name for name, pattern in _MEANT if pattern.match(match.string, match.start()))
-    return _HYPHENED.get(match[0]) or next(found)
+    return _HYPHENED.get(match[0]) or next(found, match[0])
 
 
 # ── Places ──────────────────────────────────────────────────────────────────────────────
@@ -241,10 +241,10 @@ _CITY_NAMES: Final = {tuple(map(stem, name.lower().split("-"))) for name in _CIT
 _PLACES: Final = {("nyc",): ("new", "york"), ("great", "britain"): ("uk",), ("unit", "state"): ("usa",)}
 
 
-def place(name: tuple[str, ...]) -> tuple[str, ...]:
+def english_name(name: tuple[str, ...]) -> tuple[str, ...]:
     """The stems of a name, or of the English name of the same place.
 
-    >>> place(("nyc",)), place((stem("münchen"),)) == (stem("munich"),), place(())
+    >>> english_name(("nyc",)), english_name((stem("münchen"),)) == (stem("munich"),), english_name(())
     (('new', 'york'), True, ())
     """
     return _PLACES.get(name, name)
@@ -256,7 +256,7 @@ def is_city(name: tuple[str, ...]) -> bool:
     >>> is_city(("rome",)), is_city((stem("münchen"),)), is_city(("traster",))
     (True, True, False)
     """
-    return place(name) in _CITY_NAMES
+    return english_name(name) in _CITY_NAMES
 
 
 # ── Subjects ──────────────────────────────────────────────────────────────────────────────
