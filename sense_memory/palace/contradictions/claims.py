@@ -317,19 +317,23 @@ def _key(item: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Two clauses, and what only one of them says.
+    """The two clauses of two texts that share most and are not the same, and what only one of them says.
 
     Attributes:
+        before: the earlier text.
+        after: the later one.
+        old: the clause of the earlier text.
+        new: the clause of the later one.
         shared: the keys of both.
         left: the words of the old one that the new one has not.
         right: those of the new one that the old one has not.
         apart: their figures, each with the other's at its place, that are not the same.
         flips: the axes on which they take two sides, with the words of both.
         relation: the name of the relation of both, or nothing.
-        changed: whether the new text says that something is new.
-        texts: both texts, as they were written.
     """
 
+    before: Reading
+    after: Reading
     old: Clause
     new: Clause
     shared: frozenset[str]
@@ -338,17 +342,17 @@ class Alignment:
     apart: tuple[tuple[Figure | None, Figure | None], ...]
     flips: tuple[tuple[str, str, str], ...]
     relation: str
-    changed: bool
-    texts: tuple[str, str]
 
     @classmethod
-    def of(cls, notes: tuple[Reading, Reading]) -> Alignment:
-        """The alignment of the two clauses that share most and are not the same."""
-        old, new = max(product(notes[0].clauses, notes[1].clauses), key=_nearness)
+    def of(cls, before: Reading, after: Reading) -> Alignment:
+        """The alignment of two texts that share a key."""
+        old, new = max(product(before.clauses, after.clauses), key=_nearness)
         shared = old.keys & new.keys
         figures = zip_longest(old.figures, new.figures)
         sides = ((name, *old.sides[name], *new.sides[name]) for name in old.sides.keys() & new.sides)
         return cls(
+            before,
+            after,
             old,
             new,
             shared,
@@ -357,8 +361,6 @@ class Alignment:
             tuple((a, b) for a, b in figures if not a or not b or a.kind != b.kind or a.differs(b)),
             tuple(sorted((name, a, b) for name, up, a, to, b in sides if up != to)),
             next((key[1:] for key in sorted(shared) if key[0] == "→"), ""),
-            "changed" in notes[1].flags,
-            (notes[0].text, notes[1].text),
         )
 
 

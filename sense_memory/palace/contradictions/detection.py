@@ -127,12 +127,11 @@ def compare_readings(
     near: Near | None = None,
 ) -> Contradiction | None:
     """As `compare`, for memories that were read already."""
-    readings = old_reading, new_reading
     if old_reading.keys.isdisjoint(new_reading.keys) or not _are_comparable(old, new):
         return None
-    pair = Alignment.of(readings)
+    pair = Alignment.of(old_reading, new_reading)
     found = difference(pair)
-    sure = sureness(*readings, pair, found) or suspicion(*readings, pair, near)
+    sure = sureness(pair, found) or suspicion(old_reading, new_reading, pair, near)
     if not sure:
         return None
     found = found or Difference(TURN, f"perhaps no longer true: {_quoted(old.value)}")
@@ -149,8 +148,9 @@ def between(old: str, new: str) -> str:
     >>> between("Nora speaks German", "Nora speaks French")
     ''
     """
+    where = {"domain": "world", "facet": "facts", "created_at": 1.0}
     first, second = (
-        PersonaMemory(domain="world", facet="facts", key=key, value=value, created_at=1.0)
+        PersonaMemory.model_validate(where | {"key": key, "value": value})
         for key, value in (("note", old), ("new-note", new))
     )
     found = compare(first, second)
@@ -172,7 +172,7 @@ _ANY: Final = re.compile(
 )
 
 
-def sureness(old: Reading, new: Reading, pair: Alignment, found: Difference | None) -> float:
+def sureness(pair: Alignment, found: Difference | None) -> float:
     """How surely a difference ends the old text: not at all unless all else in its clause is the same, as a fact of the same
     time; a suspicion, where another clause of either text may matter. Why it changed may be told, and since when.
 
@@ -186,12 +186,13 @@ def sureness(old: Reading, new: Reading, pair: Alignment, found: Difference | No
     if found is None:
         return 0.0
     frames = [_frame(clause, found.changed) for clause in (pair.old, pair.new)]
-    is_past = (pair.old.flags | pair.new.flags) & _TENSED or (old.flags | new.flags) & {"plan", "added"}
+    is_past = (pair.old.flags | pair.new.flags) & _TENSED or (pair.before.flags | pair.after.flags) & {
+        "plan",
+        "added",
+    }
     if frames[0] != frames[1] or is_past or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
         return 0.0
-    is_all = (
-        _is_said_of_it(pair) and _are_others_the_same(old, new, pair) and not _is_named_apart(old, new, pair)
-    )
+    is_all = _is_said_of_it(pair) and _are_others_the_same(pair) and not _is_named_apart(pair)
     return found.confidence if is_all else min(found.confidence, _DOUBTFUL)
 
 
@@ -235,21 +236,26 @@ def _is_predicate(clause: Clause, key: str) -> bool:
     return lead == "be" or at == len(clause.words) - 1 or (at == 1 and not lead)
 
 
-def _are_others_the_same(old: Reading, new: Reading, pair: Alignment) -> bool:
+def _are_others_the_same(pair: Alignment) -> bool:
     """Whether all other clauses of the old text are said again, and those of the new text were said or give a reason."""
-    said, known = ({clause.row for clause in note.clauses} for note in (new, old))
-    kept = all(one is pair.old or one.row in said or one.joint in _REASONS for one in old.clauses)
-    told = all(one is pair.new or one.row in known or one.joint in _REASONS | {"so"} for one in new.clauses)
-    return old.whole and kept and told and pair.old.joint == pair.new.joint and pair.old.row not in said
+    said, known = ({clause.row for clause in note.clauses} for note in (pair.after, pair.before))
+    kept = all(one is pair.old or one.row in said or one.joint in _REASONS for one in pair.before.clauses)
+    told = all(
+        one is pair.new or one.row in known or one.joint in _REASONS | {"so"} for one in pair.after.clauses
+    )
+    return (
+        pair.before.whole and kept and told and pair.old.joint == pair.new.joint and pair.old.row not in said
+    )
 
 
-def _is_named_apart(old: Reading, new: Reading, pair: Alignment) -> bool:
+def _is_named_apart(pair: Alignment) -> bool:
     """Whether only an ending tells two names apart (Simon, Simone), or only the keys say whom two texts are about:
     `nora-allergy` and `ben-allergy`.
     """
     alike = [(a.text, b.text) for a, b in product(pair.old.words, pair.new.words) if a.key == b.key]
     if any(a != b and a[0].isupper() and b[0].isupper() for a, b in alike):
         return True
+    old, new = pair.before, pair.after
     one, other = old.named[:1], new.named[:1]
     is_said = not (old.keys | new.keys | terms.KEY_NOISE).isdisjoint(one + other)
     return one != other and old.named[1:] == new.named[1:] != () and not is_said
@@ -286,7 +292,7 @@ def _opposite(pair: Alignment) -> Difference | None:
         kind = "sentiment" if name in _FEELINGS else "antonym"
         sure = _SURE if name != "±good" else _DOUBTFUL  # what is useful may be ugly
         return Difference(kind, f"{one} → {other}", frozenset({stem(one), stem(other)}), sure)
-    said, when = (pair.texts[1], "was") if pair.new.polarity else (pair.texts[0], "now")
+    said, when = (pair.after.text, "was") if pair.new.polarity else (pair.before.text, "now")
     return Difference("negation", f"{when} denied: {_quoted(said)}")
 
 
@@ -312,7 +318,7 @@ def _figure(pair: Alignment) -> Difference | None:
     said = {key.lstrip("±→") for key in pair.shared}
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
     once = terms.SCHEDULED - (terms.TIMETABLED if one.kind != "date" else set())
-    is_once = pair.changed or (not is_occasion and not said.isdisjoint(once))
+    is_once = "changed" in pair.after.flags or (not is_occasion and not said.isdisjoint(once))
     is_known = " again " not in pair.new.text and (
         not is_occasion or (pair.old.definite and pair.new.definite)
     )
