@@ -160,7 +160,6 @@ def between(old: str, new: str) -> str:
 # ── When a difference is sure ───────────────────────────────────────────────────────────
 
 _GAP: Final = ""  # where a frame has left out what changed
-_TENSED: Final = frozenset({"past", "event"})
 # Said of a claim as a whole, and of when it began: no part of its frame.
 _WORDLESS = terms.words("do does did got really per mr mrs ms dr n ne gezogen")
 _UNSAID: Final = frozenset(map(stem, terms.NEGATORS | terms.CHANGES | terms.BE | _WORDLESS))
@@ -186,11 +185,9 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
     if found is None:
         return 0.0
     frames = [_frame(clause, found.changed) for clause in (pair.old, pair.new)]
-    is_past = (pair.old.flags | pair.new.flags) & _TENSED or (pair.before.flags | pair.after.flags) & {
-        "plan",
-        "added",
-    }
-    if frames[0] != frames[1] or is_past or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
+    moods = (pair.old.flags | pair.new.flags) & {"past", "event"}
+    moods |= (pair.before.flags | pair.after.flags) & {"plan", "added"}
+    if frames[0] != frames[1] or moods or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
         return 0.0
     is_all = _is_said_of_it(pair) and _are_others_the_same(pair) and not _is_named_apart(pair)
     return found.confidence if is_all else min(found.confidence, _DOUBTFUL)
@@ -238,14 +235,11 @@ def _is_predicate(clause: Clause, key: str) -> bool:
 
 def _are_others_the_same(pair: Alignment) -> bool:
     """Whether all other clauses of the old text are said again, and those of the new text were said or give a reason."""
-    said, known = ({clause.row for clause in note.clauses} for note in (pair.after, pair.before))
-    kept = all(one is pair.old or one.row in said or one.joint in _REASONS for one in pair.before.clauses)
-    told = all(
-        one is pair.new or one.row in known or one.joint in _REASONS | {"so"} for one in pair.after.clauses
-    )
-    return (
-        pair.before.whole and kept and told and pair.old.joint == pair.new.joint and pair.old.row not in said
-    )
+    known, said = ({clause.row for clause in note.clauses} for note in (pair.before, pair.after))
+    others = [(one, said, _REASONS) for one in pair.before.clauses if one is not pair.old]
+    others += [(one, known, _REASONS | {"so"}) for one in pair.after.clauses if one is not pair.new]
+    is_same = all(one.row in rows or one.joint in reasons for one, rows, reasons in others)
+    return is_same and pair.before.whole and pair.old.joint == pair.new.joint and pair.old.row not in said
 
 
 def _is_named_apart(pair: Alignment) -> bool:
