@@ -132,7 +132,9 @@ _SHORT: Final = tuple(
         r"n't\b": " not",
         r"\b(he|she|it|that|there|who)'s\b": r"\1 is",
         r"'(?:re|m)\b": " are",
-        r"'(?:ve|ll|d)\b": "",
+        r"'(?:ve|d(?= rather))\b": "",
+        r"'ll\b": " will",
+        r"'d\b": " would",
         r"\b([ldmtsjnq])'(?=[aeiouyhàâéèêî])": r"\1' ",
         r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
     }.items()
