@@ -131,7 +131,7 @@ def compare_readings(
         return None
     pair = Alignment.of(old_reading, new_reading)
     found = difference(pair)
-    sure = sureness(pair, found) or suspicion(old_reading, new_reading, pair, near)
+    sure = sureness(pair, found) or suspicion(pair, near)
     if not sure:
         return None
     found = found or Difference(TURN, f"perhaps no longer true: {_quoted(old.value)}")

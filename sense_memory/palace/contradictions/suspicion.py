@@ -1,7 +1,7 @@
 """Whether a later note ends what an earlier one says, in whatever words: a score.
 
 What tells that something ended is evidence of five kinds: a turn of things ("sold", "no longer"), a hint at one ("now"), a
-denial or an opposite, another word in the place of one, another figure. How much evidence counts depends on what else is
+denial or an opposite, another word in the same place, another figure. How much evidence counts depends on what else is
 found: whether both notes speak of one topic, how much of the earlier one is left unsaid, whether the later one is a plan. So
 each such feature has a weight of its own, and one more for each kind of evidence. All are added up; a score above 0 is a
 suspicion. "Mia drives an old van", then "Mia finally sold the van": the turn and the topic, `van`, raise the score, what is
@@ -25,48 +25,46 @@ from sense_memory.palace.contradictions import vocabulary as terms
 
 
 if TYPE_CHECKING:
-    from sense_memory.palace.contradictions.claims import Alignment, Reading
+    from sense_memory.palace.contradictions.claims import Alignment, Word
     from sense_memory.palace.contradictions.sentences import Near
 
-KINDS: Final = ("turn", "hint", "denial", "word", "figure")  # of evidence
+KINDS: Final = ("turn", "hint", "denial", "slot", "figure")  # of evidence
 _LEAST, _MOST = 0.5, 0.7  # the confidence of a suspicion
 _FARTHEST, _NEAREST = -3.0, 8.0  # nearness beyond counts as this, in standard deviations
 _CONDITIONS: Final = frozenset({"if", "when", "unless", "until", "while", "before", "after"})
-_MAX_WORDS_COUNT: Final = 3  # that may take the place of others
+_MAX_SLOT_COUNT: Final = 3  # words that may fill a place
 _NO_TOPIC: Final = terms.FIRST | {f"→{name}" for name in terms.RELATIONS} | {"me"}
 
 
-def suspicion(old: Reading, new: Reading, pair: Alignment, near: Near | None = None) -> float:
+def suspicion(pair: Alignment, near: Near | None = None) -> float:
     """How surely a later note ends what an earlier one says: a confidence from 0.5 to 0.7, or 0 where it is not suspected.
 
     Args:
-        old: the earlier note.
-        new: the later one.
-        pair: their alignment.
+        pair: the alignment of the two notes.
         near: how near two notes are in meaning, see `Sentences.near`; asked only where its answer decides.
     """
-    found = features(old, new, pair)
+    found = features(pair)
     if not found:
         return 0.0
     if near is not None:
         reach = (_score(found | {"known": 1.0, "near": meant}) for meant in (_FARTHEST, _NEAREST))
         if max(reach) <= 0:
             return 0.0
-        if (meant := near(old.text, new.text)) is not None:
+        if (meant := near(pair.before.text, pair.after.text)) is not None:
             found |= {"known": 1.0, "near": min(_NEAREST, max(_FARTHEST, meant))}
     score = _score(found) if found["topic"] or "known" in found else 0.0
     return _LEAST + (_MOST - _LEAST) * (1 - exp(-score)) if score > 0 else 0.0
 
 
-def features(old: Reading, new: Reading, pair: Alignment) -> dict[str, float]:
+def features(pair: Alignment) -> dict[str, float]:
     """What two notes share, what only one of them says, and which of `KINDS` there are, by the names of `_WEIGHTS`; nothing
     where they may both hold, or share no topic and the later one tells no turn.
     """
-    one, other, left, right = pair.old, pair.new, pair.left, pair.right
+    old, new, one, other = pair.before, pair.after, pair.old, pair.new
     topic = (old.keys & new.keys) - _NO_TOPIC - {word.key for word in one.words[:1]}
     denials = [any(not part.polarity and part.keys & topic for part in note.clauses) for note in (old, new)]
     is_denied = denials == [False, True]
-    is_word = 0 < len(left) <= _MAX_WORDS_COUNT and 0 < len(right) <= _MAX_WORDS_COUNT
+    is_slot = _is_slot(pair.left) and _is_slot(pair.right)
     unsaid = len(one.keys - new.keys)
     same_start = takewhile(lambda words: words[0] == words[1], zip(one.row, other.row, strict=False))
     found: dict[str, float] = {
@@ -74,7 +72,7 @@ def features(old: Reading, new: Reading, pair: Alignment) -> dict[str, float]:
         "turn": "turn" in new.flags - old.flags,
         "hint": "hint" in new.flags - old.flags,
         "denial": bool(pair.flips) or one.polarity != other.polarity or is_denied,
-        "word": is_word,
+        "slot": is_slot,
         "figure": any(a and b and a.kind == b.kind for a, b in pair.apart),
         "unsaid": log1p(unsaid),
         "unsaid elsewhere": log1p(len(old.keys - new.keys - one.keys)),
@@ -84,25 +82,32 @@ def features(old: Reading, new: Reading, pair: Alignment) -> dict[str, float]:
         "one clause": len(new.clauses) == 1,
         "conditional": any(clause.joint in _CONDITIONS for clause in new.clauses),
         "topic": log1p(len(topic)),
+        "same first word": one.row[:1] == other.row[:1],
+        "definite": one.definite,
         "same start": log1p(max(0, len(list(same_start)) - 1)),
         "opposite": bool(pair.flips),
         "denied": is_denied,
-        "value": is_word and left[0].lead == right[0].lead == "be",
+        "value": is_slot and pair.left[0].lead == pair.right[0].lead == "be",
         "old is ongoing": "ongoing" in old.flags,
         "old is past": "past" in old.flags,
         "new is past": "past" in new.flags,
         "new is a plan": "plan" in new.flags,
     }
     is_told = topic or found["turn"]
-    return found if is_told and not _may_both_hold(old, new, pair, found) else {}
+    return found if is_told and not _may_both_hold(pair, found) else {}
 
 
-def _may_both_hold(old: Reading, new: Reading, pair: Alignment, found: dict[str, float]) -> bool:
+def _is_slot(words: tuple[Word, ...]) -> bool:
+    """Whether words fill one place of a clause."""
+    return 0 < len(words) <= _MAX_SLOT_COUNT and len({word.phrase for word in words}) == 1
+
+
+def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
     """Whether both notes can be true: "too"; things with other numbers or names; another subject, and no turn of things;
     one of several occasions; a sort that is denied ("tea", "no green tea"); the same figure, or that of another thing ("the
     5 kg bag", "the 10 kg bag"); "off" and "not on".
     """
-    one, other = pair.old, pair.new
+    old, new, one, other = pair.before, pair.after, pair.old, pair.new
     first, second = (side.words[0].key if side.words else "" for side in (one, other))
     is_other = first not in new.keys and second not in old.keys
     is_named = first in old.names and second in new.names & new.turned
@@ -127,25 +132,27 @@ def _may_both_hold(old: Reading, new: Reading, pair: Alignment, found: dict[str,
 # ── The weights ─────────────────────────────────────────────────────────────────────────
 # Of each feature: its weight, and what is added to it with each of `KINDS`.
 _WEIGHTS: Final = {
-    "one": (2.10, 2.13, 2.02, 0.73, 0.06, 0.58),
-    "unsaid": (-2.16, -0.46, -1.02, -0.12, 0.69, 1.32),
-    "unsaid elsewhere": (-2.18, -0.61, -0.25, -0.42, -0.73, 0.32),
-    "all said again": (-2.35, 0.58, -0.12, 2.00, 1.46, 3.70),
-    "new words": (-1.97, 0.18, -0.04, -0.03, 0.37, 0.48),
-    "new name": (0.79, 0.44, 0.15, -0.60, -0.40, -1.48),
-    "one clause": (-0.38, 0.37, 0.67, -1.04, -0.45, -1.58),
-    "conditional": (-0.84, -0.60, 0.44, -0.14, 0.58, -0.42),
-    "topic": (0.94, 1.24, 0.75, 0.99, 0.04, -0.07),
-    "same start": (1.19, -0.60, 0.14, -0.86, -0.37, -0.87),
-    "opposite": (0.60, -3.61, 0.43, 0.60, -0.93, -5.21),
-    "denied": (0.72, -1.15, -0.70, 0.72, -1.26, -1.91),
-    "value": (0.77, -1.16, -0.94, -0.68, 0.77, -1.39),
-    "old is ongoing": (1.57, 0.19, -0.37, 0.16, 0.41, -0.85),
-    "old is past": (-1.79, -2.00, -3.33, 0.05, 0.76, 1.50),
-    "new is past": (0.72, -0.33, -1.33, -0.14, 0.39, -1.47),
-    "new is a plan": (-1.19, -0.56, -0.09, 0.64, 0.84, 0.28),
-    "known": (-0.38, -0.47, -0.18, -0.15, -0.18, 0.15),
-    "near": (0.17, 0.34, 0.13, 0.03, -0.00, -0.10),
+    "one": (3.10, 2.38, 2.24, 0.61, -0.63, 0.97),
+    "unsaid": (-2.37, -0.50, -0.98, -0.33, 0.90, 1.01),
+    "unsaid elsewhere": (-2.81, -0.49, -0.24, -0.36, 0.43, -0.22),
+    "all said again": (-2.90, 0.20, -0.79, 1.91, 2.50, 3.31),
+    "new words": (-1.73, 0.01, -0.13, 0.16, 0.22, 0.60),
+    "new name": (0.52, 0.42, 0.14, -0.58, -0.27, -1.95),
+    "one clause": (-0.83, 0.44, 0.71, -0.60, -0.34, -1.08),
+    "conditional": (-0.65, -0.33, 0.89, -0.10, -0.68, -0.21),
+    "topic": (0.86, 1.17, 0.51, 0.92, -0.03, 0.28),
+    "same first word": (-0.09, 0.11, 0.26, -0.37, 0.21, -1.87),
+    "definite": (1.05, -0.59, -0.19, -0.52, -0.36, -0.33),
+    "same start": (0.64, -0.30, 0.40, -0.42, -0.06, 0.30),
+    "opposite": (0.32, -3.02, 0.55, 0.32, -1.78, -4.09),
+    "denied": (0.62, -1.32, -0.55, 0.62, -1.41, -0.15),
+    "value": (1.04, -2.09, -1.33, -1.08, 1.04, -1.57),
+    "old is ongoing": (2.09, -0.08, -0.18, 0.15, -0.39, -0.83),
+    "old is past": (-1.44, -1.73, -2.36, -0.20, 0.40, 1.37),
+    "new is past": (0.84, -0.32, -1.08, -0.20, 0.20, -1.30),
+    "new is a plan": (-0.72, -0.30, 0.03, 0.28, 0.51, -0.14),
+    "known": (-0.66, -0.35, -0.05, -0.05, 0.13, 0.23),
+    "near": (0.20, 0.30, 0.09, -0.01, -0.09, -0.12),
 }
 
 

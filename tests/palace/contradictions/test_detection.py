@@ -78,7 +78,7 @@ def test_what_acts_is_right_and_most_contradictions_are_found(half, acts, found)
     assert found_precision >= 0.9
 
 
-@pytest.mark.parametrize(("half", "found"), [("tune", 0.7), ("held", 0.60)])
+@pytest.mark.parametrize(("half", "found"), [("tune", 0.7), ("held", 0.6)])
 def test_of_pairs_written_without_sight_of_the_rules_hardly_an_act_is_wrong_and_most_are_found(half, found):
     chosen = [pair for pair in BY_CLASS if pair["half"] == half and pair["set"] in {"pairs", "plain"}]
     if not chosen:
@@ -109,7 +109,7 @@ def test_in_a_palace_without_contradictions_nothing_acts_and_next_to_nothing_is_
         claims.put(quiet)
 
     assert not [item for item in found if item.acts]
-    assert len({item.new for item in found}) <= 4  # of 300
+    assert len({item.new for item in found}) <= 5  # of 300
 
 
 def test_the_labelled_pairs_are_many_and_a_third_of_them_are_traps():
