@@ -15,7 +15,7 @@ from tests.inside import parts_of
 from tests.time_unit import SECOND
 
 
-SYNONYMS = ({"jogging", "running"}, {"kids", "children"}, {"physician", "doctor"})
+SYNONYMS = ({"jogging", "running"}, {"loves", "gave"}, {"kids", "children"}, {"physician", "doctor"})
 JOGGING = ("people", "facts", "ana-jogging", "Ana loves jogging")
 RUNNING = ("people", "facts", "ana-sport", "Ana gave up running")
 ENDED = "perhaps no longer true: “{} loves jogging”"
