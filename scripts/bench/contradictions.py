@@ -47,7 +47,7 @@ _FOUND: Final = {
     "tune": 70.0,
     "held": 60.0,
 }  # percent of the contradictions of pairs and plain, acts and suspicions
-_FOUND_BY_MEANING: Final = {"tune": 70.0, "held": 70.0}
+_FOUND_BY_MEANING: Final = {"tune": 66.0, "held": 70.0}
 _TRAPS: Final = 99.0  # percent of traps that do not act
 _UNTOUCHED: Final = 999.0  # of 1,000 natural observations: no act concerns them
 _UNSUSPECTED: Final = 990.0
@@ -194,32 +194,29 @@ def _by_authors() -> list[Figure]:
 
 
 def _in_other_words(stage: Stage) -> list[Figure]:
-    """Contradictions in other words, found by rules and with an embedder."""
+    """Contradictions in other words, which words hardly find, found with an embedder."""
     stage.say("contradictions in other words")
-    pairs = labelled("paraphrases")
-    judges: dict[str, tuple[Judge, float]] = {"by words": (compare, 8.0)}
-    with suppress(MissingExtra):
-        judges["by meaning"] = by_meaning(cast("Embedder", open_embedder("static"))), 10.0
+    try:
+        judge = by_meaning(cast("Embedder", open_embedder("static")))
+    except MissingExtra:
+        return []
     figures = [
         Figure(
-            f"found in other words, {how}",
+            "found in other words, by meaning",
             "%",
-            score(pairs, judge).recall,
+            score(labelled("paraphrases"), judge).recall,
             100.0,
             "calls every pair a contradiction",
             Rule.AT_LEAST,
-            limit,
+            6.0,
         )
-        for how, (judge, limit) in judges.items()
     ]
-    if "by meaning" not in judges:
-        return figures
     corpus = [pair for pair in labelled("contradictions_by_class") if pair["set"] in {"pairs", "plain"}]
     return figures + [
         Figure(
             f"found with an embedder, {half} half",
             "%",
-            score((pair for pair in corpus if pair["half"] == half), judges["by meaning"][0]).recall,
+            score((pair for pair in corpus if pair["half"] == half), judge).recall,
             100.0,
             "calls every pair a contradiction",
             Rule.AT_LEAST,
