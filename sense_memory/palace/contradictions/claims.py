@@ -120,10 +120,10 @@ class Reading:
 # ── How English, mostly, says things ─────────────────────────────────────────────────────
 
 _LABEL: Final = re.compile(
-    r"^\s*(?:\[[^\]]{0,40}\]|\(?\d{4}-\d\d-\d\d\)?|(?:note|update|fyi|ps)(?=:))[:,]?\s*", re.IGNORECASE
+    r"^\s*(?:[\[(]?\d{4}-\d\d-\d\d[\])]?|(?:note|update|fyi|ps)(?=:))[:,]?\s*", re.IGNORECASE
 )
 _QUOTES: Final = str.maketrans("\u2019\u2018\u201c\u201d\u201e\u00ab\u00bb", "''" + '"' * 5)
-_NOT_SAID: Final = re.compile(r'"[^"]*"?|[^.!?;\n]*\?')  # quotations and questions
+_QUESTION: Final = re.compile(r"[^.!?;\n]*\?")
 _SHORT: Final = tuple(
     (re.compile(short, re.IGNORECASE), long)
     for short, long in {
@@ -142,10 +142,10 @@ _SHORT: Final = tuple(
 # Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
 _LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
 _SINCE: Final = re.compile(
-    rf"(?:^|,? )\b(?:since|as of|ab|seit|depuis|desde) (?:\w+ )?(?:\d{{4}}|{WHEN})\b", re.IGNORECASE
+    rf"(?:^|,? )\b(?:since|as of|seit|depuis|desde) (?!next)(?:\w+ )?(?:\d{{4}}|{WHEN})\b", re.IGNORECASE
 )
 _FROM: Final = re.compile(
-    rf"(?<=[\da-z] )from (?:next )?(?!(?:mon|tues)day)(?:\d{{4}}|{WHEN})\b", re.IGNORECASE
+    rf"(?<=[\da-z] )(?:from|ab|as of) (?:next )?(?!(?:mon|tues)day)(?:\d{{4}}|{WHEN})\b", re.IGNORECASE
 )
 _JOINTS: Final = (
     "because|but|although|while|so|and|after|before|until|unless|if|when|since|which|who|due to|thanks to"
@@ -177,7 +177,7 @@ def read(memory: PersonaMemory) -> Reading:
     """What a memory says."""
     named = tuple(map(stem, _KEY_WORD.findall(memory.key[:_MAX_KEY_CHARS].lower())))
     written = memory.value[:MAX_READ_CHARS]
-    text = _NOT_SAID.sub(" ", _LABEL.sub("", written.translate(_QUOTES)))
+    text = _QUESTION.sub(" ", _LABEL.sub("", written.translate(_QUOTES)))
     if "'" in text or "-old" in text or "annot" in text:
         for short, long in _SHORT:
             text = short.sub(long, text)
@@ -260,7 +260,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
         row=tuple(
             (item.kind, item.value) if isinstance(item, Figure) else stem(item.removesuffix("'s"))
             for item in found
-            if item not in terms.ARTICLES
+            if item not in terms.ENGLISH_ARTICLES
         ),
         figures=tuple(item for item in found if isinstance(item, Figure)),
         polarity=sum(item in terms.NEGATORS for item in found) % 2 == 0,

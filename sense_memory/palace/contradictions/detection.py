@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.claims import Alignment, read
+from sense_memory.palace.contradictions.figures import DATES
 from sense_memory.palace.contradictions.suspicion import suspicion
 from sense_memory.palace.contradictions.vocabulary import english_name, is_city, statuses_apart, stem
 
@@ -44,7 +45,9 @@ TURN: Final = "turn"  # the kind of what the later text as a whole seems to end
 _SURE, _DOUBTFUL = 0.9, 0.5
 _REASON_CHARS: Final = 60
 _FEELINGS: Final = frozenset({"±like", "±trust", "±good", "±support"})
-_REASONS: Final = frozenset({"because", "since", "due to", "thanks to", "which", "who"})
+# Verbs for how things are; who opens something may close it too.
+_STATES: Final = frozenset({"±like", "±trust", "±support", "±work", "±pass"})
+_REASONS: Final = frozenset({"because", "since"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +164,13 @@ def between(old: str, new: str) -> str:
 
 _GAP: Final = ""  # where a frame has left out what changed
 # Said of a claim as a whole, and of when it began: no part of its frame.
-_WORDLESS = terms.words("do does did got really per mr mrs ms dr n ne gezogen")
+_WORDLESS = terms.words("do does did got really per n ne gezogen")
 _UNSAID: Final = frozenset(map(stem, terms.NEGATORS | terms.CHANGES | terms.BE | _WORDLESS))
 _SAYING: Final = frozenset(map(stem, terms.AUXILIARIES))
-_BEFORE_FIGURE: Final = terms.words("on in at to for")
+_BEFORE_DATE, _BEFORE_NAME = terms.words("on in at to for"), terms.words("mr mrs ms dr") | terms.ARTICLES
 _ANY: Final = re.compile(
-    r"\s*(?:an?|some\w*|many|several|most|few|one|two|three|another|sometimes|often|.* can be)\b",
+    r"\s*(?:an?|many|several|most|few|one|two|three|another)\b|"
+    r".*\b(?:some\w*|half|partly|often|usually|certain|various|lots|can be)\b",
     re.IGNORECASE,
 )
 
@@ -189,7 +193,12 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
     moods |= (pair.before.flags | pair.after.flags) & {"plan", "added"}
     if frames[0] != frames[1] or moods or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
         return 0.0
-    is_all = _is_said_of_it(pair) and _are_others_the_same(pair) and not _is_named_apart(pair)
+    is_all = (
+        _is_said_of_it(pair)
+        and not _is_spelled_apart(pair)
+        and _are_others_the_same(pair)
+        and not _is_named_apart(pair.before, pair.after)
+    )
     return found.confidence if is_all else min(found.confidence, _DOUBTFUL)
 
 
@@ -197,7 +206,9 @@ def _frame(clause: Clause, changed: frozenset[Item]) -> list[Item]:
     """The words of a clause in order, with a gap for what changed."""
     frame: list[Item] = []
     for item in clause.row:
-        while not isinstance(item, str) and frame and frame[-1] in _BEFORE_FIGURE:
+        is_date = not isinstance(item, str) and item[0] in DATES
+        before = _BEFORE_DATE if is_date else _BEFORE_NAME if item in changed else ()
+        while frame and frame[-1] in before:
             frame.pop()
         if item in changed or item not in _UNSAID:
             frame.append(_GAP if item in changed else item)
@@ -211,7 +222,8 @@ def _is_said_of_it(pair: Alignment) -> bool:
     ('suspected: big → small', 'suspected: open → closed')
     """
     clauses = pair.old, pair.new
-    is_any = pair.old.words[0].key in terms.SEVERAL or any(_ANY.match(clause.text) for clause in clauses)
+    subject = {word.key for word in pair.old.words[: 1 + pair.old.owned]}
+    is_any = subject & terms.SEVERAL or any(_ANY.match(clause.text) for clause in clauses)
     is_aside = pair.flips and not all(_is_predicate(clause, pair.flips[0][0]) for clause in clauses)
     return bool(pair.apart) or not (is_any or is_aside)
 
@@ -227,10 +239,8 @@ def _is_which(clause: Clause) -> bool:
 
 
 def _is_predicate(clause: Clause, key: str) -> bool:
-    """Whether a word is what a clause says of its subject: its verb, behind `be`, or its last word."""
-    at = next((at for at, word in enumerate(clause.words) if word.key == key), 0)
-    lead = clause.words[at].lead
-    return lead == "be" or at == len(clause.words) - 1 or (at == 1 and not lead)
+    """Whether an opposite is what a clause says of its subject: behind `be`, or as its verb."""
+    return key in _STATES or any(word.key == key and word.lead == "be" for word in clause.words)
 
 
 def _are_others_the_same(pair: Alignment) -> bool:
@@ -242,14 +252,29 @@ def _are_others_the_same(pair: Alignment) -> bool:
     return is_same and pair.before.whole and pair.old.joint == pair.new.joint and pair.old.row not in said
 
 
-def _is_named_apart(pair: Alignment) -> bool:
-    """Whether only an ending tells two names apart (Simon, Simone), or only the keys say whom two texts are about:
-    `nora-allergy` and `ben-allergy`.
+def _is_spelled_apart(pair: Alignment) -> bool:
+    """Whether words that stem alike are others: Simon and Simone, park and parking. An "s" may differ beside another number
+    ("one bike", "two bikes") or a denial ("eats", "does not eat"), and a verb where its end is told ("quit smoking").
     """
-    alike = [(a.text, b.text) for a, b in product(pair.old.words, pair.new.words) if a.key == b.key]
-    if any(a != b and a[0].isupper() and b[0].isupper() for a, b in alike):
-        return True
-    old, new = pair.before, pair.after
+    is_denied = pair.old.polarity != pair.new.polarity
+    if is_denied and "turn" in pair.after.flags:
+        return False
+    flipped = {name for name, _, _ in pair.flips}
+    is_inflected = pair.apart or is_denied
+    alike = (
+        (one.text.lower(), other.text.lower())
+        for one, other in product(pair.old.words, pair.new.words)
+        if one.key == other.key and one.key[0] not in "±~→" and one.key not in flipped
+    )
+    return any(a != b and not (is_inflected and _singular(a) == _singular(b)) for a, b in alike)
+
+
+def _singular(word: str) -> str:
+    return re.sub("(?<=ss|sh|ch)es$|(?<!s)s$", "", re.sub("ies$|y$", "i", word))
+
+
+def _is_named_apart(old: Reading, new: Reading) -> bool:
+    """Whether only their keys say whom two texts are about: `nora-allergy` and `ben-allergy`."""
     one, other = old.named[:1], new.named[:1]
     is_said = not (old.keys | new.keys | terms.KEY_NOISE).isdisjoint(one + other)
     return one != other and old.named[1:] == new.named[1:] != () and not is_said
@@ -280,7 +305,7 @@ def difference(pair: Alignment) -> Difference | None:
 
 def _opposite(pair: Alignment) -> Difference | None:
     """The same clause affirmed and denied: by a negation, or by a word for the opposite."""
-    if len(pair.shared) < 2:
+    if len(pair.shared) < 2 or (pair.flips and not pair.old.polarity):
         return None
     for name, one, other in pair.flips:
         kind = "sentiment" if name in _FEELINGS else "antonym"
@@ -307,7 +332,7 @@ def _figure(pair: Alignment) -> Difference | None:
         return None
     text, changed = f"{one.text} → {other.text}", frozenset({(f.kind, f.value) for f in (one, other)})
     if not one.is_date:
-        is_bound = _LEAST.search(f"{pair.old.text} {pair.new.text}")
+        is_bound = _BOUND.search(f"{pair.old.text} {pair.new.text}")
         return Difference("number", text, changed, _DOUBTFUL if is_bound else _SURE)
     said = {key.lstrip("±→") for key in pair.shared}
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
@@ -319,7 +344,11 @@ def _figure(pair: Alignment) -> Difference | None:
     return Difference("date", text, changed, _SURE * (is_once and is_known and len(pair.old.figures) == 1))
 
 
-_LEAST: Final = re.compile(r"\b(?:at least|(?:more|less|fewer) than)\b", re.IGNORECASE)
+_BOUND: Final = re.compile(
+    r"\b(?:at least|(?:more|less|fewer) than|over|under|above|below|mindestens|über|unter|au moins|al menos|m[aá]i?s de)\b"
+    r"|[<>≤≥]|\d\+",
+    re.IGNORECASE,
+)
 
 
 def _reversed(pair: Alignment) -> Difference | None:
@@ -328,7 +357,7 @@ def _reversed(pair: Alignment) -> Difference | None:
     >>> between("We chose Orpheus over Kokoro", "We chose Kokoro over Orpheus")
     'acts: We chose Orpheus over Kokoro → We chose Kokoro over Orpheus'
     """
-    leads = terms.OVER_PREFERRED if pair.relation in {"prefers", "chose"} else terms.OVER
+    leads = terms.OVER_PREFERRED if pair.relation == "prefers" else terms.OVER
     if leads.isdisjoint(pair.old.text.lower().split()):
         return None
     old, new = (_frame(clause, frozenset()) for clause in (pair.old, pair.new))
@@ -398,7 +427,8 @@ def _exclusive(pair: Alignment, one: Phrase, other: Phrase) -> float:
     values = terms.RELATIONS.get(pair.relation)
     if values == "held":
         is_one = all(word.article != "a" for word in pair.old.words)
-        return _SURE * (kind == "name" and len(pair.shared) > 1 and is_one)
+        is_by = any(word.key == f"→{pair.relation}" and word.lead == "be" for word in pair.old.words)
+        return _SURE * (kind == "name" and len(pair.shared) > 1 and is_one and (is_by or leads == {"start"}))
     if values == "many" and leads == {"→"}:
         return _DOUBTFUL * (pair.relation == "prefers")
     if values and leads <= {"→", "be"}:
@@ -412,9 +442,9 @@ def _is_attribute(pair: Alignment, kind: str, leads: set[str]) -> bool:
     """Whether it is told what an attribute of somebody is: "her email is …"; not of one of several."""
     attributes = pair.shared & terms.ATTRIBUTES
     is_told = "be" in leads or (len(leads) == 1 and leads <= terms.PLACING)
-    is_own = kind in {"a", "name"} or not attributes & terms.NAMED
+    is_own = kind in {"a", "name"} or attributes - terms.NAMED
     is_any = any(token.article == "a" for token in pair.old.words if token.key in attributes)
-    return bool(attributes) and len(pair.shared) > 1 and is_told and is_own and not is_any
+    return bool(attributes and is_own) and len(pair.shared) > 1 and is_told and not is_any
 
 
 _NAME_LIKE: Final = re.compile(r"[^\W\d_]*[A-ZÀ-ÞŠŽ\d@/.#+][\w@/.#+-]*")

@@ -49,7 +49,7 @@ MONTH: Final = "|".join(_MONTHS)
 WHEN: Final = rf"{MONTH}|\w+day|spring|summer|autumn|winter"
 # A number behind one of these is a figure; behind another noun it tells which one is meant ("Lamp 3", "User 4711").
 _BEFORE_FIGURES: Final = words("""within every most least only exactly and up down cost take need weigh last hold own
-keep pay earn get allow turn kostet coût cuesta custa""").union(terms.LEADS, terms.AUXILIARIES)
+keep pay earn get allow turn kostet coût cuesta custa""").union(terms.LEADS, terms.AUXILIARIES, terms.CHANGES)
 
 # ── Forms ───────────────────────────────────────────────────────────────────────────────
 
@@ -75,6 +75,9 @@ _FIGURES: Final = "|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items(
 _TOKEN: Final = re.compile(rf"(?!\d|(?:{'|'.join(_SPELLED)})\b){_WORD.pattern}|{_FIGURES}|{_WORD.pattern}")
 _ROUNDED: Final = 0.03  # 8 km and 5 miles
 _MIN_YEAR: Final = 100
+
+
+DATES: Final = frozenset({"date", "weekday", "clock"})  # kinds of figures that tell when
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ class Figure:
     @property
     def is_date(self) -> bool:
         """Whether it tells when."""
-        return self.kind in {"date", "weekday", "clock"}
+        return self.kind in DATES
 
 
 Item: TypeAlias = "str | Figure"

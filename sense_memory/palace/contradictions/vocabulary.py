@@ -53,7 +53,10 @@ def _rows(text: str, sign: str) -> list[list[str]]:
 
 # ── Grammar ─────────────────────────────────────────────────────────────────────────────
 
-ARTICLES: Final = words("a an the der das dem ein eine einen le la l un une el los las una o as um uma du de")
+ENGLISH_ARTICLES: Final = words("a an the")
+ARTICLES: Final = ENGLISH_ARTICLES | words(
+    "der das dem ein eine einen le la l un une el los las una o as um uma du de"
+)
 BE: Final = words("is are was were be been being am ist sind sont é são :")
 AUXILIARIES: Final = BE | words("""has have had having do does did will would shall should can could may might must
 haben tiene tienen tem têm""")
@@ -101,11 +104,11 @@ would|if|whether|thinking|dreams?|probably|intends?|aims?|appl(?:ied|ying)|looki
 past = used to|formerly|previously|once|was|were|had|did|ago|yesterday|went|felt|grew|ran|wrote|took|came|saw|met|
 bought|sold|told|gave|spent|lived|worked|stayed|last (?:year|month|week|\w+day|summer|winter|spring)|
 (?:has|have) (?:been|had|done|made|gone|\w+ed);
-event = ^(?!(?:is|are|the|an?|my|our)\b)\w[\w#-]* (?!un|dis|enabled)\w{{3,}}ed;
+event = ^(?:(?:the|an?|my|our|his|her) )?(?!(?:the|an?|my|our|his|her|is|are)\b)\w[\w#-]* (?!un|dis|enabled)\w{{3,}}ed;
 lasting = born|founded|became|decided|picked|settled|need|{_MOVED};
 added = also|as well(?! as)|besides|auch|aussi|tambi[eé]n|tamb[eé]m|^\w+ too|
 too(?= *(?:$|[,.)]|(?:now|again|at|in|on|for|from|with)\b));
-changed = {"|".join(sorted(CHANGES))}|new|current"""
+changed = {"|".join(sorted(CHANGES - words("still already just finally")))}"""
 FLAGS: Final = {name: re.compile(rf"\b(?:{said})\b") for name, said in _rows(_FLAGS_TEXT, " = ")}
 
 # ── Opposites and statuses ──────────────────────────────────────────────────────────────
@@ -114,11 +117,11 @@ FLAGS: Final = {name: re.compile(rf"\b(?:{said})\b") for name, said in _rows(_FL
 # One axis each: any word left of the bar opposes any word right of it. A word stands on one axis only.
 _AXES: Final = """
 like love enjoy adore appreciate mag liebt aime adora gusta gosta | dislike hate detest loathe hasst déteste odia;
-support favor | oppose; accept allow permit | reject refuse forbid forbidden prohibit ban deny; ascending | descending;
+support favor | oppose; accept allow permit permitted | reject refuse forbid forbidden prohibit ban banned deny; ascending | descending;
 include | exclude; keep | drop discard; open | closed shut resolved; brief short concise terse | long detailed verbose;
 public | private secret confidential; online up reachable | down offline; easy simple | hard difficult complicated;
-pass | fail; enable activate active turned-on switched-on | disable deactivate inactive off turned-off switched-off;
-work run functional in-service | broken defective out-of-order; cheap affordable inexpensive | expensive costly pricey;
+pass passing | fail failing; enable activate active turned-on switched-on | disable deactivate inactive off turned-off switched-off;
+work working run running functional in-service | broken defective out-of-order; cheap affordable inexpensive | expensive costly pricey;
 success successful | failure; full-time | part-time; self-hosted | cloud-hosted; morning-person early-bird | night-owl;
 required mandatory compulsory necessary | optional voluntary; fast quick rapid speedy faster | slow sluggish slower;
 permanent | temporary; local | remote; manual manually | automatic automatically automated; synchronous | asynchronous;
@@ -134,10 +137,11 @@ _UNLIKE: Final = re.compile(
     r"(?:un(?!i|cle|der)|dis(?=agree|connect|honest|trust)|il(?=leg)|im(?=poss)|ir(?=re)|non-?)-?(\w{4,})$"
 )
 _BY_WORD: Final = {
-    stem(word): (f"±{stem(left.split()[0])}", side is left)
+    form: (f"±{stem(left.split()[0])}", side is left)
     for left, right in _rows(_AXES, " | ")
     for side in (left, right)
     for word in side.split()
+    for form in (word, f"{word}s", f"{word}d", f"{word}ed")
 }
 
 
@@ -148,20 +152,20 @@ def axis(word: str) -> tuple[str, bool]:
     >>> axis("hates"), axis("loves"), axis("unstable"), axis("table")
     (('±like', False), ('±like', True), ('stabl', False), ('tabl', True))
     """
-    if found := _BY_WORD.get(stem(word)):
+    if found := _BY_WORD.get(word):
         return found
     if match := _UNLIKE.match(word):
-        name, side = _BY_WORD.get(stem(match[1]), (stem(match[1]), True))
+        name, side = _BY_WORD.get(match[1], (stem(match[1]), True))
         return name, not side
     return stem(word), True
 
 
 # What a status amounts to; which of them a thing may have together.
 _STATUSES: Final = """
-planned: planned todo to-do draft proposed pending waiting not-started scheduled; open: unfinished incomplete vacant;
-active: in-progress in-review under-way ongoing started; paused: blocked paused on-hold postponed delayed suspended;
+planned: planned todo to-do draft proposed pending waiting not-started scheduled; open: unfinished incomplete;
+active: in-progress in-review under-way ongoing started; paused: paused on-hold postponed suspended;
 stopped: cancelled canceled called-off abandoned dropped rejected scrapped declined; confirmed: confirmed;
-done: done finished complete completed merged shipped delivered accepted approved released launched deployed"""
+done: done finished complete completed merged shipped released launched deployed"""
 STATUS: Final = {word: name for name, row in _rows(_STATUSES, ": ") for word in row.split()}
 _TOGETHER: Final = "open planned,active open,open paused,confirmed planned,active confirmed,confirmed done"
 
@@ -182,11 +186,11 @@ def statuses_apart(one: str, other: str) -> bool:
 # many values it has at a time: `one`, one `place`, `likely` one, or `many`; `held` by one, who may have many of them.
 _MEANINGS_TEXT: Final = rf"""
 hates = (?:can|could) not (?:stand|bear); not works_at = (?:quit|left|lost) \w+ (?:job|position) at;
-not = no longer|ya no|já não|nicht mehr|(?:(?:has |have )?stopped|quits?|(?:gave|given|gives?|giving) up)(?= );
- = not (?:to )?(?:forget|let|worry|mind|stop)|not (?:only|just|yet)|no (?:doubt|matter|problem|(?:more|less) than);
+not = no longer|ya no|já não|nicht mehr|(?:(?:has |have )?stopped(?= \w+ing)|quits?|(?:gave|given|gives?|giving) up)(?= );
+ = not (?:to )?(?:forget|let|worry|mind)|not (?:only|just)|no (?:doubt|matter|problem|(?:more|less) than);
 now = any ?more|any longer|these days|at the moment|right now; enabled = (?<=is )on(?=[ .!]*$);
 supports = (?:is|am) (?:for|in favou?r of)(?= ); opposes = (?:is|am) against; wants:many = wants?;
-is now in = (?:was|were|has been|have been|is|got) (?:now )?(?:{_MOVED}|brought|put|set)(?: \w+)? (?:to|until)|
+is now = (?:was|were|has been|have been|is|got) (?:now )?(?:{_MOVED}|brought|put|set)(?: \w+)? (?:to|until)|
 {_MOVED}(?: \w+)? to(?= (?:\w+ )?\d| \w+day\b)|(?:went|goes) (?:up|down) to;
 is at = (?:is |are )?(?:due|scheduled|planned|set)(?= (?:on|for|at)\b)|happens(?= on| at)|takes place on;
 lives_in:place = lives? in(?: an? [\w -]+? in)?|(?:living|resides?|based|settled) in|(?:flat|apartment) is in|
@@ -264,12 +268,12 @@ def is_city(name: tuple[str, ...]) -> bool:
 # Attributes whose value is a name: "her manager is strict" does not say who the manager is.
 NAMED: Final = _stems("""wife husband spouse boss manager doctor dentist owner maintainer landlord teacher president
 mayor director captain coach author ceo cto phone car bank university address hometown headquarters office email
-capital height weight size age salary price cost fee rent budget employer host name nickname username birthplace""")
+capital height weight size age salary price cost fee rent budget employer host name nickname username birthplace rate endpoint branch deadline framework database version port""")
 # Nouns whose owner has one of them at a time: "the default branch is …", "Lisa's email is …".
-ATTRIBUTES: Final = NAMED | _stems("""timezone birthday color license browser os pronouns branch version port rate
-deadline password url domain currency font theme scheme surname handle priority backend default favorite usual primary
-preferred limit target editor database nationality shell provider path endpoint directory repository grade tier
-interval timeout ttl framework protocol region profession job occupation retention quota prix preis precio preço plazo
+ATTRIBUTES: Final = NAMED | _stems("""password priority timezone birthday color license browser os pronouns
+url domain currency font theme scheme surname handle backend default favorite usual primary
+preferred limit target editor nationality shell provider path directory repository grade tier
+interval timeout ttl protocol region profession job occupation retention quota prix preis precio preço plazo
 prazo""")
 # Words for what happens on one date only, unlike an appointment; some of it at many times of day.
 TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run")

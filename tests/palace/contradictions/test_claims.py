@@ -33,7 +33,7 @@ def said(value, key="a-note"):
         ("Nora lives in a flat in Oslo", [("start", "nora →lives_in"), ("→", "oslo")]),
         ("Nora moved to Oslo with her son", [("start", "nora →lives_in"), ("→", "oslo"), ("with", "son")]),
         ("Does Nora live in Oslo?", []),
-        ('She said "Nora lives in Oslo"', [("start", "said")]),
+        ('She said "Nora lives in Oslo"', [("start", "said nora →lives_in"), ("→", "oslo")]),
         ("She moved, so Nora lives in Oslo", [("start", "move")]),
     ],
 )
