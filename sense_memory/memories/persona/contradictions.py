@@ -247,9 +247,8 @@ class ContradictionDetector(CachedIndex):
         near = None if self._meaning is None else self._meaning.sentences.near
         return self._claims.check(memory, near)
 
-    def check_again(self, memory: PersonaMemory, paths: Iterable[str]) -> list[Contradiction]:
+    def check_again(self, memory: PersonaMemory, others: Iterable[PersonaMemory]) -> list[Contradiction]:
         """The contradictions between a new memory and some others of its facet, dismissed or not."""
-        others = self._catalog.all_of(paths)
         found = (compare(_open(other), _open(memory)) for other in others)
         return [contradiction for contradiction in found if contradiction is not None]
 

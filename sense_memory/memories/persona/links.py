@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.catalog import Catalog
+    from sense_memory.palace.contradictions.detection import Contradiction
 
 
 class LinkEditor:
@@ -236,17 +237,16 @@ def marks_of(catalog: Catalog, path: str) -> list[tuple[str, str]]:
 async def with_marks_of_text(
     catalog: Catalog, batch: EditBatch, before: PersonaMemory | None, memory: PersonaMemory
 ) -> PersonaMemory:
-    """A memory with a new text; the batch removes marks on other memories that only its earlier text accounts for.
+    """A memory after a write or an undo; only marks by hand, and those that today's texts account for, are left.
 
-    These are the marks that the rules made, and no hand: the earlier text clearly contradicts the other memory, and the
-    new text is not even suspected to. Both dismiss the other, so that no device brings the mark back. If `undo` has taken such a
-    dismissal away, the mark is set again.
+    They do while the later text clearly contradicts the earlier one. The batch removes the other marks that the memory
+    gave. If `undo` takes the dismissal that came with that away, the mark is set again.
     """
-    if before is None or before.value == memory.value:
+    if before is None:
         return memory
-    # Imported here, so that a process that only reads does not load the module.
-    from sense_memory.palace.contradictions.detection import compare
-
+    memory = _with_marks_that_hold(catalog, memory)
+    if before.value == memory.value:
+        return memory
     path = memory.path
     catalog.of(memory.domain, memory.facet)  # reads the memories, so that `opposed_by` knows them
     freed = set(before.dismissed) - set(memory.dismissed)
@@ -254,16 +254,46 @@ async def with_marks_of_text(
         other = await batch.get(name) if name in catalog else None
         if other is None:
             continue
-        was, now = (compare(_unlinked(other), _unlinked(text)) for text in (before, memory))
+        found = _found(other, memory)
+        holds = _holds(other, memory, found)
         if path in opponents(other):
-            if was is not None and was.acts and now is None and path not in other.marked_by_hand:
-                batch.change(reconciled(other, (path,)))
-                memory = reconciled(memory, (name,))
-        elif was is None and now is not None and now.acts and path in other.dismissed:
-            batch.change(other if leads_to(catalog, path, name) else superseded(other, path))
+            if not holds and path not in other.marked_by_hand:
+                batch.change(_unmarked(other, path, found))
+                memory = _unmarked(memory, name, found)
+        elif found is not None and path in other.dismissed and _found(other, before) is None:
+            marks = holds and not leads_to(catalog, path, name)
+            batch.change(superseded(other, path) if marks else undismissed(other, path))
     return memory
 
 
-def _unlinked(memory: PersonaMemory) -> PersonaMemory:
-    """A memory for which nothing is marked or dismissed."""
-    return unopposed(memory).changed(dismissed=())
+def _with_marks_that_hold(catalog: Catalog, memory: PersonaMemory) -> PersonaMemory:
+    """A memory without the marks that an undo brought back, but that are about a text that is gone."""
+    for name in opponents(memory):
+        other = catalog.meant(name)
+        if other is None or name in memory.marked_by_hand:
+            continue
+        found = _found(memory, other)
+        if not _holds(memory, other, found):
+            memory = _unmarked(without(memory, name.__eq__), other.path, found)
+    return memory
+
+
+def _unmarked(memory: PersonaMemory, path: str, found: Contradiction | None) -> PersonaMemory:
+    """A memory without the mark of another one, which it dismisses, so that no device brings the mark back.
+
+    Where a contradiction is still suspected, it is not dismissed, because introspection would not name it then.
+    """
+    return without(memory, path.__eq__) if found else reconciled(memory, (path,))
+
+
+def _found(old: PersonaMemory, new: PersonaMemory) -> Contradiction | None:
+    """What two memories contradict each other in by their texts, whatever is marked or dismissed."""
+    # Imported here, so that a process that only reads does not load the module.
+    from sense_memory.palace.contradictions.detection import compare
+
+    return compare(unopposed(old).changed(dismissed=()), unopposed(new).changed(dismissed=()))
+
+
+def _holds(old: PersonaMemory, new: PersonaMemory, found: Contradiction | None) -> bool:
+    """Whether a contradiction is clear enough for a mark, and the marked text is not the later one."""
+    return found is not None and found.acts and old.written_at <= new.written_at

@@ -261,7 +261,7 @@ class Persona:
         memory = await with_marks_of_text(self.palace.catalog, batch, before, memory)
         marks = [] if before is None else marks_of(self.palace.catalog, path)
         batch.change(memory, is_new_value=True)
-        found = [] if mode == "off" else await self._find_contradictions(before, memory)
+        found = [] if mode == "off" else await self._find_contradictions(batch, before, memory)
         found = [item for item in found if item.old not in decided]
         if at is not None:
             found = [item for one in found for item in await self._in_order(batch, memory, one)]
@@ -508,7 +508,7 @@ class Persona:
         return unopposed(changed)  # the marks were about what was said before
 
     async def _find_contradictions(
-        self, before: PersonaMemory | None, memory: PersonaMemory
+        self, batch: EditBatch, before: PersonaMemory | None, memory: PersonaMemory
     ) -> list[Contradiction]:
         """The contradictions of a memory, most certain first.
 
@@ -517,7 +517,9 @@ class Persona:
         detector, dismissed = self._detector(), memory.dismissed if before is None else before.dismissed
         found = await detector.check(unopposed(memory).changed(dismissed=dismissed))
         if before is not None and memory.dismissed and not detector.claims_the_same(before, memory):
-            found += detector.check_again(unopposed(memory), memory.dismissed)
+            written = {edit.memory.path: edit.memory for edit in batch.edits()}
+            others = (written.get(path) or self.palace.catalog.get(path) for path in memory.dismissed)
+            found += detector.check_again(unopposed(memory), filter(None, others))
         return found
 
     def _detector(self) -> ContradictionDetector:

@@ -47,6 +47,20 @@ async def test_a_batch_is_what_single_calls_would_have_made(open_store, clock):
         assert len(await many.history("people/facts/work")) == 1
 
 
+async def test_a_batch_marks_nothing_for_a_text_that_it_replaces(open_store):
+    async with open_store() as store:
+        await store.persona_remember_many(
+            [memory("home", "Lisa lives in Berlin"), memory("town", "Lisa lives in Rome")]
+        )
+        await store.persona_reconcile("home", "town")  # looked at again where a text claims something else
+        told = await store.persona_remember_many(
+            [memory("home", "Karl smokes"), memory("town", "Lisa lives in Oslo")]
+        )
+
+        assert [item.contradictions for item in told] == [(), ()]
+        assert (await store.persona_stats())["superseded"] == 0
+
+
 async def test_contradictions_in_a_batch_can_be_suggested_or_left(open_store):
     given = [memory("home", "Lisa lives in Lisbon"), memory("home 2", "Lisa lives in Berlin")]
     for mode, suspected in (("suggest", ("people/facts/home",)), ("off", ())):
