@@ -240,7 +240,8 @@ async def with_marks_of_text(
     """A memory after a write or an undo; only marks by hand, and those that today's texts account for, are left.
 
     They do while the later text clearly contradicts the earlier one. The batch removes the other marks that the memory
-    gave. If `undo` takes the dismissal that came with that away, the mark is set again.
+    gave. If `undo` takes the dismissal that came with that away, the mark is set again. A text that is written now is
+    the later one, whatever the clock of another device said.
     """
     if before is None:
         return memory
@@ -249,13 +250,15 @@ async def with_marks_of_text(
         return memory
     path = memory.path
     catalog.of(memory.domain, memory.facet)  # reads the memories, so that `opposed_by` knows them
+    is_undone = memory.written_at < before.written_at
     freed = set(before.dismissed) - set(memory.dismissed)
     for name in sorted(freed.union(catalog.opposed_by(path))):
         other = await batch.get(name) if name in catalog else None
         if other is None:
             continue
         found = _found(other, memory)
-        holds = _holds(other, memory, found)
+        is_later = not is_undone or other.written_at <= memory.written_at
+        holds = found is not None and found.acts and is_later
         if path in opponents(other):
             if not holds and path not in other.marked_by_hand:
                 batch.change(_unmarked(other, path, found))
@@ -273,7 +276,7 @@ def _with_marks_that_hold(catalog: Catalog, memory: PersonaMemory) -> PersonaMem
         if other is None or name in memory.marked_by_hand:
             continue
         found = _found(memory, other)
-        if not _holds(memory, other, found):
+        if found is None or not found.acts or other.written_at < memory.written_at:
             memory = _unmarked(without(memory, name.__eq__), other.path, found)
     return memory
 
@@ -292,8 +295,3 @@ def _found(old: PersonaMemory, new: PersonaMemory) -> Contradiction | None:
     from sense_memory.palace.contradictions.detection import compare
 
     return compare(unopposed(old).changed(dismissed=()), unopposed(new).changed(dismissed=()))
-
-
-def _holds(old: PersonaMemory, new: PersonaMemory, found: Contradiction | None) -> bool:
-    """Whether a contradiction is clear enough for a mark, and the marked text is not the later one."""
-    return found is not None and found.acts and old.written_at <= new.written_at

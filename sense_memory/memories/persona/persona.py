@@ -261,7 +261,7 @@ class Persona:
         memory = await with_marks_of_text(self.palace.catalog, batch, before, memory)
         marks = [] if before is None else marks_of(self.palace.catalog, path)
         batch.change(memory, is_new_value=True)
-        found = [] if mode == "off" else await self._find_contradictions(batch, before, memory)
+        found = [] if mode == "off" else await self._find_contradictions(batch, before, memory, marks)
         found = [item for item in found if item.old not in decided]
         if at is not None:
             found = [item for one in found for item in await self._in_order(batch, memory, one)]
@@ -508,18 +508,29 @@ class Persona:
         return unopposed(changed)  # the marks were about what was said before
 
     async def _find_contradictions(
-        self, batch: EditBatch, before: PersonaMemory | None, memory: PersonaMemory
+        self,
+        batch: EditBatch,
+        before: PersonaMemory | None,
+        memory: PersonaMemory,
+        marks: Iterable[tuple[str, str]],
     ) -> list[Contradiction]:
         """The contradictions of a memory, most certain first.
 
-        Memories that were reconciled with this memory are compared again only if its claims have changed.
+        Memories that were reconciled with this memory are compared again only if its claims have changed; those that it
+        marked (`marks`, see `marks_of`), if they are no longer marked in the batch.
         """
         detector, dismissed = self._detector(), memory.dismissed if before is None else before.dismissed
         found = await detector.check(unopposed(memory).changed(dismissed=dismissed))
+        again = [owner for owner, name in marks if name == memory.path]
         if before is not None and memory.dismissed and not detector.claims_the_same(before, memory):
+            again += memory.dismissed
+        if again:
             written = {edit.memory.path: edit.memory for edit in batch.edits()}
-            others = (written.get(path) or self.palace.catalog.get(path) for path in memory.dismissed)
+            found_before = {item.old for item in found}
+            paths = dict.fromkeys(path for path in again if path not in found_before)
+            others = (written.get(path) or self.palace.catalog.get(path) for path in paths)
             found += detector.check_again(unopposed(memory), filter(None, others))
+            found.sort(key=lambda item: -item.confidence)
         return found
 
     def _detector(self) -> ContradictionDetector:

@@ -221,33 +221,29 @@ async def test_undo_sets_the_mark_again_that_went_with_the_text(open_store, cloc
 
 
 @pytest.mark.parametrize(
-    ("texts", "deed", "undone", "left"),
+    ("texts", "undone", "left"),
     [
         # The text of the mark is gone: what the undo brings back was about another one.
-        ({"a": TEXTS[0], "b": TEXTS[1], "b ": TEXTS[3]}, "recall", "a", set()),
-        ({"a": TEXTS[0], "b": TEXTS[1], "b ": "Lisa will live in Lisbon"}, "recall", "a", set()),
+        ({"a": TEXTS[0], "b": TEXTS[1], "b ": TEXTS[3]}, "a", set()),
+        ({"a": TEXTS[0], "b": TEXTS[1], "b ": "Lisa will live in Lisbon"}, "a", set()),
         # Said again meanwhile, the other text is the newer one.
-        ({"a": TEXTS[0], "b": TEXTS[1], "b ": "note", "a ": TEXTS[0]}, "recall", "b", set()),
-        # What the undo brings back is true of both texts, or was set by hand.
-        ({"a": TEXTS[0], "b": TEXTS[1], "a ": "note"}, "recall", "a", {"ab"}),
-        ({"a": TEXTS[0], "b": TEXTS[3]}, "contradict", "a", {"ab"}),
+        ({"a": TEXTS[0], "b": TEXTS[1], "b ": "note", "a ": TEXTS[0]}, "b", set()),
+        # Both texts are what they were.
+        ({"a": TEXTS[0], "b": TEXTS[1], "a ": "note"}, "a", {"ab"}),
     ],
 )
 async def test_undo_brings_back_only_marks_that_the_texts_of_today_account_for(
-    open_store, clock, texts, deed, undone, left
+    open_store, clock, texts, undone, left
 ):
     async with open_store() as store:
         for key, text in texts.items():
             clock.advance(5)
             await store.persona_remember(*FACT, key.strip(), text)
-        if deed == "contradict":
-            await store.persona_contradict("a", "b")
-            await store.persona_remember(*FACT, "a", "note")
         await store.undo(path(undone))
         assert await marks(store) == {(path(one), path(other)) for one, other in left}
 
 
-async def test_a_mark_stays_while_the_text_clearly_contradicts_the_other_one_and_by_hand_until_a_hand_removes_it(
+async def test_a_mark_stays_while_the_text_clearly_contradicts_the_other_one_or_if_a_hand_set_it(
     open_store, clock
 ):
     async with open_store() as store:
