@@ -257,14 +257,14 @@ async def with_marks_of_text(
         if other is None:
             continue
         found = _found(other, memory)
-        is_later = not is_undone or other.written_at <= memory.written_at
-        holds = found is not None and found.acts and is_later
+        acts, is_later = found is not None and found.acts, other.written_at <= memory.written_at
         if path in opponents(other):
-            if not holds and path not in other.marked_by_hand:
+            holds = path in other.marked_by_hand or (acts and (is_later or not is_undone))
+            if not holds:
                 batch.change(_unmarked(other, path, found))
                 memory = _unmarked(memory, name, found)
         elif found is not None and path in other.dismissed and _found(other, before) is None:
-            marks = holds and not leads_to(catalog, path, name)
+            marks = acts and is_later and not leads_to(catalog, path, name)
             batch.change(superseded(other, path) if marks else undismissed(other, path))
     return memory
 
