@@ -58,7 +58,7 @@ class _Entry:
     Attributes:
         memory: as it was put.
         terms: what it is found by.
-        known: what it claims, if it was read; of what was saved, only when it is first compared.
+        known: its reading; None in a restored entry until it is first compared.
         is_compared: whether a scan compared it with the others.
         found: its contradictions, by the path of the other memory.
     """
@@ -216,7 +216,7 @@ class ClaimIndex:
         return ContradictionScan(ranked, not is_whole or len(found) > limit)
 
     def _candidates(self, memory: PersonaMemory, terms: frozenset[str]) -> list[_Entry]:
-        """The others that share most words, one that 16 have counting half; independent of the order of insertion."""
+        """The entries that share most terms, where a term in 16 memories counts half; in whatever order they were put."""
         postings = self._facets.get((memory.domain, memory.facet), {})
         scores: dict[str, float] = {}
         for count, term in sorted((len(postings[term]), term) for term in terms if term in postings):

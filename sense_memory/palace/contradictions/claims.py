@@ -95,14 +95,14 @@ class Reading:
     Attributes:
         text: as it was written, up to `MAX_READ_CHARS`.
         clauses: at most `MAX_CLAUSES_COUNT`.
-        whole: whether everything was read.
+        whole: whether everything was read, and no sign before it (a label, a quotation, a list) may limit it.
         named: the stems of the words of its key.
         index_terms: what the memory is found by; they depend on its key and value only.
         keys: the keys of all its words. Two memories whose words contradict each other share a key.
         names: the stems of its words with a capital.
         numbered: the words that tell a thing from others of its sort: `#5` of "room 5", `beta_search`.
         turned: what is said to change: the words beside "sold", "no longer" or "now".
-        flags: those of its clauses.
+        flags: those of its clauses, and what "since …" or "from …" adds: `changed`, `hint`, `plan`.
     """
 
     text: str = field(repr=False)
@@ -119,9 +119,7 @@ class Reading:
 
 # ── How English, mostly, says things ─────────────────────────────────────────────────────
 
-_LABEL: Final = re.compile(
-    r"^\s*(?:[\[(]?\d{4}-\d\d-\d\d[\])]?|(?:note|update|fyi|ps)(?=:))[:,]?\s*", re.IGNORECASE
-)
+_LABEL: Final = re.compile(r"^\s*(?:note|update|fyi|ps):\s*", re.IGNORECASE)
 _QUOTES: Final = str.maketrans("\u2019\u2018\u201c\u201d\u201e\u00ab\u00bb", "''" + '"' * 5)
 _QUESTION: Final = re.compile(r"[^.!?;\n]*\?")
 _SHORT: Final = tuple(
@@ -142,7 +140,8 @@ _SHORT: Final = tuple(
 # Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
 _LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
 _SINCE: Final = re.compile(
-    rf"(?:^|,? )\b(?:since|as of|seit|depuis|desde) (?!next)(?:\w+ )?(?:\d{{4}}|{WHEN})\b", re.IGNORECASE
+    rf"(?:^|,? )\b(?:since|as of|seit|depuis|desde) (?!next)(?:\w+ )?(?:\d{{4}}|{WHEN})\b(?:,(?= ))?",
+    re.IGNORECASE,
 )
 _FROM: Final = re.compile(
     rf"(?<=[\da-z] )(?:from|ab|as of) (?:next )?(?!(?:mon|tues)day)(?:\d{{4}}|{WHEN})\b", re.IGNORECASE
@@ -162,7 +161,7 @@ _JOINT: Final = re.compile(rf"\s*(?:{_JOINTS})\b(?!-)", re.IGNORECASE)
 _KEY_WORD: Final = re.compile(r"[^\W_]+")
 _SPELLED: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*")
 _NAME: Final = re.compile(r"\b[A-ZÀ-Þ][^\W\d_]+")
-_NUMBERED: Final = re.compile(r"#.*|.*_.*|\w+-[a-z]$")
+_NUMBERED: Final = re.compile(r"#.*|[^→]*_.*|\w+-[a-z]$")
 _VERBS: Final = terms.AUXILIARIES | terms.RELATIONS.keys()
 _SILENT: Final = terms.STOP | terms.RELATIONS.keys()
 _INDEFINITE: Final = words("a an ein eine einen un une una um uma")
@@ -197,7 +196,9 @@ def read(memory: PersonaMemory) -> Reading:
     return Reading(
         written,
         clauses,
-        len(memory.value) <= MAX_READ_CHARS and len(parts) <= MAX_CLAUSES_COUNT,
+        len(memory.value) <= MAX_READ_CHARS
+        and len(parts) <= MAX_CLAUSES_COUNT
+        and memory.value[:1].isalnum(),
         named,
         frozenset(key for clause in clauses for key in _found_by(clause)),
         keys,

@@ -2,7 +2,7 @@
 
 A new text ends an old one if it is the old text with one thing changed: a denial, an opposite, a figure, a status, or what
 fills one place, where that can have one filler only. So the two clauses in which the texts are nearest are aligned, and
-`difference` names the one thing in which they differ. `is_sure` then asks whether all else is the same, word for word. Where
+`difference` names the one thing in which they differ. `sureness` then asks whether all else is the same, word for word. Where
 it is not, `suspicion` scores the two texts.
 
 What is guaranteed: the same two memories and the same vectors have the same result. A contradiction has a kind, a
@@ -12,8 +12,8 @@ is a suggestion for introspection.
 Why it is safe: a wrong act costs more than a missed one, so every word that is not the same, every further sentence, a plan
 and the past keep a difference below the bound.
 
-What it costs: a memory is read in some 0.15 ms. Comparing two costs some 2 µs where they share nothing, 20 µs where they
-share words. Pure: no model, no clock.
+What it costs: a memory is read in some 0.15 ms. Comparing two costs less than 1 µs where they share nothing, some 30 µs where
+they share words. Pure: no model, no clock.
 """
 
 from __future__ import annotations
@@ -94,17 +94,17 @@ class Difference:
 def compare(old: PersonaMemory, new: PersonaMemory, near: Near | None = None) -> Contradiction | None:
     """Whether a new memory contradicts an existing one.
 
-    Memories of different domains or facets, linked as contradicting already, superseded, or two versions of
-    one concurrent edit are never compared.
+    Two memories are never compared if their domains, facets or paths say so (other facets, the same key), if one is
+    superseded, if they are linked as contradicting or dismissed, or if they are two versions of one concurrent edit.
 
     Args:
         old: the existing memory.
         new: the new one.
-        near: how near two notes are in meaning, such as `Sentences.near`; by default nobody knows. It never makes
-            anything act.
+        near: how near two notes are in meaning, such as `Sentences.near`; None compares words only. Nearness can raise
+            a suspicion, never an act.
 
     Returns:
-        What they contradict each other in, or None.
+        The contradiction, or None.
     """
     return compare_readings(old, read(old), new, read(new), near)
 
@@ -168,10 +168,9 @@ _WORDLESS = terms.words("do does did got really per n ne gezogen")
 _UNSAID: Final = frozenset(map(stem, terms.NEGATORS | terms.CHANGES | terms.BE | _WORDLESS))
 _SAYING: Final = frozenset(map(stem, terms.AUXILIARIES))
 _BEFORE_DATE, _BEFORE_NAME = terms.words("on in at to for"), terms.words("mr mrs ms dr") | terms.ARTICLES
-_ANY: Final = re.compile(
-    r"\s*(?:an?|many|several|most|few|one|two|three|another)\b|"
-    r".*\b(?:some\w*|half|partly|often|usually|certain|various|lots|can be)\b",
-    re.IGNORECASE,
+_ANY: Final = re.compile(r"\s*(?:an?|many|several|most|few|one|two|three|another)\b", re.IGNORECASE)
+_PART: Final = re.compile(
+    r".*\b(?:some\w*|half|partly|often|usually|certain|various|lots|can be)\b", re.IGNORECASE
 )
 
 
@@ -181,8 +180,8 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
 
     >>> between("Nora works at Siemens in Munich", "Nora no longer works at Siemens")
     'suspected: now denied: “Nora works at Siemens in Munich”'
-    >>> between("Karl smokes", "Karl no longer smokes because he coughs")
-    'acts: now denied: “Karl smokes”'
+    >>> between("Karl smokes", "Karl no longer smokes since May"), between("Karl smokes", "Karl does not smoke because he is ill")
+    ('acts: now denied: “Karl smokes”', 'suspected: now denied: “Karl smokes”')
     >>> between("Sessions last two hours", "Sessions of guests last eight hours")
     ''
     """
@@ -225,11 +224,12 @@ def _is_said_of_it(pair: Alignment) -> bool:
     subject = {word.key for word in pair.old.words[: 1 + pair.old.owned]}
     is_any = subject & terms.SEVERAL or any(_ANY.match(clause.text) for clause in clauses)
     is_aside = pair.flips and not all(_is_predicate(clause, pair.flips[0][0]) for clause in clauses)
-    return bool(pair.apart) or not (is_any or is_aside)
+    is_part = pair.old.joint in {"who", "which"} or any(_PART.match(clause.text) for clause in clauses)
+    return not (is_part or (not pair.apart and (is_any or is_aside)))
 
 
 def _is_which(clause: Clause) -> bool:
-    """Whether a clause gives its figure before it says anything: so it tells which thing is meant.
+    """Whether a figure precedes the verb, and so tells which thing is meant.
 
     >>> between("The 5 kg bag is cheap", "The 10 kg bag is cheap")
     ''
@@ -247,9 +247,17 @@ def _are_others_the_same(pair: Alignment) -> bool:
     """Whether all other clauses of the old text are said again, and those of the new text were said or give a reason."""
     known, said = ({clause.row for clause in note.clauses} for note in (pair.before, pair.after))
     others = [(one, said, _REASONS) for one in pair.before.clauses if one is not pair.old]
-    others += [(one, known, _REASONS | {"so"}) for one in pair.after.clauses if one is not pair.new]
+    # "Not because …" may deny the reason only.
+    reasons = _REASONS | {"so"} if pair.new.polarity else frozenset({"since", "so"})
+    others += [(one, known, reasons) for one in pair.after.clauses if one is not pair.new]
     is_same = all(one.row in rows or one.joint in reasons for one, rows, reasons in others)
-    return is_same and pair.before.whole and pair.old.joint == pair.new.joint and pair.old.row not in said
+    return (
+        is_same
+        and pair.before.whole
+        and pair.after.whole
+        and pair.old.joint == pair.new.joint
+        and pair.old.row not in said
+    )
 
 
 def _is_spelled_apart(pair: Alignment) -> bool:

@@ -156,7 +156,7 @@ def _is_name(before: list[Item], after: str) -> bool:
 
 
 def _figure(match: re.Match[str]) -> Figure:
-    """What a form says that is no word."""
+    """The figure that a match spells."""
     text, form = match[0], match.lastgroup or ""
     if form == "number":
         return _number(match)

@@ -1,7 +1,7 @@
 """How near two notes are in meaning, as an embedder has it.
 
 Cosines of different models cannot be compared, so nearness is told in standard deviations above what is usual between two
-sentences about one person. A note is embedded as one sentence, by the caller: one without a known vector is put down. Pure.
+sentences about one person. A note is embedded as one sentence, by the caller: one without a known vector is queued. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Near: TypeAlias = Callable[[str, str], float | None]  # see `Sentences.near`
 
-# Sentences that are put down at a time, besides the sample: a call of an endpoint, half a second of a small model.
+# Sentences that are queued at a time, besides the sample: a call of an endpoint, half a second of a small model.
 MAX_ASKED_COUNT: Final = 64
 MAX_KNOWN_COUNT: Final = 10_000  # sentences remembered: some 10 MB
 _TOLD: Final = """lives in Graz, works at a bakery, plays the violin, is allergic to nuts, has two brothers,
@@ -38,7 +38,7 @@ class Sentences:
         self._usual: tuple[float, float] | None = None  # mean and spread of the cosines of the sample
 
     def asked(self) -> list[str]:
-        """What has to be learned, so that questions that were asked can be answered; it is noted no longer."""
+        """The sentences whose vectors `near` lacked, and the sample if it is unknown; empties the queue."""
         found, self._asked = list(self._asked), {}
         return found if self._usual or not found else [*found, *_SAMPLE]
 

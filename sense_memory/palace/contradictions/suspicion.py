@@ -11,7 +11,7 @@ could tell that the two notes belong together.
 What is guaranteed: a suspicion and never more; the same two notes and the same vectors give the same answer. Why it is safe:
 a suspicion changes nothing, and notes that may both hold have no score. The weights are those of a logistic model. It was
 fitted by `fit_suspicion.py`, beside the tests, to pairs and profiles by authors who did not know it, and to notes that hardly
-ever end each other; nothing was fitted to the pairs of further authors. What it costs: some 20 µs; an embedder is asked only
+ever end each other; nothing was fitted to the pairs of further authors. What it costs: some 10 µs; an embedder is asked only
 where its answer can decide. Pure.
 """
 
@@ -57,7 +57,7 @@ def suspicion(pair: Alignment, near: Near | None = None) -> float:
 
 
 def features(pair: Alignment) -> dict[str, float]:
-    """What two notes share, what only one of them says, and which of `KINDS` there are, by the names of `_WEIGHTS`; nothing
+    """What two notes share, what only one of them says, and which of `KINDS` there are, by the names of `_WEIGHTS` and `KINDS`; nothing
     where they may both hold, or share no topic and the later one tells no turn.
     """
     old, new, one, other = pair.before, pair.after, pair.old, pair.new

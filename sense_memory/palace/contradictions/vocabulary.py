@@ -102,7 +102,7 @@ ongoing = still|yet|will|going to|decided|we are;
 plan = thinks|(?:says|said) that|plan(?:s|ning) to|hop(?:es?|ing)|wants?|consider(?:s|ing)|might|maybe|perhaps|could|
 would|if|whether|thinking|dreams?|probably|intends?|aims?|appl(?:ied|ying)|looking|suggest(?:s|ed);
 past = used to|formerly|previously|once|was|were|had|did|ago|yesterday|went|felt|grew|ran|wrote|took|came|saw|met|
-bought|sold|told|gave|spent|lived|worked|stayed|last (?:year|month|week|\w+day|summer|winter|spring)|
+bought|sold|told|gave|spent|lived|worked|stayed|ate|paid|won|broke|slept|caught|sent|drank|last (?:year|month|week|\w+day|summer|winter|spring)|
 (?:has|have) (?:been|had|done|made|gone|\w+ed);
 event = ^(?:(?:the|an?|my|our|his|her) )?(?!(?:the|an?|my|our|his|her|is|are)\b)\w[\w#-]* (?!un|dis|enabled)\w{{3,}}ed;
 lasting = born|founded|became|decided|picked|settled|need|{_MOVED};
@@ -194,8 +194,8 @@ is now = (?:was|were|has been|have been|is|got) (?:now )?(?:{_MOVED}|brought|put
 {_MOVED}(?: \w+)? to(?= (?:\w+ )?\d| \w+day\b)|(?:went|goes) (?:up|down) to;
 is at = (?:is |are )?(?:due|scheduled|planned|set)(?= (?:on|for|at)\b)|happens(?= on| at)|takes place on;
 lives_in:place = lives? in(?: an? [\w -]+? in)?|(?:living|resides?|based|settled) in|(?:flat|apartment) is in|
-rents? an? [\w ]+? in|moved into an? [\w -]+? in|(?:(?:has|have) )?(?:moved|relocated) (?:back )?to|vive? en|vit à|
-(?:wohn|leb)t (?:jetzt )?in|ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|se mudó a|(?:mor[ao]|viv[eo]) em|
+rents? an? [\w ]+? in|moved into an? [\w -]+? in|(?:(?:has|have) )?(?:moved|relocated) (?:back )?to|viv[eo]? en|vit à|
+(?:wohn|leb)[et] (?:jetzt )?in|ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|se mudó a|(?:mor[ao]|viv[eo]) em|
 mudou-se para; works_as:likely = profession|works? as; studies_at:one = (?:studies|study|studying) at;
 works_at:one = employer|works? (?:at|for)|employed (?:at|by)|arbeitet? (?:jetzt )?(?:bei|für)|travaille (?:chez|pour)|
 trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para); runs_on:likely = runs? on(?! port);
@@ -208,7 +208,7 @@ uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|be
 _MEANINGS: Final = _rows(_MEANINGS_TEXT, " = ")
 RELATIONS: Final = dict(meaning.split(":") for meaning, _ in _MEANINGS if ":" in meaning)
 _HYPHENED: Final = {word.replace("-", " "): word for word in re.findall(r"\w+(?:-\w+)+", _AXES + _STATUSES)}
-# Without groups, which few texts are worth: whether there is a phrase is found out faster than which.
+# One pattern without groups: most texts contain no phrase, and that is cheaper to test than which.
 _PHRASES: Final = "|".join([*_HYPHENED, *(text for _, text in _MEANINGS)])
 _PHRASE: Final = re.compile(rf"\b(?<![\w'])(?:{_PHRASES})(?![\w-])")
 _MEANT: Final = [(name.partition(":")[0], re.compile(rf"(?:{text})(?![\w-])")) for name, text in _MEANINGS]
@@ -246,7 +246,7 @@ _PLACES: Final = {("nyc",): ("new", "york"), ("great", "britain"): ("uk",), ("un
 
 
 def english_name(name: tuple[str, ...]) -> tuple[str, ...]:
-    """The stems of a name, or of the English name of the same place.
+    """The stems of a name, or of the usual name of the same place; `stem` knows names in other languages.
 
     >>> english_name(("nyc",)), english_name((stem("münchen"),)) == (stem("munich"),), english_name(())
     (('new', 'york'), True, ())

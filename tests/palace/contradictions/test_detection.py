@@ -194,7 +194,7 @@ def test_the_key_names_the_subject_of_a_bare_value():
     [
         ("My favourite colour is blue", "My favourite colour is now green"),
         ("Nora works at Siemens", "Nora quit her job at Siemens"),
-        ("Nora works for Siemens", "[2026-03-01] Nora works for Bosch, because Siemens moved."),
+        ("Nora works for Siemens", "Update: Nora works for Bosch, because Siemens moved."),
         ("I am 28 years old", "I am 29 years old"),
         ("The launch is on 3 March.", "The launch was moved to 17 March."),
         ("The launch is due on 3 March 2027", "The launch was pushed back to 17 March 2027"),
@@ -537,7 +537,7 @@ def test_who_has_a_role_and_what_is_denied_whole_is_suspected_without_a_table(ol
     [
         ("The Petrel is moored in Lerwick", "The Petrel is moored in Stornoway", "suspected"),
         ("I'd rather have tea than coffee", "I'd rather have coffee than tea", "acts"),
-        ("We buy a dishwasher", "We do not buy a dishwasher because it is loud", "acts"),  # a reason
+        ("The flat is quiet", "The flat is loud because the road is open again", "acts"),  # a reason
         ("We buy a dishwasher", "We do not buy a dishwasher, the kitchen is too small", "suspected"),
         ("The debug mode is on", "On staging, the debug mode is off", "suspected"),  # a condition
         ("The Berlin office is open", "The Lisbon office was sold", ""),
@@ -604,6 +604,11 @@ def test_one_difference_decides_in_domains_that_no_table_knows(old, new, found):
         ("The main branch is protected", "The main branch is green"),
         ("The shop is open", "The shop is closed as of next Monday"),
         ("My sister works at Bosch", "My sister works at Siemens"),
+        ("Bob lives in Berlin", "1999-05-01: Bob lives in Paris"),
+        ("Caching is enabled", "- [ ] Caching is disabled"),
+        ("Caching is enabled", "> Caching is disabled"),
+        ("The door is locked", "The door is not locked because of burglars but because of the cat"),
+        ("Ann ate 2 apples", "Ann ate 3 apples"),
     ],
 )
 def test_what_the_new_text_limits_repeats_or_says_of_something_else_does_not_act(old, new):
