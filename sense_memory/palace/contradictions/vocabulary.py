@@ -268,13 +268,13 @@ def is_city(name: tuple[str, ...]) -> bool:
 # Attributes whose value is a name: "her manager is strict" does not say who the manager is.
 NAMED: Final = _stems("""wife husband spouse boss manager doctor dentist owner maintainer landlord teacher president
 mayor director captain coach author ceo cto phone car bank university address hometown headquarters office email
-capital height weight size age salary price cost fee rent budget employer host name nickname username birthplace rate endpoint branch deadline framework database version port""")
+capital height weight size age salary price cost fee rent budget employer host name nickname username birthplace rate
+endpoint branch deadline framework database version port""")
 # Nouns whose owner has one of them at a time: "the default branch is …", "Lisa's email is …".
-ATTRIBUTES: Final = NAMED | _stems("""password priority timezone birthday color license browser os pronouns
-url domain currency font theme scheme surname handle backend default favorite usual primary
-preferred limit target editor nationality shell provider path directory repository grade tier
-interval timeout ttl protocol region profession job occupation retention quota prix preis precio preço plazo
-prazo""")
+ATTRIBUTES: Final = NAMED | _stems("""password priority timezone birthday color license browser os pronouns url domain
+currency font theme scheme surname handle backend default favorite usual primary preferred limit target editor
+nationality shell provider path directory repository grade tier interval timeout ttl protocol region profession job
+occupation retention quota prix preis precio preço plazo prazo""")
 # Words for what happens on one date only, unlike an appointment; some of it at many times of day.
 TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run")
 SCHEDULED: Final = TIMETABLED | _stems("""
