@@ -524,11 +524,11 @@ class Persona:
         again = [owner for owner, name in marks if name == memory.path]
         if before is not None and memory.dismissed and not detector.claims_the_same(before, memory):
             again += memory.dismissed
-        if again:
-            written = {edit.memory.path: edit.memory for edit in batch.edits()}
-            found_before = {item.old for item in found}
-            paths = dict.fromkeys(path for path in again if path not in found_before)
-            others = (written.get(path) or self.palace.catalog.get(path) for path in paths)
+        known = {item.old for item in found}
+        if paths := [
+            path for path in dict.fromkeys(again) if path not in known and path in self.palace.catalog
+        ]:
+            others = [await batch.get(path) for path in paths]
             found += detector.check_again(unopposed(memory), filter(None, others))
             found.sort(key=lambda item: -item.confidence)
         return found

@@ -14,7 +14,7 @@ from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
-from sense_memory.palace.contradictions.figures import MONTH, WHEN, Figure, items
+from sense_memory.palace.contradictions.figures import MONTH, WHEN, WORD, Figure, items
 from sense_memory.palace.contradictions.vocabulary import axis, in_one_word, stem, words
 
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.contradictions import figures
+    from sense_memory.palace.contradictions.figures import WordOrFigure
 
     Item: TypeAlias = (
         str | tuple[str, tuple[float | str | None, ...]]
@@ -159,7 +159,6 @@ _CLAUSE: Final = re.compile(
 )
 _JOINT: Final = re.compile(rf"\s*(?:{_JOINTS})\b(?!-)", re.IGNORECASE)
 _KEY_WORD: Final = re.compile(r"[^\W_]+")
-_SPELLED: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*")
 _NAME: Final = re.compile(r"\b[A-ZÀ-Þ][^\W\d_]+")
 _NUMBERED: Final = re.compile(r"#.*|[^→]*_.*|\w+-[a-z]$")
 _VERBS: Final = terms.AUXILIARIES | terms.RELATIONS.keys()
@@ -247,7 +246,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
     found = items(meant)
     if not found:
         return None
-    spelled = {word.lower(): word for word in _SPELLED.findall(said)}
+    spelled = {word.lower(): word for word in WORD.findall(said)}
     subject = tuple(_subject(found, named))
     tokens = (*subject, *_words(found, spelled, "be" if subject else "start"))
     contents = [item.removesuffix("'s") for item in found if isinstance(item, str) and item not in _SILENT]
@@ -272,7 +271,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
     )
 
 
-def _subject(found: Sequence[figures.Item], named: frozenset[str]) -> Iterator[Word]:
+def _subject(found: Sequence[WordOrFigure], named: frozenset[str]) -> Iterator[Word]:
     """The words of the key, where a clause begins with a pronoun or a relation, or is a bare value: a timezone."""
     is_bare = len(found) <= _MAX_BARE_COUNT and _VERBS.isdisjoint(found)
     if (is_bare and named & terms.ATTRIBUTES) or found[0] in terms.PRONOUNS or found[0] in terms.RELATIONS:
@@ -281,7 +280,7 @@ def _subject(found: Sequence[figures.Item], named: frozenset[str]) -> Iterator[W
             yield Word(word, word, "start")
 
 
-def _words(found: Sequence[figures.Item], spelled: dict[str, str], lead: str) -> Iterator[Word]:
+def _words(found: Sequence[WordOrFigure], spelled: dict[str, str], lead: str) -> Iterator[Word]:
     """The words of a clause that carry content, each with what leads its phrase."""
     article, phrase = "", 0
     for item in found:

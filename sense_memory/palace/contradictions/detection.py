@@ -164,7 +164,7 @@ def between(old: str, new: str) -> str:
 
 _GAP: Final = ""  # where a frame has left out what changed
 # Said of a claim as a whole, and of when it began: no part of its frame.
-_WORDLESS = terms.words("do does did got really per n ne gezogen")
+_WORDLESS: Final = terms.words("do does did got really per n ne gezogen")
 _UNSAID: Final = frozenset(map(stem, terms.NEGATORS | terms.CHANGES | terms.BE | _WORDLESS))
 _SAYING: Final = frozenset(map(stem, terms.AUXILIARIES))
 _BEFORE_DATE, _BEFORE_NAME = terms.words("on in at to for"), terms.words("mr mrs ms dr") | terms.ARTICLES
@@ -315,7 +315,8 @@ def _opposite(pair: Alignment) -> Difference | None:
     """The same clause affirmed and denied: by a negation, or by a word for the opposite."""
     if len(pair.shared) < 2 or (pair.flips and not pair.old.polarity):
         return None
-    for name, one, other in pair.flips:
+    if pair.flips:
+        name, one, other = pair.flips[0]
         kind = "sentiment" if name in _FEELINGS else "antonym"
         sure = _SURE if name != "±good" else _DOUBTFUL  # what is useful may be ugly
         return Difference(kind, f"{one} → {other}", frozenset({stem(one), stem(other)}), sure)

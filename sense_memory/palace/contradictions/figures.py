@@ -53,7 +53,7 @@ keep pay earn get allow turn kostet coût cuesta custa""").union(terms.LEADS, te
 
 # ── Forms ───────────────────────────────────────────────────────────────────────────────
 
-_WORD: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*|:(?=[ ])")
+WORD: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*|:(?=[ ])")
 _FORMS: Final = {
     "iso": r"\d{4}-\d\d?(?:-\d\d?)?(?![\w-])",
     "clock": r"\d\d?(?:[:h.]\d\d)? ?[ap]\.?m\b|\d\d?[:h]\d\d(?![\d:])|\b(?:noon|midnight)\b|"
@@ -72,7 +72,7 @@ _FORMS: Final = {
 _SPELLED: Final = {*_MONTHS, *_COUNTS, "noon", "midnight", *_WEEKDAYS, *(f"{day}s" for day in _WEEKDAYS)}
 _FIGURES: Final = "|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items())
 # Most words begin no figure, and are tried first.
-_TOKEN: Final = re.compile(rf"(?!\d|(?:{'|'.join(_SPELLED)})\b){_WORD.pattern}|{_FIGURES}|{_WORD.pattern}")
+_TOKEN: Final = re.compile(rf"(?!\d|(?:{'|'.join(_SPELLED)})\b){WORD.pattern}|{_FIGURES}|{WORD.pattern}")
 _ROUNDED: Final = 0.03  # 8 km and 5 miles
 _MIN_YEAR: Final = 100
 
@@ -113,10 +113,10 @@ class Figure:
         return self.kind in DATES
 
 
-Item: TypeAlias = "str | Figure"
+WordOrFigure: TypeAlias = "str | Figure"
 
 
-def items(text: str) -> list[Item]:
+def items(text: str) -> list[WordOrFigure]:
     """The words and figures of a lowercase clause, in order; a number that names a thing is a word of its own.
 
     >>> items("an evening costs 65 dollars")[-1]
@@ -126,10 +126,10 @@ def items(text: str) -> list[Item]:
     >>> items("the deadline is on march 3")[-1].value
     (None, 3.0, 3.0)
     """
-    spelled = _WORD.findall(text)
+    spelled = WORD.findall(text)
     if not re.search(r"\d", text) and _SPELLED.isdisjoint(spelled):
         return list(spelled)
-    found: list[Item] = []
+    found: list[WordOrFigure] = []
     for match in _TOKEN.finditer(text):
         if match.lastgroup is None:  # a word
             found.append(match[0])
@@ -144,7 +144,7 @@ def items(text: str) -> list[Item]:
     return found
 
 
-def _is_name(before: list[Item], after: str) -> bool:
+def _is_name(before: list[WordOrFigure], after: str) -> bool:
     """Whether a number tells which one is meant rather than how many."""
     if not before or not isinstance(before[-1], str) or {before[-1], stem(before[-1])} & _BEFORE_FIGURES:
         return False

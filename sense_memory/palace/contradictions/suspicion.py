@@ -57,8 +57,8 @@ def suspicion(pair: Alignment, near: Near | None = None) -> float:
 
 
 def features(pair: Alignment) -> dict[str, float]:
-    """What two notes share, what only one of them says, and which of `KINDS` there are, by the names of `_WEIGHTS` and `KINDS`; nothing
-    where they may both hold, or share no topic and the later one tells no turn.
+    """What two notes share and what only one of them says, by the names of `_WEIGHTS`, and which of `KINDS` there are;
+    nothing where they may both hold, or share no topic and the later one tells no turn.
     """
     old, new, one, other = pair.before, pair.after, pair.old, pair.new
     topic = (old.keys & new.keys) - _NO_TOPIC - {word.key for word in one.words[:1]}
