@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Item: TypeAlias = (
         str | tuple[str, tuple[float | str | None, ...]]
-    )  # a stem; of a figure its kind and value
+    )  # a word; of a figure its kind and value
 
 MAX_READ_CHARS: Final = 400  # of a value; what stands beyond counts as not said, and no embedder sees it
 MAX_CLAUSES_COUNT: Final = 12
@@ -66,7 +66,7 @@ class Clause:
             begins a sentence.
         words: those that carry content, in order.
         keys: their keys.
-        row: the stems of all its words, and its figures, in order, without articles.
+        row: all its words, in lower case, and its figures, in order, without articles.
         figures: what figures it gives.
         polarity: whether it is affirmed.
         sides: its axes, each with the side that it takes and the word for it.
@@ -101,7 +101,6 @@ class Reading:
         keys: the keys of all its words. Two memories whose words contradict each other share a key.
         names: the stems of its words with a capital.
         numbered: the words that tell a thing from others of its sort: `#5` of "room 5", `beta_search`.
-        turned: what is said to change: the words beside "sold", "no longer" or "now".
         flags: those of its clauses, and what "since …" or "from …" adds: `changed`, `hint`, `plan`.
     """
 
@@ -113,7 +112,6 @@ class Reading:
     keys: frozenset[str]
     names: frozenset[str]
     numbered: frozenset[str]
-    turned: frozenset[str]
     flags: frozenset[str]
 
 
@@ -203,7 +201,6 @@ def read(memory: PersonaMemory) -> Reading:
         keys,
         frozenset(stem(name.lower()) for name in _NAME.findall(text)),
         frozenset(filter(_NUMBERED.fullmatch, keys)),
-        frozenset(_turned(clauses)),
         flags,
     )
 
@@ -221,13 +218,6 @@ def _found_by(clause: Clause) -> Iterator[str]:
         if word.key[0] == "→":
             subject = sorted(one.key for one in clause.words if one.phrase == 0 and one.key[0] != "→")
             yield f"{word.key}|{' '.join(subject)}"
-
-
-def _turned(clauses: Sequence[Clause]) -> Iterator[str]:
-    for clause in clauses:
-        if clause.flags & {"turn", "hint"}:
-            found = terms.FLAGS["turn"].findall(clause.text.lower())
-            yield from clause.keys - {stem(word) for turn in found for word in turn.split()}
 
 
 def _flags(text: str, meant: str) -> set[str]:
@@ -258,7 +248,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
         words=tokens,
         keys=frozenset(token.key for token in tokens),
         row=tuple(
-            (item.kind, item.value) if isinstance(item, Figure) else stem(item.removesuffix("'s"))
+            (item.kind, item.value) if isinstance(item, Figure) else item.removesuffix("'s")
             for item in found
             if item not in terms.ENGLISH_ARTICLES
         ),

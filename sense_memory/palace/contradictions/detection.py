@@ -33,6 +33,7 @@ from sense_memory.palace.contradictions.vocabulary import english_name, is_city,
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeAlias
 
     from sense_memory.palace.contradictions.claims import Clause, Item, Reading, Word
@@ -164,9 +165,8 @@ def between(old: str, new: str) -> str:
 
 _GAP: Final = ""  # where a frame has left out what changed
 # Said of a claim as a whole, and of when it began: no part of its frame.
-_WORDLESS: Final = terms.words("do does did got really per n ne gezogen")
-_UNSAID: Final = frozenset(map(stem, terms.NEGATORS | terms.CHANGES | terms.BE | _WORDLESS))
-_SAYING: Final = frozenset(map(stem, terms.AUXILIARIES))
+_WORDLESS: Final = terms.words("do does did has have got really per n ne gezogen")
+_UNSAID: Final = terms.NEGATORS | terms.CHANGES | terms.BE | _WORDLESS
 _BEFORE_DATE, _BEFORE_NAME = terms.words("on in at to for"), terms.words("mr mrs ms dr") | terms.ARTICLES
 _ANY: Final = re.compile(r"\s*(?:an?|many|several|most|few|one|two|three|another)\b", re.IGNORECASE)
 _PART: Final = re.compile(
@@ -187,16 +187,17 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
     """
     if found is None:
         return 0.0
-    frames = [_frame(clause, found.changed) for clause in (pair.old, pair.new)]
+    frames = [
+        [ending(word) if isinstance(word, str) else word for word in _frame(clause, found.changed)]
+        for ending in [_inflection(pair)]
+        for clause in (pair.old, pair.new)
+    ]
     moods = (pair.old.flags | pair.new.flags) & {"past", "event"}
     moods |= (pair.before.flags | pair.after.flags) & {"plan", "added"}
     if frames[0] != frames[1] or moods or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
         return 0.0
     is_all = (
-        _is_said_of_it(pair)
-        and not _is_spelled_apart(pair)
-        and _are_others_the_same(pair)
-        and not _is_named_apart(pair.before, pair.after)
+        _is_said_of_it(pair) and _are_others_the_same(pair) and not _is_named_apart(pair.before, pair.after)
     )
     return found.confidence if is_all else min(found.confidence, _DOUBTFUL)
 
@@ -234,7 +235,11 @@ def _is_which(clause: Clause) -> bool:
     >>> between("The 5 kg bag is cheap", "The 10 kg bag is cheap")
     ''
     """
-    said = [item in _SAYING for item in clause.row if item in _SAYING or not isinstance(item, str)]
+    said = [
+        item in terms.AUXILIARIES
+        for item in clause.row
+        if item in terms.AUXILIARIES or not isinstance(item, str)
+    ]
     return said[:1] == [False] and True in said
 
 
@@ -260,21 +265,14 @@ def _are_others_the_same(pair: Alignment) -> bool:
     )
 
 
-def _is_spelled_apart(pair: Alignment) -> bool:
-    """Whether words that stem alike are others: Simon and Simone, park and parking. An "s" may differ beside another number
-    ("one bike", "two bikes") or a denial ("eats", "does not eat"), and a verb where its end is told ("quit smoking").
+def _inflection(pair: Alignment) -> Callable[[str], str]:
+    """What words are compared by: a verb by its stem where its end is told ("smokes", "quit smoking"); without an "s" beside
+    another number ("one bike", "two bikes") or a denial ("eats", "does not eat"); else as written: Simon is not Simone.
     """
     is_denied = pair.old.polarity != pair.new.polarity
     if is_denied and "turn" in pair.after.flags:
-        return False
-    flipped = {name for name, _, _ in pair.flips}
-    is_inflected = pair.apart or is_denied
-    alike = (
-        (one.text.lower(), other.text.lower())
-        for one, other in product(pair.old.words, pair.new.words)
-        if one.key == other.key and one.key[0] not in "±~→" and one.key not in flipped
-    )
-    return any(a != b and not (is_inflected and _singular(a) == _singular(b)) for a, b in alike)
+        return stem
+    return _singular if pair.apart or is_denied else str
 
 
 def _singular(word: str) -> str:
@@ -319,7 +317,7 @@ def _opposite(pair: Alignment) -> Difference | None:
         name, one, other = pair.flips[0]
         kind = "sentiment" if name in _FEELINGS else "antonym"
         sure = _SURE if name != "±good" else _DOUBTFUL  # what is useful may be ugly
-        return Difference(kind, f"{one} → {other}", frozenset({stem(one), stem(other)}), sure)
+        return Difference(kind, f"{one} → {other}", frozenset({one, other}), sure)
     said, when = (pair.after.text, "was") if pair.new.polarity else (pair.before.text, "now")
     return Difference("negation", f"{when} denied: {_quoted(said)}")
 
@@ -389,7 +387,7 @@ def _status(pair: Alignment) -> Difference | None:
 
 
 def _items(words: Phrase) -> frozenset[Item]:
-    return frozenset(stem(word.text.lower()) for word in words)
+    return frozenset(word.text.lower() for word in words)
 
 
 def _filler(pair: Alignment) -> Difference | None:
@@ -438,9 +436,7 @@ def _exclusive(pair: Alignment, one: Phrase, other: Phrase) -> float:
         is_one = all(word.article != "a" for word in pair.old.words)
         is_by = any(word.key == f"→{pair.relation}" and word.lead == "be" for word in pair.old.words)
         return _SURE * (kind == "name" and len(pair.shared) > 1 and is_one and (is_by or leads == {"start"}))
-    if values == "many" and leads == {"→"}:
-        return _DOUBTFUL * (pair.relation == "prefers")
-    if values and leads <= {"→", "be"}:
+    if values != "many" and values and leads <= {"→", "be"}:
         is_one = values == "one" or (values == "place" and is_city(words) and is_city(others))
         is_several = pair.relation == "called" and not pair.shared.isdisjoint(terms.SEVERAL)
         return _SURE if kind == "name" and is_one and not is_several else _DOUBTFUL * bool(kind)

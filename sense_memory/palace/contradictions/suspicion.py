@@ -110,7 +110,6 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
     old, new, one, other = pair.before, pair.after, pair.old, pair.new
     first, second = (side.words[0].key if side.words else "" for side in (one, other))
     is_other = first not in new.keys and second not in old.keys
-    is_named = first in old.names and second in new.names & new.turned
     is_changed = found["turn"] or found["hint"]
     is_date = any(a and b and a.kind == b.kind and a.is_date for a, b in pair.apart)
     is_occasion = one.keys & terms.OCCASIONS and any(word.article == "a" for word in one.words)
@@ -120,7 +119,7 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
     return bool(
         "added" in new.flags
         or (old.numbered and new.numbered and old.numbered.isdisjoint(new.numbered))
-        or (is_other and (is_named or pair.flips))
+        or (is_other and (pair.flips or (first in old.names and second in new.names)))
         or ((is_other or one.owned != other.owned) and not is_changed)
         or (len(new.clauses) == 1 and one.keys == other.keys and not (pair.apart or found["denial"]))
         or (old.keys <= new.keys and (is_same_figure or is_other_figure))

@@ -203,7 +203,7 @@ called:one = names?(?= (?:is|of)\b)|called|named|renamed to|heißt|s' ?appelle|s
 born_on:one = birthday|born on; reports_to:one = reports? to; belongs_to:one = owner|belongs? to|owned by;
 leads:held = leads?|heads|chairs|manages|maintain(?:s|er)|coaches|(?:led|managed|headed|run|maintained|taught) by;
 costs:one = price|costs?|fee|kostet|coûte|cuesta|custa; chose:likely = chose|chosen|picked|settled on|went with;
-prefers:many = prefers?|(?:trinkt|isst|mag) lieber|préfère|prefier[eo]|prefer[eo];
+prefers:likely = prefers?|(?:trinkt|isst|mag) lieber|préfère|prefier[eo]|prefer[eo];
 uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|utilise|(?<!the )(?<!in )usa"""
 _MEANINGS: Final = _rows(_MEANINGS_TEXT, " = ")
 RELATIONS: Final = dict(meaning.split(":") for meaning, _ in _MEANINGS if ":" in meaning)
