@@ -40,7 +40,7 @@ class Word:
     """A word that carries content.
 
     Attributes:
-        key: what it is compared by: a stem; `±` and an axis, `~` and a status, `→` and a relation, `#` and a number that
+        key: what it is compared by: a stem; `±` and an axis, `→` and a relation, `#` and a number that
             tells which thing.
         text: as it was written.
         lead: what leads its phrase, if it begins one: a preposition, `be`, `→` (a relation), `0` (a figure), `start`, an
@@ -214,7 +214,7 @@ def claim_the_same(one: Reading, other: Reading) -> bool:
 def _found_by(clause: Clause) -> Iterator[str]:
     """The words of a clause, and its relation together with its subject."""
     for word in clause.words:
-        yield word.key.lstrip("±~")
+        yield word.key.lstrip("±")
         if word.key[0] == "→":
             subject = sorted(one.key for one in clause.words if one.phrase == 0 and one.key[0] != "→")
             yield f"{word.key}|{' '.join(subject)}"
@@ -290,18 +290,11 @@ def _words(found: Sequence[WordOrFigure], spelled: dict[str, str], lead: str) ->
         else:
             phrase += bool(lead) and lead != "start"
             word = item.removesuffix("'s")
-            key = _key(word)
+            key = f"→{word}" if word in terms.RELATIONS else axis(word)[0]
             yield Word(
                 key, spelled.get(item, word.replace("_", " ")).removesuffix("'s"), lead, article, phrase
             )
             lead, article = "→" if key[0] == "→" else "", ""
-
-
-def _key(item: str) -> str:
-    """What a word is compared by."""
-    if item in terms.RELATIONS:
-        return f"→{item}"
-    return f"~{terms.STATUS[item]}" if item in terms.STATUS else axis(item)[0]
 
 
 # ── Alignment ───────────────────────────────────────────────────────────────────────────

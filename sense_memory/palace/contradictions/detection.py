@@ -1,6 +1,6 @@
 """Contradictions between memories of one domain and facet (sense-memory v2, "Contradiction Detection").
 
-A new text ends an old one if it is the old text with one thing changed: a denial, an opposite, a figure, a status, or what
+A new text ends an old one if it is the old text with one thing changed: a denial, an opposite, a figure, or what
 fills one place, where that can have one filler only. So the two clauses in which the texts are nearest are aligned, and
 `difference` names the one thing in which they differ. `sureness` then asks whether all else is the same, word for word. Where
 it is not, `suspicion` scores the two texts.
@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import groupby, product
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.models import PersonaMemory
@@ -29,7 +29,7 @@ from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.claims import Alignment, read
 from sense_memory.palace.contradictions.figures import DATES
 from sense_memory.palace.contradictions.suspicion import suspicion
-from sense_memory.palace.contradictions.vocabulary import english_name, is_city, statuses_apart, stem
+from sense_memory.palace.contradictions.vocabulary import english_name, is_city, stem
 
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Contradiction:
     Attributes:
         old: path of the existing memory.
         new: path of the new one.
-        kind: `negation`, `antonym`, `sentiment`, `value`, `number`, `date`, `status` or `turn`.
+        kind: `negation`, `antonym`, `sentiment`, `value`, `number`, `date` or `turn`.
         confidence: 0 to 1.
         reason: a fragment to read, such as `lives in: Berlin → Lisbon`; it quotes the memories.
         acts: whether the old memory is superseded; `compare` says so from a confidence of `ACT_BOUND` on.
@@ -306,7 +306,7 @@ def difference(pair: Alignment) -> Difference | None:
         return _opposite(pair)
     if pair.apart:
         return _figure(pair)
-    return _reversed(pair) or _status(pair) or _filler(pair)
+    return _reversed(pair) or _filler(pair)
 
 
 def _opposite(pair: Alignment) -> Difference | None:
@@ -371,19 +371,6 @@ def _reversed(pair: Alignment) -> Difference | None:
     if old == new or old[:1] != new[:1] or Counter(old) != Counter(new):
         return None
     return Difference("value", f"{pair.old.text} → {pair.new.text}", frozenset(old[1:]))
-
-
-def _status(pair: Alignment) -> Difference | None:
-    """The same clause with another status.
-
-    >>> between("The relaunch is in progress", "The relaunch is done")
-    'acts: in-progress → done'
-    """
-    for one, other in product(pair.left, pair.right):
-        if statuses_apart(one.key.lstrip("~"), other.key.lstrip("~")) and pair.old.polarity:
-            text = f"{one.text} → {other.text}"
-            return Difference("status", text, _items((one, other)))
-    return None
 
 
 def _items(words: Phrase) -> frozenset[Item]:

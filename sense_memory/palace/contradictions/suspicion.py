@@ -25,14 +25,13 @@ from sense_memory.palace.contradictions import vocabulary as terms
 
 
 if TYPE_CHECKING:
-    from sense_memory.palace.contradictions.claims import Alignment, Word
+    from sense_memory.palace.contradictions.claims import Alignment
     from sense_memory.palace.contradictions.sentences import Near
 
 KINDS: Final = ("turn", "hint", "denial", "slot", "figure")  # of evidence
 _LEAST, _MOST = 0.5, 0.7  # the confidence of a suspicion
 _FARTHEST, _NEAREST = -3.0, 8.0  # nearness beyond counts as this, in standard deviations
 _CONDITIONS: Final = frozenset({"if", "when", "unless", "until", "while", "before", "after"})
-_MAX_SLOT_COUNT: Final = 3  # words that may fill a place
 _NO_TOPIC: Final = terms.FIRST | {f"→{name}" for name in terms.RELATIONS} | {"me"}
 
 
@@ -64,7 +63,7 @@ def features(pair: Alignment) -> dict[str, float]:
     topic = (old.keys & new.keys) - _NO_TOPIC - {word.key for word in one.words[:1]}
     denials = [any(not part.polarity and part.keys & topic for part in note.clauses) for note in (old, new)]
     is_denied = denials == [False, True]
-    is_slot = _is_slot(pair.left) and _is_slot(pair.right)
+    is_slot = all(len({word.phrase for word in side}) == 1 for side in (pair.left, pair.right))
     unsaid = len(one.keys - new.keys)
     same_start = takewhile(lambda words: words[0] == words[1], zip(one.row, other.row, strict=False))
     found: dict[str, float] = {
@@ -94,11 +93,6 @@ def features(pair: Alignment) -> dict[str, float]:
     }
     is_told = topic or found["turn"]
     return found if is_told and not _may_both_hold(pair, found) else {}
-
-
-def _is_slot(words: tuple[Word, ...]) -> bool:
-    """Whether words fill one place of a clause."""
-    return 0 < len(words) <= _MAX_SLOT_COUNT and len({word.phrase for word in words}) == 1
 
 
 def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:

@@ -111,14 +111,16 @@ too(?= *(?:$|[,.)]|(?:now|again|at|in|on|for|from|with)\b));
 changed = {"|".join(sorted(CHANGES - words("still already just finally")))}"""
 FLAGS: Final = {name: re.compile(rf"\b(?:{said})\b") for name, said in _rows(_FLAGS_TEXT, " = ")}
 
-# ── Opposites and statuses ──────────────────────────────────────────────────────────────
+# ── Opposites ──────────────────────────────────────────────────────────────
 # A word with a hyphen is also found where it is written with a space.
 
 # One axis each: any word left of the bar opposes any word right of it. A word stands on one axis only.
 _AXES: Final = """
 like love enjoy adore appreciate mag liebt aime adora gusta gosta | dislike hate detest loathe hasst déteste odia;
 support favor | oppose; accept allow permit permitted | reject refuse forbid forbidden prohibit ban banned deny; ascending | descending;
-include | exclude; keep | drop discard; open | closed shut resolved; brief short concise terse | long detailed verbose;
+include | exclude; keep | drop discard; open | closed shut resolved;
+done finished complete completed merged shipped | planned pending unfinished incomplete not-started in-progress in-review todo to-do;
+confirmed | cancelled canceled called-off abandoned scrapped; paused on-hold postponed suspended | under-way ongoing resumed; brief short concise terse | long detailed verbose;
 public | private secret confidential; online up reachable | down offline; easy simple | hard difficult complicated;
 pass passing | fail failing; enable activate active turned-on switched-on | disable deactivate inactive off turned-off switched-off;
 work working run running functional in-service | broken defective out-of-order; cheap affordable inexpensive | expensive costly pricey;
@@ -160,26 +162,6 @@ def axis(word: str) -> tuple[str, bool]:
     return stem(word), True
 
 
-# What a status amounts to; which of them a thing may have together.
-_STATUSES: Final = """
-planned: planned todo to-do draft proposed pending waiting not-started scheduled; open: unfinished incomplete;
-active: in-progress in-review under-way ongoing started; paused: paused on-hold postponed suspended;
-stopped: cancelled canceled called-off abandoned dropped rejected scrapped declined; confirmed: confirmed;
-done: done finished complete completed merged shipped released launched deployed"""
-STATUS: Final = {word: name for name, row in _rows(_STATUSES, ": ") for word in row.split()}
-_TOGETHER: Final = "open planned,active open,open paused,confirmed planned,active confirmed,confirmed done"
-
-
-def statuses_apart(one: str, other: str) -> bool:
-    """Whether something cannot have both statuses at one time.
-
-    >>> statuses_apart("planned", "done"), statuses_apart("open", "active"), statuses_apart("open", "air")
-    (True, False, False)
-    """
-    is_known = one != other and {one, other} <= set(STATUS.values())
-    return is_known and " ".join(sorted((one, other))) not in _TOGETHER.split(",")
-
-
 # ── Idioms and relations ────────────────────────────────────────────────────────────────
 
 # What a phrase means, said before tokens are cut: an idiom in one word, a relation by its name. Of a relation also how
@@ -207,7 +189,7 @@ prefers:likely = prefers?|(?:trinkt|isst|mag) lieber|préfère|prefier[eo]|prefe
 uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|utilise|(?<!the )(?<!in )usa"""
 _MEANINGS: Final = _rows(_MEANINGS_TEXT, " = ")
 RELATIONS: Final = dict(meaning.split(":") for meaning, _ in _MEANINGS if ":" in meaning)
-_HYPHENED: Final = {word.replace("-", " "): word for word in re.findall(r"\w+(?:-\w+)+", _AXES + _STATUSES)}
+_HYPHENED: Final = {word.replace("-", " "): word for word in re.findall(r"\w+(?:-\w+)+", _AXES)}
 # One pattern without groups: most texts contain no phrase, and that is cheaper to test than which.
 _PHRASES: Final = "|".join([*_HYPHENED, *(text for _, text in _MEANINGS)])
 _PHRASE: Final = re.compile(rf"\b(?<![\w'])(?:{_PHRASES})(?![\w-])")

