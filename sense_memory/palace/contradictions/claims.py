@@ -119,10 +119,10 @@ class Reading:
 
 _LABEL: Final = re.compile(r"^\s*(?:note|update|fyi|ps):\s*", re.IGNORECASE)
 _QUOTES: Final = str.maketrans("\u2019\u2018\u201c\u201d\u201e\u00ab\u00bb", "''" + '"' * 5)
-_QUESTION: Final = re.compile(r"[^.!?;\n]*\?")
 _SHORT: Final = tuple(
     (re.compile(short, re.IGNORECASE), long)
     for short, long in {
+        r"[^.!?;\n]*\?": " ",  # a question claims nothing
         r"\bcan(?:'t|not)\b": "can not",
         r"\bwon't\b": "will not",
         r"n't\b": " not",
@@ -135,6 +135,7 @@ _SHORT: Final = tuple(
         r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
     }.items()
 )
+_SHORTENED: Final = re.compile("['?]|-old|annot", re.IGNORECASE)  # most texts are not
 # Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
 _LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
 _SINCE: Final = re.compile(
@@ -173,8 +174,8 @@ def read(memory: PersonaMemory) -> Reading:
     """What a memory says."""
     named = tuple(map(stem, _KEY_WORD.findall(memory.key[:_MAX_KEY_CHARS].lower())))
     written = memory.value[:MAX_READ_CHARS]
-    text = _QUESTION.sub(" ", _LABEL.sub("", written.translate(_QUOTES)))
-    if "'" in text or "-old" in text or "annot" in text:
+    text = _LABEL.sub("", written.translate(_QUOTES))
+    if _SHORTENED.search(text):
         for short, long in _SHORT:
             text = short.sub(long, text)
     text = _LETTERED.sub(r"\1-\2", text)
