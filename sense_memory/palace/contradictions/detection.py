@@ -187,11 +187,8 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
     """
     if found is None:
         return 0.0
-    frames = [
-        [ending(word) if isinstance(word, str) else word for word in _frame(clause, found.changed)]
-        for ending in [_inflection(pair)]
-        for clause in (pair.old, pair.new)
-    ]
+    inflected = _inflection(pair)
+    frames = [_frame(clause, found.changed, inflected) for clause in (pair.old, pair.new)]
     moods = (pair.old.flags | pair.new.flags) & {"past", "event"}
     moods |= (pair.before.flags | pair.after.flags) & {"plan", "added"}
     if frames[0] != frames[1] or moods or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
@@ -202,16 +199,18 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
     return found.confidence if is_all else min(found.confidence, _DOUBTFUL)
 
 
-def _frame(clause: Clause, changed: frozenset[Item]) -> list[Item]:
-    """The words of a clause in order, with a gap for what changed."""
+def _frame(clause: Clause, changed: frozenset[Item], inflected: Callable[[str], str] = str) -> list[Item]:
+    """The words of a clause in order, without their endings, with a gap for what changed."""
     frame: list[Item] = []
     for item in clause.row:
         is_date = not isinstance(item, str) and item[0] in DATES
         before = _BEFORE_DATE if is_date else _BEFORE_NAME if item in changed else ()
         while frame and frame[-1] in before:
             frame.pop()
-        if item in changed or item not in _UNSAID:
-            frame.append(_GAP if item in changed else item)
+        if item in changed:
+            frame.append(_GAP)
+        elif item not in _UNSAID:
+            frame.append(inflected(item) if isinstance(item, str) else item)
     return [item for item, _ in groupby(frame)]
 
 
@@ -224,7 +223,8 @@ def _is_said_of_it(pair: Alignment) -> bool:
     clauses = pair.old, pair.new
     subject = {word.key for word in pair.old.words[: 1 + pair.old.owned]}
     is_any = subject & terms.SEVERAL or any(_ANY.match(clause.text) for clause in clauses)
-    is_aside = pair.flips and not all(_is_predicate(clause, pair.flips[0][0]) for clause in clauses)
+    predicates = [{word.key for word in clause.words if word.lead == "be"} | _STATES for clause in clauses]
+    is_aside = pair.flips and not all(pair.flips[0][0] in keys for keys in predicates)
     is_part = pair.old.joint in {"who", "which"} or any(_PART.match(clause.text) for clause in clauses)
     return not (is_part or (not pair.apart and (is_any or is_aside)))
 
@@ -235,17 +235,8 @@ def _is_which(clause: Clause) -> bool:
     >>> between("The 5 kg bag is cheap", "The 10 kg bag is cheap")
     ''
     """
-    said = [
-        item in terms.AUXILIARIES
-        for item in clause.row
-        if item in terms.AUXILIARIES or not isinstance(item, str)
-    ]
-    return said[:1] == [False] and True in said
-
-
-def _is_predicate(clause: Clause, key: str) -> bool:
-    """Whether an opposite is what a clause says of its subject: behind `be`, or as its verb."""
-    return key in _STATES or any(word.key == key and word.lead == "be" for word in clause.words)
+    verb = next((at for at, item in enumerate(clause.row) if item in terms.AUXILIARIES), 0)
+    return any(not isinstance(item, str) for item in clause.row[:verb])
 
 
 def _are_others_the_same(pair: Alignment) -> bool:
@@ -338,7 +329,7 @@ def _figure(pair: Alignment) -> Difference | None:
     if not pair.old.polarity or one is None or other is None or one.kind != other.kind:
         return None
     text, changed = f"{one.text} → {other.text}", frozenset({(f.kind, f.value) for f in (one, other)})
-    if not one.is_date:
+    if one.kind not in DATES:
         is_bound = _BOUND.search(f"{pair.old.text} {pair.new.text}")
         return Difference("number", text, changed, _DOUBTFUL if is_bound else _SURE)
     said = {key.lstrip("±→") for key in pair.shared}
@@ -373,10 +364,6 @@ def _reversed(pair: Alignment) -> Difference | None:
     return Difference("value", f"{pair.old.text} → {pair.new.text}", frozenset(old[1:]))
 
 
-def _items(words: Phrase) -> frozenset[Item]:
-    return frozenset(word.text.lower() for word in words)
-
-
 def _filler(pair: Alignment) -> Difference | None:
     """The same clause with another filler of one phrase.
 
@@ -397,7 +384,8 @@ def _filler(pair: Alignment) -> Difference | None:
     )
     about = pair.relation.replace("_", " ") or _written(named)
     text = f"{about}: {_written(one)} → {_written(other)}"
-    return Difference("value", text, _items(one + other), _exclusive(pair, one, other))
+    changed = frozenset(word.text.lower() for word in one + other)
+    return Difference("value", text, changed, _exclusive(pair, one, other))
 
 
 def _written(phrase: Phrase) -> str:

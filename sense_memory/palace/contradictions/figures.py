@@ -107,11 +107,6 @@ class Figure:
         parts = zip(self.value, other.value, strict=True)
         return any(one != two for one, two in parts if None not in {one, two})
 
-    @property
-    def is_date(self) -> bool:
-        """Whether it tells when."""
-        return self.kind in DATES
-
 
 WordOrFigure: TypeAlias = "str | Figure"
 

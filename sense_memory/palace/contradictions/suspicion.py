@@ -22,6 +22,7 @@ from math import exp, log1p
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
+from sense_memory.palace.contradictions.figures import DATES
 
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
     first, second = (side.words[0].key if side.words else "" for side in (one, other))
     is_other = first not in new.keys and second not in old.keys
     is_changed = found["turn"] or found["hint"]
-    is_date = any(a and b and a.kind == b.kind and a.is_date for a, b in pair.apart)
+    is_date = any(a and b and a.kind == b.kind and a.kind in DATES for a, b in pair.apart)
     is_occasion = one.keys & terms.OCCASIONS and any(word.article == "a" for word in one.words)
     is_same_figure = one.figures and not (pair.apart or found["denial"])
     is_other_figure = found["figure"] and not (found["same start"] or is_changed)
