@@ -336,10 +336,8 @@ def _figure(pair: Alignment) -> Difference | None:
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
     once = terms.SCHEDULED - (terms.TIMETABLED if one.kind != "date" else set())
     is_once = "changed" in pair.after.flags or (not is_occasion and not said.isdisjoint(once))
-    is_known = " again " not in pair.new.text and (
-        not is_occasion or (pair.old.definite and pair.new.definite)
-    )
-    return Difference("date", text, changed, _SURE * (is_once and is_known and len(pair.old.figures) == 1))
+    is_only = len(pair.old.figures) == 1 and "again" not in pair.new.row
+    return Difference("date", text, changed, _SURE * (is_once and is_only))
 
 
 _BOUND: Final = re.compile(
@@ -419,11 +417,18 @@ def _exclusive(pair: Alignment, one: Phrase, other: Phrase) -> float:
 
 
 def _is_attribute(pair: Alignment, kind: str, leads: set[str]) -> bool:
-    """Whether it is told what an attribute of somebody is: "her email is …"; not of one of several."""
+    """Whether it is told what an attribute of somebody is ("her email is …") or who has it ("… is our CTO"); not of one of several.
+
+    >>> between("Ada is our CTO", "Bea is our CTO"), between("Ada is a good doctor", "Bea is a good doctor")
+    ('acts: CTO: Ada → Bea', '')
+    """
     attributes = pair.shared & terms.ATTRIBUTES
-    is_told = "be" in leads or (len(leads) == 1 and leads <= terms.PLACING)
+    phrases = {word.phrase for word in pair.old.words if word.key in attributes}
+    told = [word for word in pair.old.words if word.phrase in phrases]
     is_own = kind in {"a", "name"} or attributes - terms.NAMED
-    is_any = any(token.article == "a" for token in pair.old.words if token.key in attributes)
+    is_any = "one" in pair.old.row or any(word.article == "a" for word in told)
+    is_holder = leads == {"start"} and any(word.lead == "be" for word in told)
+    is_told = "be" in leads or is_holder or (len(leads) == 1 and leads <= terms.PLACING)
     return bool(attributes and is_own) and len(pair.shared) > 1 and is_told and not is_any
 
 

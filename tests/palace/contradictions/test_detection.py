@@ -206,6 +206,7 @@ def test_the_key_names_the_subject_of_a_bare_value():
         ("The server costs 20 euros a month", "The server costs 25 euros per month"),
         ("Nora's employer is Siemens", "Nora works at Bosch"),
         ("Alice leads the platform team", "Bob leads the platform team"),
+        ("Ada is our CTO", "Bea is our CTO"),
         ("Wiebke wohnt in Kiel", "Wiebke ist nach Rostock gezogen"),
         ("Thibault travaille chez Airbus", "Thibault travaille chez Thales"),
         ("La entrada cuesta 12 euros", "La entrada cuesta 9 euros"),
@@ -610,6 +611,9 @@ def test_one_difference_decides_in_domains_that_no_table_knows(old, new, found):
         ("Caching is enabled", "> Caching is disabled"),
         ("The door is locked", "The door is not locked because of burglars but because of the cat"),
         ("Ann ate 2 apples", "Ann ate 3 apples"),
+        ("Ann is one of our managers", "Ben is one of our managers"),
+        ("Ada is a good teacher", "Bea is a good teacher"),
+        ("Ann is on the phone", "Ben is on the phone"),
     ],
 )
 def test_what_the_new_text_limits_repeats_or_says_of_something_else_does_not_act(old, new):
