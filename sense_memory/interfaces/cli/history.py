@@ -40,6 +40,8 @@ from sense_memory.interfaces.text import age, as_json, local_time, one_line, qua
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sense_memory.interfaces.cli.delivery import Written
     from sense_memory.memories.history import Version
     from sense_memory.memories.status import Status
@@ -71,16 +73,7 @@ def history(
     """
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[str, list[Version]]:
-        found = await store.history(name)
-        path = name if found else await path_of(store, name)
-        if path not in {None, name}:
-            found = await store.history(path)
-        if path is None or not found:
-            raise await unknown_name(store, name)
-        return path, found
-
-    path, versions = invocation.run(work)
+    path, versions = invocation.run(lambda store: _versions(store, name))
     if invocation.as_json:
         typer.echo(as_json([version_data(path, version) for version in versions[:limit]]))
         return
@@ -242,29 +235,19 @@ def undo(
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
-    marks: list[set[tuple[str, str]]] = []  # before and after
-
-    async def work(store: MemoryStore) -> tuple[Memory | PersonaMemory, delivery.Written, bool]:
-        marks.append(marks_in(await everything(store)) if "/" in name else set())
-        memory = await store.undo(name)
-        if memory is None and not await store.history(name):
-            path = await path_of(store, name)
-            if path is None or path == name:
-                raise await unknown_name(store, name)
-            marks[0] = marks_in(await everything(store))
-            memory = await store.undo(path)
+    async def work(
+        store: MemoryStore,
+    ) -> tuple[Memory | PersonaMemory, Written, bool, list[set[tuple[str, str]]]]:
+        path, versions = await _versions(store, name)
+        marks = [marks_in(await everything(store)) if "/" in path else set()]
+        memory = await store.undo(path)
         if memory is None:
-            problem = (
-                f"see `sense-memory history {quoted(name)}`, and remember the value that you want: {name!r} has no older "
-                "value here, so nothing was undone"
-            )
-            raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
-        marks.append(marks_in(await everything(store)) if hasattr(memory, "path") else set())
-        texts = [version.value for version in await store.history(getattr(memory, "path", name))]
-        written = await delivery.send(store, [memory.event_id], wait)
-        return memory, written, len(texts) > 1 and texts[0] == texts[1]
+            raise _nothing_to_undo(path, versions)
+        marks.append(marks_in(await everything(store)) if "/" in path else set())
+        is_same = any(version.is_head and version.value == memory.value for version in versions)
+        return memory, await delivery.send(store, [memory.event_id], wait), is_same, marks
 
-    memory, written, is_same = invocation.run(work)
+    memory, written, is_same, (before, after) = invocation.run(work)
     if not invocation.as_json:
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
     done = "brought back: links and marks; the text did not change" if is_same else "brought back"
@@ -272,8 +255,40 @@ def undo(
         delivery.report_write(invocation, written, done, any_memory_data(memory), require_acks)
     finally:
         if not invocation.as_json:
-            before, after = marks
             print_marks(before - after, after - before)
+
+
+async def _versions(store: MemoryStore, name: str) -> tuple[str, list[Version]]:
+    """The flat key or the path that a name means, and the versions of that memory, newest first.
+
+    Raises:
+        CommandFailed: no memory ever had that name here.
+        InvalidInput: several palace memories have the key.
+    """
+    found = await store.history(name)
+    path = name if found else await path_of(store, name)
+    if path not in {None, name}:
+        found = await store.history(path)
+    if path is None or not found:
+        raise await unknown_name(store, name)
+    return path, found
+
+
+def _nothing_to_undo(name: str, versions: Sequence[Version]) -> CommandFailed:
+    """The error of an undo without an older value: the memory was forgotten, was never edited, or is undone already."""
+    texts = {version.value for version in versions} - {None}
+    if not texts:
+        problem = (
+            f"to have {name!r} again, remember it anew: it was forgotten, which erased its text for good"
+        )
+    elif len(texts) > 1:
+        problem = (
+            f"see `sense-memory history {quoted(name)}`, and remember the value that you want: {name!r} has no older "
+            "value here"
+        )
+    else:
+        problem = f"{name!r} has no older value here"
+    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"{problem}, so nothing was undone")
 
 
 @app.command(

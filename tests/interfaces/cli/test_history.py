@@ -258,6 +258,20 @@ def test_undo_prints_what_it_brought_back_and_again_goes_further(edited):
     assert edited("recall", "k").stdout == "one"
 
 
+@pytest.mark.parametrize("name", ["other", "people/facts/lisa"])
+def test_undo_points_to_a_history_only_where_that_has_another_text(agent, name):
+    agent("remember", name, "one")
+    told = agent("undo", name, code=4).stderr
+    assert told == f"error: {name!r} has no older value here, so nothing was undone\n"
+
+    agent("forget", name)
+    told = agent("undo", name, code=4).stderr
+    assert told == (
+        f"error: to have {name!r} again, remember it anew: it was forgotten, which erased its text for good, "
+        "so nothing was undone\n"
+    )
+
+
 def test_undo_as_json_and_on_a_relay(edited, relay):
     found = edited.json("--relay", relay, "undo", "k")
 
