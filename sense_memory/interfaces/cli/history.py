@@ -250,7 +250,7 @@ def undo(
     memory, written, is_same, (before, after) = invocation.run(work)
     if not invocation.as_json:
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
-    done = "brought back: links and marks; the text did not change" if is_same else "brought back"
+    done = "brought back an earlier version with the same text" if is_same else "brought back"
     try:
         delivery.report_write(invocation, written, done, any_memory_data(memory), require_acks)
     finally:

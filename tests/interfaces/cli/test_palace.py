@@ -307,6 +307,17 @@ def test_reconcile_says_that_there_was_no_mark(agent):
     assert "no suggestions with people/facts/moved" in agent("palace", "show", pair[0]).stdout
 
 
+def test_undo_does_not_claim_a_mark_that_no_longer_holds(agent):
+    agent("remember", "people/facts/home", "Lisa lives in Berlin.")
+    agent("remember", "people/facts/moved", "Lisa lives in Lisbon.")
+    agent("remember", "people/facts/moved", "Lisa swims.")
+
+    said = agent("undo", "people/facts/home").stdout
+
+    assert "mark" not in said
+    assert "brought back an earlier version with the same text · " in said
+
+
 def test_what_becomes_of_a_mark_is_said(agent):
     agent("remember", "people/facts/home", "Lisa lives in Berlin.")
     agent("remember", "people/facts/work", "Lisa paints.")
@@ -314,7 +325,8 @@ def test_what_becomes_of_a_mark_is_said(agent):
 
     agent("palace", "contradict", *pair)
     said = agent("undo", "people/facts/home").stdout
-    assert "brought back: links and marks; the text did not change · " in said
+    assert "brought back an earlier version with the same text · " in said
+    assert f"{pair[0]} is no longer marked as superseded by {pair[1]}.\n" in said
     agent("palace", "contradict", *pair)
     assert "The mark between them was removed: both are right." in agent("palace", "dismiss", *pair).stdout
     agent("remember", "people/facts/work", "Lisa draws.")
