@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from sense_memory.interfaces.cli.invocation import echo_all, note
-from sense_memory.interfaces.text import as_json, as_json_list, iso, one_line, quantity, safe, some
+from sense_memory.interfaces.text import as_json, as_json_list, iso, one_line, quantity, quoted, safe, some
 
 
 if TYPE_CHECKING:
@@ -351,20 +351,27 @@ def lost_edits(names: Sequence[str], drafts: Sequence[Draft]) -> str:
     reasons = {draft.key: draft.reason for draft in drafts}
     forgotten = [name for name in names if reasons.get(name, "") not in {"", TOO_LARGE}]
     edited = [name for name in names if name not in forgotten]
-    blocks = [name for name in edited if name.startswith("mind/block/")]
-    memories = [name for name in edited if not name.startswith(("mind/block/", "mind/objective/"))]
-    ways = {"`sense-memory history KEY`": memories, "`sense-memory mind blocks history LABEL`": blocks}
-    ways[_DRAFTS] = [name for name in edited if name in reasons]
+    labels = [name.removeprefix(_BLOCK) for name in edited if name.startswith(_BLOCK)]
+    memories = [name for name in edited if not name.startswith((_BLOCK, "mind/objective/"))]
+    commands = {"sense-memory history": memories, "sense-memory mind blocks history": labels}
+    ways = [
+        f"`{command} {quoted(found[0])}`{' (and so on)' if found[1:] else ''}"
+        for command, found in commands.items()
+        if found
+    ]
+    if reasons.keys() & set(edited):
+        ways.append(_DRAFTS)
     told = []
     if edited:
         lost = f"{_counted(edited)} edited on another device too, and the edit there counts now"
-        told.append(f"{lost}: {some(edited, _MAX_NAMED)}.{_kept([way for way in ways if ways[way]])}")
+        told.append(f"{lost}: {some(edited, _MAX_NAMED)}.{_kept(ways)}")
     if forgotten:
         lost = f"{_counted(forgotten)} forgotten by another device, which had not seen the text of this one"
         told.append(f"{lost}: {some(forgotten, _MAX_NAMED)}.{_kept([_DRAFTS])}")
     return " ".join(told)
 
 
+_BLOCK: Final = "mind/block/"
 _DRAFTS: Final = "`sense-memory drafts`"
 
 

@@ -135,7 +135,7 @@ def test_sync_names_what_was_written_here_and_lost_against_another_device(agent,
 
     assert shown.endswith(
         "\n7 memories were edited on another device too, and the edit there counts now: "
-        "k0, k1, k2, k3, k4 and 2 more. What was written here is kept: see `sense-memory history KEY`. "
+        "k0, k1, k2, k3, k4 and 2 more. What was written here is kept: see `sense-memory history k0` (and so on). "
         "1 memory was forgotten by another device, which had not seen the text of this one: gone. "
         "What was written here is kept: see `sense-memory drafts`.\n"
     )
@@ -174,7 +174,7 @@ def test_sync_names_the_command_that_shows_an_edit_of_a_block_that_lost(agent, r
         agent(*two, "mind", "blocks", "set", "human", value)
     shown = agent(*one, "sync").stdout
     assert (
-        "mind/block/human. What was written here is kept: see `sense-memory mind blocks history LABEL`."
+        "mind/block/human. What was written here is kept: see `sense-memory mind blocks history human`."
         in shown
     )
     assert "mine" in [block["value"] for block in agent.json(*one, "mind", "blocks", "history", "human")]
