@@ -176,8 +176,15 @@ class Log:
         signing: SignsEntries | None = None,
     ) -> None:
         self._records, self._store, self._on_append = records, records.store, on_append
-        self._signing = signing
         self.forged, self.damaged = set[str](), set[int]()
+        self._cipher: LocalCipher | None = None
+        self._flushing = asyncio.Lock()
+        self._last, self._asked = 0.0, False
+        self.judge(signing)
+
+    def judge(self, signing: SignsEntries | None) -> None:
+        """Judge all entries, for the first time or again, after the members have changed."""
+        self._signing = signing
         self._entries: dict[str, LogEntry] = {}
         self._ordered: list[LogEntry] = []
         self._is_sorted = True
@@ -186,15 +193,6 @@ class Log:
         self._pages: dict[str, _Page] = {}  # by slot
         self._signed: dict[str, list[Any]] = {}  # rows whose signature was verified
         self._cursor, self._row = START, 0
-        self._cipher: LocalCipher | None = None
-        self._flushing = asyncio.Lock()
-        self._last, self._asked = 0.0, False
-
-    def judge_again(self, signing: SignsEntries) -> None:
-        """Judge all entries again, after the members have changed."""
-        self._signing = signing
-        self._entries, self._ordered, self._arrived, self._gone = {}, [], [], []
-        self._pages, self._signed, self._cursor, self._row = {}, {}, START, 0
         self.forged.clear()
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────
@@ -444,7 +442,7 @@ class Log:
         if not self._is_sorted:  # pages are not read in the order of time
             self._ordered.sort(key=_order)
             self._is_sorted = True
-        if self._pages is judged:  # otherwise `judge_again` has reset the cursor
+        if self._pages is judged:  # otherwise `judge` has reset the cursor
             self._cursor = changes.cursor
 
     async def _read_pages(self, slots: Sequence[str]) -> None:

@@ -349,7 +349,7 @@ class Scene:
                 self._opened[key.id] = store, Log(MindRecords(store), signing=self._signing(key))
         if before != self.state:
             for key in self.state.keys:
-                self._opened[key.id][1].judge_again(self._signing(key))
+                self._opened[key.id][1].judge(self._signing(key))
 
 
 class Scenes:

@@ -482,7 +482,7 @@ async def test_entries_that_are_read_while_members_change_stay_in_the_scene():
         reads = asyncio.create_task(baker.entries())
         await asyncio.sleep(0)
         assert not reads.done()
-        baker.log.judge_again(baker.signing)
+        baker.log.judge(baker.signing)
         await reads
         assert len(await baker.entries()) == 61
 
