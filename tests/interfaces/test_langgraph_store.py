@@ -209,8 +209,8 @@ async def test_a_put_marks_no_other_memory_as_superseded():
         assert (None, ()) == (before.superseded_by, before.contradicts)
 
 
-async def test_dates(clock):
-    async with opened(clock) as (store, _):
+async def test_dates(clock, tmp_path):
+    async with opened(clock) as (store, palace):
         await store.aput(USER, "k", {"n": 1})
         clock.advance(60)
         await store.aput(USER, "k", {"n": 2})
@@ -220,6 +220,13 @@ async def test_dates(clock):
 
         assert [clock.now - 120, clock.now - 60] == [item.created_at.timestamp(), item.updated_at.timestamp()]
         assert item.created_at.tzinfo is not None
+        await palace.flush()
+        palace.export(tmp_path / "all.jsonl")
+
+    async with opened(clock) as (store, palace):
+        await palace.import_(tmp_path / "all.jsonl")
+        clock.advance(60)
+        assert item == await store.aget(USER, "k")  # the times too, though it was recalled and restored
 
 
 # ── Search ──────────────────────────────────────────────────────────────────────────────
