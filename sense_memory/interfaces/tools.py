@@ -364,7 +364,7 @@ class _Calls:
 
     async def search(
         self,
-        query: Annotated[str, Field(description='words or a question; "quoted" for exact words')],
+        query: Annotated[str, Field(description='words or a question; "quoted" words must be there')],
         *,
         limit: _Limit = 10,
         within: list[Literal["palace", "journal", "flat"]] | None = None,

@@ -218,6 +218,7 @@ def test_where_memories_have_what_is_quoted_only_these_are_found():
         ('"wall of roses"', ["a"]),
         ('roses "on"', ["b"]),
         ('"wall of roses" "on the"', ["a", "b"]),  # no memory has both
+        ('"walls of rose"', ["a"]),  # docs/search.md: in any form
     ):
         assert found(index, query) == names
         everything = index.index.search(query, factors=lambda ids: [float(not i.endswith("c")) for i in ids])
