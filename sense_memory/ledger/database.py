@@ -579,6 +579,10 @@ def _translated(error: sqlite3.Error | OSError | UnicodeDecodeError, path: Path 
         case sqlite3.SQLITE_BUSY:
             return LedgerBusy(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            if path is not None and path.is_dir():
+                return LedgerError(
+                    f"name a file: {path} is a folder and cannot be opened as a ledger; nothing was written"
+                )
             return LedgerError(
                 f"make sure that you own the file and its folder: {where} cannot be opened for writing ({error}); this "
                 "change was not written"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.errors import InvalidAddress
 from sense_memory.ledger import Role
 from sense_memory.nostr import address
+from sense_memory.nostr.verdict import printable
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import origin_of
 
@@ -48,7 +49,7 @@ def parts_of(name: str) -> tuple[str, str, str]:
     """
     parts = address.persona_name(name).split("/") if isinstance(name, str) else ()
     if len(parts) != 3:
-        raise InvalidAddress("name a memory by its key, or by domain/facet/key")
+        raise InvalidAddress(f"give a key, or a path domain/facet/key, and not {printable(repr(name))}")
     return parts[0], parts[1], parts[2]
 
 

@@ -51,7 +51,9 @@ def persona_path(domain: str, facet: str, key: str) -> str:
             domain is `flat`, which is reserved for v1.
     """
     if domain == RESERVED_DOMAIN:
-        raise InvalidAddress("use `remember` for flat memories: the domain 'flat' is reserved for them")
+        raise InvalidAddress(
+            "choose another domain: 'flat' is reserved for flat memories, whose names have no '/'"
+        )
     parts = _name("domain", domain, MAX_NAME_CHARS), _name("facet", facet, MAX_NAME_CHARS)
     return PERSONA + "/".join((*parts, _name("memory key", key, MAX_KEY_CHARS)))
 

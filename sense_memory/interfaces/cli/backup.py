@@ -99,6 +99,8 @@ def backup(
     check_ledger(settings)
     secret = secret_of(settings)
     signer = LocalSigner(secret)
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"choose another folder: {folder} is a file, which was not touched")
     key = folder / f"{settings.agent}.ncryptsec"
     is_new = not key.exists()
     password = _first_line() if password_stdin else _asked(context, again=is_new)

@@ -335,7 +335,11 @@ async def _draft(store: MemoryStore, number: int | None) -> Draft:
     for draft in await store.drafts():
         if draft.number == number:
             return draft
-    raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"there is no draft {number}")
+    raise CommandFailed(
+        ExitCode.NOT_FOUND,
+        "NotFound",
+        f"see `sense-memory drafts` for the numbers: there is no draft {number}",
+    )
 
 
 def _publish(invocation: Invocation, number: int) -> None:

@@ -82,6 +82,7 @@ _WORDS: Final = (  # typer repeats pydantic's messages, which are written for pr
 _TEXTS: Final = ("VALUE", "TEXT")  # arguments that may have several words
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # not exported, and its module has changed
+_is_dashed = re.compile(r"No such option: -(?!-)").match
 _is_secret = re.compile(r"\s*n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}\s*", re.IGNORECASE).fullmatch
 
 
@@ -217,6 +218,8 @@ def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
     message = error.format_message()
     if message.startswith("Got unexpected extra argument"):
         message = _too_many(error.ctx)
+    if _is_dashed(message) and {*_TEXTS, "QUERY..."}.intersection(_arguments(error.ctx)):
+        message = f"write `--` before a text that begins with a dash: {message[0].lower()}{message[1:]}"
     if message.startswith("Option '--preset' requires"):
         from sense_memory.config.relays import presets
 
@@ -226,9 +229,16 @@ def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
     _end(ExitCode.USAGE, "UsageError", message, for_programs=for_programs, ctx=error.ctx)
 
 
+def _arguments(ctx: Any) -> list[str]:
+    """The names of a command's arguments; none if the command is not known yet."""
+    return (
+        [_name(param) for param in ctx.command.params if param.param_type_name == "argument"] if ctx else []
+    )
+
+
 def _too_many(ctx: Any) -> str:
     """The error for more arguments than a command takes: usually a text without quotes."""
-    names = [_name(param) for param in ctx.command.params if param.param_type_name == "argument"]
+    names = _arguments(ctx)
     if "WHEN" in names:
         return 'put the time in quotes, such as "2 days ago": several words were given'
     if names and names[-1] in _TEXTS:
@@ -377,6 +387,7 @@ _FOREIGN_WORDS: Final = {  # words of other programs, by our command; of several
     ("connect",): "link",
     ("refresh",): "distil distill",
     ("disconnect",): "unlink",
+    ("palace",): "persona",
 }
 _MEANT: Final = {word: commands for commands, words in _FOREIGN_WORDS.items() for word in words.split()}
 

@@ -128,6 +128,15 @@ def test_a_folder_with_the_key_of_another_is_refused(written, usb):
     assert files(usb) == []
 
 
+def test_a_file_in_the_place_of_the_folder_is_refused_before_the_password(written, usb):
+    usb.write_text("mine")
+
+    told = written("backup", usb, code=2).stderr
+
+    assert told == f"error: choose another folder: {usb} is a file, which was not touched\n"
+    assert usb.read_text() == "mine"
+
+
 @pytest.mark.parametrize("given", ["", "\n", "\r\n"])
 def test_an_empty_password_is_refused(written, usb, given):
     result = written("backup", usb, "--password-stdin", stdin=given, code=2)

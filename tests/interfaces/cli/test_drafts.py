@@ -62,7 +62,10 @@ def test_a_draft_is_discarded(draft):
 
 @pytest.mark.parametrize("option", ["--publish", "--discard"])
 def test_an_unknown_draft_is_not_found(agent, option):
-    assert "there is no draft 7" in agent("drafts", option, "7", code=4).stderr
+    assert (
+        "see `sense-memory drafts` for the numbers: there is no draft 7"
+        in agent("drafts", option, "7", code=4).stderr
+    )
 
 
 def test_publish_and_discard_contradict_each_other(draft):

@@ -258,6 +258,13 @@ def test_undo_prints_what_it_brought_back_and_again_goes_further(edited):
     assert edited("recall", "k").stdout == "one"
 
 
+@pytest.mark.parametrize("command", ["history", "undo", "refresh"])
+def test_a_name_that_is_no_path_is_named_with_what_to_give(agent, command):
+    told = agent(command, "people/facts", code=2).stderr
+
+    assert told == "error: give a key, or a path domain/facet/key, and not 'people/facts'\n"
+
+
 @pytest.mark.parametrize("name", ["other", "people/facts/lisa"])
 def test_undo_points_to_a_history_only_where_that_has_another_text(agent, name):
     agent("remember", name, "one")

@@ -62,9 +62,13 @@ def test_help_of_an_unknown_command_suggests_one(cli):
         ("as-of 2 days ago", 'put the time in quotes, such as "2 days ago": several words were given'),
         ("recall a b", "`sense-memory recall` takes only NAME"),
         ("palace stats x", "`sense-memory palace stats` takes no arguments"),
+        ("remember k -5", "write `--` before a text that begins with a dash: no such option: -5"),
+        ("search -x", "write `--` before a text that begins with a dash: no such option: -x"),
+        ("sync -x", "No such option: -x"),
+        ("persona show", "no command 'persona'; did you mean: sense-memory palace"),
     ],
 )
-def test_too_many_words_are_answered_with_what_to_do(cli, line, problem):
+def test_a_command_line_that_does_not_fit_is_answered_with_what_to_do(cli, line, problem):
     assert cli(*line.split(), code=2).stderr.splitlines()[0] == f"error: {problem}"
 
 
@@ -212,6 +216,15 @@ def test_reading_a_ledger_that_is_not_there_is_an_error_and_makes_none(agent, tm
         f"error: check --ledger: there is no ledger {tmp_path / 'typo.db'}, and nothing was made."
     )
     assert not (tmp_path / "typo.db").exists()
+
+
+def test_a_folder_is_not_a_ledger(agent, tmp_path):
+    told = agent("--ledger", tmp_path, "remember", "k", "v", code=1).stderr
+
+    assert (
+        told
+        == f"error: name a file: {tmp_path} is a folder and cannot be opened as a ledger; nothing was written\n"
+    )
 
 
 def test_what_writes_makes_the_ledger_that_was_named_and_says_so(agent, tmp_path):

@@ -430,7 +430,11 @@ async def test_what_to_do_with_contradictions_is_one_of_three_words(open_store):
         (lambda s: s.persona_remember("d", "f" * 65, "k", "v"), InvalidAddress, "facet may have at most 64"),
         (lambda s: s.persona_remember("d", "f", "k" * 257, "v"), InvalidAddress, "key may have at most 256"),
         (lambda s: s.persona_remember("d", "f", "\ud800", "v"), InvalidAddress, "invalid Unicode"),
-        (lambda s: s.persona_remember("flat", "f", "k", "v"), InvalidAddress, "reserved for them"),
+        (
+            lambda s: s.persona_remember("flat", "f", "k", "v"),
+            InvalidAddress,
+            "choose another domain: 'flat' is reserved",
+        ),
         (lambda s: s.persona_remember("d", "f", "k", 7), InvalidInput, "must be text, not int"),
         (lambda s: s.persona_remember("d", "f", "k", "\ud800"), InvalidInput, "not valid Unicode"),
         (lambda s: s.persona_remember("d", "f", "k", "v" * 41_000), TooLargeError, "40,960"),
