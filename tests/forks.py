@@ -14,6 +14,7 @@ import contextlib
 import functools
 import gc
 import importlib
+import itertools
 import json
 import os
 import pkgutil
@@ -25,11 +26,13 @@ import tempfile
 import threading
 import time
 import traceback
+from pathlib import Path
 
 import rich.console
 import rich.progress
 import rich.table
 import typer
+import typer.testing
 
 import sense_memory
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
@@ -40,7 +43,12 @@ from sense_memory.interfaces.cli import app
 assert rich.console
 assert rich.progress
 assert rich.table
-LARGE = ("anthropic", "openai", "pydantic_ai")  # seconds to import, for the few programs that ask for them
+LARGE = (
+    "anthropic",
+    "langgraph",
+    "openai",
+    "pydantic_ai",
+)  # seconds to import, for the few programs that ask for them
 sys.modules.update(dict.fromkeys(LARGE))  # not to be had
 for module in pkgutil.walk_packages(sense_memory.__path__, "sense_memory."):
     if not module.name.endswith("__main__"):
@@ -156,9 +164,30 @@ async def rehearse() -> None:
         await store.sync()
 
 
+COMMANDS = (
+    "init",
+    "remember k v",
+    "recall k",
+    "list",
+    "status",
+    "palace remember a/b/c v",
+    "palace list",
+    "forget k",
+)
+
+
+def rehearse_commands() -> None:
+    """What the first run of a command prepares and later ones find, in a home that goes again."""
+    with tempfile.TemporaryDirectory() as home:
+        Path(home, ".env").touch()
+        for form, command in itertools.product(([], ["--json"]), COMMANDS):
+            typer.testing.CliRunner().invoke(app, [*form, *command.split()], env={"SENSE_MEMORY_HOME": home})
+
+
 def main() -> None:
     for _ in range(REHEARSALS):
         asyncio.run(rehearse())
+    rehearse_commands()
     gc.collect()
     gc.set_threshold(50_000, 20)
     gc.freeze()  # what is here stays, and no fork has to look at it

@@ -16,7 +16,7 @@ from tests.inside import ledger_of
 NOW = 1_800_000_000
 KEY = "17" * 32
 SIGNER = LocalSigner.from_hex(KEY)
-COUNT = 2_100  # so that an export tells of its progress on the way
+COUNT = 1_100  # so that an export tells of its progress on the way
 
 
 def store_at(path):
