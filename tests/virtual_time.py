@@ -20,6 +20,7 @@ from struct import unpack_from
 from tests.time_unit import SECOND
 
 
+CORES = os.cpu_count() or 1
 TCP_INFO = getattr(socket, "TCP_INFO", 0)  # Linux
 
 
@@ -50,7 +51,7 @@ class _Patience(selectors.DefaultSelector):
 
     def _is_late(self) -> bool:
         """Whether bytes of any socket may not have reached the other side, because others keep the kernel busy."""
-        if os.getloadavg()[0] <= (os.cpu_count() or 1):
+        if os.getloadavg()[0] <= CORES:
             return False
         flows = Counter()
         for descriptor in self.get_map():

@@ -12,7 +12,7 @@ from sense_memory.limits import MAX_NOTICE_CHARS, MAX_VERDICT_BYTES
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict, classify, classify_closed, printable
 
 
-seeded = settings(max_examples=100, deadline=None, derandomize=True)
+seeded = settings(max_examples=60, deadline=None, derandomize=True)
 
 PREFIXES = [
     "duplicate",
@@ -154,7 +154,7 @@ anything = st.text(max_size=1_500) | st.builds(
 )
 
 
-@settings(seeded, max_examples=300)
+@settings(seeded, max_examples=150)
 @given(st.booleans(), anything)
 def test_a_verdict_is_total_and_never_repeats_the_relay(accepted, text):
     verdict = classify(accepted, text)
@@ -165,7 +165,7 @@ def test_a_verdict_is_total_and_never_repeats_the_relay(accepted, text):
         assert verdict in {classify_closed(known) for known, _ in TABLE}
 
 
-@settings(seeded, max_examples=300)
+@settings(seeded, max_examples=150)
 @given(anything)
 def test_an_unknown_answer_is_never_final(text):
     """Unknown prefixes and plain words mean "later": only a known word may end the attempts."""
@@ -179,7 +179,7 @@ def test_an_unknown_answer_is_never_final(text):
 HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-@settings(seeded, max_examples=300)
+@settings(seeded, max_examples=150)
 @given(
     st.text(st.characters(codec=None) | st.sampled_from("\x00\n\r\x1b\x9b\u202e\u2066\u061c\U000e0041\ud800"))
 )

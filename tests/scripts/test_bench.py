@@ -115,15 +115,18 @@ FIGURES = {
 # `python -m scripts.bench` with fewer rounds of each measurement: it is what they say that is tested, not how well.
 FEWER = """
 import sys
-from scripts.bench import __main__ as program, contradictions, log, palace, replicating, searching, starting
+from scripts.bench import __main__ as program, contradictions, in_step, log, palace, replicating, searching, starting
 for module, name, few in (
     (contradictions, "_CHECKS_COUNT", 50),
+    (in_step, "_SYNC_COUNT", 1),
     (log, "_APPENDS_COUNT", 20),
     (log, "_ASKED_COUNT", 20),
     (log, "_COMPILED_COUNT", 20),
+    (palace, "_ROUNDS_COUNT", 4),
     (palace, "_SINGLE_COUNT", 20),
     (palace, "_STARTS_COUNT", 1),
     (replicating, "_ASKED_COUNT", 1),
+    (replicating, "_FILTER_COUNT", 500),
     (searching, "_ENTRIES_COUNT", 20),
     (searching, "_PUTS_COUNT", 60),
     (searching, "_SEARCHES_COUNT", 20),
