@@ -19,10 +19,10 @@ def nonce(content: str) -> bytes:
 
 @pytest.mark.virtual_time
 async def test_c02_nonces_never_repeat(stage):
-    """Twenty thousand seals of one text, and one text through every way to write: all nonces differ."""
+    """A hundred thousand seals of one text, and one text through every way to write: all nonces differ."""
     me = stage.signer.public_key
-    nonces = {nonce(await stage.signer.encrypt(b"the same text", me)) for _ in range(20_000)}
-    assert len(nonces) == 20_000
+    nonces = {nonce(await stage.signer.encrypt(b"the same text", me)) for _ in range(100_000)}
+    assert len(nonces) == 100_000
 
     text, record = f"{stage.plaintext} the same text", Record()
     refuse = Refuse("invalid: created_at too early")
@@ -63,7 +63,7 @@ async def test_c02_nonces_never_repeat(stage):
             }
     contents = [content for content in (*written.values(), *kept) if content]
     assert len(contents) > 60
-    assert len({nonce(content) for content in contents} | nonces) == len(contents) + 20_000
+    assert len({nonce(content) for content in contents} | nonces) == len(contents) + 100_000
 
     sent: dict[str, set[str]] = {}
     for frame in record.said("EVENT"):

@@ -379,10 +379,10 @@ async def test_r07_a_relay_that_never_shows_everything_holds_up_a_conflict_copy_
 
 @pytest.mark.virtual_time
 async def test_r11_duplicate_flood(stage):
-    """A valid event twenty-five thousand times: one row, little memory, cut; the others are not held up."""
+    """A valid event a hundred thousand times: one row, little memory, cut; the others are not held up."""
     event = await stage.event("k")
     async with (
-        stage.liar(Flood(25_000)) as liar,
+        stage.liar(Flood(100_000)) as liar,
         stage.relay() as honest,
         stage.store(liar, honest) as store,
     ):
@@ -397,7 +397,7 @@ async def test_r11_duplicate_flood(stage):
         assert bad.useless["duplicates"] <= 550
         assert good.in_step
         assert [json.loads(body) for body in ledger_of(store).bodies()] == [event]
-        assert time.process_time() - spent < 5  # three, and the tracing of memory on top
+        assert time.process_time() - spent < 15  # ten, and the tracing of memory on top
 
 
 async def test_r20_until_is_exclusive(stage):
