@@ -20,14 +20,9 @@ from sense_memory.palace.contradictions.vocabulary import axis, in_one_word, ste
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import TypeAlias
 
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.contradictions.figures import WordOrFigure
-
-    Item: TypeAlias = (
-        str | tuple[str, tuple[float | str | None, ...]]
-    )  # a word; of a figure its kind and value
+    from sense_memory.palace.contradictions.figures import Item
 
 MAX_READ_CHARS: Final = 400  # of a value; what stands beyond counts as not said, and no embedder sees it
 MAX_CLAUSES_COUNT: Final = 12
@@ -249,7 +244,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
         words=tokens,
         keys=frozenset(token.key for token in tokens),
         row=tuple(
-            (item.kind, item.value) if isinstance(item, Figure) else item.removesuffix("'s")
+            item if isinstance(item, Figure) else item.removesuffix("'s")
             for item in found
             if item not in terms.ENGLISH_ARTICLES
         ),
@@ -262,7 +257,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
     )
 
 
-def _subject(found: Sequence[WordOrFigure], named: frozenset[str]) -> Iterator[Word]:
+def _subject(found: Sequence[Item], named: frozenset[str]) -> Iterator[Word]:
     """The words of the key, where a clause begins with a pronoun or a relation, or is a bare value: a timezone."""
     is_bare = len(found) <= _MAX_BARE_COUNT and _VERBS.isdisjoint(found)
     if (is_bare and named & terms.ATTRIBUTES) or found[0] in terms.PRONOUNS or found[0] in terms.RELATIONS:
@@ -271,7 +266,7 @@ def _subject(found: Sequence[WordOrFigure], named: frozenset[str]) -> Iterator[W
             yield Word(word, word, "start")
 
 
-def _words(found: Sequence[WordOrFigure], spelled: dict[str, str], lead: str) -> Iterator[Word]:
+def _words(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterator[Word]:
     """The words of a clause that carry content, each with what leads its phrase."""
     article, phrase = "", 0
     for item in found:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.claims import Alignment, read
-from sense_memory.palace.contradictions.figures import DATES
+from sense_memory.palace.contradictions.figures import DATES, Figure
 from sense_memory.palace.contradictions.suspicion import suspicion
 from sense_memory.palace.contradictions.vocabulary import english_name, is_city, stem
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from sense_memory.palace.contradictions.claims import Clause, Item, Reading, Word
+    from sense_memory.palace.contradictions.claims import Clause, Reading, Word
+    from sense_memory.palace.contradictions.figures import Item
     from sense_memory.palace.contradictions.sentences import Near
 
     Phrase: TypeAlias = tuple[Word, ...]
@@ -203,7 +204,7 @@ def _frame(clause: Clause, changed: frozenset[Item], inflected: Callable[[str], 
     """The words of a clause in order, without their endings, with a gap for what changed."""
     frame: list[Item] = []
     for item in clause.row:
-        is_date = not isinstance(item, str) and item[0] in DATES
+        is_date = isinstance(item, Figure) and item.kind in DATES
         before = _BEFORE_DATE if is_date else _BEFORE_NAME if item in changed else ()
         while frame and frame[-1] in before:
             frame.pop()
@@ -236,7 +237,7 @@ def _is_which(clause: Clause) -> bool:
     ''
     """
     verb = next((at for at, item in enumerate(clause.row) if item in terms.AUXILIARIES), 0)
-    return any(not isinstance(item, str) for item in clause.row[:verb])
+    return any(isinstance(item, Figure) for item in clause.row[:verb])
 
 
 def _are_others_the_same(pair: Alignment) -> bool:
@@ -328,7 +329,7 @@ def _figure(pair: Alignment) -> Difference | None:
     one, other = pair.apart[0]
     if not pair.old.polarity or one is None or other is None or one.kind != other.kind:
         return None
-    text, changed = f"{one.text} → {other.text}", frozenset({(f.kind, f.value) for f in (one, other)})
+    text, changed = f"{one.text} → {other.text}", frozenset({one, other})
     if one.kind not in DATES:
         is_bound = _BOUND.search(f"{pair.old.text} {pair.new.text}")
         return Difference("number", text, changed, _DOUBTFUL if is_bound else _SURE)

@@ -7,7 +7,7 @@ month and a day compare with a month, a day and a year). Nothing is relative to 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from sense_memory.palace.contradictions import vocabulary as terms
@@ -82,7 +82,7 @@ DATES: Final = frozenset({"date", "weekday", "clock"})  # kinds of figures that 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number, a date, a weekday or a time of day.
+    """A number, a date, a weekday or a time of day. Two are equal if they mean the same, however they are written.
 
     Attributes:
         kind: `date` (year, month, day), `weekday`, `clock` (minute of the day), `label` (a telephone number, an
@@ -94,8 +94,8 @@ class Figure:
 
     kind: str
     value: tuple[float | str | None, ...]
-    text: str
-    unit: str = ""
+    text: str = field(compare=False)
+    unit: str = field(default="", compare=False)
 
     def differs(self, other: Figure) -> bool:
         """Whether both name a part of one kind, and not the same; in other units, not nearly the same."""
@@ -108,10 +108,10 @@ class Figure:
         return any(one != two for one, two in parts if None not in {one, two})
 
 
-WordOrFigure: TypeAlias = "str | Figure"
+Item: TypeAlias = "str | Figure"  # a word or a figure
 
 
-def items(text: str) -> list[WordOrFigure]:
+def items(text: str) -> list[Item]:
     """The words and figures of a lowercase clause, in order; a number that names a thing is a word of its own.
 
     >>> items("an evening costs 65 dollars")[-1]
@@ -124,7 +124,7 @@ def items(text: str) -> list[WordOrFigure]:
     spelled = WORD.findall(text)
     if not re.search(r"\d", text) and _SPELLED.isdisjoint(spelled):
         return list(spelled)
-    found: list[WordOrFigure] = []
+    found: list[Item] = []
     for match in _TOKEN.finditer(text):
         if match.lastgroup is None:  # a word
             found.append(match[0])
@@ -139,7 +139,7 @@ def items(text: str) -> list[WordOrFigure]:
     return found
 
 
-def _is_name(before: list[WordOrFigure], after: str) -> bool:
+def _is_name(before: list[Item], after: str) -> bool:
     """Whether a number tells which one is meant rather than how many."""
     if not before or not isinstance(before[-1], str) or {before[-1], stem(before[-1])} & _BEFORE_FIGURES:
         return False
