@@ -156,7 +156,6 @@ _KEY_WORD: Final = re.compile(r"[^\W_]+")
 _NAME: Final = re.compile(r"\b[A-ZÀ-Þ][^\W\d_]+")
 _NUMBERED: Final = re.compile(r"#.*|[^→]*_.*|\w+-[a-z]$")
 _VERBS: Final = terms.AUXILIARIES | terms.RELATIONS.keys()
-_SILENT: Final = terms.STOP | terms.RELATIONS.keys()
 _INDEFINITE: Final = words("a an ein eine einen un une una um uma")
 _DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")
 _OWNERS: Final = words("my your his her its their our")
@@ -235,7 +234,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
     spelled = {word.lower(): word for word in WORD.findall(said)}
     subject = tuple(_subject(found, named))
     tokens = (*subject, *_words(found, spelled, "be" if subject else "start"))
-    contents = [item.removesuffix("'s") for item in found if isinstance(item, str) and item not in _SILENT]
+    contents = [item.removesuffix("'s") for item in found if isinstance(item, str) and item not in terms.STOP]
     sides = {name: (side, item) for item in reversed(contents) for name, side in [axis(item)]}
     owned = any(str(item).endswith("'s") for item in found[:2]) or found[0] in _OWNERS
     return Clause(

@@ -33,7 +33,7 @@ KINDS: Final = ("turn", "hint", "denial", "slot", "figure")  # of evidence
 _LEAST, _MOST = 0.5, 0.7  # the confidence of a suspicion
 _FARTHEST, _NEAREST = -3.0, 8.0  # nearness beyond counts as this, in standard deviations
 _CONDITIONS: Final = frozenset({"if", "when", "unless", "until", "while", "before", "after"})
-_NO_TOPIC: Final = terms.FIRST | {f"→{name}" for name in terms.RELATIONS} | {"me"}
+_NO_TOPIC: Final = terms.FIRST | {f"→{name}" for name in terms.RELATIONS}
 
 
 def suspicion(pair: Alignment, near: Near | None = None) -> float:
@@ -65,7 +65,6 @@ def features(pair: Alignment) -> dict[str, float]:
     denials = [any(not part.polarity and part.keys & topic for part in note.clauses) for note in (old, new)]
     is_denied = denials == [False, True]
     is_slot = all(len({word.phrase for word in side}) == 1 for side in (pair.left, pair.right))
-    unsaid = len(one.keys - new.keys)
     same_start = takewhile(lambda words: words[0] == words[1], zip(one.row, other.row, strict=False))
     found: dict[str, float] = {
         "one": 1.0,
@@ -74,7 +73,7 @@ def features(pair: Alignment) -> dict[str, float]:
         "denial": bool(pair.flips) or one.polarity != other.polarity or is_denied,
         "slot": is_slot,
         "figure": any(a and b and a.kind == b.kind for a, b in pair.apart),
-        "unsaid": log1p(unsaid),
+        "unsaid": log1p(len(one.keys - new.keys)),
         "unsaid elsewhere": log1p(len(old.keys - new.keys - one.keys)),
         "all said again": old.keys <= new.keys,
         "new words": log1p(len(new.keys)),
