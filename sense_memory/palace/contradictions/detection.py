@@ -292,7 +292,8 @@ def difference(pair: Alignment) -> Difference | None:
     ('', '')
     """
     opposed = len(pair.flips) + (pair.old.polarity != pair.new.polarity)
-    if opposed + len(pair.apart) > 1 or not pair.shared:
+    is_denied_twice = not (pair.old.polarity or pair.new.polarity)  # neither in Rome nor in Oslo
+    if opposed + len(pair.apart) > 1 or is_denied_twice or not pair.shared:
         return None
     if opposed:
         return _opposite(pair)
@@ -303,7 +304,7 @@ def difference(pair: Alignment) -> Difference | None:
 
 def _opposite(pair: Alignment) -> Difference | None:
     """The same clause affirmed and denied: by a negation, or by a word for the opposite."""
-    if len(pair.shared) < 2 or (pair.flips and not pair.old.polarity):
+    if len(pair.shared) < 2:
         return None
     if pair.flips:
         name, one, other = pair.flips[0]
@@ -327,7 +328,7 @@ def _figure(pair: Alignment) -> Difference | None:
     ''
     """
     one, other = pair.apart[0]
-    if not pair.old.polarity or one is None or other is None or one.kind != other.kind:
+    if one is None or other is None or one.kind != other.kind:
         return None
     text, changed = f"{one.text} → {other.text}", frozenset({one, other})
     if one.kind not in DATES:
@@ -358,7 +359,7 @@ def _reversed(pair: Alignment) -> Difference | None:
     if leads.isdisjoint(pair.old.text.lower().split()):
         return None
     old, new = (_frame(clause, frozenset()) for clause in (pair.old, pair.new))
-    if old == new or old[:1] != new[:1] or Counter(old) != Counter(new):
+    if old == new or Counter(old) != Counter(new):
         return None
     return Difference("value", f"{pair.old.text} → {pair.new.text}", frozenset(old[1:]))
 
@@ -372,7 +373,7 @@ def _filler(pair: Alignment) -> Difference | None:
     ('suspected: lives in: Rome → Trastevere', 'acts: lives in: Rome → Oslo')
     """
     phrases = [{word.phrase for word in side} for side in (pair.left, pair.right)]
-    if not pair.old.polarity or any(len(numbers) != 1 for numbers in phrases):
+    if any(len(numbers) != 1 for numbers in phrases):
         return None
     one, other = (
         tuple(word for word in side.words if word.phrase in numbers)

@@ -614,6 +614,12 @@ def test_one_difference_decides_in_domains_that_no_table_knows(old, new, found):
         ("Ann is one of our managers", "Ben is one of our managers"),
         ("Ada is a good teacher", "Bea is a good teacher"),
         ("Ann is on the phone", "Ben is on the phone"),
+        ("Nora does not live in Rome", "Nora does not live in Oslo"),
+        ("The TTL is not 5 minutes", "The TTL is not 10 minutes"),
+        ("Nora does not prefer tea over coffee", "Nora does not prefer coffee over tea"),
+        ("Nora works at Siemens", "Nora works at Siemens. Nora works at Bosch"),
+        ("Caching is enabled", "Until caching is disabled"),
+        ("Anna has a friend who lives in Rome", "Anna has a friend who lives in Oslo"),
     ],
 )
 def test_what_the_new_text_limits_repeats_or_says_of_something_else_does_not_act(old, new):
