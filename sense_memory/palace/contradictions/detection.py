@@ -428,9 +428,9 @@ def _is_attribute(pair: Alignment, kind: str, leads: set[str]) -> bool:
     phrases = {word.phrase for word in pair.old.words if word.key in attributes}
     told = [word for word in pair.old.words if word.phrase in phrases]
     is_own = kind in {"a", "name"} or attributes - terms.NAMED
-    is_any = "one" in pair.old.row or any(word.article == "a" for word in told)
+    is_any = any(word.article == "a" for word in told)
     is_holder = leads == {"start"} and any(word.lead == "be" for word in told)
-    is_told = "be" in leads or is_holder or (len(leads) == 1 and leads <= terms.PLACING)
+    is_told = "be" in leads or is_holder or leads <= terms.PLACING
     return bool(attributes and is_own) and len(pair.shared) > 1 and is_told and not is_any
 
 
