@@ -151,7 +151,7 @@ class ClaimIndex:
         return index
 
     def _note(self, found: Contradiction | None) -> None:
-        if found and found.old in self._entries and found.new in self._entries:
+        if found and found.old != found.new and {found.old, found.new} <= self._entries.keys():
             self._entries[found.old].found[found.new] = self._entries[found.new].found[found.old] = found
 
     def _found(self) -> list[Contradiction]:

@@ -261,7 +261,7 @@ def _subject(found: Sequence[Item], named: frozenset[str]) -> Iterator[Word]:
     is_bare = len(found) <= _MAX_BARE_COUNT and _VERBS.isdisjoint(found)
     if (is_bare and named & terms.ATTRIBUTES) or found[0] in terms.PRONOUNS or found[0] in terms.RELATIONS:
         said = {stem(item) for item in found if isinstance(item, str)}
-        for word in sorted(named - terms.KEY_NOISE - said):
+        for word in sorted(named - terms.KEY_NOISE - said, key=lambda word: (word in terms.ATTRIBUTES, word)):
             yield Word(word, word, "start")
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.models import PersonaMemory
@@ -166,7 +166,7 @@ def between(old: str, new: str) -> str:
 
 _GAP: Final = ""  # where a frame has left out what changed
 # Said of a claim as a whole, and of when it began: no part of its frame.
-_WORDLESS: Final = terms.words("do does did has have got really per n ne gezogen")
+_WORDLESS: Final = terms.words("do does did got really per n ne gezogen")
 _UNSAID: Final = terms.NEGATORS | terms.CHANGES | terms.BE | _WORDLESS
 _BEFORE_DATE, _BEFORE_NAME = terms.words("on in at to for"), terms.words("mr mrs ms dr") | terms.ARTICLES
 _ANY: Final = re.compile(r"\s*(?:an?|many|several|most|few|one|two|three|another)\b", re.IGNORECASE)
@@ -195,7 +195,10 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
     if frames[0] != frames[1] or moods or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
         return 0.0
     is_all = (
-        _is_said_of_it(pair) and _are_others_the_same(pair) and not _is_named_apart(pair.before, pair.after)
+        _is_said_of_it(pair)
+        and _are_others_the_same(pair)
+        and not _is_written_apart(pair)
+        and not _is_named_apart(pair.before, pair.after)
     )
     return found.confidence if is_all else min(found.confidence, _DOUBTFUL)
 
@@ -257,18 +260,35 @@ def _are_others_the_same(pair: Alignment) -> bool:
     )
 
 
+_ENDED: Final = re.compile(r"\b(?:stopped|quits?|(?:gave|given|gives?|giving) up) ")
+
+
 def _inflection(pair: Alignment) -> Callable[[str], str]:
     """What words are compared by: a verb by its stem where its end is told ("smokes", "quit smoking"); without an "s" beside
     another number ("one bike", "two bikes") or a denial ("eats", "does not eat"); else as written: Simon is not Simone.
     """
     is_denied = pair.old.polarity != pair.new.polarity
-    if is_denied and "turn" in pair.after.flags:
+    if is_denied and _ENDED.search(pair.new.text.lower()):
         return stem
     return _singular if pair.apart or is_denied else str
 
 
 def _singular(word: str) -> str:
-    return re.sub("(?<=ss|sh|ch)es$|(?<!s)s$", "", re.sub("ies$|y$", "i", word))
+    return "have" if word == "has" else re.sub("(?<=ss|sh|ch)es$|(?<!s)s$", "", re.sub("ies$|y$", "i", word))
+
+
+def _is_written_apart(pair: Alignment) -> bool:
+    """Whether words stem alike and name others: Luca and Lucas, my sister and my sisters, the dog and dogs.
+
+    >>> between("Simone sings", "Simon no longer sings"), between("Ben likes the dog", "Ben does not like dogs")
+    ('suspected: now denied: “Simone sings”', 'suspected: now denied: “Ben likes the dog”')
+    """
+    owned = pair.old.words[1 : 1 + pair.old.owned]
+    return any(
+        one.article or other.article or one in owned or (one.text[0].isupper() and other.text[0].isupper())
+        for one, other in product(pair.old.words, pair.new.words)
+        if one.key == other.key and one.text.lower() != other.text.lower() and one.key[0] not in "±→"
+    )
 
 
 def _is_named_apart(old: Reading, new: Reading) -> bool:
@@ -337,9 +357,10 @@ def _figure(pair: Alignment) -> Difference | None:
     said = {key.lstrip("±→") for key in pair.shared}
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
     once = terms.SCHEDULED - (terms.TIMETABLED if one.kind != "date" else set())
+    is_known = not is_occasion or (pair.old.definite and pair.new.definite)
     is_once = "changed" in pair.after.flags or (not is_occasion and not said.isdisjoint(once))
     is_only = len(pair.old.figures) == 1 and "again" not in pair.new.row
-    return Difference("date", text, changed, _SURE * (is_once and is_only))
+    return Difference("date", text, changed, _SURE * (is_once and is_known and is_only))
 
 
 _BOUND: Final = re.compile(
@@ -384,7 +405,7 @@ def _filler(pair: Alignment) -> Difference | None:
     )
     about = pair.relation.replace("_", " ") or _written(named)
     text = f"{about}: {_written(one)} → {_written(other)}"
-    changed = frozenset(word.text.lower() for word in one + other)
+    changed = frozenset(word.text.lower() for word in (*pair.left, *pair.right))
     return Difference("value", text, changed, _exclusive(pair, one, other))
 
 
@@ -405,6 +426,8 @@ def _exclusive(pair: Alignment, one: Phrase, other: Phrase) -> float:
     words, others = (tuple(stem(word.text.lower()) for word in phrase) for phrase in (one, other))
     if not _differ(words, others):
         return 0.0
+    if terms.STATUSES.issuperset(word.text.lower() for word in one + other):
+        return _DOUBTFUL
     kind, leads = _kind(one) if _kind(one) == _kind(other) else "", {one[0].lead, other[0].lead}
     values = terms.RELATIONS.get(pair.relation)
     if values == "held":
@@ -419,18 +442,12 @@ def _exclusive(pair: Alignment, one: Phrase, other: Phrase) -> float:
 
 
 def _is_attribute(pair: Alignment, kind: str, leads: set[str]) -> bool:
-    """Whether it is told what an attribute of somebody is ("her email is …") or who has it ("… is our CTO"); not of one of several.
-
-    >>> between("Ada is our CTO", "Bea is our CTO"), between("Ada is a good doctor", "Bea is a good doctor")
-    ('acts: CTO: Ada → Bea', '')
-    """
-    attributes = pair.shared & terms.ATTRIBUTES
-    phrases = {word.phrase for word in pair.old.words if word.key in attributes}
-    told = [word for word in pair.old.words if word.phrase in phrases]
-    is_own = kind in {"a", "name"} or attributes - terms.NAMED
-    is_any = any(word.article == "a" for word in told)
-    is_holder = leads == {"start"} and any(word.lead == "be" for word in told)
-    is_told = "be" in leads or is_holder or leads <= terms.PLACING
+    """Whether it is told what an attribute of somebody is: "her email is …"; not of one of several."""
+    heads = {word.phrase: word.key for word in pair.old.words if word.key in pair.shared}  # its last word
+    attributes = terms.ATTRIBUTES.intersection(heads.values()) | (pair.shared & terms.ONLY)
+    is_own = kind == "name" or attributes - terms.NAMED
+    is_any = any(word.article == "a" for word in pair.old.words if word.key in attributes)
+    is_told = leads == {"be"} or leads <= terms.PLACING
     return bool(attributes and is_own) and len(pair.shared) > 1 and is_told and not is_any
 
 
@@ -438,11 +455,10 @@ _NAME_LIKE: Final = re.compile(r"[^\W\d_]*[A-ZÀ-ÞŠŽ\d@/.#+][\w@/.#+-]*")
 
 
 def _kind(phrase: Phrase) -> str:
-    """`a` (one of a sort), `name` (with capitals, figures or signs; behind an article all of it), or `word`."""
-    if phrase[0].article == "a":
-        return "a"
+    """`name` (with capitals, figures or signs; behind an article all of it), `a` (one of a sort), or `word`."""
     like = [_NAME_LIKE.fullmatch(token.text) is not None for token in phrase]
-    return "name" if (all(like) if phrase[0].article else like[0] or like[-1]) else "word"
+    is_name = all(like) if phrase[0].article else like[0] or like[-1]
+    return "name" if is_name else "a" if phrase[0].article == "a" else "word"
 
 
 def _differ(old: tuple[str, ...], new: tuple[str, ...]) -> bool:

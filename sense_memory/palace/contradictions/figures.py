@@ -77,7 +77,7 @@ _ROUNDED: Final = 0.03  # 8 km and 5 miles
 _MIN_YEAR: Final = 100
 
 
-DATES: Final = frozenset({"date", "weekday", "clock"})  # kinds of figures that tell when
+DATES: Final = frozenset({"date", "weekday", "weekdays", "clock"})  # kinds of figures that tell when
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Figure:
     """A number, a date, a weekday or a time of day. Two are equal if they mean the same, however they are written.
 
     Attributes:
-        kind: `date` (year, month, day), `weekday`, `clock` (minute of the day), `label` (a telephone number, an
+        kind: `date` (year, month, day), `weekday`, `weekdays` (recurring), `clock` (minute of the day), `label` (a telephone number, an
             address), a dimension such as `time` or `euro`, or nothing for a bare count.
         value: its parts in the base measure; a part that is not said is None.
         text: as it was written.
@@ -155,8 +155,11 @@ def _figure(match: re.Match[str]) -> Figure:
     text, form = match[0], match.lastgroup or ""
     if form == "number":
         return _number(match)
-    if form in {"label", "weekday"}:
-        return Figure(form, (_WEEKDAYS.get(text) or _WEEKDAYS.get(text[:-1], text),), text)
+    if form == "label":
+        return Figure(form, (text,), text)
+    if form == "weekday":
+        one = text if text in _WEEKDAYS else text[:-1]
+        return Figure(form if one == text else "weekdays", (_WEEKDAYS[one],), text)
     numbers = [float(number) for number in re.findall(r"\d+", text)]
     if form == "clock":
         hour, minute = (*numbers, 0.0)[:2] if numbers else (12.0 * (text == "noon"), 0.0)

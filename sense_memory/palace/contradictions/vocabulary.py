@@ -119,8 +119,7 @@ _AXES: Final = """
 like love enjoy adore appreciate mag liebt aime adora gusta gosta | dislike hate detest loathe hasst déteste odia;
 support favor | oppose; accept allow permit permitted | reject refuse forbid forbidden prohibit ban banned deny; ascending | descending;
 include | exclude; keep | drop discard; open | closed shut resolved;
-done finished complete completed merged shipped | planned pending unfinished incomplete not-started in-progress in-review todo to-do;
-confirmed | cancelled canceled called-off abandoned scrapped; paused on-hold postponed suspended | under-way ongoing resumed; brief short concise terse | long detailed verbose;
+done finished completed | unfinished incomplete not-started in-progress todo to-do; brief short concise terse | long detailed verbose;
 public | private secret confidential; online up reachable | down offline; easy simple | hard difficult complicated;
 pass passing | fail failing; enable activate active turned-on switched-on | disable deactivate inactive off turned-off switched-off;
 work working run running functional in-service | broken defective out-of-order; cheap affordable inexpensive | expensive costly pricey;
@@ -162,6 +161,11 @@ def axis(word: str) -> tuple[str, bool]:
     return stem(word), True
 
 
+# A thing has one of these at a time, but the words mean too much to be sure.
+STATUSES: Final = words("""planned proposed pending scheduled open active started in-progress in-review under-way paused on-hold
+postponed suspended cancelled canceled called-off abandoned scrapped rejected confirmed complete merged shipped released""")
+
+
 # ── Idioms and relations ────────────────────────────────────────────────────────────────
 
 # What a phrase means, said before tokens are cut: an idiom in one word, a relation by its name. Of a relation also how
@@ -189,7 +193,9 @@ prefers:likely = prefers?|(?:trinkt|isst|mag) lieber|préfère|prefier[eo]|prefe
 uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|utilise|(?<!the )(?<!in )usa"""
 _MEANINGS: Final = _rows(_MEANINGS_TEXT, " = ")
 RELATIONS: Final = dict(meaning.split(":") for meaning, _ in _MEANINGS if ":" in meaning)
-_HYPHENED: Final = {word.replace("-", " "): word for word in re.findall(r"\w+(?:-\w+)+", _AXES)}
+_HYPHENED: Final = {
+    word.replace("-", " "): word for word in re.findall(r"\w+(?:-\w+)+", f"{_AXES} {STATUSES}")
+}
 # One pattern without groups: most texts contain no phrase, and that is cheaper to test than which.
 _PHRASES: Final = "|".join([*_HYPHENED, *(text for _, text in _MEANINGS)])
 _PHRASE: Final = re.compile(rf"\b(?<![\w'])(?:{_PHRASES})(?![\w-])")
@@ -252,11 +258,17 @@ NAMED: Final = _stems("""wife husband spouse boss manager doctor dentist owner m
 mayor director captain coach author ceo cto phone car bank university address hometown headquarters office email
 capital height weight size age salary price cost fee rent budget employer host name nickname username birthplace rate
 endpoint branch deadline framework database version port""")
+# Said of one thing among several of its sort.
+ONLY: Final = _stems("default favorite usual primary preferred")
 # Nouns whose owner has one of them at a time: "the default branch is …", "Lisa's email is …".
-ATTRIBUTES: Final = NAMED | _stems("""password priority timezone birthday color license browser os pronouns url domain
-currency font theme scheme surname handle backend default favorite usual primary preferred limit target editor
-nationality shell provider path directory repository grade tier interval timeout ttl protocol region profession job
-occupation retention quota prix preis precio preço plazo prazo""")
+ATTRIBUTES: Final = (
+    ONLY
+    | NAMED
+    | _stems("""password priority timezone birthday color license browser os pronouns url
+domain currency font theme scheme surname handle backend limit target editor nationality shell provider path directory
+repository grade tier interval timeout ttl protocol region profession job occupation retention quota prix preis precio
+preço plazo prazo""")
+)
 # Words for what happens on one date only, unlike an appointment; some of it at many times of day.
 TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run")
 SCHEDULED: Final = TIMETABLED | _stems("""

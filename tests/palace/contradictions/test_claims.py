@@ -49,7 +49,7 @@ def test_what_is_meant_or_reported_is_no_fact():
 
 def test_the_key_names_whom_a_clause_without_a_subject_is_about():
     assert said("Lives in Oslo", "nora-home") == [("start", "nora"), ("be", "→lives_in"), ("→", "oslo")]
-    assert said("Europe/Oslo", "user_timezone") == [("start", "timezon user"), ("be", "europe/oslo")]
+    assert said("Europe/Oslo", "user_timezone") == [("start", "user timezon"), ("be", "europe/oslo")]
 
 
 def test_opposites_are_one_sentence_with_two_sides():
