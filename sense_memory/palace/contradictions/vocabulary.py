@@ -17,10 +17,10 @@ import Stemmer
 
 _ENGLISH: Final = Stemmer.Stemmer("english")
 _IRREGULAR_TEXT: Final = """
-chose choose, chosen choose, led lead, built build, went go, goes go, ran run, made make, has have, having have,
-got get, children child, licence license, favourit favorit, favour favor, colour color, centre center, js javascript,
+chose choose, chosen choose, led lead, built build, went go, goes go, ran run, made make, has have, got get,
+children child, licence license, favourit favorit, favour favor, colour color, centre center, js javascript,
 ts typescript, postgresql postgres, tz timezone, bday birthday, i me, my me, mine me, we us, our us, ich me, mein me,
-meine me, munchen munich, koln cologne, wien vienna, prag prague, roma rome, lisboa lisbon, sevilla seville"""
+munchen munich, koln cologne, wien vienna, prag prague, roma rome, lisboa lisbon, sevilla seville"""
 _IRREGULAR: Final = dict(pair.split() for pair in _IRREGULAR_TEXT.split(","))
 
 
@@ -72,9 +72,9 @@ PLACING: Final = words("in at on under behind near im am en à em na no")
 OVER: Final = words("over than als")
 OVER_PREFERRED: Final = OVER | words("to à au a al ao que do as")
 STOP: Final = (ARTICLES | AUXILIARIES | CHANGES | LEADS) - {"might", "could", "would"} | words("""this those these and
-it its it'd he she they him his her them their theirs who which what whose there here so too also very really quite
-rather then both own such s t d ll re m mr mrs ms dr per while get gets got even any anyone anything enough much
-gezogen umgezogen n und y e ne da das que ya""")
+it its he she they him his her them their theirs who which what whose there here so too also very really quite
+rather then both own such s t d m mr mrs ms dr per while get gets got even any anyone anything enough much
+gezogen umgezogen n und y e ne da que ya""")
 FIRST: Final = words("i my we our me us mine ich mein meine meu minha")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
 ROUGHLY: Final = words("some about around roughly almost nearly approximately circa ca over under rund etwa")
@@ -111,29 +111,32 @@ too(?= *(?:$|[,.)]|(?:now|again|at|in|on|for|from|with)\b));
 changed = {"|".join(sorted(CHANGES - words("still already just finally")))}"""
 FLAGS: Final = {name: re.compile(rf"\b(?:{said})\b") for name, said in _rows(_FLAGS_TEXT, " = ")}
 
-# ── Opposites ──────────────────────────────────────────────────────────────
+# ── Opposites ───────────────────────────────────────────────────────────────────────────
 # A word with a hyphen is also found where it is written with a space.
 
 # One axis each: any word left of the bar opposes any word right of it. A word stands on one axis only.
 _AXES: Final = """
 like love enjoy adore appreciate mag liebt aime adora gusta gosta | dislike hate detest loathe hasst déteste odia;
-support favor | oppose; accept allow permit permitted | reject refuse forbid forbidden prohibit ban banned deny; ascending | descending;
-include | exclude; keep | drop discard; open | closed shut resolved;
-done finished completed | unfinished incomplete not-started in-progress todo to-do; brief short concise terse | long detailed verbose;
+support favor | oppose; accept allow permit permitted | reject refuse forbid forbidden prohibit ban banned deny;
+ascending | descending; include | exclude; keep | drop discard; open | closed shut resolved;
+done finished completed | incomplete not-started in-progress todo to-do; brief short concise terse | long detailed verbose;
 public | private secret confidential; online up reachable | down offline; easy simple | hard difficult complicated;
-pass passing | fail failing; enable activate active turned-on switched-on | disable deactivate inactive off turned-off switched-off;
-work working run running functional in-service | broken defective out-of-order; cheap affordable inexpensive | expensive costly pricey;
-success successful | failure; full-time | part-time; self-hosted | cloud-hosted; morning-person early-bird | night-owl;
+pass passing | fail failing;
+enable activate active turned-on switched-on | disable deactivate inactive off turned-off switched-off;
+work working run running functional in-service | broken defective out-of-order;
+cheap affordable inexpensive | expensive costly pricey; success successful | failure; full-time | part-time;
+self-hosted | cloud-hosted; morning-person early-bird | night-owl;
 required mandatory compulsory necessary | optional voluntary; fast quick rapid speedy faster | slow sluggish slower;
-permanent | temporary; local | remote; manual manually | automatic automatically automated; synchronous | asynchronous;
-mutable | immutable; flexible | rigid; strict | lenient loose permissive; calm relaxed | anxious nervous stressed;
-maximum | minimum; married | single divorced widowed; employed | jobless; careful cautious | careless reckless;
-introvert introverted shy | extrovert extroverted outgoing; left-handed | right-handed; quiet silent | loud noisy;
-optimistic | pessimistic; proud | ashamed; early | late; increase grow | decrease shrink; hot warm | cold cool;
-lost | found; inside indoor indoors | outside outdoor outdoors; true correct accurate | false wrong incorrect;
+permanent | temporary; local | remote; manual manually | automatic automatically automated;
+synchronous | asynchronous; mutable | immutable; flexible | rigid; strict | lenient loose permissive;
+calm relaxed | anxious nervous stressed; maximum | minimum; married | single divorced widowed; employed | jobless;
+careful cautious | careless reckless; introvert shy | extrovert outgoing; left-handed | right-handed;
+quiet silent | loud noisy; optimistic | pessimistic; proud | ashamed; early | late; increase grow | decrease shrink;
+hot warm | cold cool; lost | found; inside indoor | outside outdoor; true correct accurate | false wrong incorrect;
 good great excellent wonderful elegant beautiful useful helpful reliable | bad poor awful terrible horrible ugly;
-strong | weak; big large huge | small little tiny; high | low; always everybody everyone | nobody; patient | impatient;
-healthy | sick ill; alive | dead; clean | dirty; dark | light; more | less fewer; happy glad | sad; full | empty"""
+strong | weak; big large huge | small little tiny; high | low; always everybody everyone | nobody;
+patient | impatient; healthy | sick ill; alive | dead; clean | dirty; dark | light; more | less fewer;
+happy glad | sad; full | empty"""
 _UNLIKE: Final = re.compile(
     r"(?:un(?!i|cle|der)|dis(?=agree|connect|honest|trust)|il(?=leg)|im(?=poss)|ir(?=re)|non-?)-?(\w{4,})$"
 )
@@ -276,7 +279,7 @@ deadline due launch release birthday expire standup retro relaunch wedding birth
 freeze graduation kickoff frist abgabe plazo prazo born_on""")
 # Nouns for things that may occur many times, on different dates.
 OCCASIONS: Final = _stems("""appointment meeting call visit session flight trip exam interview lesson class dinner
-lunch party concert game match workshop talk event review termin treffen réunion cita reunión reunião""")
+lunch party concert game match workshop talk event review termin treffen cita reunión reunião""")
 # A number behind one of these tells which one it is.
 IDENTIFYING: Final = words("""issue chapter room part phase invoice ticket section season episode server user agent
 house lamp player team flat floor gate track platform step version v bus""")
@@ -284,4 +287,4 @@ house lamp player team flat floor gate track platform step version v bus""")
 SEVERAL: Final = _stems("sister brother son daughter child dog cat pet friend colleague cousin aunt uncle")
 # Said of a key, and no part of the subject that it names.
 KEY_NOISE: Final = _stems("""one two place company new old now first second latest note current is not no the of a in
-on at moved prefers likes lives home city address job work works employer""")
+on at moved prefers likes lives home city address job work employer""")
