@@ -2,9 +2,9 @@
 
 `claims` reads each text as clauses, and aligns the two that are nearest: of "Nora works at Siemens" and "Since May, Nora works
 at Bosch" they share `nora` and `→works_at`, and `siemens` and `bosch` are left. `detection` names this one difference, knows
-that somebody works at one place at a time, finds all else the same, and acts: the later memory supersedes the earlier one. Of
-"Jenkins was replaced with GitHub Actions" too much is left beside "The CI runs on Jenkins". So `suspicion` scores what both
-share and what the later one tells of a change, and at most suspects.
+that somebody works at one place at a time, finds all else the same, and acts: the later memory supersedes the earlier one. "The
+CI runs on Jenkins" and "Jenkins was replaced with GitHub Actions" differ in more than one thing. So `suspicion` scores what
+both share and what the later one tells of a change, and at most suspects.
 
 `claim_index` finds whom to compare. `sentences` knows how near two texts are in meaning, from vectors that the caller fetched.
 `figures` reads numbers and dates, `vocabulary` words. Pure, no model, no clock.

@@ -79,9 +79,9 @@ class _Entry:
 class ClaimIndex:
     """The claims of the memories of a palace, indexed by word, to find what a new memory contradicts.
 
-    A memory is read once, when it is put, and compared with the whole palace once, by the next `scan`; what a scan
-    found counts until one of its memories is put anew or dropped. So a repeated scan costs what has changed. `dump` and
-    `restored` carry this over to the next process.
+    A memory is read once, when it is put (or when it is first compared, after `restored`), and looked up among the others
+    of its facet once, by the next `scan`; what a scan found counts until one of its memories is put anew or dropped. So a
+    repeated scan costs what has changed. `dump` and `restored` carry this over to the next process.
     """
 
     def __init__(self) -> None:

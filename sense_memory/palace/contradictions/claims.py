@@ -1,9 +1,9 @@
 """What a memory says: clauses, each a row of words and figures.
 
-No grammar is parsed. A text is split at signs and conjunctions. Words are compared by their stems, opposites by their axis and
-side; idioms and relations are one word each ("moved to" and "lives in" are one relation), figures and dates are typed. Words
-form phrases, each with the function word that leads it. What is the value and what the scope shows when two clauses
-are aligned, by `Alignment`: what they share, and what is left of each. Pure.
+No grammar is parsed. A text is split into clauses at punctuation and conjunctions. The key of a word is its stem; opposites
+have one key, their axis, and two sides; an idiom or a relation is one word ("moved to" and "lives in" are one relation);
+figures have a kind. Words form phrases, each with the function word that leads it. `Alignment` puts the nearest clauses of two
+texts side by side: what they share, and what only one of them says. Pure.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Word:
             tells which thing.
         text: as it was written.
         lead: what leads its phrase, if it begins one: a preposition, `be`, `→` (a relation), `0` (a figure), `start`, an
-            article or an owner ("the", "my"); else nothing.
+            article or an owner ("the", "his"); else nothing.
         article: `a` or `the`, if there is one before it.
         phrase: the number of its phrase.
     """
@@ -53,7 +53,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """What stands between two signs or conjunctions.
+    """What stands between two punctuation marks or conjunctions.
 
     Attributes:
         text: as it was written.
@@ -90,7 +90,8 @@ class Reading:
     Attributes:
         text: as it was written, up to `MAX_READ_CHARS`.
         clauses: at most `MAX_CLAUSES_COUNT`.
-        whole: whether everything was read, and no sign before it (a label, a quotation, a list) may limit it.
+        whole: whether all of it was read, and it begins with a letter or a digit: a bullet, a quotation mark or a `[label]`
+            may limit what it says.
         named: the stems of the words of its key.
         index_terms: what the memory is found by; they depend on its key and value only.
         keys: the keys of all its words. Two memories whose words contradict each other share a key.
@@ -216,7 +217,7 @@ def _found_by(clause: Clause) -> Iterator[str]:
 
 
 def _flags(text: str, meant: str) -> set[str]:
-    """What a lowercase clause shows, as it was written; for the past and what is new, as it is meant."""
+    """The flags of a lowercase clause: `past` and `changed` of what its idioms mean, the others of what is written."""
     searched = {name: meant if name in {"past", "changed"} else text for name in terms.FLAGS}
     found = {name for name, pattern in terms.FLAGS.items() if pattern.search(searched[name])}
     return found - ({"past", "event"} if "lasting" in found else set())

@@ -47,7 +47,7 @@ TURN: Final = "turn"  # the kind of what the later text as a whole seems to end
 _SURE, _DOUBTFUL = 0.9, 0.5
 _REASON_CHARS: Final = 60
 _FEELINGS: Final = frozenset({"±like", "±trust", "±good", "±support"})
-# Verbs for how things are; who opens something may close it too.
+# Verbs that say how things are. Others tell a deed: who opens something may close it too.
 _STATES: Final = frozenset({"±like", "±trust", "±support", "±work", "±pass"})
 _REASONS: Final = frozenset({"because", "since"})
 
@@ -96,8 +96,8 @@ class Difference:
 def compare(old: PersonaMemory, new: PersonaMemory, near: Near | None = None) -> Contradiction | None:
     """Whether a new memory contradicts an existing one.
 
-    Two memories are never compared if their domains, facets or paths say so (other facets, the same key), if one is
-    superseded, if they are linked as contradicting or dismissed, or if they are two versions of one concurrent edit.
+    Two memories are never compared if they have different domains or facets, or the same key; if one is superseded; if
+    they are linked as contradicting or dismissed; or if they are two versions of one concurrent edit.
 
     Args:
         old: the existing memory.
@@ -144,7 +144,7 @@ def compare_readings(
 
 
 def between(old: str, new: str) -> str:
-    """What two texts of one facet contradict each other in, for a look at the rules.
+    """How a new text contradicts an old one of the same facet, for examples of the rules; nothing if it does not.
 
     >>> between("Nora works at Siemens", "Nora works at Bosch")
     'acts: works at: Siemens → Bosch'
@@ -176,8 +176,8 @@ _PART: Final = re.compile(
 
 
 def sureness(pair: Alignment, found: Difference | None) -> float:
-    """How surely a difference ends the old text: not at all unless all else in its clause is the same, as a fact of the same
-    time; a suspicion, where another clause of either text may matter. Why it changed may be told, and since when.
+    """How surely a difference ends the old text: 0 unless all else in the two clauses is the same, and neither tells of the
+    past or of a plan; no more than a suspicion where another clause may matter. A reason or a "since …" never matters.
 
     >>> between("Nora works at Siemens in Munich", "Nora no longer works at Siemens")
     'suspected: now denied: “Nora works at Siemens in Munich”'
@@ -204,7 +204,7 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
 
 
 def _frame(clause: Clause, changed: frozenset[Item], inflected: Callable[[str], str] = str) -> list[Item]:
-    """The words of a clause in order, without their endings, with a gap for what changed."""
+    """The words of a clause in order, in the form by which they are compared, with a gap for what changed."""
     frame: list[Item] = []
     for item in clause.row:
         is_date = isinstance(item, Figure) and item.kind in DATES
@@ -219,7 +219,8 @@ def _frame(clause: Clause, changed: frozenset[Item], inflected: Callable[[str], 
 
 
 def _is_said_of_it(pair: Alignment) -> bool:
-    """Whether what changed is said of one certain thing: not of any one of several, nor beside the point.
+    """Whether what changed is said of one certain thing, and is what the clause says of it: not of one of several, nor a
+    mere attribute.
 
     >>> between("Anna has a big dog", "Anna has a small dog"), between("Some doors are open", "Some doors are closed")
     ('suspected: big → small', 'suspected: open → closed')
@@ -234,7 +235,7 @@ def _is_said_of_it(pair: Alignment) -> bool:
 
 
 def _is_which(clause: Clause) -> bool:
-    """Whether a figure precedes the verb, and so tells which thing is meant.
+    """Whether a figure precedes the first auxiliary, and so tells which thing is meant.
 
     >>> between("The 5 kg bag is cheap", "The 10 kg bag is cheap")
     ''
@@ -264,7 +265,7 @@ _ENDED: Final = re.compile(r"\b(?:stopped|quits?|(?:gave|given|gives?|giving) up
 
 
 def _inflection(pair: Alignment) -> Callable[[str], str]:
-    """What words are compared by: a verb by its stem where its end is told ("smokes", "quit smoking"); without an "s" beside
+    """How words are compared: by their stems where an end is told ("smokes", "quit smoking"); without a last "s" beside
     another number ("one bike", "two bikes") or a denial ("eats", "does not eat"); else as written: Simon is not Simone.
     """
     is_denied = pair.old.polarity != pair.new.polarity
@@ -462,7 +463,7 @@ def _kind(phrase: Phrase) -> str:
 
 
 def _differ(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
-    """Whether two values are different ones, neither of which says more, nor is the beginning of the other."""
+    """Whether two values differ, and neither says more than the other or is its beginning."""
     if len(old) == len(new) == 1 and (old[0].startswith(new[0]) or new[0].startswith(old[0])):
         return False
     one, other = set(english_name(old)), set(english_name(new))

@@ -98,7 +98,7 @@ class Figure:
     unit: str = field(default="", compare=False)
 
     def differs(self, other: Figure) -> bool:
-        """Whether both name a part of one kind, and not the same; in other units, not nearly the same."""
+        """Whether both are of one kind and give a part of it differently; in two units, if they are not nearly equal."""
         if self.kind != other.kind or self.kind.startswith("~"):
             return False
         one, two = self.value[0], other.value[0]

@@ -52,8 +52,8 @@ class Sentences:
             self._usual = mean(cosines), max(pstdev(cosines), 1e-6)
 
     def near(self, one: str, other: str) -> float | None:
-        """By how many standard deviations two notes are nearer than two sentences about one person usually are; None, and
-        noted, where it is not known yet.
+        """By how many standard deviations two notes are nearer than two sentences about one person usually are; None where a
+        vector is missing, which is then queued if there is room.
         """
         pair = [f"{' '.join(text.split()).rstrip('. ')}." for text in (one, other)]
         missing = [sentence for sentence in pair if sentence not in self._rows]

@@ -1,7 +1,7 @@
 """The words that the rules of contradiction know: grammar, opposites, relations, places, kinds of things.
 
-English, and for the commonest relations German, French, Spanish and Portuguese. A word that is in no table here is
-compared by its stem. Opposites that may both be true of one thing (buy and sell, start and end) are
+English, and for the commonest relations German, French, Spanish and Portuguese. The key of a word that is in
+no table here is its stem. Opposites that may both be true of one thing (buy and sell, start and end) are
 left out on purpose: a missed contradiction costs a reminder, a wrong one buries a memory.
 """
 
@@ -71,6 +71,7 @@ für auf von als en au al con por para à chez em na no ao""")
 PLACING: Final = words("in at on under behind near im am en à em na no")
 OVER: Final = words("over than als")
 OVER_PREFERRED: Final = OVER | words("to à au a al ao que do as")
+# Words that carry no content. Some lead a phrase.
 STOP: Final = (ARTICLES | AUXILIARIES | CHANGES | LEADS) - {"might", "could", "would"} | words("""this those these and
 it its he she they him his her them their theirs who which what whose there here so too also very really quite
 rather then both own such s t d m mr mrs ms dr per while get gets got even any anyone anything enough much
