@@ -71,8 +71,7 @@ _FORMS: Final = {
 }
 _SPELLED: Final = {*_MONTHS, *_COUNTS, "noon", "midnight", *_WEEKDAYS, *(f"{day}s" for day in _WEEKDAYS)}
 _FIGURES: Final = "|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items())
-# Most words begin no figure, and are tried first.
-_TOKEN: Final = re.compile(rf"(?!\d|(?:{'|'.join(_SPELLED)})\b){WORD.pattern}|{_FIGURES}|{WORD.pattern}")
+_TOKEN: Final = re.compile(f"{_FIGURES}|{WORD.pattern}")
 _ROUNDED: Final = 0.03  # 8 km and 5 miles
 _MIN_YEAR: Final = 100
 
@@ -122,7 +121,7 @@ def items(text: str) -> list[Item]:
     (None, 3.0, 3.0)
     """
     spelled = WORD.findall(text)
-    if not re.search(r"\d", text) and _SPELLED.isdisjoint(spelled):
+    if not re.search(r"\d", text) and _SPELLED.isdisjoint(spelled):  # as most texts are
         return list(spelled)
     found: list[Item] = []
     for match in _TOKEN.finditer(text):
