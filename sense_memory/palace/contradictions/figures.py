@@ -69,7 +69,13 @@ _FORMS: Final = {
     rf"\b(?P<name>{'|'.join(_COUNTS)})\b(?! (?:of|day|another|thing|to)\b))"
     rf"(?: ?(?P<scale>{'|'.join(_SCALES)})\b)?(?: ?(?P<unit>{'|'.join(map(re.escape, _UNITS))})s?(?!\w))?(?![\w-])",
 }
-_SPELLED: Final = {*_MONTHS, *_COUNTS, "noon", "midnight", *_WEEKDAYS, *(f"{day}s" for day in _WEEKDAYS)}
+_SPELLED: Final = {
+    *_MONTHS,
+    *_COUNTS,
+    "noon",
+    "midnight",
+    *(day + end for day in _WEEKDAYS for end in ("", "s", "'s")),
+}
 _FIGURES: Final = "|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items())
 _TOKEN: Final = re.compile(f"{_FIGURES}|{WORD.pattern}")
 _ROUNDED: Final = 0.03  # 8 km and 5 miles
