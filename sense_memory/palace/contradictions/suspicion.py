@@ -97,8 +97,8 @@ def features(pair: Alignment) -> dict[str, float]:
 
 def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
     """Whether both notes can be true: "too"; things with other numbers or names; another subject, and no turn of things;
-    one of several occasions; a sort that is denied ("tea", "no green tea"); the same figure, or that of another thing ("the
-    5 kg bag", "the 10 kg bag"); "off" and "not on".
+    one of several occasions; a sort that is denied ("tea", "no green tea"); the figure of another thing ("the 5 kg bag", "the
+    10 kg bag"); "off" and "not on".
     """
     old, new, one, other = pair.before, pair.after, pair.old, pair.new
     first, second = (side.words[0].key if side.words else "" for side in (one, other))
@@ -106,7 +106,6 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
     is_changed = found["turn"] or found["hint"]
     is_date = any(a and b and a.kind == b.kind and a.kind in DATES for a, b in pair.apart)
     is_occasion = one.keys & terms.OCCASIONS and any(word.article == "a" for word in one.words)
-    is_same_figure = one.figures and not (pair.apart or found["denial"])
     is_other_figure = found["figure"] and not (found["same start"] or is_changed)
     is_sort = pair.right and other.words[-2:-1] == pair.right and other.words[-1].lead == ""
     return bool(
@@ -115,7 +114,7 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
         or (is_other and (pair.flips or (first in old.names and second in new.names)))
         or ((is_other or one.owned != other.owned) and not is_changed)
         or (len(new.clauses) == 1 and one.keys == other.keys and not (pair.apart or found["denial"]))
-        or (old.keys <= new.keys and (is_same_figure or is_other_figure))
+        or (old.keys <= new.keys and is_other_figure)
         or (pair.flips and one.polarity != other.polarity and one.keys == other.keys)
         or (is_date and ("again" in other.row or is_occasion))
         or (one.polarity != other.polarity and not pair.left and is_sort)
