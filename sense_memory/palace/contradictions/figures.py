@@ -69,13 +69,8 @@ _FORMS: Final = {
     rf"\b(?P<name>{'|'.join(_COUNTS)})\b(?! (?:of|day|another|thing|to)\b))"
     rf"(?: ?(?P<scale>{'|'.join(_SCALES)})\b)?(?: ?(?P<unit>{'|'.join(map(re.escape, _UNITS))})s?(?!\w))?(?![\w-])",
 }
-_SPELLED: Final = {
-    *_MONTHS,
-    *_COUNTS,
-    "noon",
-    "midnight",
-    *(day + end for day in _WEEKDAYS for end in ("", "s", "'s")),
-}
+_DAYS: Final = {day + end for day in _WEEKDAYS for end in ("", "s", "'s")}
+_SPELLED: Final = {*_MONTHS, *_COUNTS, *_DAYS, "noon", "midnight"}
 _FIGURES: Final = "|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items())
 _TOKEN: Final = re.compile(f"{_FIGURES}|{WORD.pattern}")
 _ROUNDED: Final = 0.03  # 8 km and 5 miles
