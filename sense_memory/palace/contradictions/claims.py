@@ -301,39 +301,39 @@ class Alignment:
     """The two clauses of two texts that share most and are not the same, and what only one of them says.
 
     Attributes:
-        before: the earlier text.
-        after: the later one.
+        old_reading: what the earlier text says.
+        new_reading: what the later one says.
         old: the clause of the earlier text.
         new: the clause of the later one.
         shared: the keys of both.
-        left: the words of the old one that the new one has not.
-        right: those of the new one that the old one has not.
+        old_only: the words of the old clause that the new one has not.
+        new_only: those of the new clause that the old one has not.
         apart: their figures, each with the other's at its place, that are not the same.
         flips: the axes on which they take two sides, with the words of both.
         relation: the name of the relation of both, or nothing.
     """
 
-    before: Reading
-    after: Reading
+    old_reading: Reading
+    new_reading: Reading
     old: Clause
     new: Clause
     shared: frozenset[str]
-    left: tuple[Word, ...]
-    right: tuple[Word, ...]
+    old_only: tuple[Word, ...]
+    new_only: tuple[Word, ...]
     apart: tuple[tuple[Figure | None, Figure | None], ...]
     flips: tuple[tuple[str, str, str], ...]
     relation: str
 
     @classmethod
-    def of(cls, before: Reading, after: Reading) -> Alignment:
+    def of(cls, old_reading: Reading, new_reading: Reading) -> Alignment:
         """The alignment of two texts that share a key."""
-        old, new = max(product(before.clauses, after.clauses), key=_nearness)
+        old, new = max(product(old_reading.clauses, new_reading.clauses), key=_nearness)
         shared = old.keys & new.keys
         figures = zip_longest(old.figures, new.figures)
         sides = ((name, *old.sides[name], *new.sides[name]) for name in old.sides.keys() & new.sides)
         return cls(
-            before,
-            after,
+            old_reading,
+            new_reading,
             old,
             new,
             shared,

@@ -191,14 +191,14 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
     inflected = _inflection(pair)
     frames = [_frame(clause, found.changed, inflected) for clause in (pair.old, pair.new)]
     moods = (pair.old.flags | pair.new.flags) & {"past", "event"}
-    moods |= (pair.before.flags | pair.after.flags) & {"plan", "added"}
+    moods |= (pair.old_reading.flags | pair.new_reading.flags) & {"plan", "added"}
     if frames[0] != frames[1] or moods or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
         return 0.0
     is_all = (
         _is_said_of_it(pair)
         and _are_others_the_same(pair)
         and not _is_written_apart(pair)
-        and not _is_named_apart(pair.before, pair.after)
+        and not _is_named_apart(pair.old_reading, pair.new_reading)
     )
     return found.confidence if is_all else min(found.confidence, _DOUBTFUL)
 
@@ -246,16 +246,16 @@ def _is_which(clause: Clause) -> bool:
 
 def _are_others_the_same(pair: Alignment) -> bool:
     """Whether all other clauses of the old text are said again, and those of the new text were said or give a reason."""
-    known, said = ({clause.row for clause in note.clauses} for note in (pair.before, pair.after))
-    others = [(one, said, _REASONS) for one in pair.before.clauses if one is not pair.old]
+    known, said = ({clause.row for clause in note.clauses} for note in (pair.old_reading, pair.new_reading))
+    others = [(one, said, _REASONS) for one in pair.old_reading.clauses if one is not pair.old]
     # "Not because …" may deny the reason only.
     reasons = _REASONS | {"so"} if pair.new.polarity else frozenset({"since", "so"})
-    others += [(one, known, reasons) for one in pair.after.clauses if one is not pair.new]
+    others += [(one, known, reasons) for one in pair.new_reading.clauses if one is not pair.new]
     is_same = all(one.row in rows or one.joint in reasons for one, rows, reasons in others)
     return (
         is_same
-        and pair.before.whole
-        and pair.after.whole
+        and pair.old_reading.whole
+        and pair.new_reading.whole
         and pair.old.joint == pair.new.joint
         and pair.old.row not in said
     )
@@ -332,7 +332,7 @@ def _opposite(pair: Alignment) -> Difference | None:
         kind = "sentiment" if name in _FEELINGS else "antonym"
         sure = _SURE if name != "±good" else _DOUBTFUL  # what is useful may be ugly
         return Difference(kind, f"{one} → {other}", frozenset({one, other}), sure)
-    said, when = (pair.after.text, "was") if pair.new.polarity else (pair.before.text, "now")
+    said, when = (pair.new_reading.text, "was") if pair.new.polarity else (pair.old_reading.text, "now")
     return Difference("negation", f"{when} denied: {_quoted(said)}")
 
 
@@ -359,7 +359,7 @@ def _figure(pair: Alignment) -> Difference | None:
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
     once = terms.SCHEDULED - (terms.TIMETABLED if one.kind != "date" else set())
     is_known = not is_occasion or (pair.old.definite and pair.new.definite)
-    is_once = "changed" in pair.after.flags or (not is_occasion and not said.isdisjoint(once))
+    is_once = "changed" in pair.new_reading.flags or (not is_occasion and not said.isdisjoint(once))
     is_only = len(pair.old.figures) == 1 and "again" not in pair.new.row
     return Difference("date", text, changed, _SURE * (is_once and is_known and is_only))
 
@@ -394,7 +394,7 @@ def _filler(pair: Alignment) -> Difference | None:
     >>> between("Lisa lives in Rome", "Lisa lives in Trastevere"), between("Lisa lives in Rome", "Lisa lives in Oslo")
     ('suspected: lives in: Rome → Trastevere', 'acts: lives in: Rome → Oslo')
     """
-    phrases = [{word.phrase for word in side} for side in (pair.left, pair.right)]
+    phrases = [{word.phrase for word in side} for side in (pair.old_only, pair.new_only)]
     if any(len(numbers) != 1 for numbers in phrases):
         return None
     one, other = (
@@ -406,7 +406,7 @@ def _filler(pair: Alignment) -> Difference | None:
     )
     about = pair.relation.replace("_", " ") or _written(named)
     text = f"{about}: {_written(one)} → {_written(other)}"
-    changed = frozenset(word.text.lower() for word in (*pair.left, *pair.right))
+    changed = frozenset(word.text.lower() for word in (*pair.old_only, *pair.new_only))
     return Difference("value", text, changed, _exclusive(pair, one, other))
 
 

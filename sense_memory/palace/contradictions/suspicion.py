@@ -50,7 +50,7 @@ def suspicion(pair: Alignment, near: Near | None = None) -> float:
         reach = (_score(found | {"known": 1.0, "near": meant}) for meant in (_FARTHEST, _NEAREST))
         if max(reach) <= 0:
             return 0.0
-        if (meant := near(pair.before.text, pair.after.text)) is not None:
+        if (meant := near(pair.old_reading.text, pair.new_reading.text)) is not None:
             found |= {"known": 1.0, "near": min(_NEAREST, max(_FARTHEST, meant))}
     score = _score(found) if found["topic"] or "known" in found else 0.0
     return _LEAST + (_MOST - _LEAST) * (1 - exp(-score)) if score > 0 else 0.0
@@ -60,11 +60,11 @@ def features(pair: Alignment) -> dict[str, float]:
     """What two notes share and what only one of them says, by the names of `_WEIGHTS`, and which of `KINDS` there are;
     nothing where they may both hold, or share no topic and the later one tells no turn.
     """
-    old, new, one, other = pair.before, pair.after, pair.old, pair.new
+    old, new, one, other = pair.old_reading, pair.new_reading, pair.old, pair.new
     topic = (old.keys & new.keys) - _NO_TOPIC - {word.key for word in one.words[:1]}
     denials = [any(not part.polarity and part.keys & topic for part in note.clauses) for note in (old, new)]
     is_denied = denials == [False, True]
-    is_slot = all(len({word.phrase for word in side}) == 1 for side in (pair.left, pair.right))
+    is_slot = all(len({word.phrase for word in side}) == 1 for side in (pair.old_only, pair.new_only))
     same_start = takewhile(lambda words: words[0] == words[1], zip(one.row, other.row, strict=False))
     found: dict[str, float] = {
         "one": 1.0,
@@ -85,7 +85,7 @@ def features(pair: Alignment) -> dict[str, float]:
         "same start": log1p(max(0, len(list(same_start)) - 1)),
         "opposite": bool(pair.flips),
         "denied": is_denied,
-        "value": is_slot and pair.left[0].lead == pair.right[0].lead == "be",
+        "value": is_slot and pair.old_only[0].lead == pair.new_only[0].lead == "be",
         "old is ongoing": "ongoing" in old.flags,
         "old is past": "past" in old.flags,
         "new is past": "past" in new.flags,
@@ -100,14 +100,14 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
     one of several occasions; a sort that is denied ("tea", "no green tea"); the figure of another thing ("the 5 kg bag", "the
     10 kg bag"); "off" and "not on".
     """
-    old, new, one, other = pair.before, pair.after, pair.old, pair.new
+    old, new, one, other = pair.old_reading, pair.new_reading, pair.old, pair.new
     first, second = (side.words[0].key if side.words else "" for side in (one, other))
     is_other = first not in new.keys and second not in old.keys
     is_changed = found["turn"] or found["hint"]
     is_date = any(a and b and a.kind == b.kind and a.kind in DATES for a, b in pair.apart)
     is_occasion = one.keys & terms.OCCASIONS and any(word.article == "a" for word in one.words)
     is_other_figure = found["figure"] and not (found["same start"] or is_changed)
-    is_sort = pair.right and other.words[-2:-1] == pair.right and other.words[-1].lead == ""
+    is_sort = pair.new_only and other.words[-2:-1] == pair.new_only and other.words[-1].lead == ""
     return bool(
         "added" in new.flags
         or (old.numbered and new.numbered and old.numbered.isdisjoint(new.numbered))
@@ -117,7 +117,7 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
         or (old.keys <= new.keys and is_other_figure)
         or (pair.flips and one.polarity != other.polarity and one.keys == other.keys)
         or (is_date and ("again" in other.row or is_occasion))
-        or (one.polarity != other.polarity and not pair.left and is_sort)
+        or (one.polarity != other.polarity and not pair.old_only and is_sort)
     )
 
 
