@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.contradictions.claims import Alignment
     from sense_memory.palace.contradictions.sentences import Near
 
-KINDS: Final = ("turn", "hint", "denial", "slot", "figure")  # of evidence
+EVIDENCE: Final = ("turn", "hint", "denial", "slot", "figure")  # of evidence
 _LEAST, _MOST = 0.5, 0.7  # the confidence of a suspicion
 _FARTHEST, _NEAREST = -3.0, 8.0  # nearness beyond counts as this, in standard deviations
 _CONDITIONS: Final = frozenset({"if", "when", "unless", "until", "while", "before", "after"})
@@ -57,7 +57,7 @@ def suspicion(pair: Alignment, near: Near | None = None) -> float:
 
 
 def features(pair: Alignment) -> dict[str, float]:
-    """What two notes share and what only one of them says, by the names of `_WEIGHTS`, and which of `KINDS` there are;
+    """What two notes share and what only one of them says, by the names of `_WEIGHTS`, and which of `EVIDENCE` there are;
     nothing where they may both hold, or share no topic and the later one tells no turn.
     """
     old, new, one, other = pair.old_reading, pair.new_reading, pair.old, pair.new
@@ -67,7 +67,7 @@ def features(pair: Alignment) -> dict[str, float]:
     is_slot = all(len({word.phrase for word in side}) == 1 for side in (pair.old_only, pair.new_only))
     same_start = takewhile(lambda words: words[0] == words[1], zip(one.row, other.row, strict=False))
     found: dict[str, float] = {
-        "one": 1.0,
+        "bias": 1.0,
         "turn": "turn" in new.flags - old.flags,
         "hint": "hint" in new.flags - old.flags,
         "denial": bool(pair.flips) or one.polarity != other.polarity or is_denied,
@@ -122,9 +122,9 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
 
 
 # ── The weights ─────────────────────────────────────────────────────────────────────────
-# Of each feature: its weight, and what is added to it with each of `KINDS`.
+# Of each feature: its weight, and what is added to it with each of `EVIDENCE`.
 _WEIGHTS: Final = {
-    "one": (2.93, 2.40, 2.39, 0.47, -0.49, 0.40),
+    "bias": (2.93, 2.40, 2.39, 0.47, -0.49, 0.40),
     "unsaid": (-2.36, -0.47, -1.02, -0.26, 0.84, 0.99),
     "unsaid elsewhere": (-2.76, -0.46, -0.30, -0.29, 0.34, -0.18),
     "all said again": (-2.80, 0.20, -0.92, 1.82, 2.38, 3.23),
@@ -148,7 +148,7 @@ _WEIGHTS: Final = {
 
 
 def _score(found: dict[str, float]) -> float:
-    columns = [0, *(at for at, kind in enumerate(KINDS, 1) if found[kind])]
+    columns = [0, *(at for at, kind in enumerate(EVIDENCE, 1) if found[kind])]
     return sum(
         value * sum(weights[at] for at in columns)
         for name, weights in _WEIGHTS.items()

@@ -28,7 +28,7 @@ from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions.claims import Alignment, Reading, read
 from sense_memory.palace.contradictions.detection import difference, sureness
 from sense_memory.palace.contradictions.sentences import Sentences
-from sense_memory.palace.contradictions.suspicion import KINDS, features
+from sense_memory.palace.contradictions.suspicion import EVIDENCE, features
 
 
 if TYPE_CHECKING:
@@ -114,9 +114,9 @@ class _Design:
             if not is_sure and (row := features(aligned)):
                 self.pairs.append(pair)
                 found.append(row)
-        self.names = [name for name in found[0] if name not in KINDS]
+        self.names = [name for name in found[0] if name not in EVIDENCE]
         self.columns = np.array([[float(row[name]) for name in self.names] for row in found], np.float32)
-        self.kinds = np.array([[1.0, *(float(row[kind]) for kind in KINDS)] for row in found], np.float32)
+        self.kinds = np.array([[1.0, *(float(row[kind]) for kind in EVIDENCE)] for row in found], np.float32)
         self.is_end = np.array([pair.is_end for pair in self.pairs], np.float64)
         self.weight = np.array([pair.weight for pair in self.pairs])
         self.near = np.zeros(len(found), np.float32)
@@ -207,9 +207,9 @@ def main(path: Path) -> None:
             scores[int(known)][places] = natural.matrix(known=known)[places] @ beta
     beta = fitted(np.ones(len(conversations), bool))
     bounds = [_bound(scores[known], natural.pairs, _SUSPECTED_COUNT[known]) for known in (0, 1)]
-    table = beta.reshape(-1, 1 + len(KINDS))
+    table = beta.reshape(-1, 1 + len(EVIDENCE))
     names = [*labelled.names, "known", "near"]
-    table[names.index("one"), 0] -= bounds[0]
+    table[names.index("bias"), 0] -= bounds[0]
     table[names.index("known"), 0] -= bounds[1] - bounds[0]
     for name, row in zip(names, table, strict=True):
         sys.stdout.write(f'    "{name}": ({", ".join(f"{weight:.2f}" for weight in row)}),\n')
