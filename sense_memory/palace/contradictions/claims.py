@@ -97,7 +97,7 @@ class Reading:
         keys: the keys of all its words. Two memories whose words contradict each other share a key.
         names: the stems of its words with a capital.
         numbered: the words that tell a thing from others of its sort: `#5` of "room 5", `beta_search`.
-        flags: those of its clauses, and what "since …" or "from …" adds: `changed`, `hint`, `plan`.
+        flags: those of its clauses, and what "since …" or "from …" adds: `now`, `hint`, `plan`.
     """
 
     text: str = field(repr=False)
@@ -183,7 +183,7 @@ def read(memory: PersonaMemory) -> Reading:
         if part and not part.isspace()
     ]
     clauses = tuple(filter(None, (_clause(*part, frozenset(named)) for part in parts[:MAX_CLAUSES_COUNT])))
-    moods = {"changed", "hint"} if since else {"plan", "hint"} if start else set()
+    moods = {"now", "hint"} if since else {"plan", "hint"} if start else set()
     flags = frozenset(moods).union(*(clause.flags for clause in clauses))
     keys = frozenset[str]().union(*(clause.keys for clause in clauses))
     return Reading(
@@ -217,8 +217,8 @@ def _found_by(clause: Clause) -> Iterator[str]:
 
 
 def _flags(text: str, meant: str) -> set[str]:
-    """The flags of a lowercase clause: `past` and `changed` of what its idioms mean, the others of what is written."""
-    searched = {name: meant if name in {"past", "changed"} else text for name in terms.FLAGS}
+    """The flags of a lowercase clause: `past` and `now` of what its idioms mean, the others of what is written."""
+    searched = {name: meant if name in {"past", "now"} else text for name in terms.FLAGS}
     found = {name for name, pattern in terms.FLAGS.items() if pattern.search(searched[name])}
     return found - ({"past", "event"} if "lasting" in found else set())
 

@@ -167,7 +167,7 @@ def between(old: str, new: str) -> str:
 _GAP: Final = ""  # where a frame has left out what changed
 # Said of a claim as a whole, and of when it began: no part of its frame.
 _WORDLESS: Final = terms.words("do does did got really per n ne gezogen")
-_UNSAID: Final = terms.NEGATORS | terms.CHANGES | terms.BE | _WORDLESS
+_UNSAID: Final = terms.NEGATORS | terms.ADVERBS | terms.BE | _WORDLESS
 _BEFORE_DATE, _BEFORE_NAME = terms.words("on in at to for"), terms.words("mr mrs ms dr") | terms.ARTICLES
 _ANY: Final = re.compile(r"\s*(?:an?|many|several|most|few|one|two|three|another)\b", re.IGNORECASE)
 _PART: Final = re.compile(
@@ -359,7 +359,7 @@ def _figure(pair: Alignment) -> Difference | None:
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
     once = terms.SCHEDULED - (terms.TIMETABLED if one.kind != "date" else set())
     is_known = not is_occasion or (pair.old.definite and pair.new.definite)
-    is_once = "changed" in pair.new_reading.flags or (not is_occasion and not said.isdisjoint(once))
+    is_once = "now" in pair.new_reading.flags or (not is_occasion and not said.isdisjoint(once))
     is_only = len(pair.old.figures) == 1 and "again" not in pair.new.row
     return Difference("date", text, changed, _SURE * (is_once and is_known and is_only))
 

@@ -49,7 +49,7 @@ MONTH: Final = "|".join(_MONTHS)
 WHEN: Final = rf"{MONTH}|\w+day|spring|summer|autumn|winter"
 # A number behind one of these is a figure; behind another noun it tells which one is meant ("Lamp 3", "User 4711").
 _BEFORE_FIGURES: Final = words("""within every most least only exactly and up down cost take need weigh last hold own
-keep pay earn get allow turn kostet coût cuesta custa""").union(terms.LEADS, terms.AUXILIARIES, terms.CHANGES)
+keep pay earn get allow turn kostet coût cuesta custa""").union(terms.LEADS, terms.AUXILIARIES, terms.ADVERBS)
 
 # ── Forms ───────────────────────────────────────────────────────────────────────────────
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.contradictions.claims import Alignment
     from sense_memory.palace.contradictions.sentences import Near
 
-EVIDENCE: Final = ("turn", "hint", "denial", "slot", "figure")  # of evidence
+EVIDENCE: Final = ("turn", "hint", "denial", "slot", "figure")  # that something ended
 _LEAST, _MOST = 0.5, 0.7  # the confidence of a suspicion
 _FARTHEST, _NEAREST = -3.0, 8.0  # nearness beyond counts as this, in standard deviations
 _CONDITIONS: Final = frozenset({"if", "when", "unless", "until", "while", "before", "after"})
@@ -57,7 +57,7 @@ def suspicion(pair: Alignment, near: Near | None = None) -> float:
 
 
 def features(pair: Alignment) -> dict[str, float]:
-    """What two notes share and what only one of them says, by the names of `_WEIGHTS`, and which of `EVIDENCE` there are;
+    """What two notes share and what only one of them says, by the names of `_WEIGHTS`, and which `EVIDENCE` there is;
     nothing where they may both hold, or share no topic and the later one tells no turn.
     """
     old, new, one, other = pair.old_reading, pair.new_reading, pair.old, pair.new
@@ -122,7 +122,7 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
 
 
 # ── The weights ─────────────────────────────────────────────────────────────────────────
-# Of each feature: its weight, and what is added to it with each of `EVIDENCE`.
+# Of each feature: its weight, and what is added to it with each kind of `EVIDENCE`.
 _WEIGHTS: Final = {
     "bias": (2.93, 2.40, 2.39, 0.47, -0.49, 0.40),
     "unsaid": (-2.36, -0.47, -1.02, -0.26, 0.84, 0.99),

@@ -62,8 +62,8 @@ AUXILIARIES: Final = BE | words("""has have had having do does did will would sh
 haben tiene tienen tem têm""")
 NEGATORS: Final = words("""not no never nor neither none nobody nothing hardly without nicht kein keine keinen nie pas
 jamais nunca não""")
-# Said of a claim and no part of it: when two notes differ in these words only, they say the same.
-CHANGES: Final = words("now currently again recently already finally just still jetzt maintenant ahora agora")
+# Of time, said of a claim and no part of it: when two notes differ in these words only, they say the same.
+ADVERBS: Final = words("now currently again recently already finally just still jetzt maintenant ahora agora")
 # What a phrase may begin with; it says what the phrase is to the clause.
 LEADS: Final = words("""to in of on at by for from with into about as over than behind beside under near above below
 between through across along around towards among during instead unless if when whenever until that im am bei zu nach
@@ -72,7 +72,7 @@ PLACING: Final = words("in at on under behind near im am en à em na no")
 OVER: Final = words("over than als")
 OVER_PREFERRED: Final = OVER | words("to à au a al ao que do as")
 # Words that carry no content. Some lead a phrase.
-STOP: Final = (ARTICLES | AUXILIARIES | CHANGES | LEADS) - {"might", "could", "would"} | words("""this those these and
+STOP: Final = (ARTICLES | AUXILIARIES | ADVERBS | LEADS) - {"might", "could", "would"} | words("""this those these and
 it its he she they him his her them their theirs who which what whose there here so too also very really quite
 rather then both own such s t d m mr mrs ms dr per while get gets got even any anyone anything enough much
 gezogen umgezogen n und y e ne da que ya""")
@@ -109,7 +109,7 @@ event = ^(?:(?:the|an?|my|our|his|her) )?(?!(?:the|an?|my|our|his|her|is|are)\b)
 lasting = born|founded|became|decided|picked|settled|need|{_MOVED};
 added = also|as well(?! as)|besides|auch|aussi|tambi[eé]n|tamb[eé]m|^\w+ too|
 too(?= *(?:$|[,.)]|(?:now|again|at|in|on|for|from|with)\b));
-changed = {"|".join(sorted(CHANGES - words("still already just finally")))}"""
+now = {"|".join(sorted(ADVERBS - words("still already just finally")))}"""
 FLAGS: Final = {name: re.compile(rf"\b(?:{said})\b") for name, said in _rows(_FLAGS_TEXT, " = ")}
 
 # ── Opposites ───────────────────────────────────────────────────────────────────────────
