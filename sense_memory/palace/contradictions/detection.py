@@ -34,13 +34,10 @@ from sense_memory.palace.contradictions.vocabulary import english_name, is_city,
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeAlias
 
     from sense_memory.palace.contradictions.claims import Clause, Reading, Word
     from sense_memory.palace.contradictions.figures import Item
     from sense_memory.palace.contradictions.sentences import Near
-
-    Phrase: TypeAlias = tuple[Word, ...]
 
 ACT_BOUND: Final = 0.75
 TURN: Final = "turn"  # the kind of what the later text as a whole seems to end
@@ -198,7 +195,7 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
         _is_said_of_it(pair)
         and _are_others_the_same(pair)
         and not _is_written_apart(pair)
-        and not _is_named_apart(pair.old_reading, pair.new_reading)
+        and not _is_named_apart(pair)
     )
     return found.confidence if is_all else min(found.confidence, _DOUBTFUL)
 
@@ -292,8 +289,9 @@ def _is_written_apart(pair: Alignment) -> bool:
     )
 
 
-def _is_named_apart(old: Reading, new: Reading) -> bool:
+def _is_named_apart(pair: Alignment) -> bool:
     """Whether only their keys say whom two texts are about: `nora-allergy` and `ben-allergy`."""
+    old, new = pair.old_reading, pair.new_reading
     one, other = old.named[:1], new.named[:1]
     is_said = not (old.keys | new.keys | terms.KEY_NOISE).isdisjoint(one + other)
     return one != other and old.named[1:] == new.named[1:] != () and not is_said
@@ -410,11 +408,11 @@ def _filler(pair: Alignment) -> Difference | None:
     return Difference("value", text, changed, _exclusive(pair, one, other))
 
 
-def _written(phrase: Phrase) -> str:
+def _written(phrase: tuple[Word, ...]) -> str:
     return " ".join(token.text for token in phrase)
 
 
-def _exclusive(pair: Alignment, one: Phrase, other: Phrase) -> float:
+def _exclusive(pair: Alignment, one: tuple[Word, ...], other: tuple[Word, ...]) -> float:
     """How surely a phrase cannot have both fillers at once; 0 where it may well.
 
     >>> between("Team A lives in Rome", "Team D lives in Oslo"), between("Lisa lives in Vancouver", "Lisa lives in Canada")
@@ -455,7 +453,7 @@ def _is_attribute(pair: Alignment, kind: str, leads: set[str]) -> bool:
 _NAME_LIKE: Final = re.compile(r"[^\W\d_]*[A-ZÀ-ÞŠŽ\d@/.#+][\w@/.#+-]*")
 
 
-def _kind(phrase: Phrase) -> str:
+def _kind(phrase: tuple[Word, ...]) -> str:
     """`name` (with capitals, figures or signs; behind an article all of it), `a` (one of a sort), or `word`."""
     like = [_NAME_LIKE.fullmatch(token.text) is not None for token in phrase]
     is_name = all(like) if phrase[0].article else like[0] or like[-1]
