@@ -84,10 +84,11 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as one word of a command line to copy."""
+    """A text as one word of a command line to copy, and no option where it begins with a dash."""
     import shlex
 
-    return shlex.quote(one_line(text))
+    word = shlex.quote(one_line(text))
+    return f"-- {word}" if word.startswith("-") else word
 
 
 def wrap(text: str, width: int, indent: int = 2) -> str:

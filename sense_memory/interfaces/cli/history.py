@@ -266,12 +266,13 @@ async def _versions(store: MemoryStore, name: str) -> tuple[str, list[Version]]:
         InvalidInput: several palace memories have the key.
     """
     found = await store.history(name)
-    path = name if found else await path_of(store, name)
-    if path not in {None, name}:
-        found = await store.history(path)
-    if path is None or not found:
-        raise await unknown_name(store, name)
-    return path, found
+    if not any(version.value is not None for version in found):  # forgotten, or never here
+        path = await path_of(store, name)
+        if path not in {None, name}:
+            return path, await store.history(path)
+        if not found:
+            raise await unknown_name(store, name)
+    return name, found
 
 
 def _nothing_to_undo(name: str, versions: Sequence[Version]) -> CommandFailed:

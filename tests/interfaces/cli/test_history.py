@@ -279,6 +279,24 @@ def test_undo_points_to_a_history_only_where_that_has_another_text(agent, name):
     )
 
 
+def test_a_forgotten_key_gives_way_to_the_palace_memory_with_that_key(agent):
+    agent("remember", "lisa", "a note")
+    agent("forget", "lisa")
+    agent("remember", "people/facts/lisa", "one")
+    agent("remember", "people/facts/lisa", "two")
+
+    assert "one" in agent("history", "lisa").stdout
+    assert agent("undo", "lisa").stdout.startswith("one\n")
+
+
+def test_a_key_that_begins_with_a_dash_is_quoted_so_that_the_hint_can_be_copied(agent):
+    for text in ("one", "two"):
+        agent("remember", "--", "-x", text)
+    agent("undo", "--", "-x")
+
+    assert "`sense-memory history -- -x`" in agent("undo", "--", "-x", code=4).stderr
+
+
 def test_undo_as_json_and_on_a_relay(edited, relay):
     found = edited.json("--relay", relay, "undo", "k")
 

@@ -3,7 +3,7 @@
     python tests/palace/contradictions/fit_suspicion.py OBSERVATIONS
 
 OBSERVATIONS is a file of natural notes, one JSON object a line with `text` and `conversation`, of which next to none ends
-another. The other data are in `tests/palace/`: pairs by 22 authors who did not know the program (`fit`; the pairs of six
+another. The other data are in `tests/palace/`: pairs by 22 authors who did not know the program (`fit`; the pairs of eight
 more are `held`, and never fitted), older pairs, profiles (facts of somebody, and later notes that end none of
 them), invented observations, and the quiet notes. Each pair counts twice: by words, and with what the embedder `static` says.
 
