@@ -60,36 +60,38 @@ def features(pair: Alignment) -> dict[str, float]:
     """What two notes share and what only one of them says, by the names of `_WEIGHTS`, and which `EVIDENCE` there is;
     nothing where they may both hold, or share no topic and the later one tells no turn.
     """
-    old, new, one, other = pair.old_reading, pair.new_reading, pair.old, pair.new
-    topic = (old.keys & new.keys) - _NO_TOPIC - {word.key for word in one.words[:1]}
-    denials = [any(not part.polarity and part.keys & topic for part in note.clauses) for note in (old, new)]
+    before, after, old, new = pair.old_reading, pair.new_reading, pair.old, pair.new
+    topic = (before.keys & after.keys) - _NO_TOPIC - {word.key for word in old.words[:1]}
+    denials = [
+        any(not part.polarity and part.keys & topic for part in note.clauses) for note in (before, after)
+    ]
     is_denied = denials == [False, True]
     is_slot = all(len({word.phrase for word in side}) == 1 for side in (pair.old_only, pair.new_only))
-    same_start = takewhile(lambda words: words[0] == words[1], zip(one.row, other.row, strict=False))
+    same_start = takewhile(lambda words: words[0] == words[1], zip(old.row, new.row, strict=False))
     found: dict[str, float] = {
         "bias": 1.0,
-        "turn": "turn" in new.flags - old.flags,
-        "hint": "hint" in new.flags - old.flags,
-        "denial": bool(pair.flips) or one.polarity != other.polarity or is_denied,
+        "turn": "turn" in after.flags - before.flags,
+        "hint": "hint" in after.flags - before.flags,
+        "denial": bool(pair.flips) or old.polarity != new.polarity or is_denied,
         "slot": is_slot,
         "figure": any(a and b and a.kind == b.kind for a, b in pair.apart),
-        "unsaid": log1p(len(one.keys - new.keys)),
-        "unsaid elsewhere": log1p(len(old.keys - new.keys - one.keys)),
-        "all said again": old.keys <= new.keys,
-        "new words": log1p(len(new.keys)),
-        "new name": log1p(len(new.names - old.keys)),
-        "one clause": len(new.clauses) == 1,
-        "conditional": any(clause.joint in _CONDITIONS for clause in new.clauses),
+        "unsaid": log1p(len(old.keys - after.keys)),
+        "unsaid elsewhere": log1p(len(before.keys - after.keys - old.keys)),
+        "all said again": before.keys <= after.keys,
+        "new words": log1p(len(after.keys)),
+        "new name": log1p(len(after.names - before.keys)),
+        "one clause": len(after.clauses) == 1,
+        "conditional": any(clause.joint in _CONDITIONS for clause in after.clauses),
         "topic": log1p(len(topic)),
-        "definite": one.definite,
+        "definite": old.definite,
         "same start": log1p(max(0, len(list(same_start)) - 1)),
         "opposite": bool(pair.flips),
         "denied": is_denied,
         "value": is_slot and pair.old_only[0].lead == pair.new_only[0].lead == "be",
-        "old is ongoing": "ongoing" in old.flags,
-        "old is past": "past" in old.flags,
-        "new is past": "past" in new.flags,
-        "new is a plan": "plan" in new.flags,
+        "old is ongoing": "ongoing" in before.flags,
+        "old is past": "past" in before.flags,
+        "new is past": "past" in after.flags,
+        "new is a plan": "plan" in after.flags,
     }
     is_told = topic or found["turn"]
     return found if is_told and not _may_both_hold(pair, found) else {}
@@ -100,24 +102,24 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
     one of several occasions; a sort that is denied ("tea", "no green tea"); the figure of another thing ("the 5 kg bag", "the
     10 kg bag"); "off" and "not on".
     """
-    old, new, one, other = pair.old_reading, pair.new_reading, pair.old, pair.new
-    first, second = (side.words[0].key if side.words else "" for side in (one, other))
-    is_other = first not in new.keys and second not in old.keys
+    before, after, old, new = pair.old_reading, pair.new_reading, pair.old, pair.new
+    first, second = (side.words[0].key if side.words else "" for side in (old, new))
+    is_other = first not in after.keys and second not in before.keys
     is_changed = found["turn"] or found["hint"]
     is_date = any(a and b and a.kind == b.kind and a.kind in DATES for a, b in pair.apart)
-    is_occasion = one.keys & terms.OCCASIONS and any(word.article == "a" for word in one.words)
+    is_occasion = old.keys & terms.OCCASIONS and any(word.article == "a" for word in old.words)
     is_other_figure = found["figure"] and not (found["same start"] or is_changed)
-    is_sort = pair.new_only and other.words[-2:-1] == pair.new_only and other.words[-1].lead == ""
+    is_sort = pair.new_only and new.words[-2:-1] == pair.new_only and new.words[-1].lead == ""
     return bool(
-        "added" in new.flags
-        or (old.numbered and new.numbered and old.numbered.isdisjoint(new.numbered))
-        or (is_other and (pair.flips or (first in old.names and second in new.names)))
-        or ((is_other or one.owned != other.owned) and not is_changed)
-        or (len(new.clauses) == 1 and one.keys == other.keys and not (pair.apart or found["denial"]))
-        or (old.keys <= new.keys and is_other_figure)
-        or (pair.flips and one.polarity != other.polarity and one.keys == other.keys)
-        or (is_date and ("again" in other.row or is_occasion))
-        or (one.polarity != other.polarity and not pair.old_only and is_sort)
+        "added" in after.flags
+        or (before.numbered and after.numbered and before.numbered.isdisjoint(after.numbered))
+        or (is_other and (pair.flips or (first in before.names and second in after.names)))
+        or ((is_other or old.owned != new.owned) and not is_changed)
+        or (len(after.clauses) == 1 and old.keys == new.keys and not (pair.apart or found["denial"]))
+        or (before.keys <= after.keys and is_other_figure)
+        or (pair.flips and old.polarity != new.polarity and old.keys == new.keys)
+        or (is_date and ("again" in new.row or is_occasion))
+        or (old.polarity != new.polarity and not pair.old_only and is_sort)
     )
 
 
