@@ -56,8 +56,17 @@ for module in pkgutil.walk_packages(sense_memory.__path__, "sense_memory."):
             importlib.import_module(module.name)
 for module in LARGE:
     del sys.modules[module]
-typer.main.get_command = functools.cache(typer.main.get_command)
-typer.main.get_command(app)
+# One tree of commands, for programs and rehearsals; how a value is read is worked out for an option when first asked.
+typer.main.get_command = typer.testing._get_command = functools.cache(typer.main.get_command)
+
+
+def prepare(command) -> None:
+    for param in command.params:
+        param.get_runtime_param()
+    for child in getattr(command, "commands", {}).values():
+        prepare(child)
+
+
 
 
 CLOSED, UNREAD = "closed", "unread"
@@ -187,6 +196,7 @@ def rehearse_commands() -> None:
 def main() -> None:
     for _ in range(REHEARSALS):
         asyncio.run(rehearse())
+    prepare(typer.main.get_command(app))
     rehearse_commands()
     gc.collect()
     gc.set_threshold(50_000, 20)
