@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from select import select
@@ -151,27 +152,43 @@ class Done:
     stderr: bytes
 
 
-# What a shell finds as `sense-memory`: it hands itself over to a fork, and ends as that does.
+# What stands for `sense-memory`, or for `python`: it hands itself over to a fork, passes on the signals that a program
+# can hear, and ends as that does.
 CALLER = """#!{python} -IS
-import json, os, socket, sys
-order = {{"arguments": ["-m", "sense_memory", *sys.argv[1:]], "environment": dict(os.environ), "folder": os.getcwd()}}
+import json, os, signal, socket, sys
+order = {{"arguments": [*{first}, *sys.argv[1:]], "environment": dict(os.environ), "folder": os.getcwd()}}
+passed_on = signal.SIGINT, signal.SIGTERM
+signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)
 line = socket.socket(socket.AF_UNIX)
 line.connect("{line}")
 socket.send_fds(line, [json.dumps(order).encode()], [0, 1, 2])
-sys.exit(int(line.recv(16)))
+answers = line.makefile()
+fork = int(answers.readline())
+for number in passed_on:
+    signal.signal(number, lambda number, _: os.kill(fork, number))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
+code = int(answers.readline())
+if code < 0:
+    if -code in passed_on:
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
 """
 
 
 class Forks:
     """Runs Python programs as processes that need not import anything first: some 50 ms each, and not 300.
 
-    Whatever is about the start of an interpreter, or about two at a time, has to start its own.
+    Whatever is about the start of an interpreter has to start its own.
     """
 
     def __init__(self, folder) -> None:
         self._streams = [folder / name for name in ("stdin", "stdout", "stderr")]
         self._place = tempfile.TemporaryDirectory(prefix="forks-")  # short enough for the name of a socket
         self._line = Path(self._place.name) / "line"
+        # For those who start a program themselves, with pipes, or to end it by a signal.
+        self.program = self._standing_for("sense-memory", "-m", "sense_memory")
+        self.python = self._standing_for("python")
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(str(self._line))
         listening.listen()
@@ -186,6 +203,12 @@ class Forks:
         )
         listening.close()
 
+    def _standing_for(self, name, *arguments) -> str:
+        path = Path(self._place.name) / name
+        path.write_text(CALLER.format(python=sys.executable, line=self._line, first=list(arguments)))
+        path.chmod(0o755)
+        return str(path)
+
     def __call__(self, *arguments, stdin=b"", folder=None, streams=(), environment=None) -> Done:
         """Run what would follow `python`, in the environment of now or another; `streams` are others, by number."""
         for path, content in zip(self._streams, (stdin, b"", b""), strict=True):
@@ -199,15 +222,10 @@ class Forks:
 
     def in_shell(self, command, *arguments, folder=None) -> Done:
         """Run a line of bash; `sense-memory` in it is this environment's, played by a fork."""
-        bin_folder = Path(self._place.name) / "bin"
-        if not bin_folder.exists():
-            bin_folder.mkdir()
-            (bin_folder / "sense-memory").write_text(CALLER.format(python=sys.executable, line=self._line))
-            (bin_folder / "sense-memory").chmod(0o755)
         done = subprocess.run(
             ["bash", "-c", command, "bash", *arguments],
             cwd=folder,
-            env={**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"},
+            env={**os.environ, "PATH": f"{self._place.name}{os.pathsep}{os.environ['PATH']}"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=30 * SECOND,
@@ -252,6 +270,8 @@ class Forks:
     def close(self) -> None:
         self._server.stdin.close()
         self._server.wait(5 * SECOND)
+        with suppress(ProcessLookupError):
+            os.killpg(self._server.pid, signal.SIGKILL)  # what a test that failed has left running
         self._server.stdout.close()
         self._place.cleanup()
 

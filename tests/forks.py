@@ -2,9 +2,9 @@
 
 An order is a JSON line on stdin: what would follow `python`, the environment, the folder, and the files that
 are to be stdin, stdout and stderr, or `CLOSED`, or `UNREAD`, a pipe that nobody reads. The answer is a line with the
-exit code. The programs that a shell starts come by a socket, whose number is the argument: each hands over its own
-stdin, stdout and stderr, and ends as its fork does. What is played is a process of its own with all that belongs to
-one, but for the start of an interpreter: what that does is tested elsewhere.
+exit code. The programs that others start come by a socket, whose number is the argument: each hands over its own
+stdin, stdout and stderr, is told the number of its fork's process, and ends as that does. What is played is a process
+of its own with all that belongs to one, but for the start of an interpreter: what that does is tested elsewhere.
 """
 
 from __future__ import annotations
@@ -67,8 +67,6 @@ def prepare(command) -> None:
         prepare(child)
 
 
-
-
 CLOSED, UNREAD = "closed", "unread"
 # The interpreter adapts code that has run eight times; each fork would begin with that, and copy what it changes.
 REHEARSALS = 9
@@ -114,8 +112,13 @@ def dress(order) -> None:
 def run(arguments) -> None:
     """As `python` runs a module, a text or a file."""
     match arguments:
+        case ["-c", text, *rest]:
+            sys.argv = ["-c", *rest]
+            sys.path.insert(0, "")
+            exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
         case ["-m", module, *rest]:
             sys.argv = [module, *rest]
+            sys.path.insert(0, "")
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         case [path, *rest]:
             sys.argv = [path, *rest]
@@ -141,24 +144,32 @@ def play(order) -> None:
     os._exit(code)
 
 
-def code_of(order) -> int:
-    """The exit code of what is ordered."""
+def begun(order) -> int:
+    """The process of what is ordered."""
     fork = os.fork()
     if not fork:
         play(order)
+    return fork
+
+
+def code_of(fork) -> int:
+    """Its exit code, when it has ended."""
     _, status = os.waitpid(fork, 0)
     return os.waitstatus_to_exitcode(status)
 
 
 def listen(server) -> None:
-    """Serve those whom a shell starts, several at once; never returns."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who serve
+    """Serve those whom others start, several at once; never returns."""
     while True:
         line, _ = server.accept()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:  # those who have served
+                pass
         if not os.fork():
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             order, streams, *_ = socket.recv_fds(line, 1 << 20, 3)
-            line.send(b"%d" % code_of(json.loads(order) | {"streams": streams}))
+            fork = begun(json.loads(order) | {"streams": streams})
+            line.send(b"%d\n" % fork)
+            line.send(b"%d\n" % code_of(fork))
             os._exit(0)
         line.close()
 
@@ -205,9 +216,10 @@ def main() -> None:
     if not listener:
         listen(socket.socket(fileno=int(sys.argv[1])))
     for line in sys.stdin:
-        sys.stdout.write(f"{code_of(json.loads(line))}\n")
+        sys.stdout.write(f"{code_of(begun(json.loads(line)))}\n")
         sys.stdout.flush()
     os.kill(listener, signal.SIGKILL)
+    os.waitpid(listener, 0)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import json
 import random
 import shutil
 import sqlite3
-import sys
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -213,7 +212,7 @@ asyncio.run(main(**json.loads(sys.stdin.readline())))
 """
 
 
-async def test_l05_two_processes_write(stage):
+async def test_l05_two_processes_write(stage, forks):
     """Each writes 100 memories of its own and 100 versions of one they share, at the same time.
 
     They begin each ten together, because one that is quicker would leave the other no gap to write in.
@@ -221,9 +220,7 @@ async def test_l05_two_processes_write(stage):
     async with stage.store(ledger="k.db"):
         pass
     pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
-    processes = [
-        await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, **pipes) for _ in range(2)
-    ]
+    processes = [await asyncio.create_subprocess_exec(forks.python, "-c", WRITER, **pipes) for _ in range(2)]
     async with asyncio.timeout(30 * SECOND):
         for name, process in zip("ab", processes, strict=True):
             path = str(stage.folder / "k.db")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
@@ -125,7 +124,7 @@ asyncio.run(main(**json.load(sys.stdin)))
 """
 
 
-async def test_r15_what_a_slow_reader_leaves_waits_in_the_ledger(stage):
+async def test_r15_what_a_slow_reader_leaves_waits_in_the_ledger(stage, forks):
     """Fifty megabytes for a relay that reads nothing: the sender holds a part of that, and nothing of it afterwards.
 
     The sender is a process of its own: no relay, no proxy, no other test. What its objects take is counted, not
@@ -137,7 +136,7 @@ async def test_r15_what_a_slow_reader_leaves_waits_in_the_ledger(stage):
             await store.remember_many((f"k{number}", text) for number in range(1_000))
             waiting = sum(map(len, ledger_of(store).bodies()))
         pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
-        process = await asyncio.create_subprocess_exec(sys.executable, "-c", SENDER, **pipes)
+        process = await asyncio.create_subprocess_exec(forks.python, "-c", SENDER, **pipes)
         order = {"nsec": stage.signer.export_nsec(), "relay": liar.url, "now": stage.clock()}
         order["ledger"] = str(stage.folder / "k.db")
         out, _ = await process.communicate(json.dumps(order).encode())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 
 import pytest
@@ -236,7 +235,7 @@ print(asyncio.run(main(**json.load(sys.stdin))))
 """
 
 
-async def test_what_another_process_writes_is_sent_by_the_one_that_holds_the_store(stage, monkeypatch):
+async def test_what_another_process_writes_is_sent_by_the_one_that_holds_the_store(stage, forks, monkeypatch):
     """Its waits are bounds, not measures: a busy machine takes its time with a process and with what has to be on disk."""
     monkeypatch.setattr(agenda, "POLL_SECONDS", 0.05)
     record = Record()
@@ -248,7 +247,7 @@ async def test_what_another_process_writes_is_sent_by_the_one_that_holds_the_sto
         await stage.until(lambda: store.holders(own) == {liar.url: "acked"}, seconds=20)
 
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", OTHER_PROCESS, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            forks.python, "-c", OTHER_PROCESS, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )
         task = {
             "nsec": stage.signer.export_nsec(),

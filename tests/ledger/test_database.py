@@ -638,9 +638,9 @@ HOLDER = """
 """
 
 
-def program(source, *arguments):
+def program(source, *arguments, python=sys.executable):
     return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(source), *map(str, arguments)],
+        [python, "-c", textwrap.dedent(source), *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -648,10 +648,10 @@ def program(source, *arguments):
     )
 
 
-def test_two_processes_write_and_nothing_is_lost_or_stamped_twice(me, path):
+def test_two_processes_write_and_nothing_is_lost_or_stamped_twice(me, forks, path):
     """L-05, with 100 writes each, half of them to one address, in ten rounds that both begin together."""
     secret = me.signer._secret.reveal().hex()
-    writers = [program(WRITER, path, secret, name) for name in ("left", "right")]
+    writers = [program(WRITER, path, secret, name, python=forks.python) for name in ("left", "right")]
     for _ in range(10):
         assert [writer.stdout.readline() for writer in writers] == ["ready\n", "ready\n"]
         for writer in writers:

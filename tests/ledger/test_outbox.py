@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -97,7 +96,7 @@ def test_an_error_between_event_and_rows_leaves_neither(me, ledger, monkeypatch)
     assert ledger.outbox.counts(ONE) == {}
 
 
-def test_a_process_killed_between_event_and_rows_leaves_neither(me, tmp_path):
+def test_a_process_killed_between_event_and_rows_leaves_neither(me, forks, tmp_path):
     """`SIGKILL`, not an exception: what SQLite finds on reopening is what it was before."""
     path = tmp_path / "a.db"
     ledger = Ledger(path, me.public_key)
@@ -119,7 +118,7 @@ def test_a_process_killed_between_event_and_rows_leaves_neither(me, tmp_path):
     """
     body = me.memory("after").event.body().decode()
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), str(path), me.public_key, body, ONE],
+        [forks.python, "-c", textwrap.dedent(program), str(path), me.public_key, body, ONE],
         capture_output=True,
         text=True,
         timeout=30 * SECOND,

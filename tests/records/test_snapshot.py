@@ -11,7 +11,6 @@ import shutil
 import signal
 import sqlite3
 import stat
-import sys
 import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
@@ -913,10 +912,10 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("where", ["before the end", "before the rename", "after the rename"])
-async def test_a_crash_while_it_is_written_leaves_the_one_before_or_none(stage, where):
+async def test_a_crash_while_it_is_written_leaves_the_one_before_or_none(stage, forks, where):
     await stage.fill()
     before = stage.file.read_bytes()
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", CHILD, where, str(stage.ledger), KEY)
+    process = await asyncio.create_subprocess_exec(forks.python, "-c", CHILD, where, str(stage.ledger), KEY)
     assert await process.wait() == -signal.SIGKILL
 
     if where != "after the rename":
@@ -930,10 +929,10 @@ async def test_a_crash_while_it_is_written_leaves_the_one_before_or_none(stage, 
     assert not stage.part.exists()
 
 
-async def test_opening_removes_what_a_crash_left(stage):
+async def test_opening_removes_what_a_crash_left(stage, forks):
     await stage.fill()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CHILD, "before the end", str(stage.ledger), KEY
+        forks.python, "-c", CHILD, "before the end", str(stage.ledger), KEY
     )
     await process.wait()
     assert stage.part.exists()

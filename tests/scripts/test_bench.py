@@ -112,9 +112,11 @@ FIGURES = {
 }
 
 
-# `python -m scripts.bench` with fewer rounds of each measurement: it is what they say that is tested, not how well.
+# `python -m scripts.bench` with fewer rounds of each measurement, and forks for the processes that it starts: it is
+# what they say that is tested, not how well.
 FEWER = """
 import sys
+sys.executable = sys.argv.pop()
 from scripts.bench import __main__ as program, contradictions, in_step, log, palace, replicating, searching, starting
 for module, name, few in (
     (contradictions, "_CHECKS_COUNT", 50),
@@ -141,8 +143,8 @@ program.main(sys.argv[1:])
 """
 
 
-def bench(*options, program=("-m", "scripts.bench"), cwd=ROOT, scratch=None):
-    command = (sys.executable, *program, *map(str, options))
+def bench(*options, python=sys.executable, program=("-m", "scripts.bench"), cwd=ROOT, scratch=None):
+    command = (python, *program, *map(str, options))
     env = {**os.environ, "PYTHONPATH": str(ROOT), **({"TMPDIR": str(scratch)} if scratch else {})}
     return subprocess.run(
         command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120 * SECOND, check=False
@@ -155,10 +157,10 @@ def scratch(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, scratch):
+def run(tmp_path_factory, scratch, forks):
     path = tmp_path_factory.mktemp("bench") / "result.json"
     options = ("--count", 50, "--repeat", 1, "--seed", 7, "--json", path)
-    done = bench(*options, program=("-c", FEWER), scratch=scratch)
+    done = bench(*options, forks.python, python=forks.python, program=("-c", FEWER), scratch=scratch)
     assert done.returncode == 0, done.stderr
     return done, json.loads(path.read_text())
 

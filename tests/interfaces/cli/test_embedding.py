@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from select import select
 
@@ -222,11 +221,11 @@ def test_searches_say_on_stderr_that_they_knew_words_only(agent, cats, monkeypat
     )
 
 
-def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(agent, home, tmp_path, monkeypatch):
+def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(agent, forks, tmp_path, monkeypatch):
     many = tmp_path / "many.json"
     many.write_text(json.dumps({f"k{number}": f"note number {number}" for number in range(2_000)}))
     agent("remember", "--many", many)
-    command = [sys.executable, "-m", "sense_memory", "embed", "--share"]
+    command = [forks.program, "embed", "--share"]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     chosen = {**os.environ, "SENSE_MEMORY_EMBEDDER": "static"}
     with subprocess.Popen(command, env=chosen, **options) as process:

@@ -6,7 +6,6 @@ import re
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from datetime import UTC, datetime
 from select import select
@@ -553,10 +552,10 @@ def test_json_escapes_what_a_terminal_must_not_see_and_keeps_letters(agent):
     assert json.loads(shown)["value"] == HOSTILE + "東京 \x7f \U000e0041"
 
 
-def test_who_interrupts_many_is_told_how_many_are_kept(agent, home, tmp_path):
+def test_who_interrupts_many_is_told_how_many_are_kept(agent, forks, tmp_path):
     many = tmp_path / "many.json"
     many.write_text(json.dumps({f"k{number}": "v" for number in range(10_000)}))
-    command = [sys.executable, "-m", "sense_memory", "remember", "--many", str(many)]
+    command = [forks.program, "remember", "--many", str(many)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         until = time.monotonic() + 30 * SECOND
         while not agent.json("status")["counts"]["heads"] and time.monotonic() < until:

@@ -762,9 +762,9 @@ def test_introspection_on_a_schedule_ends_after_the_count(palace, relay):
     palace("palace", "introspect", "--count", "1", code=2)
 
 
-def test_ctrl_c_ends_introspection_on_a_schedule(palace):
+def test_ctrl_c_ends_introspection_on_a_schedule(palace, forks):
     running = subprocess.Popen(
-        [sys.executable, "-m", "sense_memory", "palace", "introspect", "--schedule", "6h"],
+        [forks.program, "palace", "introspect", "--schedule", "6h"],
         stdout=subprocess.PIPE,
         text=True,
     )

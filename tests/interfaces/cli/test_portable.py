@@ -67,11 +67,9 @@ def test_a_dash_is_stdout_and_stdin(written):
     assert result.stdout == "new  known\n  4      0\n"
 
 
-def test_events_never_go_to_a_terminal_or_between_json(written, home):
+def test_events_never_go_to_a_terminal_or_between_json(written, forks):
     written("export", "-", "--json", code=2)
-    script = (
-        "import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'sense_memory', 'export', '-']) >> 8)"
-    )
+    script = f"import pty, sys; sys.exit(pty.spawn(['{forks.program}', 'export', '-']) >> 8)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, timeout=20 * SECOND, check=False
     )
@@ -219,9 +217,9 @@ def test_a_file_that_is_not_there_or_empty(written, tmp_path):
     assert written("import", "empty.jsonl").stdout == "new  known\n  0      0\n"
 
 
-def test_progress_is_shown_on_stderr_of_a_terminal_only(written, terminal, home):
+def test_progress_is_shown_on_stderr_of_a_terminal_only(written, terminal, forks):
     written("export", "all.jsonl")
-    script = "import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'sense_memory', 'import', 'all.jsonl']) >> 8)"
+    script = f"import pty, sys; sys.exit(pty.spawn(['{forks.program}', 'import', 'all.jsonl']) >> 8)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, timeout=20 * SECOND, check=True
     )

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import tomllib
 from contextlib import contextmanager
 
@@ -255,23 +253,24 @@ def test_a_config_file_of_another_shape_is_left_alone(cli, home, config):
 # ── relay ───────────────────────────────────────────────────────────────────────────────
 
 
-@contextmanager
-def running(*arguments):
-    """The relay as a process; yields it and what it printed first."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "sense_memory", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": ""},  # a pipe must get the URL without help
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+@pytest.fixture
+def running(forks):
+    """Runs the relay as a process, with pipes."""
+
+    @contextmanager
+    def run(*arguments):
+        with subprocess.Popen(
+            [forks.program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    return run
 
 
-def test_a_relay_serves_until_ctrl_c_and_keeps_its_data(agent, home):
+def test_a_relay_serves_until_ctrl_c_and_keeps_its_data(agent, running, home):
     agent("remember", "k", "v")
     for _ in range(2):
         with running("relay", "--port", "0") as process:
@@ -288,7 +287,7 @@ def test_a_relay_serves_until_ctrl_c_and_keeps_its_data(agent, home):
     assert (home / "relay.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_relay_as_json_on_a_chosen_file_ends_by_sigterm(home, tmp_path):
+def test_a_relay_as_json_on_a_chosen_file_ends_by_sigterm(home, running, tmp_path):
     with running("relay", "--json", "--port", "0", "--data", str(tmp_path / "mine.db")) as process:
         shown = "".join(iter(process.stdout.readline, "}\n")) + "}"
         found = json.loads(shown)

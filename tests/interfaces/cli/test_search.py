@@ -165,12 +165,12 @@ def test_what_is_kept_can_not_paint_the_terminal(agent, terminal):
     assert "\x1b[31m" not in agent("search", "painting alert").stdout
 
 
-def test_a_person_sees_how_far_the_first_index_is_and_nothing_once_it_is_there(agent):
+def test_a_person_sees_how_far_the_first_index_is_and_nothing_once_it_is_there(agent, forks):
     lines = (json.dumps({"key": f"k{number}", "value": "an otter sleeps"}) for number in range(450))
     agent("remember", "--many", "-", stdin="\n".join(lines))
 
     def shown():
-        command = [sys.executable, "-m", "sense_memory", "search", "otter", "--limit", "1"]
+        command = [forks.program, "search", "otter", "--limit", "1"]
         script = f"import pty, sys; sys.exit(pty.spawn({command}) >> 8)"
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, timeout=20 * SECOND, check=True

@@ -142,10 +142,10 @@ main()
 """
 
 
-def run(program, *arguments):
+def run(program, *arguments, python=sys.executable):
     """A process of its own, with pipes."""
     return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
+        [python, "-c", program, *arguments],
         check=False,
         capture_output=True,
         text=True,
@@ -161,9 +161,9 @@ def run(program, *arguments):
         ("remember k v", " could not be written (disk full or failing)"),
     ],
 )
-def test_a_disk_that_takes_nothing_is_told_with_the_file(agent, command, told):
+def test_a_disk_that_takes_nothing_is_told_with_the_file(agent, forks, command, told):
     """No file may grow, which is what a full disk is to whoever writes."""
-    done = run(NO_FILE_GROWS, *command.split())
+    done = run(NO_FILE_GROWS, *command.split(), python=forks.python)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: ")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -19,24 +17,25 @@ from tests.time_unit import SECOND
 FIRST = "watching other programs on this machine, and "
 
 
-@contextmanager
-def watching(*arguments):
-    """The command as a process; yields it once it has said what it watches, and that in `.said`."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "sense_memory", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": ""},  # a pipe must get each line without help
-    ) as process:
-        try:
-            process.said = process.stderr.readline()
-            yield process
-        finally:
-            process.kill()
+@pytest.fixture
+def watching(forks):
+    """Runs the command as a process; yields it once it has said what it watches, and that in `.said`."""
+
+    @contextmanager
+    def run(*arguments):
+        with subprocess.Popen(
+            [forks.program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                process.said = process.stderr.readline()
+                yield process
+            finally:
+                process.kill()
+
+    return run
 
 
-def test_changes_of_another_device_come_line_by_line_until_ctrl_c(agent, relay, tmp_path):
+def test_changes_of_another_device_come_line_by_line_until_ctrl_c(agent, watching, relay, tmp_path):
     device = ("--relay", relay, "--ledger", tmp_path / "other.db")
     with watching("--relay", relay, "watch") as process:
         assert process.said == f"{FIRST}1 relay; Ctrl-C ends it\n"
@@ -56,7 +55,7 @@ def test_changes_of_another_device_come_line_by_line_until_ctrl_c(agent, relay, 
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 
-def test_json_lines_end_after_as_many_changes_as_were_asked_for(agent, relay, tmp_path):
+def test_json_lines_end_after_as_many_changes_as_were_asked_for(agent, watching, relay, tmp_path):
     with watching("--relay", relay, "watch", "--json", "--count", "2") as process:
         assert process.stderr.readline() == f"{relay}: connected\n"
         device = ("--relay", relay, "--ledger", tmp_path / "other.db")
@@ -82,7 +81,7 @@ def test_json_lines_end_after_as_many_changes_as_were_asked_for(agent, relay, tm
     assert (json.loads(second)["kind"], json.loads(second)["value"]) == ("forgotten", None)
 
 
-def test_other_programs_on_this_machine_are_seen_without_any_relay(agent):
+def test_other_programs_on_this_machine_are_seen_without_any_relay(agent, watching):
     with watching("watch", "--count", "1") as process:
         assert process.said == f"{FIRST}no relay: none is configured; Ctrl-C ends it\n"
         agent("remember", "city", "Lisbon")
@@ -90,7 +89,7 @@ def test_other_programs_on_this_machine_are_seen_without_any_relay(agent):
         assert process.wait(10 * SECOND) == 0
 
 
-def test_memories_of_the_palace_are_named_as_its_commands_do_and_a_link_is_no_new_text(agent):
+def test_memories_of_the_palace_are_named_as_its_commands_do_and_a_link_is_no_new_text(agent, watching):
     for key in ("lisa", "studio"):
         agent("palace", "remember", f"people/facts/{key}", "artist")
     with (
@@ -112,8 +111,8 @@ def test_memories_of_the_palace_are_named_as_its_commands_do_and_a_link_is_no_ne
     }
 
 
-def test_it_says_when_a_relay_is_lost_and_when_it_is_there_again(agent, tmp_path):
-    command = [sys.executable, "-m", "sense_memory", "relay", "--data", str(tmp_path / "r.db"), "--port"]
+def test_it_says_when_a_relay_is_lost_and_when_it_is_there_again(agent, watching, forks, tmp_path):
+    command = [forks.program, "relay", "--data", str(tmp_path / "r.db"), "--port"]
 
     @contextmanager
     def serving(port):
