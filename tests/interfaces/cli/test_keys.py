@@ -190,7 +190,7 @@ def test_a_key_that_another_one_hides_is_warned_about(cli, nsec, monkeypatch):
 
 
 @pytest.fixture
-def encrypted(home, nsec):
+def encrypted(home, cheap, nsec):
     """The agent's key, encrypted with a password, as its only key."""
     with parse_secret(nsec) as secret:
         write_ncryptsec(home / "keys" / "default.ncryptsec", encrypt_secret(secret, PASSWORD, log_n=16))
@@ -262,7 +262,7 @@ def test_init_writes_the_file_that_the_settings_name(cli, tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def ncryptsec(nsec):
+def ncryptsec(cheap, nsec):
     with parse_secret(nsec) as secret:
         return encrypt_secret(secret, PASSWORD, log_n=16)
 
