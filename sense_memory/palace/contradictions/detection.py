@@ -427,7 +427,8 @@ def _exclusive(pair: Alignment, one: tuple[Word, ...], other: tuple[Word, ...]) 
         return 0.0
     if terms.STATUSES.issuperset(word.text.lower() for word in one + other):
         return _DOUBTFUL
-    kind, leads = _kind(one) if _kind(one) == _kind(other) else "", {one[0].lead, other[0].lead}
+    kinds, leads = {_kind(one), _kind(other)}, {one[0].lead, other[0].lead}
+    kind = kinds.pop() if len(kinds) == 1 else "" if "a" in kinds else "word"
     values = terms.RELATIONS.get(pair.relation)
     if values == "held":
         is_one = all(word.article != "a" for word in pair.old.words)

@@ -178,7 +178,7 @@ _MEANINGS_TEXT: Final = rf"""
 hates = (?:can|could) not (?:stand|bear); not works_at = (?:quit|left|lost) \w+ (?:job|position) at;
 not = no longer|ya no|já não|nicht mehr|(?:(?:has |have )?stopped(?= \w+ing)|quits?|(?:gave|given|gives?|giving) up)(?= );
  = not (?:to )?(?:forget|let|worry|mind)|not (?:only|just)|no (?:doubt|matter|problem|(?:more|less) than);
-now = any ?more|any longer|these days|at the moment|right now; enabled = (?<=is )on(?=[ .!]*$);
+two times = twice; one time = once(?= (?:an?|per|every)\b); now = any ?more|any longer|these days|at the moment|right now; enabled = (?<=is )on(?=[ .!]*$);
 supports = (?:is|am) (?:for|in favou?r of)(?= ); opposes = (?:is|am) against; wants:many = wants?;
 is now = (?:was|were|has been|have been|is|got) (?:now )?(?:{_MOVED}|brought|put|set)(?: \w+)? (?:to|until)|
 {_MOVED}(?: \w+)? to(?= (?:\w+ )?\d| \w+day\b)|(?:went|goes) (?:up|down) to;
