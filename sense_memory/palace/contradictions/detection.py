@@ -224,11 +224,12 @@ def _is_said_of_it(pair: Alignment) -> bool:
     """
     clauses = pair.old, pair.new
     subject = {word.key for word in pair.old.words[: 1 + pair.old.owned]}
-    is_any = subject & terms.SEVERAL or any(_ANY.match(clause.text) for clause in clauses)
+    is_one_of_several = bool(subject & terms.SEVERAL)
+    is_any = any(_ANY.match(clause.text) for clause in clauses)
     predicates = [{word.key for word in clause.words if word.lead == "be"} | _STATES for clause in clauses]
     is_aside = pair.flips and not all(pair.flips[0][0] in keys for keys in predicates)
     is_part = pair.old.joint in {"who", "which"} or any(_PART.match(clause.text) for clause in clauses)
-    return not (is_part or (not pair.apart and (is_any or is_aside)))
+    return not (is_part or is_one_of_several or (not pair.apart and (is_any or is_aside)))
 
 
 def _is_which(clause: Clause) -> bool:
@@ -272,6 +273,8 @@ def _inflection(pair: Alignment) -> Callable[[str], str]:
 
 
 def _singular(word: str) -> str:
+    if stem(word) == word:  # Mrs, HTTPS, Kay
+        return word
     return "have" if word == "has" else re.sub("(?<=ss|sh|ch)es$|(?<!s)s$", "", re.sub("ies$|y$", "i", word))
 
 
@@ -376,7 +379,7 @@ def _reversed(pair: Alignment) -> Difference | None:
     'acts: We chose Orpheus over Kokoro → We chose Kokoro over Orpheus'
     """
     leads = terms.OVER_PREFERRED if pair.relation == "prefers" else terms.OVER
-    if leads.isdisjoint(pair.old.text.lower().split()):
+    if leads.isdisjoint(pair.old.text.lower().split()[1:]):
         return None
     old, new = (_frame(clause, frozenset()) for clause in (pair.old, pair.new))
     if old == new or Counter(old) != Counter(new):
@@ -428,15 +431,20 @@ def _exclusive(pair: Alignment, one: tuple[Word, ...], other: tuple[Word, ...]) 
     if terms.STATUSES.issuperset(word.text.lower() for word in one + other):
         return _DOUBTFUL
     kinds, leads = {_kind(one), _kind(other)}, {one[0].lead, other[0].lead}
-    kind = kinds.pop() if len(kinds) == 1 else "" if "a" in kinds else "word"
+    is_alike = (one[0].article == "a") == (other[0].article == "a")
+    kind = "" if not is_alike else "word" if len(kinds) > 1 else kinds.pop()
     values = terms.RELATIONS.get(pair.relation)
     if values == "held":
         is_one = all(word.article != "a" for word in pair.old.words)
         is_by = any(word.key == f"→{pair.relation}" and word.lead == "be" for word in pair.old.words)
-        return _SURE * (kind == "name" and len(pair.shared) > 1 and is_one and (is_by or leads == {"start"}))
+        is_of = leads == {"start"} and any(word.article == "the" for word in pair.old.words)
+        return _SURE * (kind == "name" and len(pair.shared) > 1 and is_one and (is_by or is_of))
     if values != "many" and values and leads <= {"→", "be"}:
         is_one = values == "one" or (values == "place" and is_city(words) and is_city(others))
         is_several = pair.relation == "called" and not pair.shared.isdisjoint(terms.SEVERAL)
+        is_several |= pair.relation == "works_at" and bool(
+            pair.old.words[0].article
+        )  # a fix works for Chrome
         return _SURE if kind == "name" and is_one and not is_several else _DOUBTFUL * bool(kind)
     return _SURE * _is_attribute(pair, kind, leads)
 

@@ -60,7 +60,7 @@ ARTICLES: Final = ENGLISH_ARTICLES | words(
 BE: Final = words("is are was were be been being am ist sind sont é são :")
 AUXILIARIES: Final = BE | words("""has have had having do does did will would shall should can could may might must
 haben tiene tienen tem têm""")
-NEGATORS: Final = words("""not no never nor neither none nobody nothing hardly without nicht kein keine keinen nie pas
+NEGATORS: Final = words("""not no never nor neither none nobody nothing without nicht kein keine keinen nie pas
 jamais nunca não""")
 # Of time, said of a claim and no part of it: when two notes differ in these words only, they say the same.
 ADVERBS: Final = words("now currently again recently already finally just still jetzt maintenant ahora agora")
@@ -120,7 +120,7 @@ _AXES: Final = """
 like love enjoy adore appreciate mag liebt aime adora gusta gosta | dislike hate detest loathe hasst déteste odia;
 support favor | oppose; accept allow permit permitted | reject refuse forbid forbidden prohibit ban banned deny;
 ascending | descending; include | exclude; keep | drop discard; open | closed shut resolved;
-done finished completed | incomplete not-started in-progress todo to-do; brief short concise terse | long detailed verbose;
+done finished completed complete | incomplete not-started in-progress todo to-do; brief short concise terse | long detailed verbose;
 public | private secret confidential; online up reachable | down offline; easy simple | hard difficult complicated;
 pass passing | fail failing;
 enable activate active turned-on switched-on | disable deactivate inactive off turned-off switched-off;
@@ -166,8 +166,10 @@ def axis(word: str) -> tuple[str, bool]:
 
 
 # A thing has one of these at a time, but the words mean too much to be sure.
-STATUSES: Final = words("""planned proposed pending scheduled open active started in-progress in-review under-way paused on-hold
-postponed suspended cancelled canceled called-off abandoned scrapped rejected confirmed complete merged shipped released""")
+STATUSES: Final = words("""planned proposed pending scheduled waiting draft open active started ongoing in-progress in-review
+under-way paused on-hold postponed suspended cancelled canceled called-off abandoned scrapped declined rejected accepted
+confirmed done finished completed complete merged shipped released launched deployed closed resolved not-started todo to-do
+unfinished incomplete""")
 
 
 # ── Idioms and relations ────────────────────────────────────────────────────────────────
@@ -191,7 +193,7 @@ works_at:one = employer|works? (?:at|for)|employed (?:at|by)|arbeitet? (?:jetzt 
 trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para); runs_on:likely = runs? on(?! port);
 called:one = names?(?= (?:is|of)\b)|called|named|renamed to|heißt|s' ?appelle|se (?:llama|chama);
 born_on:one = birthday|born on; reports_to:one = reports? to; belongs_to:one = owner|belongs? to|owned by;
-leads:held = leads?|heads|chairs|manages|maintain(?:s|er)|coaches|(?:led|managed|headed|run|maintained|taught) by;
+leads:held = leads?(?! to)|heads(?! to| home| for)|chairs|manages|maintain(?:s|er)|coaches|(?:led|managed|headed|run|maintained|taught) by;
 costs:one = price|costs?|fee|kostet|coûte|cuesta|custa; chose:likely = chose|chosen|picked|settled on|went with;
 prefers:likely = prefers?|(?:trinkt|isst|mag) lieber|préfère|prefier[eo]|prefer[eo];
 uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|utilise|(?<!the )(?<!in )usa"""
@@ -285,7 +287,8 @@ lunch party concert game match workshop talk event review termin treffen cita re
 IDENTIFYING: Final = words("""issue chapter room part phase invoice ticket section season episode server user agent
 house lamp player team flat floor gate track platform step version v bus""")
 # A subject may have several of these, each with a name of its own.
-SEVERAL: Final = _stems("sister brother son daughter child dog cat pet friend colleague cousin aunt uncle")
+SEVERAL: Final = _stems("""sister brother son daughter child dog cat pet friend colleague cousin aunt uncle nephew niece
+grandson granddaughter neighbor neighbour roommate flatmate tenant twin ex rabbit hamster horse goat hen""")
 # Said of a key, and no part of the subject that it names.
 KEY_NOISE: Final = _stems("""one two place company new old now first second latest note current is not no the of a in
 on at moved prefers likes lives home city address job work employer""")
