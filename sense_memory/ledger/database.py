@@ -579,7 +579,7 @@ def _translated(error: sqlite3.Error | OSError | UnicodeDecodeError, path: Path 
         case sqlite3.SQLITE_BUSY:
             return LedgerBusy(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            if path is not None and path.is_dir():
+            if path is not None and os.path.isdir(path):  # noqa: PTH112 - a name may be too long
                 return LedgerError(
                     f"name a file: {path} is a folder and cannot be opened as a ledger; nothing was written"
                 )
