@@ -537,6 +537,8 @@ def forget_names(
             delivery.Forgotten(name_data(target), ids[target], why) for target, why in targets.items()
         ]
         gone = {(path, by) for path, by in marks if by in targets and path not in targets}
+        if any("/" in target for target in targets):
+            _name_lost_edits(await everything(store), targets)
         return await delivery.send(store, list(dict.fromkeys(ids.values())), wait), forgotten, gone
 
     written, forgotten, unmarked = invocation.run(work, creates=True)
@@ -545,6 +547,15 @@ def forget_names(
     finally:
         if not invocation.as_json:
             print_marks(unmarked)
+
+
+def _name_lost_edits(memories: Iterable[PersonaMemory], forgotten: Collection[str]) -> None:
+    """Say which edits of forgotten memories are still here: those that lost to an edit of another device."""
+    for memory in memories:
+        if memory.conflict_of in forgotten:
+            note(
+                f"{memory.path} is still here: an edit of {memory.conflict_of} that lost to one of another device"
+            )
 
 
 async def _targets(

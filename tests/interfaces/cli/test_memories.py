@@ -472,6 +472,23 @@ def test_removing_an_entry_as_json_and_from_a_relay(agent, relay):
     assert agent.json("--ledger", "new.db", "recent") == []
 
 
+def test_forget_names_the_lost_edit_of_a_memory_that_is_still_here(agent, relay):
+    second = ("--relay", relay, "--ledger", "new.db")
+    agent("--relay", relay, "remember", "home/facts/bins", "Monday")
+    agent(*second, "sync")
+    agent("--relay", relay, "remember", "home/facts/bins", "Tuesday", "--wait", "0")
+    agent(*second, "remember", "home/facts/bins", "Friday", "--wait", "0")
+    agent(*second, "sync")
+    agent("--relay", relay, "sync")
+    copies = [found["path"] for found in agent.json("list", "home") if "~" in found["path"]]
+    assert len(copies) == 1
+
+    told = agent("forget", "home/facts/bins").stderr
+
+    assert f"{copies[0]} is still here: an edit of home/facts/bins that lost" in told
+    assert "still here" not in agent("forget", copies[0]).stderr
+
+
 def test_an_entry_that_is_not_there_or_not_meant_clearly_is_left_alone(agent):
     memory = agent.json("remember", "k", "v")["event_id"]
     agent("journal", "hello")
