@@ -186,7 +186,8 @@ is now = (?:was|were|has been|have been|is|got) (?:now )?(?:{_MOVED}|brought|put
 {_MOVED}(?: \w+)? to(?= (?:\w+ )?\d| \w+day\b)|(?:went|goes) (?:up|down) to;
 is at = (?:is |are )?(?:due|scheduled|planned|set)(?= (?:on|for|at)\b)|happens(?= on| at)|takes place on;
 lives_in:place = lives? in(?: an? [\w -]+? in)?|(?:living|resides?|based|settled) in|(?:flat|apartment) is in|
-moved into an? [\w -]+? in|(?:(?:has|have) )?(?:moved|relocated) (?:back )?to|viv[eo]? en|vit à|
+moved into an? [\w -]+? in|rents? an? (?:\w+ )?(?:flat|apartment|house|room) in|
+(?:(?:has|have) )?(?:moved|relocated) (?:back )?to|viv[eo]? en|vit à|
 (?:wohn|leb)[et] (?:jetzt )?in|ist nach(?= \w+ (?:um)?gezogen)|habite (?:à|en)|se mudó a|(?:mor[ao]|viv[eo]) em|
 mudou-se para; works_as:likely = profession|works? as; studies_at:one = (?:studies|study|studying) at;
 works_at:one = employer|works? (?:at|for)|employed (?:at|by)|arbeitet? (?:jetzt )?(?:bei|für)|travaille (?:chez|pour)|

@@ -527,6 +527,8 @@ def test_too_much_of_something_is_not_quite_its_opposite(new, found):
         ),  # a role in no table
         ("Enzo speaks no Polish", "Enzo speaks Polish well", "suspected"),
         ("Enzo speaks Polish well", "Enzo speaks no Czech", ""),
+        ("Ben rents a flat in Berlin", "Ben lives in Hamburg", "acts"),
+        ("Ben rents a garage in Berlin", "Ben lives in Hamburg", ""),
         ("Tova swims twice a week", "Tova swims four times a week", "acts"),
         ("Tova works at the Charité", "Tova works at the Vivantes clinic", "suspected"),
         ("The backup is pending", "The backup is done", "suspected"),
