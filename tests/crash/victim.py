@@ -2,8 +2,9 @@
 
 A step is a moment at which a crash could matter: before and after a commit, after a dial, before and after a
 message. A step that leaves behind what the step before it left counts twice, and no more: what is written and not
-committed, received and not kept, a checkpoint. Nothing in the package knows of steps; this script wraps the functions at its edges. The order is its
-argument, as JSON. What the scenario was told is done goes to a log file, line by line, as it outlives the process.
+committed, received and not kept, a checkpoint. Nothing in the package knows of steps; this script wraps the functions
+at its edges. The order is its argument, as JSON. What the scenario was told is done goes to a log file, line by line,
+as it outlives the process.
 """
 
 from __future__ import annotations

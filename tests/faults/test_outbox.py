@@ -20,8 +20,7 @@ from relays.faults import (
 )
 from sense_memory.errors import RelayLimitWarning, StorageFullError
 from sense_memory.ledger.relays import LedgerReason, Remark, reason_sentence, remark_sentence
-from sense_memory.limits import RETRY_MAX_SECONDS
-from sense_memory.relay.client.connection import RelayConnection
+from sense_memory.limits import PUBLISH_WINDOW_COUNT, RETRY_MAX_SECONDS
 from sense_memory.relay.sync import agenda
 from tests.inside import database_of, ledger_of
 
@@ -264,26 +263,25 @@ async def test_p10_rate_limit_is_respected(stage):
 
 
 @pytest.mark.virtual_time
-async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage, monkeypatch):
+async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage):
     """More than a window is queued and all of it is limited: a window, then one event a pause, restart or not.
 
     The pauses grow to an hour, and end for all as soon as one event is taken.
     """
-    window = 60  # of 500, which need as many memories
-    monkeypatch.setitem(RelayConnection.publish.__kwdefaults__, "window", window)
     record, limit = Record(), Refuse("rate-limited: slow down")
     async with stage.liar(record, limit) as liar:
         async with stage.store(liar, background=True, ledger="k.db") as store:
-            await store.remember_many((f"k{number}", stage.plaintext) for number in range(100))
+            await store.remember_many((f"k{number}", stage.plaintext) for number in range(700))
             await stage.passes(3_600)
+            window = PUBLISH_WINDOW_COUNT
             assert window <= len(record.published) <= window + 8
             (relay,) = store.status().relays
-            assert relay.events == {"queued": 100}
+            assert relay.events == {"queued": 700}
             assert remark_sentence(Remark.RATE_LIMITED) in relay.remarks
         async with stage.store(liar, background=True, ledger="k.db") as store:
             await store.remember("new", stage.plaintext)
             (line,) = (await stage.sync(store)).relays
-            assert line.waiting == 101
+            assert line.waiting == 701
             assert 0 < line.paused_seconds <= 1.2 * RETRY_MAX_SECONDS
             sent = len(record.published)
             await stage.passes(6 * 3_600)

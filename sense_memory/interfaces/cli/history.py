@@ -237,17 +237,17 @@ def undo(
 
     async def work(
         store: MemoryStore,
-    ) -> tuple[Memory | PersonaMemory, Written, bool, list[set[tuple[str, str]]]]:
+    ) -> tuple[Memory | PersonaMemory, Written, bool, set[tuple[str, str]], set[tuple[str, str]]]:
         path, versions = await _versions(store, name)
-        marks = [marks_in(await everything(store)) if "/" in path else set()]
+        before = marks_in(await everything(store)) if "/" in path else set()
         memory = await store.undo(path)
         if memory is None:
             raise _nothing_to_undo(path, versions)
-        marks.append(marks_in(await everything(store)) if "/" in path else set())
+        after = marks_in(await everything(store)) if "/" in path else set()
         is_same = any(version.is_head and version.value == memory.value for version in versions)
-        return memory, await delivery.send(store, [memory.event_id], wait), is_same, marks
+        return memory, await delivery.send(store, [memory.event_id], wait), is_same, before, after
 
-    memory, written, is_same, (before, after) = invocation.run(work)
+    memory, written, is_same, before, after = invocation.run(work)
     if not invocation.as_json:
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
     done = "brought back an earlier version with the same text" if is_same else "brought back"

@@ -508,7 +508,7 @@ def forget_names(
 
     async def work(
         store: MemoryStore,
-    ) -> tuple[delivery.Written, list[delivery.Forgotten], set[tuple[str, str]]]:
+    ) -> tuple[delivery.Written, list[delivery.Forgotten], set[tuple[str, str]], list[PersonaMemory]]:
         found, unsure = await _targets(store, names, is_palace_only=is_palace_only), ""
         if not anyway and None in found.values():
             unsure = await ask_relays(store, wait)
@@ -531,28 +531,23 @@ def forget_names(
             else None
             for name in names
         }
-        marks = marks_in(await everything(store)) if any("/" in target for target in targets) else set()
+        there = await everything(store) if any("/" in target for target in targets) else []
+        marks = marks_in(there)
         ids = await _forget(store, list(targets))
         forgotten = [
             delivery.Forgotten(name_data(target), ids[target], why) for target, why in targets.items()
         ]
         gone = {(path, by) for path, by in marks if by in targets and path not in targets}
-        if any("/" in target for target in targets):
-            _name_lost_edits(await everything(store), targets)
-        return await delivery.send(store, list(dict.fromkeys(ids.values())), wait), forgotten, gone
+        lost = [memory for memory in there if memory.conflict_of in targets and memory.path not in targets]
+        return await delivery.send(store, list(dict.fromkeys(ids.values())), wait), forgotten, gone, lost
 
-    written, forgotten, unmarked = invocation.run(work, creates=True)
+    written, forgotten, unmarked, lost = invocation.run(work, creates=True)
     try:
         delivery.report_forgetting(invocation, written, forgotten, require_acks)
     finally:
         if not invocation.as_json:
             print_marks(unmarked)
-
-
-def _name_lost_edits(memories: Iterable[PersonaMemory], forgotten: Collection[str]) -> None:
-    """Say which edits of forgotten memories are still here: those that lost to an edit of another device."""
-    for memory in memories:
-        if memory.conflict_of in forgotten:
+        for memory in lost:
             note(
                 f"{memory.path} is still here: an edit of {memory.conflict_of} that lost to one of another device"
             )

@@ -258,7 +258,9 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
 
 
 def _subject(found: Sequence[Item], named: frozenset[str]) -> Iterator[Word]:
-    """The words of the key, where a clause begins with a pronoun or a relation, or is a bare value: a timezone."""
+    """The words of the key, where a clause begins with a pronoun or a relation, or is a bare value: a timezone.
+    Attributes are last, because the last word of a phrase is its head.
+    """
     is_bare = len(found) <= _MAX_BARE_COUNT and _VERBS.isdisjoint(found)
     if (is_bare and named & terms.ATTRIBUTES) or found[0] in terms.PRONOUNS or found[0] in terms.RELATIONS:
         said = {stem(item) for item in found if isinstance(item, str)}

@@ -430,30 +430,28 @@ def _exclusive(pair: Alignment, one: tuple[Word, ...], other: tuple[Word, ...]) 
         return 0.0
     if terms.STATUSES.issuperset(word.text.lower() for word in one + other):
         return _DOUBTFUL
-    kinds, leads = {_kind(one), _kind(other)}, {one[0].lead, other[0].lead}
-    is_alike = (one[0].article == "a") == (other[0].article == "a")
-    kind = "" if not is_alike else "word" if len(kinds) > 1 else kinds.pop()
+    leads = {one[0].lead, other[0].lead}
+    is_alike = (one[0].article == "a") == (other[0].article == "a")  # not one of a sort beside a certain one
+    are_names = is_alike and _is_name(one) and _is_name(other)
     values = terms.RELATIONS.get(pair.relation)
     if values == "held":
         is_one = all(word.article != "a" for word in pair.old.words)
         is_by = any(word.key == f"→{pair.relation}" and word.lead == "be" for word in pair.old.words)
         is_of = leads == {"start"} and any(word.article == "the" for word in pair.old.words)
-        return _SURE * (kind == "name" and len(pair.shared) > 1 and is_one and (is_by or is_of))
+        return _SURE * (are_names and len(pair.shared) > 1 and is_one and (is_by or is_of))
     if values != "many" and values and leads <= {"→", "be"}:
         is_one = values == "one" or (values == "place" and is_city(words) and is_city(others))
         is_several = pair.relation == "called" and not pair.shared.isdisjoint(terms.SEVERAL)
-        is_several |= pair.relation == "works_at" and bool(
-            pair.old.words[0].article
-        )  # a fix works for Chrome
-        return _SURE if kind == "name" and is_one and not is_several else _DOUBTFUL * bool(kind)
-    return _SURE * _is_attribute(pair, kind, leads)
+        is_thing = pair.relation == "works_at" and pair.old.words[0].article  # "the fix works for Chrome"
+        return _SURE if are_names and is_one and not (is_several or is_thing) else _DOUBTFUL * is_alike
+    return _SURE * _is_attribute(pair, leads, are_names=are_names)
 
 
-def _is_attribute(pair: Alignment, kind: str, leads: set[str]) -> bool:
+def _is_attribute(pair: Alignment, leads: set[str], *, are_names: bool) -> bool:
     """Whether it is told what an attribute of somebody is: "her email is …"; not of one of several."""
     heads = {word.phrase: word.key for word in pair.old.words if word.key in pair.shared}  # its last word
     attributes = terms.ATTRIBUTES.intersection(heads.values()) | (pair.shared & terms.ONLY)
-    is_own = kind == "name" or attributes - terms.NAMED
+    is_own = are_names or attributes - terms.NAMED
     is_any = any(word.article == "a" for word in pair.old.words if word.key in attributes)
     is_told = leads == {"be"} or leads <= terms.PLACING
     return bool(attributes and is_own) and len(pair.shared) > 1 and is_told and not is_any
@@ -462,11 +460,10 @@ def _is_attribute(pair: Alignment, kind: str, leads: set[str]) -> bool:
 _NAME_LIKE: Final = re.compile(r"[^\W\d_]*[A-ZÀ-ÞŠŽ\d@/.#+][\w@/.#+-]*")
 
 
-def _kind(phrase: tuple[Word, ...]) -> str:
-    """`name` (with capitals, figures or signs; behind an article all of it), `a` (one of a sort), or `word`."""
+def _is_name(phrase: tuple[Word, ...]) -> bool:
+    """Whether a phrase has capitals, figures or signs, behind an article in all its words."""
     like = [_NAME_LIKE.fullmatch(token.text) is not None for token in phrase]
-    is_name = all(like) if phrase[0].article else like[0] or like[-1]
-    return "name" if is_name else "a" if phrase[0].article == "a" else "word"
+    return all(like) if phrase[0].article else like[0] or like[-1]
 
 
 def _differ(old: tuple[str, ...], new: tuple[str, ...]) -> bool:

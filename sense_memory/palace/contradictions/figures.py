@@ -85,8 +85,8 @@ class Figure:
     """A number, a date, a weekday or a time of day. Two are equal if they mean the same, however they are written.
 
     Attributes:
-        kind: `date` (year, month, day), `weekday`, `weekdays` (recurring), `clock` (minute of the day), `label` (a telephone number, an
-            address), a dimension such as `time` or `euro`, or nothing for a bare count.
+        kind: `date` (year, month, day), `weekday`, `weekdays` (recurring), `clock` (minute of the day), `label` (a
+            telephone number, an address), a dimension such as `time` or `euro`, or nothing for a bare count.
         value: its parts in the base measure; a part that is not said is None.
         text: as it was written.
         unit: as it was written, in the singular, or nothing.

@@ -9,6 +9,7 @@ import math
 import os
 import shutil
 import socket
+import subprocess
 import threading
 import time
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -289,3 +290,20 @@ def palace(agent, palace_home, home):
 def terminal_with_keys(home, forks):
     """Runs `python -m sense_memory …` on a terminal on which something is typed; returns exit code and what it shows."""
     return lambda keys, *args: forks.on_terminal("-m", "sense_memory", *args, keys=keys)
+
+
+@pytest.fixture
+def started(forks):
+    """Runs a command as a process with pipes, which is killed in the end if it has not ended."""
+
+    @contextmanager
+    def run(*arguments):
+        with subprocess.Popen(
+            [forks.program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    return run

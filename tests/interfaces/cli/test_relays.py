@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import tomllib
-from contextlib import contextmanager
 
 import pytest
 
@@ -253,27 +251,10 @@ def test_a_config_file_of_another_shape_is_left_alone(cli, home, config):
 # ── relay ───────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def running(forks):
-    """Runs the relay as a process, with pipes."""
-
-    @contextmanager
-    def run(*arguments):
-        with subprocess.Popen(
-            [forks.program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
-
-    return run
-
-
-def test_a_relay_serves_until_ctrl_c_and_keeps_its_data(agent, running, home):
+def test_a_relay_serves_until_ctrl_c_and_keeps_its_data(agent, started, home):
     agent("remember", "k", "v")
     for _ in range(2):
-        with running("relay", "--port", "0") as process:
+        with started("relay", "--port", "0") as process:
             first, second = process.stdout.readline(), process.stdout.readline()
             url = first.split()[2].rstrip(",")
             assert first == f"relay on {url}, data in {home / 'relay.db'}\n"
@@ -287,8 +268,8 @@ def test_a_relay_serves_until_ctrl_c_and_keeps_its_data(agent, running, home):
     assert (home / "relay.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_relay_as_json_on_a_chosen_file_ends_by_sigterm(home, running, tmp_path):
-    with running("relay", "--json", "--port", "0", "--data", str(tmp_path / "mine.db")) as process:
+def test_a_relay_as_json_on_a_chosen_file_ends_by_sigterm(home, started, tmp_path):
+    with started("relay", "--json", "--port", "0", "--data", str(tmp_path / "mine.db")) as process:
         shown = "".join(iter(process.stdout.readline, "}\n")) + "}"
         found = json.loads(shown)
         process.send_signal(signal.SIGTERM)

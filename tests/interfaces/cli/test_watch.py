@@ -18,19 +18,14 @@ FIRST = "watching other programs on this machine, and "
 
 
 @pytest.fixture
-def watching(forks):
+def watching(started):
     """Runs the command as a process; yields it once it has said what it watches, and that in `.said`."""
 
     @contextmanager
     def run(*arguments):
-        with subprocess.Popen(
-            [forks.program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
-            try:
-                process.said = process.stderr.readline()
-                yield process
-            finally:
-                process.kill()
+        with started(*arguments) as process:
+            process.said = process.stderr.readline()
+            yield process
 
     return run
 
