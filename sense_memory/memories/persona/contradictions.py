@@ -182,7 +182,7 @@ class ContradictionDetector(CachedIndex):
     def __init__(
         self, palace: Palace, ledger: Ledger, reader: Reader, meaning: Meaning | None = None
     ) -> None:
-        super().__init__("claims", made_of("claims", 7), ledger, reader)
+        super().__init__("claims", made_of("claims", 8), ledger, reader)
         self._palace, self._catalog, self._meaning = palace, palace.catalog, meaning
         self._claims = ClaimIndex()
         self._is_restored = False

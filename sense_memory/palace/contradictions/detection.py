@@ -359,10 +359,12 @@ def _figure(pair: Alignment) -> Difference | None:
     said = {key.lstrip("±→") for key in pair.shared}
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
     once = terms.SCHEDULED - (terms.TIMETABLED if one.kind != "date" else set())
-    is_known = not is_occasion or (pair.old.definite and pair.new.definite)
+    is_any = any(word.article == "a" for word in pair.old.words)
+    is_known = not is_any and (not is_occasion or (pair.old.definite and pair.new.definite))
     is_once = "now" in pair.new_reading.flags or (not is_occasion and not said.isdisjoint(once))
     is_only = len(pair.old.figures) == 1 and "again" not in pair.new.row
-    return Difference("date", text, changed, _SURE * (is_once and is_known and is_only))
+    sure = _DOUBTFUL if one.kind == "weekdays" else _SURE
+    return Difference("date", text, changed, sure * (is_once and is_known and is_only))
 
 
 _BOUND: Final = re.compile(
@@ -444,17 +446,39 @@ def _exclusive(pair: Alignment, one: tuple[Word, ...], other: tuple[Word, ...]) 
         is_several = pair.relation == "called" and not pair.shared.isdisjoint(terms.SEVERAL)
         is_thing = pair.relation == "works_at" and pair.old.words[0].article  # "the fix works for Chrome"
         return _SURE if are_names and is_one and not (is_several or is_thing) else _DOUBTFUL * is_alike
-    return _SURE * _is_attribute(pair, leads, are_names=are_names)
+    return _attribute(pair, leads, are_names=are_names, is_kind=_describes(one) == _describes(other))
 
 
-def _is_attribute(pair: Alignment, leads: set[str], *, are_names: bool) -> bool:
-    """Whether it is told what an attribute of somebody is: "her email is …"; not of one of several."""
-    heads = {word.phrase: word.key for word in pair.old.words if word.key in pair.shared}  # its last word
-    attributes = terms.ATTRIBUTES.intersection(heads.values()) | (pair.shared & terms.ONLY)
-    is_own = are_names or attributes - terms.NAMED
+def _attribute(pair: Alignment, leads: set[str], *, are_names: bool, is_kind: bool) -> float:
+    """How surely it is told what an attribute of somebody is: "her email is …"; not of one of several.
+
+    >>> between("The license is MIT", "The license is Apache"), between("Nora's wife is Karla", "Nora's wife is Austrian")
+    ('suspected: license: MIT → Apache', 'suspected: Nora wife: Karla → Austrian')
+    """
+    heads = {word.phrase: word for word in pair.old.words if word.key in pair.shared}  # its last word
+    only = pair.shared & terms.ONLY
+    attributes = terms.ATTRIBUTES & {word.key for word in heads.values()} | only
     is_any = any(word.article == "a" for word in pair.old.words if word.key in attributes)
-    is_told = leads == {"be"} or leads <= terms.PLACING
-    return bool(attributes and is_own) and len(pair.shared) > 1 and is_told and not is_any
+    is_own = are_names or attributes - terms.NAMED
+    if not (attributes and is_own and (leads == {"be"} or leads <= terms.PLACING)) or is_any:
+        return 0.0
+    told = {heads[word.phrase].text for word in pair.old.words if word.key in only}
+    is_several = any(head.endswith("s") and stem(head) != head for head in told)  # favourite foods
+    is_lasting = leads == {"be"} or attributes - terms.NAMED  # "my wife is in Rome"
+    is_owned = len(pair.shared) > 1
+    is_sure = is_kind and is_owned and is_lasting and not is_several
+    return _SURE if is_sure else _DOUBTFUL * (is_kind or is_owned)
+
+
+_DESCRIBING: Final = re.compile(
+    r"[a-zß-ÿ]\w{2,}(?:(?<!e)ed|ing|[ai]ble|[ts]ive|ic|ful|less|ous|al)|"
+    r"[A-Z]\w+(?:ian|ish|ese)|American|Czech|Dutch|French|German|Greek|Swiss"
+)
+
+
+def _describes(phrase: tuple[Word, ...]) -> bool:
+    """Whether a phrase seems to say how a thing is, and does not name it: "protected", "Austrian", "slow"."""
+    return phrase[-1].key[0] == "±" or _DESCRIBING.fullmatch(phrase[-1].text) is not None
 
 
 _NAME_LIKE: Final = re.compile(r"[^\W\d_]*[A-ZÀ-ÞŠŽ\d@/.#+][\w@/.#+-]*")

@@ -73,7 +73,7 @@ _DAYS: Final = {day + end for day in _WEEKDAYS for end in ("", "s", "'s")}
 _SPELLED: Final = {*_MONTHS, *_COUNTS, *_DAYS, "noon", "midnight"}
 _FIGURES: Final = "|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items())
 _TOKEN: Final = re.compile(f"{_FIGURES}|{WORD.pattern}")
-_ROUNDED: Final = 0.03  # 8 km and 5 miles
+_ROUNDED: Final = 0.08  # 8 km and 5 miles, 3 months and 12 weeks
 _MIN_YEAR: Final = 100
 
 

@@ -106,7 +106,7 @@ past = used to|formerly|previously|once|was|were|had|did|ago|yesterday|went|felt
 bought|sold|told|gave|spent|lived|worked|stayed|ate|paid|won|broke|slept|caught|sent|drank|last (?:year|month|week|\w+day|summer|winter|spring)|
 (?:has|have) (?:been|had|done|made|gone|\w+ed);
 event = ^(?:(?:the|an?|my|our|his|her) )?(?!(?:the|an?|my|our|his|her|is|are)\b)\w[\w#-]* (?!un|dis|enabled)\w{{3,}}ed;
-lasting = born|founded|became|decided|picked|settled|need|{_MOVED};
+lasting = born|founded|became|need|decided|settled on|{_MOVED}(?! (?:by )?[\d$€£]);
 added = also|as well(?! as)|besides|auch|aussi|tambi[eé]n|tamb[eé]m|^\w+ too|
 too(?= *(?:$|[,.)]|(?:now|again|at|in|on|for|from|with)\b));
 now = {"|".join(sorted(ADVERBS - words("still already just finally")))}"""
@@ -277,10 +277,10 @@ repository grade tier interval timeout ttl protocol region profession job occupa
 preço plazo prazo""")
 )
 # Words for what happens on one date only, unlike an appointment; some of it at many times of day.
-TIMETABLED: Final = _stems("begin start end open close leave arrive ship take run")
+TIMETABLED: Final = _stems("begin start end")
 SCHEDULED: Final = TIMETABLED | _stems("""
-deadline due launch release birthday expire standup retro relaunch wedding birth born found handover bed sleep wake
-freeze graduation kickoff frist abgabe plazo prazo born_on""")
+deadline due launch release birthday expire standup retro relaunch wedding birth born found freeze graduation kickoff frist abgabe
+plazo prazo born_on""")
 # Nouns for things that may occur many times, on different dates.
 OCCASIONS: Final = _stems("""appointment meeting call visit session flight trip exam interview lesson class dinner
 lunch party concert game match workshop talk event review termin treffen cita reunión reunião""")
