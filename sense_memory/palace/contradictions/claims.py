@@ -96,7 +96,7 @@ class Reading:
         index_terms: what the memory is found by; they depend on its key and value only.
         keys: the keys of all its words. Two memories whose words contradict each other share a key.
         names: the stems of its words with a capital.
-        numbered: the words that tell a thing from others of its sort: `#5` of "room 5", `beta_search`.
+        numbered: the words that tell a thing from others of its sort: `#5` of "room 5", `beta_search`; not a version, `#3.11`.
         flags: those of its clauses, and what "since …" or "from …" adds: `now`, `hint`, `plan`.
     """
 
@@ -155,7 +155,7 @@ _CLAUSE: Final = re.compile(
 _JOINT: Final = re.compile(rf"\s*(?:{_JOINTS})\b(?!-)", re.IGNORECASE)
 _KEY_WORD: Final = re.compile(r"[^\W_]+")
 _NAME: Final = re.compile(r"\b[A-ZÀ-Þ][^\W\d_]+")
-_NUMBERED: Final = re.compile(r"#.*|[^→]*_.*|\w+-[a-z]$")
+_NUMBERED: Final = re.compile(r"#(?!\d+[.]\d).*|[^→]*_.*|\w+-[a-z]$")
 _VERBS: Final = terms.AUXILIARIES | terms.RELATIONS.keys()
 _INDEFINITE: Final = words("a an ein eine einen un une una um uma")
 _DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")

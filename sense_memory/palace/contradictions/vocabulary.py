@@ -175,13 +175,14 @@ unfinished incomplete""")
 # ── Idioms and relations ────────────────────────────────────────────────────────────────
 
 # What a phrase means, said before tokens are cut: an idiom in one word, a relation by its name. Of a relation also how
-# many values it has at a time: `one`, one `place`, `likely` one, or `many`; `held` by one, who may have many of them.
+# many values it has at a time: `one`, one `place`, `likely` one, or `many`.
 _MEANINGS_TEXT: Final = rf"""
 hates = (?:can|could) not (?:stand|bear); not works_at = (?:quit|left|lost) \w+ (?:job|position) at;
 not = no longer|ya no|já não|nicht mehr|(?:(?:has |have )?stopped(?= \w+ing)|quits?|(?:gave|given|gives?|giving) up)(?= );
  = not (?:to )?(?:forget|let|worry|mind)|not (?:only|just)|no (?:doubt|matter|problem|(?:more|less) than);
 two times = twice; one time = once(?= (?:an?|per|every)\b); now = any ?more|any longer|these days|at the moment|right now; enabled = (?<=is )on(?=[ .!]*$);
 supports = (?:is|am) (?:for|in favou?r of)(?= ); opposes = (?:is|am) against; wants:many = wants?;
+new york = nyc; usa = united states; uk = great britain;
 is now = (?:was|were|has been|have been|is|got) (?:now )?(?:{_MOVED}|brought|put|set)(?: \w+)? (?:to|until)|
 {_MOVED}(?: \w+)? to(?= (?:\w+ )?\d| \w+day\b)|(?:went|goes) (?:up|down) to;
 is at = (?:is |are )?(?:due|scheduled|planned|set)(?= (?:on|for|at)\b)|happens(?= on| at)|takes place on;
@@ -194,7 +195,7 @@ works_at:one = employer|works? (?:at|for)|employed (?:at|by)|arbeitet? (?:jetzt 
 trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para); runs_on:likely = runs? on(?! port);
 called:one = names?(?= (?:is|of)\b)|called|named|renamed to|heißt|s' ?appelle|se (?:llama|chama);
 born_on:one = birthday|born on; reports_to:one = reports? to; belongs_to:one = owner|belongs? to|owned by;
-leads:held = leads?(?! to)|heads(?! to| home| for)|chairs|manages|maintain(?:s|er)|coaches|(?:led|managed|headed|run|maintained|taught) by;
+leads:many = leads?(?! to)|heads(?! to| home| for)|chairs|manages|maintain(?:s|er)|coaches|(?:led|managed|headed|run|maintained|taught) by;
 costs:one = price|costs?|fee|kostet|coûte|cuesta|custa; chose:likely = chose|chosen|picked|settled on|went with;
 prefers:likely = prefers?|(?:trinkt|isst|mag) lieber|préfère|prefier[eo]|prefer[eo];
 uses:many = uses?|(?:switched|migrated|(?:was|has been) (?:up|down)graded) to|benutzt|utilise|(?<!the )(?<!in )usa"""
@@ -237,16 +238,6 @@ Melbourne Miami Milan Montreal Moscow Mumbai Munich Nairobi Nantes Naples New-Yo
 Prague Riga Rome Rostock Rotterdam San-Francisco Seattle Seoul Seville Shanghai Singapore Stockholm Stuttgart Sydney
 Tallinn Tokyo Toronto Toulouse Turin Utrecht Valencia Vancouver Venice Vienna Vilnius Warsaw York Zagreb Zurich"""
 _CITY_NAMES: Final = {tuple(map(stem, name.lower().split("-"))) for name in _CITIES.split()}
-_PLACES: Final = {("nyc",): ("new", "york"), ("great", "britain"): ("uk",), ("unit", "state"): ("usa",)}
-
-
-def english_name(name: tuple[str, ...]) -> tuple[str, ...]:
-    """The stems of a name, or of the usual name of the same place; `stem` knows names in other languages.
-
-    >>> english_name(("nyc",)), english_name((stem("münchen"),)) == (stem("munich"),), english_name(())
-    (('new', 'york'), True, ())
-    """
-    return _PLACES.get(name, name)
 
 
 def is_city(name: tuple[str, ...]) -> bool:
@@ -255,15 +246,15 @@ def is_city(name: tuple[str, ...]) -> bool:
     >>> is_city(("rome",)), is_city((stem("münchen"),)), is_city(("traster",))
     (True, True, False)
     """
-    return english_name(name) in _CITY_NAMES
+    return name in _CITY_NAMES
 
 
 # ── Subjects ──────────────────────────────────────────────────────────────────────────────
 
 # Attributes whose value is a name: "her manager is strict" does not say who the manager is.
 NAMED: Final = _stems("""wife husband spouse boss manager doctor dentist owner maintainer landlord teacher president
-mayor director captain coach author ceo cto phone car bank university address hometown headquarters office email
-capital height weight size age salary price cost fee rent budget employer host name nickname username birthplace rate
+mayor director captain coach author ceo cto phone car bank university address email
+capital height weight size age salary price cost fee rent budget employer name nickname username birthplace rate
 endpoint branch deadline framework database version port""")
 # Said of one thing among several of its sort.
 ONLY: Final = _stems("default favorite usual primary preferred")
@@ -271,10 +262,10 @@ ONLY: Final = _stems("default favorite usual primary preferred")
 ATTRIBUTES: Final = (
     ONLY
     | NAMED
-    | _stems("""password priority timezone birthday color license browser os pronouns url
-domain currency font theme scheme surname handle backend limit target editor nationality shell provider path directory
-repository grade tier interval timeout ttl protocol region profession job occupation retention quota prix preis precio
-preço plazo prazo""")
+    | _stems("""password priority timezone birthday color license browser os pronouns url hometown headquarters office host
+domain currency font theme scheme surname handle backend limit target editor nationality shell provider path
+directory repository grade tier interval timeout ttl protocol region profession job occupation retention quota
+prix preis precio preço plazo prazo""")
 )
 # Words for what happens on one date only, unlike an appointment; some of it at many times of day.
 TIMETABLED: Final = _stems("begin start end")

