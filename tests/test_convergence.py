@@ -370,9 +370,9 @@ class World:
             case "remove an entry":
                 here = [ident for ident in self.oracle.entries if ledger_of(store).by_id(ident) is not None]
                 if here:
-                    self.oracle.deletions.add(await store.forget_entry(here[0]))
-                    del self.oracle.entries[here[0]]
+                    del self.oracle.entries[here[0]]  # a removal beside this one takes another entry
                     self.oracle.removed.add(here[0])
+                    self.oracle.deletions.add(await store.forget_entry(here[0]))
 
     def _wrote(self, write, ident, value):
         version = write.key, self.signer.signed[ident].created_at, ident, value

@@ -48,6 +48,12 @@ class Synonyms:
         return np.random.default_rng(seed).normal(size=self.dimension)
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """On a busy machine, an embedder of this process may take longer than a write waits for it."""
+    monkeypatch.setattr(contradictions, "LOOK_SECONDS", 30 * SECOND)
+
+
 async def suspected(store):
     report = await store.persona_introspect()
     names = [(item.old.key, item.new.key) for item in report.suggested_contradictions]
@@ -190,7 +196,7 @@ async def test_nobody_waits_for_a_slow_embedder_and_while_it_works_it_is_not_ask
             for number in range(20):
                 await store.persona_remember("people", "facts", f"k{number}", f"Omar has {number} plants")
         assert len(embedder.seen) == 1
-        monkeypatch.setattr(contradictions, "LOOK_SECONDS", 30)
+        monkeypatch.setattr(contradictions, "LOOK_SECONDS", 30 * SECOND)
         gate.set()
         async with asyncio.timeout(5 * SECOND):
             await asyncio.wait(parts_of(store).persona()._meaning._looks)

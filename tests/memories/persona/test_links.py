@@ -35,13 +35,13 @@ async def marks(store):
     }
 
 
-async def meet(one, other):
-    """Exchange every event, both ways, and merge what was written apart."""
+async def meet(one, other, is_given=lambda _: True):
+    """Exchange every event, or those for which `is_given`, both ways, and merge what was written apart."""
     for giver, taker in ((one, other), (other, one)):
         file = BytesIO()
         giver.export(file)
-        file.seek(0)
-        await taker.import_(file)
+        events = filter(is_given, file.getvalue().splitlines(keepends=True))
+        await taker.import_(BytesIO(b"".join(events)))
 
 
 async def marked(store):
@@ -466,7 +466,7 @@ async def test_a_memory_as_long_as_an_event_can_be_freed(open_store):
 WHATS = (
     *("remember",) * 5,
     *("contradict", "contradict", "reconcile", "dismiss", "forget", "undo", "undo", "connect", "recall"),
-    *("meet", "meet", "meet", "prune"),
+    *("meet", "meet", "meet in part", "meet in part", "prune"),
 )
 moves = st.tuples(
     st.sampled_from(WHATS),
@@ -522,6 +522,9 @@ class Devices:
                 await store.persona_prune()
             case "meet":
                 await meet(store, self.stores[1 - device])
+            case "meet in part":  # of a pair of memories that changed together, one may arrive alone
+                chance = random.Random(str(deal))
+                await meet(store, self.stores[1 - device], lambda _: chance.random() < 0.5)
             case _:
                 with suppress(InvalidInput):  # there is no such memory, or it supersedes the other already
                     await getattr(store, f"persona_{what}")(path(key), path(other))

@@ -286,13 +286,15 @@ def test_mem0_gets_its_configuration_verbatim(table):
     assert "no_such_option" not in str(caught.value)
 
 
-def test_mem0_in_the_projects_own_postgres(table, database):
+def test_mem0_in_the_projects_own_postgres(database):
     """The documented way to move mem0's vectors: `MEMORY_INDEX_CONFIG`."""
     needs("mem0", "memory")
     needs("psycopg_pool", "pgvector")
+    from sense_memory.mind.indexes.derived import local_embedder
     from sense_memory.mind.indexes.mem0 import Mem0MemoryIndex
 
-    place = {"connection_string": database, "collection_name": "mem0", "embedding_model_dims": 256}
+    size = local_embedder().dimension  # of the embedder that is installed, which mem0 gets too
+    place = {"connection_string": database, "collection_name": "mem0", "embedding_model_dims": size}
     index = Mem0MemoryIndex.from_config({"vector_store": {"provider": "pgvector", "config": place}})
     index.index(LOG)
     assert index.search(QUERY, 1) == [LOG[0]]
