@@ -177,6 +177,25 @@ async def test_rewriting_tells_what_was_there_and_what_the_new_text_contradicts(
     assert "superseded_by" not in after["memories"][0]
 
 
+async def test_superseding_against_the_order_of_writing_is_done_and_called_unusual(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await agent("remember", path="people/facts/home", value="Nora lives in Berlin")
+        clock.advance(60)
+        await agent("remember", path="people/facts/tea", value="Nora drinks tea")
+        usual = await agent("supersede", old="people/facts/home", new="people/facts/tea")
+        await agent("supersede", old="people/facts/home", new="people/facts/tea", undo=True)
+        told = await agent("supersede", old="people/facts/tea", new="people/facts/home")
+
+    assert usual == {"superseded": "people/facts/home", "by": "people/facts/tea"}
+    assert told == {
+        "superseded": "people/facts/tea",
+        "by": "people/facts/home",
+        "unusual": ["people/facts/tea was written later than people/facts/home"],
+        "next": "If this is a mistake: supersede with undo=true.",
+    }
+
+
 async def test_recall_goes_from_the_whole_palace_to_a_facet_to_a_key(opened, clock):
     async with opened as store:
         agent = Agent(store, clock)

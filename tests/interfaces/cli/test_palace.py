@@ -605,6 +605,27 @@ def test_a_contradiction_says_how_to_take_it_back(palace):
     assert palace.json("palace", "contradict", "lisa-home", "lisa")["link"] == "contradicted"
 
 
+def test_a_mark_across_domains_or_against_the_order_of_writing_is_set_and_called_unusual(agent):
+    agent("remember", "projects/facts/garden", "The garden has a shed.")
+    agent("remember", "people/facts/lisa", "Lisa lives in Berlin.")
+    agent("remember", "people/facts/moved", "Lisa lives in Kiel.", "--contradictions", "off")
+
+    usual = agent("palace", "contradict", "lisa", "moved")
+    both = agent("palace", "contradict", "moved", "garden")
+    agent("palace", "reconcile", "lisa", "moved")
+    swapped = agent.json("palace", "contradict", "moved", "lisa")
+    undone = re.search(r"^To undo this: sense-memory (.*)$", both.stdout, flags=re.MULTILINE)[1]
+    agent(*undone.split())
+
+    assert usual.stderr == ""
+    assert both.stderr.splitlines() == [
+        "note: this is unusual: they are of different domains, people and projects",
+        "note: this is unusual: people/facts/moved was written later than projects/facts/garden",
+    ]
+    assert swapped["unusual"] == ["people/facts/moved was written later than people/facts/lisa"]
+    assert agent.json("palace", "show", "moved")["contradicts"] == ["people/facts/lisa"]
+
+
 def test_forgetting_is_for_good(palace, relay):
     palace("--relay", relay, "sync")
 
