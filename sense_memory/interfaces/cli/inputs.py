@@ -138,7 +138,7 @@ ContradictionsOption = Annotated[
     str | None,
     option(
         "WHAT",
-        "Palace: act marks memories that the text clearly contradicts (the default), suggest only names them, off does not look for them.",
+        "Palace: act marks memories that the text clearly contradicts (the default), suggest only names them, off does not look for them, in this write. SENSE_MEMORY_CONTRADICTIONS sets it for all.",
     ),
 ]
 ConfidenceOption = Annotated[

@@ -97,6 +97,25 @@ def test_what_contradicts_is_marked_or_named_or_not_looked_for(palace, mode, sup
     palace("remember", "flat", "x", "--contradictions", "off", code=2)
 
 
+def test_where_contradictions_are_off_for_an_agent_no_command_compares_memories(agent, monkeypatch):
+    agent("remember", "people/facts/home", "Lisa lives in Berlin.", "--contradictions", "off")
+    agent("remember", "people/facts/moved", "Lisa lives in Lisbon.", "--contradictions", "off")
+    assert "(older; may be outdated)" in agent("palace", "compress").stdout
+    assert len(agent.json("palace", "introspect")["suggested_contradictions"]) == 1
+
+    monkeypatch.setenv("SENSE_MEMORY_CONTRADICTIONS", "off")
+    assert agent.json("remember", "people/facts/now", "Lisa lives in Rome.")["superseded"] == []
+    assert "(older; may be outdated)" not in agent("palace", "compress").stdout
+    report = agent.json("palace", "introspect")
+    assert report["suggested_contradictions"] == []
+    assert report["bounded"]["suggested_contradictions"] == "contradictions were not searched for"
+
+    monkeypatch.setenv("SENSE_MEMORY_CONTRADICTIONS", "suggest")
+    assert len(agent.json("remember", "people/facts/new", "Lisa lives in Oslo.")["suspected"]) == 3
+    monkeypatch.setenv("SENSE_MEMORY_CONTRADICTIONS", "no")
+    assert "must be act, suggest or off" in agent("recall", "home", code=2).stderr
+
+
 def test_what_was_superseded_before_is_not_told_again(palace):
     first = palace.json("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon.")
     again = palace.json("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon now.")
