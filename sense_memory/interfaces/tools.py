@@ -383,6 +383,8 @@ class _Calls:
         if since is not None:
             options["since"] = _day(since).timestamp()
         hits = await store.search(query, limit, domain=domain, state=state, **options)
+        if not hits and domain is not None and domain not in (known := await store.persona_domains()):
+            return {"memories": [], "hint": f"No memory has the domain {domain!r}.", "domains": known}
         if not hits:
             return {"memories": [], "hint": "Nothing found. Try other words, or recall a domain."}
         return memories(hit_data(hit, self._clock()) for hit in hits)

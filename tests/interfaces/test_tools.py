@@ -286,6 +286,15 @@ async def test_the_age_of_a_memory_is_that_of_its_text(opened, clock):
             assert (kaja["age"], kaja["created"], "written" in kaja) == ("1 day ago", lisa["written"], False)
 
 
+async def test_a_search_in_a_domain_that_no_memory_has_names_the_domains(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await agent("remember", path="people/facts/lisa", value="Lisa paints")
+        answer = await agent("search", query="Lisa", domain="peopel")
+
+    assert answer == {"memories": [], "hint": "No memory has the domain 'peopel'.", "domains": ["people"]}
+
+
 async def test_introspection_names_what_to_decide_and_each_decision_is_a_tool(opened, clock):
     async with opened as store:
         agent = Agent(store, clock)
