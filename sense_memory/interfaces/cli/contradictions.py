@@ -66,7 +66,7 @@ def _print_contradiction(item: Contradiction, name: str) -> None:
     from sense_memory.palace.contradictions.detection import ACT_BOUND
 
     old, why = one_line(item.old), f"({one_line(item.reason)}; {item.confidence:.0%} sure)"
-    pair = f"{quoted(item.old)} {quoted(item.new)}"
+    pair = quoted(item.old, item.new)
     if item.acts:
         typer.echo(f"This contradicts {old} {why}, which is superseded now.")
         typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
@@ -89,7 +89,7 @@ def print_contradictions_of_many(told: Collection[Remembered]) -> None:
         old, new = one_line(item.old), one_line(item.new)
         why, pair = (
             f"({one_line(item.reason)}; {item.confidence:.0%} sure)",
-            f"{quoted(item.old)} {quoted(item.new)}",
+            quoted(item.old, item.new),
         )
         if item.acts:
             typer.echo(f"{new} contradicts {old} {why}, which is superseded now.")

@@ -362,7 +362,7 @@ def _publish(invocation: Invocation, number: int) -> None:
         return
     if above is not None:
         typer.echo(f"It is marked as superseded by {one_line(above)}.")
-        typer.echo(f"If both are right: sense-memory palace reconcile {quoted(name)} {quoted(above)}")
+        typer.echo(f"If both are right: sense-memory palace reconcile {quoted(name, above)}")
     print_contradictions(told, name)
 
 

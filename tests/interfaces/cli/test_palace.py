@@ -624,6 +624,23 @@ def test_a_contradiction_says_how_to_take_it_back(palace):
     assert palace.json("palace", "contradict", "lisa-home", "lisa")["link"] == "contradicted"
 
 
+@pytest.mark.parametrize(
+    "names", [("-a/facts/\u202eb", "-a/facts/it's c\u200b"), ("a/b/c d", "-a/b/\u00a0東京")]
+)
+def test_a_command_to_copy_means_the_same_names_in_a_shell(agent, names):
+    for name in names:
+        agent("remember", "--", name, f"x{len(name)}")
+    shown = agent("palace", "contradict", "--", *names).stdout
+
+    command = re.search(r"^To undo this: sense-memory (.*)$", shown, flags=re.MULTILINE)[1]
+    assert command.isprintable()
+    read = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True).stdout
+    words = read.decode().split("\0")[:-1]
+    assert words == ["palace", "reconcile", "--", *names]
+    agent(*words)
+    assert agent.json("palace", "show", "--", names[0])["superseded_by"] is None
+
+
 def test_a_mark_across_domains_or_against_the_order_of_writing_is_set_and_called_unusual(agent):
     agent("remember", "projects/facts/garden", "The garden has a shed.")
     agent("remember", "people/facts/lisa", "Lisa lives in Berlin.")

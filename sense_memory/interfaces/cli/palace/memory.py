@@ -250,7 +250,7 @@ def contradict(
         if not invocation.as_json:
             for reason in unusual:
                 say("note", f"this is unusual: {reason}")
-            typer.echo(f"To undo this: sense-memory palace reconcile {quoted(first)} {quoted(second)}")
+            typer.echo(f"To undo this: sense-memory palace reconcile {quoted(first, second)}")
 
 
 @command(
@@ -385,7 +385,7 @@ def _why_hidden(memory: PersonaMemory) -> Iterator[str]:
         new = memory.superseded_by
         yield (
             f"compress leaves this memory out while {one_line(new)}, which superseded it, is active. "
-            f"If both are right: sense-memory palace reconcile {quoted(memory.path)} {quoted(new)}"
+            f"If both are right: sense-memory palace reconcile {quoted(memory.path, new)}"
         )
     elif current_relevance(memory, time.time()) <= ACTIVE_ABOVE:
         yield f"compress leaves this memory out until it is active again: sense-memory recall {quoted(memory.path)}"
