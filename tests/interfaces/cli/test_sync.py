@@ -271,6 +271,7 @@ def test_status_as_json(agent, relay):
         "copies_elsewhere",
         "is_replicated",
         "summary",
+        "scenes",
     }
     assert found["counts"]["heads"] == 1
     (line,) = found["relays"]
