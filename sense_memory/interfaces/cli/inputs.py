@@ -341,7 +341,7 @@ def _objects(text: str) -> Iterator[tuple[str, Any]]:
         whole = orjson.loads(text)
     except orjson.JSONDecodeError:
         whole = None
-    if isinstance(whole, dict) and whole.keys().isdisjoint({"key", "path", "value"}):
+    if isinstance(whole, dict) and whole.keys().isdisjoint({"key", "value"}):
         for number, (key, value) in enumerate(whole.items(), 1):
             yield f"entry {number}", {"key": key, "value": value}
     elif isinstance(whole, dict | list):

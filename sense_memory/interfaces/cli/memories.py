@@ -220,7 +220,9 @@ def _remember_many(
                     )
                 told.update(zip((entry.name for entry in entries if entry.is_of_palace), found, strict=True))
             later = partial(count, before=kept)
-            ids = [*told.values(), *unsaved.ids(await store.remember_many(unsaved.pairs, progress=later))]
+            others = unsaved.ids(await store.remember_many(unsaved.pairs, progress=later))
+        held = {**told, **dict(zip(dict.fromkeys(key for key, _ in flat), others, strict=True))}
+        ids = [held[name] for name in dict.fromkeys(entry.name for entry in entries)]
         await _note_missing(
             store, [link for insight in insights for link in insight.get("connections") or ()]
         )

@@ -280,6 +280,18 @@ def test_many_memories_come_from_json_lines_an_object_or_an_array(agent, tmp_pat
     assert [(m["key"], m["value"]) for m in agent.json("list")] == [("a", "1"), ("b", "zwei")]
 
 
+def test_any_name_may_be_a_key_of_one_object(agent):
+    agent(
+        "remember",
+        "--many",
+        "-",
+        stdin='{"path": "/usr/bin", "themes": "dark", "people/facts/bob": "Baker."}',
+    )
+
+    assert agent("recall", "path").stdout == "/usr/bin"
+    assert agent("recall", "people/facts/bob").stdout == "Baker."
+
+
 def test_one_line_of_json_is_one_memory_even_though_it_is_an_object(agent):
     agent("remember", "--many", "-", stdin='{"key": "a", "value": "1"}')
 
@@ -371,6 +383,7 @@ def test_many_memories_may_be_of_the_palace_too(agent, relay):
     found = agent.json("--relay", relay, "remember", "--many", "-", "--require-acks", "1", stdin=stdin)
 
     assert (found["count"], found["unchanged"], len(set(found["event_ids"]))) == (4, 0, 4)
+    assert found["event_ids"][0] == agent.json("recall", "user_timezone")["event_id"]
     (pair,) = found["superseded"]
     assert (pair["old"], pair["new"]) == ("people/facts/home", "people/facts/moved")
     assert found["suspected"] == found["unmarked"] == []
