@@ -89,7 +89,8 @@ class MemoryStore:
         share_embeddings: the default of `embed(share=…)`.
         model: the language model of `mind`: a `LanguageModel`, a setting ("ollama:MODEL", "openai:MODEL@URL"), or a
             function that gives one when it is first needed. By default rules answer, and nothing leaves the machine.
-        contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off".
+        contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off". With "off",
+            `persona_introspect` and `persona_compress` compare no memories either.
         close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
             not wait. The rest is logged, and sent when a store of this ledger is next open.
         read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first
@@ -374,7 +375,7 @@ class MemoryStore:
             halflife_days: days after which relevance has halved; 30 for a new memory.
             source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
             confidence: 0 to 1; 1 for a new memory.
-            contradictions: "act" marks, "suggest" only tells, "off" does not look; by default as the store.
+            contradictions: "act" marks, "suggest" only tells, "off" does not look, in this call; by default as the store.
             created_at: as in `remember`; the memory fades from then on.
 
         Returns the event's id, which also has `superseded` and `suspected` (paths) and `contradictions` (the

@@ -77,6 +77,7 @@ class Settings:
             that `find_embedder` raises, so that commands without an embedder still work.
         share_embeddings: whether `MemoryStore.embed` publishes embeddings; by default no.
         model: the language model of the mind; None (the default) for rules. A bad value is kept as for `embedder`.
+        contradictions: what is done about memories that contradict each other: act (the default), suggest or off.
         origins: where the value of each setting came from: "argument", "environment", ".env", "config.toml" or
             "default". A key file by "default" is named after the agent. For `relays`, "config.toml" also means the
             agent's own config file.
@@ -93,6 +94,7 @@ class Settings:
     embedder: Choice | InvalidSetting
     share_embeddings: bool
     model: ModelChoice | InvalidSetting | None
+    contradictions: str
     origins: Mapping[str, str] = field(hash=False)
     relay_origins: Mapping[str, str] = field(hash=False)
 
@@ -115,6 +117,7 @@ class Settings:
         embedder: str | None = None,
         share_embeddings: str | None = None,
         model: str | None = None,
+        contradictions: str | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Settings:
         """Gather all settings. Reads files, writes none.
@@ -134,6 +137,7 @@ class Settings:
                 `search.embedders.choice`.
             share_embeddings: yes or no.
             model: none, ollama:MODEL or openai:MODEL@URL; see `config.model_choice`.
+            contradictions: act, suggest or off.
             environ: the environment variables.
 
         Raises:
@@ -157,6 +161,7 @@ class Settings:
             "embedder": sources.embedder(embedder),
             "share_embeddings": sources.switch("share_embeddings", share_embeddings),
             "model": sources.model(model, config.get("model")),
+            "contradictions": _find_mode(contradictions, sources),
         }
         values = {setting: item.value for setting, item in found.items()}
         origins = MappingProxyType({setting: item.origin for setting, item in found.items()})
@@ -357,6 +362,13 @@ def _find_plan(argument: str | None, sources: Sources) -> SettingValue[Plan]:
     if found is None:
         raise invalid("plan", origin, f"must be one of {', '.join(PLANS)}")
     return SettingValue(found, origin)
+
+
+def _find_mode(argument: str | None, sources: Sources) -> SettingValue[str]:
+    mode, origin = sources.text("contradictions", argument)
+    if mode not in (None, "act", "suggest", "off"):
+        raise invalid("contradictions", origin, "must be act, suggest or off")
+    return SettingValue(mode or "act", origin)
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:

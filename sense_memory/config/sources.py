@@ -39,6 +39,7 @@ _VARIABLES: Final = {
     "embedder": "SENSE_MEMORY_EMBEDDER",
     "share_embeddings": "SENSE_MEMORY_SHARE_EMBEDDINGS",
     "model": "SENSE_MEMORY_MODEL",
+    "contradictions": "SENSE_MEMORY_CONTRADICTIONS",
 }
 
 _SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromkeys(

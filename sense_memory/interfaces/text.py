@@ -29,6 +29,7 @@ _STEPS: Final = (  # the bound in seconds, the unit, and the seconds of the unit
     (730 * 86_400, "months", 30 * 86_400),
     (float("inf"), "years", 365 * 86_400),
 )
+_ENDS: Final = "'\\"  # what ends `$'…'`, or begins an escape in it
 _UNUSUAL: Final = re.compile(r"[^ -~\n]")  # all other characters are printable
 
 
@@ -83,12 +84,28 @@ def one_line(text: str, limit: int | None = None) -> str:
     return safe(cut.replace("\r\n", "\n").replace("\n", "↵ ").replace("\t", " "))
 
 
-def quoted(text: str) -> str:
-    """A text as one word of a command line to copy, and no option where it begins with a dash."""
+def quoted(*texts: str) -> str:
+    """Texts as the last words of a command line to copy; bash and zsh read exactly these texts.
+
+    Invisible characters are written as bytes (ANSI-C quoting). If a text begins with a dash, `--` comes first, so that
+    no text is an option.
+    """
+    words = " ".join(map(_word, texts))
+    return f"-- {words}" if any(text.startswith("-") for text in texts) else words
+
+
+def _word(text: str) -> str:
     import shlex
 
-    word = shlex.quote(one_line(text))
-    return f"-- {word}" if word.startswith("-") else word
+    if text.isprintable():
+        return shlex.quote(text)
+    return (
+        f"$'{''.join(char if char.isprintable() and char not in _ENDS else _bytes(char) for char in text)}'"
+    )
+
+
+def _bytes(char: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
 
 
 def wrap(text: str, width: int, indent: int = 2) -> str:

@@ -34,6 +34,7 @@ from sense_memory.interfaces.tool_results import (
 )
 from sense_memory.limits import MAX_RECENT_COUNT
 from sense_memory.nostr.address import persona_name
+from sense_memory.palace.lifecycle import unusual_in
 from sense_memory.store import MemoryStore
 
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from sense_memory.memories.history import Version
     from sense_memory.mind.tools import MindTool
+    from sense_memory.models import PersonaMemory
 
 MAX_RESULTS: Final = 50
 MAX_CONTEXT_TOKENS: Final = 8_000
@@ -381,6 +383,8 @@ class _Calls:
         if since is not None:
             options["since"] = _day(since).timestamp()
         hits = await store.search(query, limit, domain=domain, state=state, **options)
+        if not hits and domain is not None and domain not in (known := await store.persona_domains()):
+            return {"memories": [], "hint": f"No memory has the domain {domain!r}.", "domains": known}
         if not hits:
             return {"memories": [], "hint": "Nothing found. Try other words, or recall a domain."}
         return memories(hit_data(hit, self._clock()) for hit in hits)
@@ -432,8 +436,12 @@ class _Calls:
         if undo:
             await store.persona_reconcile(old, new)
             return {"both_right": [old, new]}
+        result: dict[str, Any] = {"superseded": old, "by": new}
         await store.persona_contradict(old, new)
-        return {"superseded": old, "by": new}
+        pair = [memory for name in (old, new) for memory in await _named(store, name)]
+        if unusual := unusual_in(*pair) if len(pair) == 2 else []:
+            result |= {"unusual": unusual, "next": "If this is a mistake: supersede with undo=true."}
+        return result
 
     async def introspect(self) -> dict[str, Any]:
         """Report what needs attention: contradictions, stale beliefs, suggested connections, what is about to be
@@ -534,6 +542,13 @@ class _Calls:
         """Raise NotSynced where a relay may hold what is not here."""
         if not store.was_ever_complete():
             raise NotSynced("this memory is", ())
+
+
+async def _named(store: MemoryStore, name: str) -> list[PersonaMemory]:
+    """The memories with a path or a bare key; none is revived."""
+    place, _, key = persona_name(name).rpartition("/")
+    domain, _, facet = place.partition("/")
+    return await store.persona_recall(domain or None, facet or None, key, revive=False)
 
 
 def _parts(path: str) -> tuple[str, str, str]:

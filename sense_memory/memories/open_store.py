@@ -161,6 +161,7 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
         "plan": settings.plan,
         "embedder": embedder,
         "share_embeddings": settings.share_embeddings,
+        "contradictions": settings.contradictions,
         "model": None if settings.model is None else partial(find_model, settings),
         **options,
         "relays": settings.relays,

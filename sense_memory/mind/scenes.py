@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import reduce
@@ -192,6 +193,14 @@ class Scene:
         report = await store.replication.sync()
         await log.flush()
         return report
+
+    def outbox(self) -> dict[str, Counter[str]]:
+        """By relay of the scene, how many of its events are in which state, such as `queued`, `acked` or `refused`."""
+        ledgers = [store.ledger for store, _ in self._opened.values()]
+        return {
+            url: sum((Counter(ledger.outbox.counts(url)) for ledger in ledgers), Counter())
+            for url in self.state.relays
+        }
 
     async def flush(self) -> None:
         """Write the entries that are in no page yet to pages."""
@@ -369,10 +378,10 @@ class Scenes:
         self._is_over = False
         self._turn = asyncio.Lock()  # a scene is opened once, and never while its ledgers are being closed
 
-    async def all(self) -> list[SceneState]:
-        """The agent's knowledge of each of its scenes, by name."""
+    async def all(self, *, asks: bool = True) -> list[SceneState]:
+        """The agent's knowledge of each of its scenes, by name; with `asks`, relays are asked if there is none."""
         found = []
-        for record in await self._records.under(_SCENES):
+        for record in await self._records.under(_SCENES, asks=asks):
             with suppress(*_UNREADABLE):  # written by another version of this program
                 found.append(state_of(record.fields))
         return sorted(found, key=lambda state: (state.name, state.id))

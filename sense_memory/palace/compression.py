@@ -145,6 +145,7 @@ def compress(
     relevances: NDArray[np.float64] | None = None,
     count: Callable[[str], int] = estimated_tokens,
     full: bool = True,
+    compares: bool = True,
 ) -> Compressed:
     """The active memories in the specification's compressed format (sense-memory v2, "Compression").
 
@@ -160,6 +161,7 @@ def compress(
         relevances: the current relevance of each memory, in the order of `memories`; computed if None.
         count: counts the tokens of a text; the default is an estimate that errs upward.
         full: whether to use shorthand; otherwise every memory is written word for word under its key (the basic tier).
+        compares: whether memories are compared, and those that a later one seems to contradict get a note.
 
     Raises:
         InvalidInput: `max_tokens` is below 32, or `count` does not return a number of tokens.
@@ -179,7 +181,9 @@ def compress(
     claims = ClaimIndex()
     for _ in range(_MAX_CHECKS):
         draft = _fitted(queues, pieces, len(active), max_tokens)
-        if not pieces.mark(_outdated(claims, [by_path[item.path] for item in draft.chosen]), _OLDER):
+        if not compares or not pieces.mark(
+            _outdated(claims, [by_path[item.path] for item in draft.chosen]), _OLDER
+        ):
             break
     ranked = _by_relevance(memories, relevances, active)
     included = tuple(item.path for item in draft.chosen)

@@ -116,6 +116,16 @@ def superseded(memory: PersonaMemory, by: str, *, by_hand: bool = False) -> Pers
     )
 
 
+def unusual_in(old: PersonaMemory, new: PersonaMemory) -> list[str]:
+    """What is unusual in marking `old` as superseded by `new`, in words; empty for most pairs."""
+    found = []
+    if old.domain != new.domain:
+        found.append(f"they are of different domains, {old.domain} and {new.domain}")
+    if old.written_at > new.written_at:
+        found.append(f"{old.path} was written later than {new.path}")
+    return found
+
+
 def reconciled(memory: PersonaMemory, names: Iterable[str]) -> PersonaMemory:
     """A memory that no longer carries marks of the named memories, and dismisses their names."""
     dismissed = tuple(dict.fromkeys((*memory.dismissed, *names)))

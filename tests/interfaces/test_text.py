@@ -11,6 +11,7 @@ from sense_memory.interfaces.text import (
     local_time,
     one_line,
     quantity,
+    quoted,
     safe,
     some,
     wrap,
@@ -64,6 +65,12 @@ def test_only_line_breaks_tabs_and_spaces_stay_among_what_is_not_printable():
 def test_one_line_has_no_line_break_and_is_cut():
     assert one_line("a\nb\r\nc\td\re") == "a↵ b↵ c d\\u000de"
     assert one_line("abcdef", 3) == "abc"
+
+
+def test_a_text_is_one_word_of_a_shell_that_has_no_invisible_character():
+    assert quoted("people/facts/lisa", "a b") == "people/facts/lisa 'a b'"
+    assert quoted("a", "-b", "-c") == "-- a -b -c"
+    assert quoted("-\u202e'\\\t") == "-- $'-\\xe2\\x80\\xae\\x27\\x5c\\x09'"
 
 
 def test_lines_are_folded_at_spaces_and_after_the_folders_of_a_path():

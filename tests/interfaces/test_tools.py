@@ -177,6 +177,25 @@ async def test_rewriting_tells_what_was_there_and_what_the_new_text_contradicts(
     assert "superseded_by" not in after["memories"][0]
 
 
+async def test_superseding_against_the_order_of_writing_is_done_and_called_unusual(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await agent("remember", path="people/facts/home", value="Nora lives in Berlin")
+        clock.advance(60)
+        await agent("remember", path="people/facts/tea", value="Nora drinks tea")
+        usual = await agent("supersede", old="people/facts/home", new="people/facts/tea")
+        await agent("supersede", old="people/facts/home", new="people/facts/tea", undo=True)
+        told = await agent("supersede", old="people/facts/tea", new="people/facts/home")
+
+    assert usual == {"superseded": "people/facts/home", "by": "people/facts/tea"}
+    assert told == {
+        "superseded": "people/facts/tea",
+        "by": "people/facts/home",
+        "unusual": ["people/facts/tea was written later than people/facts/home"],
+        "next": "If this is a mistake: supersede with undo=true.",
+    }
+
+
 async def test_recall_goes_from_the_whole_palace_to_a_facet_to_a_key(opened, clock):
     async with opened as store:
         agent = Agent(store, clock)
@@ -265,6 +284,15 @@ async def test_the_age_of_a_memory_is_that_of_its_text(opened, clock):
             lisa, kaja = sorted(answer["memories"], key=lambda memory: memory["path"], reverse=True)
             assert (lisa["age"], lisa["created"] < lisa["written"]) == ("1 day ago", True)
             assert (kaja["age"], kaja["created"], "written" in kaja) == ("1 day ago", lisa["written"], False)
+
+
+async def test_a_search_in_a_domain_that_no_memory_has_names_the_domains(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await agent("remember", path="people/facts/lisa", value="Lisa paints")
+        answer = await agent("search", query="Lisa", domain="peopel")
+
+    assert answer == {"memories": [], "hint": "No memory has the domain 'peopel'.", "domains": ["people"]}
 
 
 async def test_introspection_names_what_to_decide_and_each_decision_is_a_tool(opened, clock):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.interfaces.cli import delivery, inputs
+from sense_memory.interfaces.cli.contradictions import marks_in, print_contradictions, print_marks
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
@@ -21,7 +22,6 @@ from sense_memory.interfaces.cli.inputs import (
     WhenArgument,
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, unknown
-from sense_memory.interfaces.cli.memories import marks_in, print_contradictions, print_marks
 from sense_memory.interfaces.cli.names import events_of, everything, find, parts, path_of, place, unknown_name
 from sense_memory.interfaces.cli.output import (
     any_memory_data,
@@ -362,7 +362,7 @@ def _publish(invocation: Invocation, number: int) -> None:
         return
     if above is not None:
         typer.echo(f"It is marked as superseded by {one_line(above)}.")
-        typer.echo(f"If both are right: sense-memory palace reconcile {quoted(name)} {quoted(above)}")
+        typer.echo(f"If both are right: sense-memory palace reconcile {quoted(name, above)}")
     print_contradictions(told, name)
 
 

@@ -27,7 +27,7 @@ from sense_memory.limits import MAX_PLAINTEXT_BYTES
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -138,7 +138,7 @@ ContradictionsOption = Annotated[
     str | None,
     option(
         "WHAT",
-        "Palace: act marks memories that the text clearly contradicts (the default), suggest only names them, off does not look for them.",
+        "Palace: act marks memories that the text clearly contradicts (the default), suggest only names them, off does not look for them, in this write. SENSE_MEMORY_CONTRADICTIONS sets it for all.",
     ),
 ]
 ConfidenceOption = Annotated[
@@ -174,6 +174,14 @@ ExplainOption = Annotated[
 
 MAX_MANY_BYTES: Final = 100_000_000  # of a file of memories; all of it is checked before anything is written
 _MAX_PATH_CHARS: Final = 400  # of a path in an error; a path of the palace has fewer
+_DETAILS: Final = (
+    "themes",
+    "connections",
+    "halflife_days",
+    "source",
+    "confidence",
+)  # as `given.fields` takes them
+_ELSEWHERE: Final = "Move whole memories and journal entries with `export` and `import`."
 _MANY: Final = ("one `remember --many`", "Split it into several files.")
 
 
@@ -214,12 +222,39 @@ def question(words: Sequence[str]) -> str:
     return found
 
 
-def pairs(source: Path) -> list[tuple[str, str]]:
-    """Keys and values of a file, or of stdin for "-".
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A memory of a file, checked.
+
+    Attributes:
+        name: a flat key, or a path of the palace.
+        value: its text.
+        details: the other arguments of `persona_remember`, by name; empty for a flat memory.
+    """
+
+    name: str
+    value: str
+    details: Mapping[str, Any]
+
+    @property
+    def is_of_palace(self) -> bool:
+        """Whether the name is a path of the palace."""
+        return "/" in self.name
+
+    @property
+    def insight(self) -> dict[str, Any]:
+        """A palace memory as `persona_remember_many` takes it."""
+        domain, facet, key = self.name.split("/")
+        return {"domain": domain, "facet": facet, "key": key, "value": self.value, **self.details}
+
+
+def entries(source: Path) -> list[Entry]:
+    """The memories of a file, or of stdin for "-".
 
     The formats are JSON lines `{"key": …, "value": …}`, an array of such objects (as `list --json` prints), one such
-    object, and one object `{KEY: VALUE, …}`. An entry with a `path` that is not its key is not a flat memory, and is
-    refused, because only its text would be kept.
+    object, and one object `{KEY: VALUE, …}`. A key with slashes is a path of the palace; an object may have a `path`
+    beside its key, or instead of it. A palace memory may have `themes`, `connections`, `halflife_days`, `source` and
+    `confidence`. One with other fields, as `list --palace --json` prints them, is refused, because they would be lost.
 
     Raises:
         InvalidInput: the file has another format, or more than 100 MB; the error says where.
@@ -230,7 +265,7 @@ def pairs(source: Path) -> list[tuple[str, str]]:
     else:
         with source.open("rb") as file:
             text = _decoded(_read(file, MAX_MANY_BYTES, str(source), *_MANY), str(source))
-    return [_checked(place, key, value) for place, key, value in _entries(text)]
+    return [_checked(place, found) for place, found in _objects(text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +333,8 @@ def _decoded(raw: bytes, where: str) -> str:
     raise InvalidInput(problem)
 
 
-def _entries(text: str) -> Iterator[tuple[str, Any, Any]]:
-    """Place, key and value of each entry, unchecked."""
+def _objects(text: str) -> Iterator[tuple[str, Any]]:
+    """Place and content of each entry, unchecked."""
     import orjson
 
     try:
@@ -307,55 +342,89 @@ def _entries(text: str) -> Iterator[tuple[str, Any, Any]]:
     except orjson.JSONDecodeError:
         whole = None
     if isinstance(whole, dict) and whole.keys().isdisjoint({"key", "value"}):
-        yield from ((f"entry {number}", key, value) for number, (key, value) in enumerate(whole.items(), 1))
-    elif isinstance(whole, dict):
-        yield "entry 1", *_pair("entry 1", whole)
-    elif isinstance(whole, list):
-        yield from (
-            (f"entry {number}", *_pair(f"entry {number}", item)) for number, item in enumerate(whole, 1)
-        )
+        for number, (key, value) in enumerate(whole.items(), 1):
+            yield f"entry {number}", {"key": key, "value": value}
+    elif isinstance(whole, dict | list):
+        items = whole if isinstance(whole, list) else [whole]
+        yield from ((f"entry {number}", item) for number, item in enumerate(items, 1))
     else:
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
-                yield f"line {number}", *_pair_of_line(f"line {number}", line)
+                yield f"line {number}", _object_of_line(f"line {number}", line)
 
 
-def _pair_of_line(place: str, line: str) -> tuple[Any, Any]:
+def _object_of_line(place: str, line: str) -> Any:
     import orjson
 
     try:
-        found = orjson.loads(line)
+        return orjson.loads(line)
     except orjson.JSONDecodeError:
         raise InvalidInput(f"{place} is not JSON; nothing was written") from None
-    return _pair(place, found)
 
 
-def _pair(place: str, found: Any) -> tuple[Any, Any]:
-    if not isinstance(found, dict) or not {"key", "value"} <= found.keys():
+def _checked(place: str, found: Any) -> Entry:
+    """An entry; the error names its place."""
+    from sense_memory.errors import InvalidAddress
+
+    if not isinstance(found, dict) or "value" not in found or found.keys().isdisjoint({"key", "path"}):
         raise InvalidInput(f'{place} is not an object with "key" and "value"; nothing was written')
-    path = found.get("path", found["key"])
-    if path != found["key"]:
-        raise InvalidInput(
-            f"{place}, {one_line(str(path), _MAX_PATH_CHARS)}, is not a flat memory; nothing was written. Move "
-            "palace memories and journal entries with `export` and `import`"
-        )
-    return found["key"], found["value"]
+    key = found.get("key", found.get("path"))
+    name = found.get("path") or key
+    if "path" not in found and found.get("domain") and found.get("facet"):
+        name = f"{found['domain']}/{found['facet']}/{key}"
+    try:
+        if isinstance(name, str) and "/" in name and key in {name, name.rpartition("/")[2]}:
+            return _insight(name, found)
+        if name == key:
+            return _flat(key, found)
+    except InvalidAddress as error:
+        raise InvalidAddress(f"{place}: {_once(error)}") from None
+    except InvalidInput as error:
+        raise InvalidInput(f"{place}: {_once(error)}") from None
+    shown = one_line(str(name), _MAX_PATH_CHARS)
+    raise InvalidInput(f"{place}: the path {shown!r} and the key {key!r} differ; nothing was written")
 
 
-def _checked(place: str, key: Any, value: Any) -> tuple[str, str]:
+def _once(error: InvalidInput) -> str:
+    return str(error) if "nothing was written" in str(error) else f"{error}; nothing was written"
+
+
+def _flat(key: Any, found: dict[str, Any]) -> Entry:
     from sense_memory import arguments
-    from sense_memory.errors import InvalidAddress, TooLargeError
     from sense_memory.records import envelope
 
-    try:
-        record = envelope.flat(key, arguments.value(value), time.time())
-    except InvalidAddress as error:
-        raise InvalidAddress(f"{place}: {error}; nothing was written") from None
-    except InvalidInput as error:
-        raise InvalidInput(f"{place}: {error}") from None
-    if (size := envelope.plaintext_bytes(record)) > MAX_PLAINTEXT_BYTES:
-        raise InvalidInput(f"{place}: {TooLargeError(size, MAX_PLAINTEXT_BYTES)}")
-    return record.path, value
+    given = [name for name in _DETAILS if found.get(name) is not None]
+    if given:
+        raise InvalidInput(f"{given[0]} is for palace memories, and {key!r} is a flat key: give a path")
+    record = envelope.flat(key, arguments.value(found["value"]), time.time())
+    _check_size(envelope.plaintext_bytes(record))
+    return Entry(record.path, found["value"], {})
+
+
+def _insight(name: str, found: dict[str, Any]) -> Entry:
+    from sense_memory.memories.persona import arguments as given
+    from sense_memory.nostr import address
+
+    parts = address.persona_name(name).split("/")
+    if len(parts) != 3:
+        problem = f"give a path DOMAIN/FACET/KEY, or a flat key, which has no '/'; {name!r} is neither"
+        raise InvalidInput(f"{problem}; nothing was written. {_ELSEWHERE}")
+    if lost := found.keys() - {"path", "domain", "facet", "key", "value", *_DETAILS}:
+        problem = f"{min(lost)!r} would be lost, because it is none of value, {', '.join(_DETAILS)}"
+        raise InvalidInput(f"{problem}; nothing was written. {_ELSEWHERE}")
+    path = address.persona_path(*parts).removeprefix(address.PERSONA)
+    details = {detail: found.get(detail) for detail in _DETAILS}
+    given.fields(found["value"], *(details[detail] for detail in _DETAILS if detail != "connections"))
+    given.links(details["connections"])
+    _check_size(len(found["value"].encode()))  # the store counts the details too
+    return Entry(path, found["value"], details)
+
+
+def _check_size(size: int) -> None:
+    from sense_memory.errors import TooLargeError
+
+    if size > MAX_PLAINTEXT_BYTES:
+        raise TooLargeError(size, MAX_PLAINTEXT_BYTES)
 
 
 # ── Moments ─────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ good, so it deletes only memories whose full name was given.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,6 +16,14 @@ import typer
 
 from sense_memory.errors import InvalidAddress, NotSynced
 from sense_memory.interfaces.cli import delivery, inputs
+from sense_memory.interfaces.cli.contradictions import (
+    contradiction_data,
+    marks_in,
+    pair_data,
+    print_contradictions,
+    print_contradictions_of_many,
+    print_marks,
+)
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
@@ -53,15 +62,14 @@ from sense_memory.interfaces.cli.output import (
     show_memory,
 )
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
-from sense_memory.interfaces.text import one_line, quantity, quoted
+from sense_memory.interfaces.text import quantity
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Sequence
 
     from sense_memory.memories.persona.persona import Remembered
     from sense_memory.models import Memory, PersonaMemory
-    from sense_memory.palace.contradictions.detection import Contradiction
     from sense_memory.store import MemoryStore
 
 _OPTION_NAMES: Final = {  # by the names of the values in the store
@@ -87,7 +95,7 @@ _OPTION_NAMES: Final = {  # by the names of the values in the store
         'sense-memory remember self/beliefs/tea "It helps." --confidence 0.6',
         "# Exit with code 3 unless two relays have the memory:",
         'sense-memory remember plan "Ship on Friday." --require-acks 2',
-        "# Many flat memories, as `list --json` prints them:",
+        "# Many memories, such as the flat ones that `list --json` prints:",
         "sense-memory remember --many memories.json",
         codes={
             3: "kept here, but fewer relays than --require-acks accepted it",
@@ -104,7 +112,7 @@ def remember(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep many flat memories: JSON lines with key and value, a list of such objects, or one object of keys and values. `-` is stdin.",
+            help="Keep many memories: JSON lines with key and value, a list of such objects, or one object of keys and values. A key with slashes is a path. `-` is stdin.",
         ),
     ] = None,
     theme: ThemeOption = None,
@@ -127,15 +135,19 @@ def remember(
     given keep their values. If the new text clearly contradicts another memory of the same facet, that memory is
     marked as superseded and fades four times faster; the output gives the reason and the command that removes the
     mark. Memories that the text may contradict are named, but not marked.
+
+    With --many, an object may also have themes, connections, halflife_days, source and confidence, if its key is a path.
+    The whole file is checked before anything is written.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     details = PalaceDetails(theme or [], connect or [], halflife, source, confidence, contradictions)
     if many is not None:
-        if name is not None or details.given:
+        if name is not None or set(details.given) - {"contradictions"}:
             context.fail(
-                "give --many without a NAME and without palace options: names and values come from the file"
+                "give --many without a NAME and without palace options but --contradictions: the rest comes from the "
+                "file"
             )
-        _remember_many(context, inputs.pairs(many), wait, require_acks)
+        _remember_many(context, inputs.entries(many), contradictions, wait, require_acks)
     elif name is None:
         context.fail("give a NAME for the memory, or a file with --many")
     elif "/" in name:
@@ -166,39 +178,92 @@ def _remember_flat(
 
 
 def _remember_many(
-    context: typer.Context, pairs: list[tuple[str, str]], wait: float, require_acks: int
+    context: typer.Context,
+    entries: Sequence[inputs.Entry],
+    contradictions: str | None,
+    wait: float,
+    require_acks: int,
 ) -> None:
+    """Keep many memories. Those of the palace are written first: what may refuse them refuses before anything is written.
+
+    Args:
+        context: of the command.
+        entries: of the file, checked.
+        contradictions: for the palace memories, as `remember` takes it.
+        wait: seconds for relays.
+        require_acks: how many relays have to acknowledge each memory.
+    """
     from sense_memory.interfaces.cli.tables import progress
 
     invocation = of(context)
-    kept, total = 0, len(pairs)
-    same = 0
+    flat = [(entry.name, entry.value) for entry in entries if not entry.is_of_palace]
+    insights = [entry.insight for entry in entries if entry.is_of_palace]
+    paths = dict.fromkeys(entry.name for entry in entries if entry.is_of_palace)
+    kept, total, same = 0, len({*paths, *(key for key, _ in flat)}), 0
+    told: dict[str, Remembered] = {}
 
-    async def work(store: MemoryStore) -> delivery.Written:
+    async def work(store: MemoryStore) -> tuple[delivery.Written, list[str]]:
         nonlocal total, same
-        unsaved = await inputs.unsaved_pairs(store, pairs)
-        total, same = len(unsaved.pairs), len(unsaved.places) - len(unsaved.pairs)
+        unsaved = await inputs.unsaved_pairs(store, flat)
+        total, same = len(paths) + len(unsaved.pairs), len(unsaved.places) - len(unsaved.pairs)
         with progress("keeping", total) as advance:
 
-            def count(written: int) -> None:
+            def count(written: int, before: int = 0) -> None:
                 nonlocal kept
-                kept = written
-                advance(written)
+                kept = before + written
+                advance(kept)
 
-            ids = unsaved.ids(await store.remember_many(unsaved.pairs, progress=count))
-        return await delivery.send(store, ids, wait)
+            if insights:
+                with named(contradictions="--contradictions"):
+                    found = await store.persona_remember_many(
+                        insights, contradictions=contradictions, progress=count
+                    )
+                told.update(zip((entry.name for entry in entries if entry.is_of_palace), found, strict=True))
+            later = partial(count, before=kept)
+            others = unsaved.ids(await store.remember_many(unsaved.pairs, progress=later))
+        held = {**told, **dict(zip(dict.fromkeys(key for key, _ in flat), others, strict=True))}
+        ids = [held[name] for name in dict.fromkeys(entry.name for entry in entries)]
+        await _note_missing(
+            store, [link for insight in insights for link in insight.get("connections") or ()]
+        )
+        old = {path for one in told.values() for path in one.superseded} - told.keys()
+        marked = await events_of(store, old) if old else {}
+        return await delivery.send(store, [*ids, *marked.values()], wait), ids
 
     try:
-        written = invocation.run(work, creates=True)
+        written, ids = invocation.run(work, creates=True)
     except KeyboardInterrupt:
-        some = f"the first {kept:,} of {quantity(total, 'memory', 'memories')} are kept and will be sent"
-        say("interrupted", f"{some}; the rest was not written")
+        say("interrupted", _kept_of(kept, total, is_mixed=bool(flat and insights)))
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except Exception:
+        if kept:
+            note(_kept_of(kept, total, is_mixed=bool(flat and insights)))
+        raise
     done = f"{quantity(total, 'memory', 'memories')} kept" + (f", {same:,} unchanged" if same else "")
-    if again := len(pairs) - len(written.ids):
+    if again := len(entries) - len(ids):
         done += f", {quantity(again, 'earlier value')} of a repeated key left out"
-    result = {"count": len(written.ids), "unchanged": same, "event_ids": list(written.ids)}
-    delivery.report_write(invocation, written, done, result, require_acks)
+    result = {
+        "count": len(ids),
+        "unchanged": same,
+        "event_ids": ids,
+        "superseded": [pair_data(item) for one in told.values() for item in one.contradictions if item.acts],
+        "suspected": [
+            pair_data(item) for one in told.values() for item in one.contradictions if not item.acts
+        ],
+        "unmarked": [list(mark) for one in told.values() for mark in one.unmarked],
+    }
+    try:
+        delivery.report_write(invocation, written, done, result, require_acks)
+    finally:
+        if not invocation.as_json:
+            print_contradictions_of_many(told.values())
+
+
+def _kept_of(kept: int, total: int, *, is_mixed: bool) -> str:
+    """How many of many memories a broken run has kept."""
+    some = f"{kept:,} of {quantity(total, 'memory', 'memories')} are kept and will be sent"
+    which = f"{some}, those of the palace first" if is_mixed else f"the first {some}"
+    return f"{which}; the rest was not written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +341,8 @@ def remember_in_palace(
         **name_data(name),
         "event_id": written.ids[0],
         "renewed": is_renewed,
-        "superseded": _contradiction_data(told, told.superseded),
-        "suspected": _contradiction_data(told, told.suspected),
+        "superseded": contradiction_data(told, told.superseded),
+        "suspected": contradiction_data(told, told.suspected),
         "unmarked": [list(mark) for mark in told.unmarked],
     }
     try:
@@ -303,74 +368,6 @@ async def _note_missing(store: MemoryStore, targets: Sequence[str]) -> None:
     for target in paths:
         if find(there, target) is None:
             say("note", f"the connection counts once {target} exists; there is no such memory yet")
-
-
-def _contradiction_data(told: Remembered, paths: Collection[str]) -> list[dict[str, Any]]:
-    """Some of the contradictions that were found, as JSON shows them."""
-    return [
-        {
-            "path": path,
-            "reason": item.reason,
-            "kind": item.kind,
-            "confidence": round(item.confidence, 3),
-        }
-        for item in told.contradictions
-        for path in (item.old, item.new)
-        if path in paths
-    ]
-
-
-def print_contradictions(told: str, name: str) -> None:
-    """What the text that was written at a path contradicts, with the commands that decide the pairs, and whose marks went.
-
-    Args:
-        told: what the store returned for the write; the event id of a flat memory contradicts nothing.
-        name: the path.
-    """
-    from sense_memory.memories.persona.persona import Remembered
-
-    if not isinstance(told, Remembered):
-        return
-    print_marks(told.unmarked)
-    for item in told.contradictions:
-        _print_contradiction(item, name)
-
-
-def _print_contradiction(item: Contradiction, name: str) -> None:
-    from sense_memory.palace.contradictions.detection import ACT_BOUND
-
-    old, why = one_line(item.old), f"({one_line(item.reason)}; {item.confidence:.0%} sure)"
-    pair = f"{quoted(item.old)} {quoted(item.new)}"
-    if item.acts:
-        typer.echo(f"This contradicts {old} {why}, which is superseded now.")
-        typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
-        return
-    verb = "contradict" if item.confidence >= ACT_BOUND else "may contradict"
-    if item.old == name:
-        typer.echo(f"This and {one_line(item.new)}, which was written later, {verb} each other {why}.")
-    elif verb == "contradict":
-        typer.echo(f"This contradicts {old} {why}; nothing was marked.")
-    else:
-        typer.echo(f"This may contradict {old} {why}.")
-    typer.echo(f"If {old} is wrong now: sense-memory palace contradict {pair}")
-
-
-def marks_in(memories: Iterable[PersonaMemory]) -> set[tuple[str, str]]:
-    """The marks of some memories: each as the path that has the mark, and the path or key that it names."""
-    return {
-        (memory.path, name)
-        for memory in memories
-        for name in (*memory.contradicts, memory.superseded_by)
-        if name is not None
-    }
-
-
-def print_marks(removed: Iterable[tuple[str, str]], restored: Iterable[tuple[str, str]] = ()) -> None:
-    """One line for each mark that a command removed or set again, as `marks_in` has them."""
-    for path, by in sorted(removed):
-        typer.echo(f"{one_line(path)} is no longer marked as superseded by {one_line(by)}.")
-    for path, by in sorted(restored):
-        typer.echo(f"{one_line(path)} is marked as superseded by {one_line(by)} again.")
 
 
 # ── recall ──────────────────────────────────────────────────────────────────────────────

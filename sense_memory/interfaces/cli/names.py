@@ -20,7 +20,7 @@ from sense_memory.limits import MAX_CANDIDATES_COUNT, MAX_FUTURE_SECONDS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from sense_memory.memories.status import Status
     from sense_memory.models import PersonaMemory
@@ -224,6 +224,30 @@ def no_domain(domain: str, known: Sequence[str], status: Status) -> CommandFaile
         return unknown(f"the domain {domain!r} is")
     there = f"the domains: {some(sorted(known), MAX_CANDIDATES_COUNT)}" if known else "the palace is empty"
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"there is no domain {domain!r}; {there}")
+
+
+def unused_label(memories: Sequence[PersonaMemory], labels: Mapping[str, str | None]) -> str:
+    """Which of some labels no memory has, with similar or existing ones, in a sentence; empty if each is in use.
+
+    Args:
+        memories: of the palace.
+        labels: a domain, a facet and a theme, by these names; None for any. The facets of a named domain are its own.
+    """
+    from sense_memory.search.tokens import fold
+
+    which = "memory"
+    for name, label in labels.items():
+        if label is None:
+            continue
+        there = [memory.themes if name == "theme" else (getattr(memory, name),) for memory in memories]
+        known = sorted({one for some_of in there for one in some_of})
+        alike = fold if name == "theme" else str
+        if alike(label) not in map(alike, known):
+            listed = f"; the {name}s: {some(known, MAX_CANDIDATES_COUNT)}" if known else ""
+            return f"no {which} has the {name} {label!r}{did_you_mean(label, known) or listed}"
+        if name == "domain":
+            memories, which = [one for one in memories if one.domain == label], f"memory of {one_line(label)}"
+    return ""
 
 
 # ── Relays ──────────────────────────────────────────────────────────────────────────────

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 _JOURNAL: Final = "journal/"
-_MAX_NAMED: Final = 5  # memories whose edit lost; JSON lists all of them
 _PALACE_TIMES: Final = ("created_at", "written_at", "last_accessed", "last_reinforced", "dissolved_at")
 
 
@@ -329,11 +328,14 @@ def warn_of_gaps(gaps: Gaps) -> None:
 
 
 async def told_by(store: MemoryStore, report: SyncReport) -> str:
-    """What a synchronisation has to tell about memories: edits that lost, and forgotten memories that are there again."""
+    """What a synchronisation has to tell about memories: edits that lost, and forgotten memories that are there again.
+
+    It names all of them, because the store reports them only once.
+    """
     told = [lost_edits(report.overruled, await store.drafts())] if report.overruled else []
     if again := report.written_again:
         told.append(
-            f"{_counted(again)} written again on another device after being forgotten: {some(again, _MAX_NAMED)}. "
+            f"{_counted(again)} written again on another device after being forgotten: {_all(again)}. "
             "To forget it again: `sense-memory forget NAME`."
         )
     return " ".join(told)
@@ -364,10 +366,10 @@ def lost_edits(names: Sequence[str], drafts: Sequence[Draft]) -> str:
     told = []
     if edited:
         lost = f"{_counted(edited)} edited on another device too, and the edit there counts now"
-        told.append(f"{lost}: {some(edited, _MAX_NAMED)}.{_kept(ways)}")
+        told.append(f"{lost}: {_all(edited)}.{_kept(ways)}")
     if forgotten:
         lost = f"{_counted(forgotten)} forgotten by another device, which had not seen the text of this one"
-        told.append(f"{lost}: {some(forgotten, _MAX_NAMED)}.{_kept([_DRAFTS])}")
+        told.append(f"{lost}: {_all(forgotten)}.{_kept([_DRAFTS])}")
     return " ".join(told)
 
 
@@ -377,6 +379,10 @@ _DRAFTS: Final = "`sense-memory drafts`"
 
 def _counted(names: Sequence[str]) -> str:
     return quantity(len(names), "memory was", "memories were")
+
+
+def _all(names: Sequence[str]) -> str:
+    return some(names, len(names))
 
 
 def _kept(ways: Sequence[str]) -> str:

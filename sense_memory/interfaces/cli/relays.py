@@ -16,7 +16,7 @@ from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say, signer_of
 from sense_memory.interfaces.cli.output import relay_data, show_rows
 from sense_memory.interfaces.cli.program import RELAYS, Group, Program, app, ends
-from sense_memory.interfaces.text import as_json, quantity
+from sense_memory.interfaces.text import as_json, quantity, quoted
 
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def add(
         say(
             "warning",
             f"{twin} is most likely the same relay under another name. "
-            f"To remove one of them: sense-memory relays remove {relay}",
+            f"To remove one of them: sense-memory relays remove {quoted(relay)}",
         )
     if preset is not None and not all(map(is_local, wanted)) and not invocation.as_json:
         typer.echo(
@@ -221,7 +221,9 @@ def _configured(settings: Settings) -> set[str]:
 
 def _not_removed(relay: str, settings: Settings, *, all_agents: bool) -> CommandFailed:
     if not all_agents and relay in _configured(settings):
-        problem = f"run `sense-memory relays remove {relay} --all-agents`: it is a relay of all agents"
+        problem = (
+            f"run `sense-memory relays remove {quoted(relay)} --all-agents`: it is a relay of all agents"
+        )
     else:
         whose = "all agents" if all_agents else f"agent {settings.agent!r}"
         problem = f"{relay} is not among the relays of {whose}"

@@ -32,7 +32,7 @@ from sense_memory.interfaces.cli.inputs import (
     question,
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, note, of, say
-from sense_memory.interfaces.cli.names import everything, place
+from sense_memory.interfaces.cli.names import everything, place, unused_label
 from sense_memory.interfaces.cli.output import (
     hit_data,
     mind_hit_data,
@@ -146,23 +146,29 @@ def search(
         _print_mind_hits(found.in_mind, explain=explain)
     if not found.hits and not found.in_mind:
         typer.echo(_NOTHING_KEPT if found.is_empty else "Nothing was found.", err=True)
+    if found.unused:
+        note(found.unused)
     if found.leaves_mind_out:
         note(_NOT_ASKED)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a search found: `in_mind` has a ranking of its own; `is_empty` where nothing is kept at all."""
+    """What a search found: `in_mind` has a ranking of its own; `is_empty` where nothing is kept at all; `unused` names
+    a domain, facet or theme that no memory has, see `unused_label`.
+    """
 
     hits: list[Hit]
     in_mind: list[MindHit]
     is_empty: bool
     leaves_mind_out: bool
+    unused: str
 
 
 def _found(invocation: Invocation, text: str, limit: int, *, within: Sequence[str], **options: Any) -> _Found:
     """What a search finds; `options` are those of `MemoryStore.search`."""
     memories = [kind for kind in within if kind != _MIND]
+    labels = {name: options[name] for name in ("domain", "facet", "theme")}
 
     async def work(store: MemoryStore) -> _Found:
         hits = []
@@ -178,7 +184,9 @@ def _found(invocation: Invocation, text: str, limit: int, *, within: Sequence[st
             warn_of_gaps(store.gaps())
         has_mind = store.has_mind()
         is_empty = not hits and not has_mind and not store.status().counts["heads"]
-        return _Found(hits, in_mind, is_empty, has_mind and _MIND not in within)
+        looks = not hits and not is_empty and any(label is not None for label in labels.values())
+        unused = unused_label(await everything(store), labels) if looks else ""
+        return _Found(hits, in_mind, is_empty, has_mind and _MIND not in within, unused)
 
     return invocation.run(work)
 

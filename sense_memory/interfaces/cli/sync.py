@@ -6,21 +6,22 @@ import asyncio
 import signal
 import time
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sense_memory.errors import SenseMemoryError
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, tell
 from sense_memory.interfaces.cli.output import change_data, relay_data, shown_path, sync_data, told_by
 from sense_memory.interfaces.cli.program import RELAYS, app, ends
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
-from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity
+from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.table import Table
 
@@ -78,14 +79,15 @@ def sync(
 
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[SyncReport, Status, str]:
+    async def work(store: MemoryStore) -> tuple[SyncReport, Status, str, list[SceneOutbox]]:
         if not store.relays:
             raise no_relays()
         with spinner(f"asking {quantity(len(store.relays), 'relay')}"):
             report = await store.sync(full=full, retry_refused=retry_refused)
-        return report, store.status(), await told_by(store, report)
+        scenes = [] if invocation.as_json else await scene_outboxes(store)
+        return report, store.status(), await told_by(store, report), scenes
 
-    report, status, lost = invocation.run(work, creates=True)
+    report, status, lost, scenes = invocation.run(work, creates=True)
     in_step = report.in_step and all(relay.holds_all for relay in status.relays)
     if invocation.as_json:
         relays = [_round(relay, state) for relay, state in zip(report.relays, status.relays, strict=True)]
@@ -94,6 +96,9 @@ def sync(
         typer.echo(as_json(result))
     else:
         _print_rounds(report, status, lost, in_step=in_step)
+        for scene in scenes:
+            for line in _scene_lines(scene):
+                tell(line)
     if not in_step:
         raise typer.Exit(ExitCode.NOT_REPLICATED)
 
@@ -104,19 +109,21 @@ def status(context: typer.Context, _json: JsonOption = False) -> None:
 
     No relay is asked; `doctor` asks them. The table counts the memories and journal entries that each relay has shown,
     and those that it has only accepted. (A relay that compares sets does not show what is here already.) With an
-    embedder, the output names the embedder and counts the memories that it has not read yet.
+    embedder, the output names the embedder and counts the memories that it has not read yet. Scenes have relays and
+    queues of their own: the output names those whose events wait for a relay.
     """
     invocation = of(context)
     settings = invocation.settings()
 
-    async def work(store: MemoryStore) -> tuple[Status, EmbedderInUse | None]:
-        return store.status(), await embedder_in_use(settings, store)
+    async def work(store: MemoryStore) -> tuple[Status, EmbedderInUse | None, list[SceneOutbox]]:
+        return store.status(), await embedder_in_use(settings, store), await scene_outboxes(store)
 
-    state, embedder = invocation.run(work)
+    state, embedder, scenes = invocation.run(work)
     if invocation.as_json:
-        typer.echo(as_json(_status(state, embedder)))
+        result = _status(state, embedder)
+        typer.echo(as_json({**result, "scenes": [asdict(scene) for scene in scenes]}))
     else:
-        _print_status(state, embedder)
+        _print_status(state, embedder, scenes)
 
 
 # ── sync ────────────────────────────────────────────────────────────────────────────────
@@ -238,7 +245,7 @@ def survival(status: Status) -> str:
     return f"{lost}a part of the memory would be lost: no relay elsewhere has all of it. Try `sense-memory sync`."
 
 
-def _print_status(status: Status, embedder: EmbedderInUse | None) -> None:
+def _print_status(status: Status, embedder: EmbedderInUse | None, scenes: Sequence[SceneOutbox] = ()) -> None:
     from rich.text import Text
 
     from sense_memory.interfaces.cli.tables import show
@@ -266,7 +273,57 @@ def _print_status(status: Status, embedder: EmbedderInUse | None) -> None:
         show(*(Text(f"{url}: {one_line(note)}") for url, note in notes))
         if refused := _refusal(status):
             show(Text(refused))
+    show(*(Text(line) for scene in scenes for line in _scene_lines(scene)))
     show(Text(), Text(survival(status)))
+
+
+@dataclass(frozen=True, slots=True)
+class SceneOutbox:
+    """What a scene of the mind has not delivered.
+
+    Attributes:
+        id: of the scene.
+        name: of the scene, for people.
+        waiting: by relay, how many events wait for it.
+        refused: by relay, how many events it refused for good.
+        problem: why the scene could not be opened, or None.
+    """
+
+    id: str
+    name: str
+    waiting: dict[str, int]
+    refused: dict[str, int]
+    problem: str | None = None
+
+
+async def scene_outboxes(store: MemoryStore) -> list[SceneOutbox]:
+    """What the agent's scenes have not delivered; no relay is asked."""
+    found = []
+    if not store.status().counts["mind"]:
+        return []
+    for state in await store.mind.scenes.all(asks=False):
+        try:
+            async with store.mind.scenes.using(state.id) as scene:
+                states = scene.outbox()
+        except SenseMemoryError as error:
+            found.append(SceneOutbox(state.id, state.name, {}, {}, str(error)))
+            continue
+        waiting = {url: waits for url, each in states.items() if (waits := each["queued"] + each["parked"])}
+        refused = {url: each["refused"] for url, each in states.items() if each["refused"]}
+        found.append(SceneOutbox(state.id, state.name, waiting, refused))
+    return found
+
+
+def _scene_lines(scene: SceneOutbox) -> Iterator[str]:
+    name = f"scene {one_line(scene.name)}"
+    if scene.problem:
+        yield f"{name}: {one_line(scene.problem)}"
+    for url, count in scene.waiting.items():
+        waits = "waits" if count == 1 else "wait"
+        remedy = f"sense-memory mind scenes sync {quoted(scene.id)}"
+        yield f"{name}: {quantity(count, 'event')} {waits} for {url}; to send: {remedy}"
+    for url, count in scene.refused.items():
+        yield f"{name}: {quantity(count, 'event')} refused by {url}"
 
 
 def kept(counts: Mapping[str, int]) -> str:

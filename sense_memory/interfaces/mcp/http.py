@@ -1,7 +1,8 @@
 """The HTTP transport: the streamable HTTP of MCP, on a loopback address, for clients that have the token.
 
 Each request is checked before the SDK sees it: the request names this server, no page of another origin made it
-(`interfaces.loopback`), and it has the token.
+(`interfaces.loopback`), and it has the token. No session is kept between requests: tools need none, an idle client is never
+forgotten, one that was connected before the server restarted goes on, and clients that come and go cost no memory.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ async def serve_http(
 
     host, port = listener.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
-    manager = StreamableHTTPSessionManager(server, max_request_body_size=MAX_BODY_BYTES)
+    manager = StreamableHTTPSessionManager(server, max_request_body_size=MAX_BODY_BYTES, stateless=True)
     guard = TokenGuard(manager.handle_request, port, token)
     config = uvicorn.Config(
         guard,

@@ -100,8 +100,13 @@ class LinkEditor:
             batch = EditBatch(self._palace)
             memory, successor = await batch.get(first), await batch.get(second)
             if leads_to(self._palace.catalog, second, first):
+                remedy = (
+                    ""
+                    if successor is None or successor.superseded_by != first
+                    else "reconcile the two first: "
+                )
                 raise InvalidInput(
-                    f"{second!r} cannot supersede {first!r}, which supersedes it directly or through others; "
+                    f"{remedy}{second!r} cannot supersede {first!r}, which supersedes it directly or through others; "
                     "nothing was changed"
                 )
             if memory is None:

@@ -117,7 +117,7 @@ class Persona:
         ask: asks the relays, see `NameResolver`.
         plan: limits what may be added.
         embedding: opens the embedder that finds contradictions in other words; None to compare words only.
-        contradictions: what to do with contradictions: `act`, `suggest` or `off`.
+        contradictions: what to do with contradictions: `act`, `suggest` or `off`, which compares nothing.
 
     Attributes:
         palace: all persona memories, decrypted.
@@ -569,13 +569,20 @@ class Persona:
                 return ids
         return await batch.only(path).write(drafts=drafts)
 
-    async def suspected(self, limit: int) -> ContradictionScan:
+    @property
+    def compares(self) -> bool:
+        """Whether memories are compared with each other in this store, to find contradictions."""
+        return self._mode != "off"
+
+    async def suspected(self, limit: int) -> ContradictionScan | None:
         """The contradictions that were found since this store was opened, and those of a comparison now.
 
         Args:
             limit: the largest number of contradictions to return.
+
+        Returns None if the mode of the store is `off`.
         """
-        return await self._detector().scan(self.palace.catalog, limit)
+        return await self._detector().scan(self.palace.catalog, limit) if self.compares else None
 
     async def alike(self) -> list[tuple[str, str, float]]:
         """Pairs of active or fading memories whose embeddings are close, with their similarity."""

@@ -161,6 +161,7 @@ class Reviews:
             relevances=relevances,
             count=count or estimated_tokens,
             full=full,
+            compares=self._persona.compares,
         )
 
     async def stats(self) -> dict[str, Any]:
@@ -201,9 +202,9 @@ class Reviews:
             self._clock(),
             columns=columns,
             previous=previous,
-            suspected=scan.contradictions,
+            suspected=None if scan is None else scan.contradictions,
             near=near,
-            all_searched=not scan.bounded,
+            all_searched=scan is not None and not scan.bounded,
         )
 
     async def _thin_logs(self, now: float) -> None:

@@ -13,6 +13,7 @@ from select import select
 import pytest
 
 from sense_memory import LocalSigner, MemoryStore
+from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.tables import print_entries, print_memories
 from sense_memory.models import JournalEntry, Memory
 from sense_memory.records.envelope import Record, RecordType, seal
@@ -279,6 +280,18 @@ def test_many_memories_come_from_json_lines_an_object_or_an_array(agent, tmp_pat
     assert [(m["key"], m["value"]) for m in agent.json("list")] == [("a", "1"), ("b", "zwei")]
 
 
+def test_any_name_may_be_a_key_of_one_object(agent):
+    agent(
+        "remember",
+        "--many",
+        "-",
+        stdin='{"path": "/usr/bin", "themes": "dark", "people/facts/bob": "Baker."}',
+    )
+
+    assert agent("recall", "path").stdout == "/usr/bin"
+    assert agent("recall", "people/facts/bob").stdout == "Baker."
+
+
 def test_one_line_of_json_is_one_memory_even_though_it_is_an_object(agent):
     agent("remember", "--many", "-", stdin='{"key": "a", "value": "1"}')
 
@@ -299,7 +312,17 @@ def test_what_list_prints_as_json_can_be_given_to_another_agent(agent):
     [
         ('{"key": "a", "value": "1"}\n{"key": "b"', "line 2 is not JSON"),
         ('{"key": "a", "value": "1"}\n{"key": "b"}', 'line 2 is not an object with "key" and "value"'),
-        ('{"key": "a", "value": "1"}\n{"key": "b/c", "value": "2"}', "line 2: a memory key must not contain"),
+        (
+            '{"key": "a", "value": "1"}\n{"key": "b/c", "value": "2"}',
+            "line 2: give a path DOMAIN/FACET/KEY, or",
+        ),
+        ('{"a": "1", "b/c/d": " "}', "entry 2: a memory's value must not be blank"),
+        ('{"a": "1", "b/c/d": "%s"}' % ("x" * 41_000), "entry 2: split the memory"),
+        ('[{"key": "a/b/c", "value": "1", "theme": ["x"]}]', "entry 1: 'theme' would be lost"),
+        ('[{"key": "a/b/c", "value": "1", "themes": "x"}]', "entry 1: themes must be a list of texts"),
+        ('[{"key": "a", "value": "1", "themes": ["x"]}]', "entry 1: themes is for palace memories"),
+        ('[{"key": "c", "path": "a/b/d", "value": "1"}]', "entry 1: the path 'a/b/d' and the key 'c' differ"),
+        ('{"k": "1", "a/b/c": "2", "flat/b/c": "3"}', "entry 3: "),
         ('{"a": "1", "b": 2}', "entry 2: a memory's value must be text"),
         ('{"a": "1", "b": " "}', "entry 2: a memory's value must not be blank"),
         ('[{"key": "a", "value": "1"}, 7]', "entry 2 is not an object"),
@@ -327,10 +350,91 @@ def test_an_empty_file_keeps_nothing_and_is_no_error(agent):
         "count": 0,
         "unchanged": 0,
         "event_ids": [],
+        "superseded": [],
+        "suspected": [],
+        "unmarked": [],
         "acks": 0,
         "outdated": False,
         "relays": [],
     }
+
+
+def test_many_memories_may_be_of_the_palace_too(agent, relay):
+    lines = [
+        {"key": "user_timezone", "value": "Europe/Lisbon"},
+        {"key": "people/facts/home", "value": "Lisa lives in Berlin."},
+        {
+            "path": "people/facts/lisa",
+            "value": "Artist.",
+            "themes": ["art"],
+            "connections": ["home"],
+            "source": None,
+        },
+        {
+            "domain": "people",
+            "facet": "facts",
+            "key": "moved",
+            "value": "Lisa lives in Lisbon.",
+            "halflife_days": 5,
+        },
+    ]
+    stdin = "".join(f"{json.dumps(line)}\n" for line in lines)
+
+    found = agent.json("--relay", relay, "remember", "--many", "-", "--require-acks", "1", stdin=stdin)
+
+    assert (found["count"], found["unchanged"], len(set(found["event_ids"]))) == (4, 0, 4)
+    assert found["event_ids"][0] == agent.json("recall", "user_timezone")["event_id"]
+    (pair,) = found["superseded"]
+    assert (pair["old"], pair["new"]) == ("people/facts/home", "people/facts/moved")
+    assert found["suspected"] == found["unmarked"] == []
+    assert agent("recall", "user_timezone").stdout == "Europe/Lisbon"
+    lisa = agent.json("recall", "people/facts/lisa")
+    assert (lisa["value"], lisa["themes"], lisa["connections"]) == ("Artist.", ["art"], ["people/facts/home"])
+    assert agent.json("recall", "people/facts/moved")["halflife_days"] == 5
+
+
+def test_of_many_palace_memories_it_is_said_what_they_contradict_and_how_to_decide(agent):
+    homes = {
+        "people/facts/home": "Lisa lives in Berlin.",
+        "k": "v",
+        "people/facts/moved": "Lisa lives in Kiel.",
+    }
+    shown = agent("remember", "--many", "-", stdin=json.dumps(homes)).stdout.splitlines()
+
+    assert shown[0].startswith("3 memories kept · ")
+    assert shown[1].startswith("people/facts/moved contradicts people/facts/home (lives in: Berlin → Kiel; ")
+    assert shown[2].startswith("If both are right: sense-memory palace reconcile people/facts/home people")
+    agent(*shown[2].partition("sense-memory ")[2].split())
+    assert agent.json("palace", "show", "home")["superseded_by"] is None
+    more = {
+        f"people/facts/k{number}": f"Lisa lives in {city}." for number, city in enumerate(("Rome", "Oslo"))
+    }
+    assert (
+        "contradicts"
+        not in agent("remember", "--many", "-", "--contradictions", "off", stdin=json.dumps(more)).stdout
+    )
+    agent("remember", "--many", "-", "--theme", "x", stdin="{}", code=2)
+
+
+def test_where_writing_many_fails_it_is_said_what_is_kept(agent, monkeypatch):
+    async def fails(*_args, **_options):
+        raise LedgerError("the disk is full")
+
+    monkeypatch.setattr(MemoryStore, "remember_many", fails)
+    told = agent("remember", "--many", "-", stdin='{"k": "v", "a/b/c": "x", "a/b/d": "y"}', code=1).stderr
+
+    assert told == (
+        "2 of 3 memories are kept and will be sent, those of the palace first; the rest was not written\n"
+        "error: the disk is full\n"
+    )
+    assert agent.json("palace")["total"] == 2
+
+
+def test_what_the_palace_refuses_is_refused_before_anything_is_written(agent):
+    entries = [{"key": "k", "value": "v"}, {"key": "a/b/c", "value": "x", "connections": ["nobody"]}]
+
+    assert "nobody" in agent("remember", "--many", "-", stdin=json.dumps(entries), code=2).stderr
+    assert agent.json("status")["counts"]["events"] == 0
 
 
 def test_a_file_that_is_not_there_is_one_sentence(agent):

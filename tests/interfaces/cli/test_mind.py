@@ -104,6 +104,32 @@ def test_a_scene_that_its_relay_refuses_or_does_not_answer_says_so(agent, refusi
         assert (again.stdout, says in again.stderr) == (f"scene of {why}: 1 entry\n", True)
 
 
+def test_status_and_sync_name_the_scenes_whose_events_wait_for_a_relay_or_were_refused(
+    agent, relay, refusing_relay, dead_relay, home
+):
+    for url, name in ((refusing_relay, "refused"), (dead_relay, "waiting"), (relay, "sent")):
+        made = agent.json("--relay", url, "mind", "scenes", "create", name, "--as", "baker")
+        agent("mind", "scenes", "append", name, "the mill burns")
+        if name == "waiting":
+            waits = f"to send: sense-memory mind scenes sync {made['id']}\n"
+
+    told = agent("--relay", relay, "status").stdout
+    assert f"scene refused: 1 event refused by {refusing_relay}\n" in told
+    assert f"scene waiting: 1 event waits for {dead_relay}; {waits}" in told
+    assert "scene sent" not in told
+    found = {scene["name"]: scene for scene in agent.json("status")["scenes"]}
+    assert (found["waiting"]["waiting"], found["refused"]["refused"]) == (
+        {dead_relay: 1},
+        {refusing_relay: 1},
+    )
+    assert found["sent"]["waiting"] == found["sent"]["refused"] == {}
+    assert waits in agent("--relay", relay, "sync").stdout
+
+    for ledger in home.rglob("*.scene-????????????????"):
+        ledger.write_bytes(b"not a ledger")
+    assert ".scene-" in agent("status").stdout
+
+
 def test_what_is_deleted_says_what_relays_were_asked_and_which_accepted(agent, relay, dead_relay):
     """As `forget` does: here and now, then what the relays of this command know."""
     answers = (

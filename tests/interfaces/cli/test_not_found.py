@@ -264,10 +264,9 @@ def test_what_is_no_flat_memory_is_refused_and_not_flattened(agent, command):
 
     said = agent("remember", "--many", "-", stdin=printed, code=2).stderr
 
-    assert said.startswith("error: entry 1, ")
+    assert said.startswith("error: entry 1: ")
     assert said.endswith(
-        "is not a flat memory; nothing was written. Move palace memories and journal entries with "
-        "`export` and `import`\n"
+        "; nothing was written. Move whole memories and journal entries with `export` and `import`.\n"
     )
     assert events(agent) - before <= (command[1:2] == ["recall"])
 

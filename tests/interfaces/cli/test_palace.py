@@ -97,6 +97,25 @@ def test_what_contradicts_is_marked_or_named_or_not_looked_for(palace, mode, sup
     palace("remember", "flat", "x", "--contradictions", "off", code=2)
 
 
+def test_where_contradictions_are_off_for_an_agent_no_command_compares_memories(agent, monkeypatch):
+    agent("remember", "people/facts/home", "Lisa lives in Berlin.", "--contradictions", "off")
+    agent("remember", "people/facts/moved", "Lisa lives in Lisbon.", "--contradictions", "off")
+    assert "(older; may be outdated)" in agent("palace", "compress").stdout
+    assert len(agent.json("palace", "introspect")["suggested_contradictions"]) == 1
+
+    monkeypatch.setenv("SENSE_MEMORY_CONTRADICTIONS", "off")
+    assert agent.json("remember", "people/facts/now", "Lisa lives in Rome.")["superseded"] == []
+    assert "(older; may be outdated)" not in agent("palace", "compress").stdout
+    report = agent.json("palace", "introspect")
+    assert report["suggested_contradictions"] == []
+    assert report["bounded"]["suggested_contradictions"] == "contradictions were not searched for"
+
+    monkeypatch.setenv("SENSE_MEMORY_CONTRADICTIONS", "suggest")
+    assert len(agent.json("remember", "people/facts/new", "Lisa lives in Oslo.")["suspected"]) == 3
+    monkeypatch.setenv("SENSE_MEMORY_CONTRADICTIONS", "no")
+    assert "must be act, suggest or off" in agent("recall", "home", code=2).stderr
+
+
 def test_what_was_superseded_before_is_not_told_again(palace):
     first = palace.json("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon.")
     again = palace.json("palace", "remember", "people/facts/lisa-moved", "Lisa lives in Lisbon now.")
@@ -603,6 +622,44 @@ def test_a_contradiction_says_how_to_take_it_back(palace):
     palace("palace", "reconcile", "people/facts/lisa-home", "people/facts/lisa")
     assert palace.json("palace", "show", "lisa-home")["superseded_by"] is None
     assert palace.json("palace", "contradict", "lisa-home", "lisa")["link"] == "contradicted"
+
+
+@pytest.mark.parametrize(
+    "names", [("-a/facts/\u202eb", "-a/facts/it's c\u200b"), ("a/b/c d", "-a/b/\u00a0東京")]
+)
+def test_a_command_to_copy_means_the_same_names_in_a_shell(agent, names):
+    for name in names:
+        agent("remember", "--", name, f"x{len(name)}")
+    shown = agent("palace", "contradict", "--", *names).stdout
+
+    command = re.search(r"^To undo this: sense-memory (.*)$", shown, flags=re.MULTILINE)[1]
+    assert command.isprintable()
+    read = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True).stdout
+    words = read.decode().split("\0")[:-1]
+    assert words == ["palace", "reconcile", "--", *names]
+    agent(*words)
+    assert agent.json("palace", "show", "--", names[0])["superseded_by"] is None
+
+
+def test_a_mark_across_domains_or_against_the_order_of_writing_is_set_and_called_unusual(agent):
+    agent("remember", "projects/facts/garden", "The garden has a shed.")
+    agent("remember", "people/facts/lisa", "Lisa lives in Berlin.")
+    agent("remember", "people/facts/moved", "Lisa lives in Kiel.", "--contradictions", "off")
+
+    usual = agent("palace", "contradict", "lisa", "moved")
+    both = agent("palace", "contradict", "moved", "garden")
+    assert "reconcile the two first" in agent("palace", "contradict", "moved", "lisa", code=2).stderr
+    agent("palace", "reconcile", "moved", "garden")
+    agent("palace", "reconcile", "lisa", "moved")
+    swapped = agent.json("palace", "contradict", "moved", "lisa")
+
+    assert usual.stderr == ""
+    assert both.stderr.splitlines() == [
+        "note: this is unusual: they are of different domains, people and projects",
+        "note: this is unusual: people/facts/moved was written later than projects/facts/garden",
+    ]
+    assert swapped["unusual"] == ["people/facts/moved was written later than people/facts/lisa"]
+    assert agent.json("palace", "show", "moved")["contradicts"] == ["people/facts/lisa"]
 
 
 def test_forgetting_is_for_good(palace, relay):

@@ -130,6 +130,27 @@ def test_a_source_that_there_can_not_be_is_refused_with_those_there_are(filled):
         assert filled("search", "lisa", "--source", possible).stderr == "Nothing was found.\n"
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("--domain peopel", "no memory has the domain 'peopel'. Did you mean people?"),
+        ("--domain zoo", "no memory has the domain 'zoo'; the domains: people, projects"),
+        ("--facet fact", "no memory has the facet 'fact'. Did you mean facts?"),
+        ("--domain people --facet plans", "no memory of people has the facet 'plans'; the facets: facts"),
+        ("--theme arts", "no memory has the theme 'arts'. Did you mean art?"),
+        ("--theme ART", None),
+        ("--domain projects --facet plans --theme art", "no memory of projects has the theme 'art'"),
+    ],
+)
+def test_a_domain_facet_or_theme_that_no_memory_has_is_named_with_those_there_are(agent, given, told):
+    agent("remember", "people/facts/lisa", "Lisa paints.", "--theme", "art")
+    agent("remember", "projects/plans/garden", "A shed.")
+
+    result = agent("search", "zeppelin", *given.split())
+    assert result.stderr.splitlines() == ["Nothing was found.", *([told] if told else [])]
+    assert agent.json("search", "zeppelin", *given.split()) == []
+
+
 def test_nothing_found_is_said_and_is_no_error(filled):
     result = filled("search", "zeppelin")
 

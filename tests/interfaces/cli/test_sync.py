@@ -135,7 +135,7 @@ def test_sync_names_what_was_written_here_and_lost_against_another_device(agent,
 
     assert shown.endswith(
         "\n7 memories were edited on another device too, and the edit there counts now: "
-        "k0, k1, k2, k3, k4 and 2 more. What was written here is kept: see `sense-memory history k0` (and so on). "
+        "k0, k1, k2, k3, k4, k5, k6. What was written here is kept: see `sense-memory history k0` (and so on). "
         "1 memory was forgotten by another device, which had not seen the text of this one: gone. "
         "What was written here is kept: see `sense-memory drafts`.\n"
     )
@@ -271,6 +271,7 @@ def test_status_as_json(agent, relay):
         "copies_elsewhere",
         "is_replicated",
         "summary",
+        "scenes",
     }
     assert found["counts"]["heads"] == 1
     (line,) = found["relays"]

@@ -120,6 +120,15 @@ def test_only_this_machines_clients_with_the_token_are_let_in(served, headers, s
     assert ask(served, **headers) == status
 
 
+def test_no_session_ends_so_a_client_may_be_idle_or_older_than_the_server(served):
+    """The SDK's own sessions end after 30 minutes, and with the server; then every call is answered with 404."""
+    recall = {"name": "recall", "arguments": {}}
+    call = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": recall}).encode()
+
+    assert ask(served, body=call, mcp_session_id="5d3323b7ee954dc58dc76de53b0ef573") == 200
+    assert ask(served, body=call) == 200
+
+
 def test_a_name_that_somebody_points_to_this_machine_is_refused_before_anything_else(served):
     """HTTP/1.0 needs no Host, and so uvicorn lets it pass: the guard does not."""
     with socket.create_connection(("127.0.0.1", urlsplit(served.url).port), timeout=10 * SECOND) as raw:

@@ -205,6 +205,7 @@ async def test_the_next_process_compares_only_what_is_new(open_store, monkeypatc
     monkeypatch.setattr(contradictions, "MAX_READ_COUNT", 4)
     notes = [("Karl runs on", city) for city in ("Oslo trails", "Bergen trails")]
     notes += [("Zoe likes", f"dish {number}") for number in range(8)]
+    unasked = {"contradictions": "off"}
     compared, known = [], claim_index.compare_readings
     monkeypatch.setattr(claim_index, "compare_readings", lambda *sides: compared.append(1) or known(*sides))
 
@@ -214,23 +215,23 @@ async def test_the_next_process_compares_only_what_is_new(open_store, monkeypatc
         pairs = [(item.old.key, item.new.key) for item in report.suggested_contradictions]
         return pairs, "suggested_contradictions" in report.bounded, len(compared)
 
-    async with open_store(contradictions="off") as store:
+    async with open_store() as store:
         for number, (who, what) in enumerate(notes):
-            await store.persona_remember("people", "facts", f"k{number}", f"{who} {what}")
+            await store.persona_remember("people", "facts", f"k{number}", f"{who} {what}", **unasked)
         whole = [await look(store) for _ in range(4)]
-        await store.persona_remember("people", "facts", "home-1", "Mira works at Bosch")
-        await store.persona_remember("people", "facts", "home-2", "Mira works at Siemens")
+        await store.persona_remember("people", "facts", "home-1", "Mira works at Bosch", **unasked)
+        await store.persona_remember("people", "facts", "home-2", "Mira works at Siemens", **unasked)
         found, _, count = await look(store)
     assert [bounded for _, bounded, _ in whole] == [True, True, False, False]
     assert whole[-1][2] == 0
     assert ("home-1", "home-2") in found
     assert 0 < count
 
-    async with open_store(contradictions="off") as store:
+    async with open_store() as store:
         assert await look(store) == (found, False, 0)
         await store.persona_forget("people", "facts", "home-1")
-        await store.persona_remember("people", "facts", "k0", "Karl runs on Rome trails")
-    async with open_store(contradictions="off") as store:
+        await store.persona_remember("people", "facts", "k0", "Karl runs on Rome trails", **unasked)
+    async with open_store() as store:
         gone, bounded, count = await look(store)
     assert ("home-1", "home-2") not in gone
     assert not bounded

@@ -37,7 +37,7 @@ from sense_memory.interfaces.cli.inputs import (
     WhenArgument,
     question,
 )
-from sense_memory.interfaces.cli.invocation import of
+from sense_memory.interfaces.cli.invocation import of, say
 from sense_memory.interfaces.cli.memories import (
     PalaceDetails,
     forget_names,
@@ -226,25 +226,31 @@ def contradict(
     times faster.
 
     `remember` does this by itself if the contradiction is clear. Both memories stay readable; `reconcile` removes the
-    mark.
+    mark. If the two are of different domains, or OLD was written later than NEW, stderr says so.
     """
+    from sense_memory.palace.lifecycle import unusual_in
+
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[delivery.Written, list[str]]:
+    async def work(store: MemoryStore) -> tuple[delivery.Written, list[PersonaMemory]]:
         async with _of_palace(store, old, new):
             await store.persona_contradict(old, new)
-        first, second = await events_of(store, (old, new))
-        return await delivery.send(store, [(await events_of(store, [first]))[first]], wait), [first, second]
+        memories = await store.persona_recall(include_forgotten=True)
+        pair = [memory for name in (old, new) if (memory := find(memories, name)) is not None]
+        return await delivery.send(store, [pair[0].event_id], wait), pair
 
-    written, (first, second) = invocation.run(work)
-    result = {"link": "contradicted", "paths": [first, second]}
+    written, pair = invocation.run(work)
+    (first, second), unusual = (memory.path for memory in pair), unusual_in(*pair)
+    result = {"link": "contradicted", "paths": [first, second], "unusual": unusual}
     try:
         done = f"superseded by {one_line(second)}: {one_line(first)}"
         delivery.report_write(invocation, written, done, result, require_acks)
     finally:
         if not invocation.as_json:
-            typer.echo(f"To undo this: sense-memory palace reconcile {quoted(first)} {quoted(second)}")
+            for reason in unusual:
+                say("note", f"this is unusual: {reason}")
+            typer.echo(f"To undo this: sense-memory palace reconcile {quoted(first, second)}")
 
 
 @command(
@@ -379,7 +385,7 @@ def _why_hidden(memory: PersonaMemory) -> Iterator[str]:
         new = memory.superseded_by
         yield (
             f"compress leaves this memory out while {one_line(new)}, which superseded it, is active. "
-            f"If both are right: sense-memory palace reconcile {quoted(memory.path)} {quoted(new)}"
+            f"If both are right: sense-memory palace reconcile {quoted(memory.path, new)}"
         )
     elif current_relevance(memory, time.time()) <= ACTIVE_ABOVE:
         yield f"compress leaves this memory out until it is active again: sense-memory recall {quoted(memory.path)}"

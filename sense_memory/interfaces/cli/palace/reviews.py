@@ -272,20 +272,20 @@ def _item(section: Section, item: Any, reason: str) -> Iterator[ReportLine]:
             yield ReportLine(f"  {reason}")
             yield from _texts(old, new)
             if not is_by_hand(old, new):
-                pair = f"{quoted(old.path)} {quoted(new.path)}"
+                pair = quoted(old.path, new.path)
                 yield from _do("If the mark is right:", f"palace contradict {pair}")
                 yield from _do(section.advice, f"palace reconcile {pair}")
         case "suggested_contradictions":
             suggestion: SuggestedContradiction = item
             yield ReportLine(f"  {reason} ({suggestion.confidence:.0%} sure)")
             yield from _texts(suggestion.old, suggestion.new)
-            pair = f"{quoted(suggestion.old.path)} {quoted(suggestion.new.path)}"
+            pair = quoted(suggestion.old.path, suggestion.new.path)
             yield from _do(section.advice, f"palace contradict {pair}")
             yield from _do("If both are:", f"palace dismiss {pair}")
         case "suggested_connections":
             one, other = item
             yield ReportLine(f"  {one_line(one.path)} and {one_line(other.path)}: {reason}")
-            pair = f"{quoted(one.path)} {quoted(other.path)}"
+            pair = quoted(one.path, other.path)
             yield from _do("", f"palace connect {pair}", f"palace dismiss {pair}")
         case "conflicts" | "stale_beliefs" | "suggested_revisions":
             yield ReportLine(f"  {one_line(item.path)}: {reason}")
