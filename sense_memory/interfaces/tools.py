@@ -427,7 +427,9 @@ class _Calls:
         new: Annotated[str, Field(description="path of the memory that replaces it")],
         undo: Annotated[bool, Field(description="both are right: take the mark away")] = False,
     ) -> dict[str, Any]:
-        """Mark a memory as superseded by another, or confirm the mark; it then fades four times faster."""
+        """Mark a memory as superseded by another, or confirm the mark; it then fades four times faster. This decides
+        `suspected_by`, too: the later memories that may contradict one.
+        """
         store = await self._given()
         if undo:
             await store.persona_reconcile(old, new)

@@ -23,6 +23,7 @@ from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
 from sense_memory.memories.persona.links import LinkEditor, marks_of, with_marks_of_text
 from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace, retry_while_moved
+from sense_memory.memories.persona.suspicions import Suspicions
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
@@ -123,6 +124,7 @@ class Persona:
         palace: all persona memories, decrypted.
         names: resolves names of memories.
         links: edits links between memories.
+        suspicions: which memories may contradict each other.
     """
 
     def __init__(
@@ -142,6 +144,7 @@ class Persona:
         self.palace = Palace(ledger, reader, writer, clock)
         self.names = NameResolver(self.palace, ask)
         self.links = LinkEditor(self.palace, self.names, clock)
+        self.suspicions = Suspicions(self.palace, ledger, reader, clock)
         self._contradictions: ContradictionDetector | None = None
         self._meaning: Meaning | None = None
 
@@ -172,7 +175,7 @@ class Persona:
             batch = EditBatch(self.palace)
             found = await self._add(batch, new, mode)
             ids = await self._write_first(batch, path, drafts=drafts)
-            return self._remembered(ids, path, found)
+            return await self._remembered(ids, path, found)
 
         return await retry_while_moved(attempt)
 
@@ -241,7 +244,7 @@ class Persona:
             for path in compared:
                 self._detector().put_back(path)
             raise
-        return {path: self._remembered(ids, path, found[path]) for path in paths}
+        return {path: await self._remembered(ids, path, found[path]) for path in paths}
 
     async def _write_paths(self, batch: EditBatch, paths: Sequence[str]) -> dict[str, str]:
         """Write a batch; if the clock does not allow that, keep the memories at `paths` as drafts."""
@@ -278,9 +281,10 @@ class Persona:
         left = {(path, name) for path, one in owners.items() if one is not None for name in opponents(one)}
         return _Found(found, marked, [mark for mark in marks if mark not in left])
 
-    def _remembered(self, ids: Mapping[str, str], path: str, found: _Found) -> Remembered:
-        if found.contradictions:
-            self._detector().suspect(item for item in found.contradictions if item.old not in found.marked)
+    async def _remembered(self, ids: Mapping[str, str], path: str, found: _Found) -> Remembered:
+        if suspected := [item for item in found.contradictions if item.old not in found.marked]:
+            self._detector().suspect(suspected)
+            await self.suspicions.keep(suspected)
         return Remembered.of(ids[path], path, found, (old for old in found.marked if ids.get(old)))
 
     async def _in_order(
@@ -304,11 +308,13 @@ class Persona:
         """As `MemoryStore.persona_recall`: a memory by its path, memories by a bare key, or a listing."""
         domain, facet = selection(domain, facet)
         if key is None:
-            return await self.listing(domain, facet, include_forgotten=include_forgotten)
-        if domain is None or facet is None:
-            return await self.recall_key(key, domain, facet, revive=revive)
-        memory = await self.recall_one(domain, facet, key, revive=revive)
-        return [] if memory is None else [memory]
+            found = await self.listing(domain, facet, include_forgotten=include_forgotten)
+        elif domain is None or facet is None:
+            found = await self.recall_key(key, domain, facet, revive=revive)
+        else:
+            memory = await self.recall_one(domain, facet, key, revive=revive)
+            found = [] if memory is None else [memory]
+        return await self.suspicions.told(found)
 
     async def recall_one(
         self, domain: str, facet: str, key: str, *, revive: bool = True
@@ -575,7 +581,9 @@ class Persona:
         Args:
             limit: the largest number of contradictions to return.
         """
-        return await self._detector().scan(self.palace.catalog, limit)
+        scan = await self._detector().scan(self.palace.catalog, limit)
+        await self.suspicions.keep(self._detector().found())
+        return scan
 
     async def alike(self) -> list[tuple[str, str, float]]:
         """Pairs of active or fading memories whose embeddings are close, with their similarity."""
