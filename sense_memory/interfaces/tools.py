@@ -393,7 +393,10 @@ class _Calls:
         domain: _Domain = None,
         max_tokens: Annotated[int, Field(ge=32, le=MAX_CONTEXT_TOKENS)] = 500,
     ) -> dict[str, Any]:
-        """The active memories, compressed to fit a prompt. Use it at the start of a conversation."""
+        """The active memories, compressed to fit a prompt. Use it at the start of a conversation.
+
+        Hyphens join words; `x>y`: x was chosen over y.
+        """
         store = await self._given()
         found = await store.persona_compress(domain, question=question or None, max_tokens=max_tokens)
         counts = {"tokens": found.tokens, "included": len(found.included), "left_out": len(found.left_out)}

@@ -2,7 +2,7 @@
 
 A row names two slots, and the versions whose texts were compared; no word of them. Guaranteed: one row for two slots in
 one direction, and none once one of the two versions is purged. Whether the memories still say the same is for the reader
-to compare. Costs a look-up by index for each slot, and a row for each suspicion.
+to compare. Costs a row for each suspicion.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from sense_memory.ledger.database import Database
 
@@ -21,18 +21,19 @@ _ADD: Final = (
     "SET earlier_event = excluded.earlier_event, later_event = excluded.later_event, rules = excluded.rules "
     "WHERE (earlier_event, later_event, rules) <> (excluded.earlier_event, excluded.later_event, excluded.rules)"
 )
-_ALL: Final = "SELECT earlier_event, later_event, rules FROM suspicions"
-_MANY: Final = 1_000  # for this many slots or more, the whole table is read
+_ALL: Final = "SELECT earlier, earlier_event, later_event FROM suspicions WHERE rules = ?"
 
 
 class Suspicion(NamedTuple):
     """Two versions of memories that may contradict each other.
 
     Attributes:
+        slot: of the memory with the earlier text.
         earlier: the seq of the version with the earlier text.
         later: the seq of the version with the later text.
     """
 
+    slot: str
     earlier: int
     later: int
 
@@ -48,11 +49,11 @@ class Suspicions:
         self._db = db
 
     def add(self, pairs: Iterable[tuple[str, str]], rules: str) -> None:
-        """Record suspicions, each as the slots of the earlier and the later memory, between their present heads.
+        """Record suspicions between the present heads of slots.
 
         Args:
-            pairs: the slots; a slot without a head is left out.
-            rules: names what found the suspicions; `against` finds only those of the same rules.
+            pairs: the slots of the earlier and the later memory; slots without a head are left out.
+            rules: names what found the suspicions.
 
         Raises:
             LedgerError: the suspicions cannot be written.
@@ -60,11 +61,6 @@ class Suspicions:
         with self._db.transaction():
             self._db.execute_many(_ADD, [(rules, *pair) for pair in pairs])
 
-    def against(self, slots: Collection[str], rules: str) -> list[Suspicion]:
-        """The suspicions that some rules found against the memories at some slots, and perhaps others."""
-        rows = (
-            self._db.rows_in(f"{_ALL} WHERE earlier IN ", slots)
-            if len(slots) < _MANY
-            else iter(self._db.rows(_ALL))
-        )
-        return [Suspicion(earlier, later) for earlier, later, made in rows if made == rules]
+    def found_by(self, rules: str) -> list[Suspicion]:
+        """The suspicions that some rules found."""
+        return [Suspicion(*row) for row in self._db.rows(_ALL, rules)]
