@@ -69,17 +69,14 @@ class Remembered(str):
     unmarked: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(
-        cls, ident: str, path: str, found: _Found | None = None, superseded: Iterable[str] = ()
-    ) -> Remembered:
-        """The event id of a memory at a path, with what was found for it, and the paths that were marked."""
-        self = cls(ident)
-        marked = frozenset(superseded)
-        items = [] if found is None else found.contradictions
+    def of(cls, ids: Mapping[str, str], path: str, found: _Found) -> Remembered:
+        """The event id of a memory at a path, with what was found for it; `ids` has the events that were written."""
+        self, items = cls(ids[path]), found.contradictions
+        marked = {old for old in found.marked if ids.get(old)}
         self.contradictions = tuple(replace(item, acts=item.old in marked) for item in items)
         self.superseded = tuple(item.old for item in items if item.old in marked)
         self.suspected = tuple(_other(item, path) for item in items if item.old not in marked)
-        self.unmarked = () if found is None else tuple(found.unmarked)
+        self.unmarked = tuple(found.unmarked)
         return self
 
 
@@ -175,7 +172,8 @@ class Persona:
             batch = EditBatch(self.palace)
             found = await self._add(batch, new, mode)
             ids = await self._write_first(batch, path, drafts=drafts)
-            return await self._remembered(ids, path, found)
+            await self._keep_suspicions([found])
+            return Remembered.of(ids, path, found)
 
         return await retry_while_moved(attempt)
 
@@ -244,7 +242,8 @@ class Persona:
             for path in compared:
                 self._detector().put_back(path)
             raise
-        return {path: await self._remembered(ids, path, found[path]) for path in paths}
+        await self._keep_suspicions(found.values())
+        return {path: Remembered.of(ids, path, found[path]) for path in paths}
 
     async def _write_paths(self, batch: EditBatch, paths: Sequence[str]) -> dict[str, str]:
         """Write a batch; if the clock does not allow that, keep the memories at `paths` as drafts."""
@@ -281,11 +280,11 @@ class Persona:
         left = {(path, name) for path, one in owners.items() if one is not None for name in opponents(one)}
         return _Found(found, marked, [mark for mark in marks if mark not in left])
 
-    async def _remembered(self, ids: Mapping[str, str], path: str, found: _Found) -> Remembered:
-        if suspected := [item for item in found.contradictions if item.old not in found.marked]:
+    async def _keep_suspicions(self, found: Iterable[_Found]) -> None:
+        suspected = [item for one in found for item in one.contradictions if item.old not in one.marked]
+        if suspected:
             self._detector().suspect(suspected)
             await self.suspicions.keep(suspected)
-        return Remembered.of(ids[path], path, found, (old for old in found.marked if ids.get(old)))
 
     async def _in_order(
         self, batch: EditBatch, memory: PersonaMemory, found: Contradiction
@@ -308,13 +307,11 @@ class Persona:
         """As `MemoryStore.persona_recall`: a memory by its path, memories by a bare key, or a listing."""
         domain, facet = selection(domain, facet)
         if key is None:
-            found = await self.listing(domain, facet, include_forgotten=include_forgotten)
-        elif domain is None or facet is None:
-            found = await self.recall_key(key, domain, facet, revive=revive)
-        else:
-            memory = await self.recall_one(domain, facet, key, revive=revive)
-            found = [] if memory is None else [memory]
-        return await self.suspicions.told(found)
+            return await self.listing(domain, facet, include_forgotten=include_forgotten)
+        if domain is None or facet is None:
+            return await self.recall_key(key, domain, facet, revive=revive)
+        memory = await self.recall_one(domain, facet, key, revive=revive)
+        return [] if memory is None else [memory]
 
     async def recall_one(
         self, domain: str, facet: str, key: str, *, revive: bool = True
