@@ -448,7 +448,8 @@ class MemoryStore:
         be a name.
         """
         persona = self._open.persona()
-        return await persona.recall(domain, facet, key, include_forgotten=include_forgotten, revive=revive)
+        found = await persona.recall(domain, facet, key, include_forgotten=include_forgotten, revive=revive)
+        return await persona.suspicions.told(found)
 
     async def persona_forget(self, domain: str, facet: str, key: str) -> str:
         """Forget a persona memory everywhere, as `forget` does; links to it are ignored from then on."""

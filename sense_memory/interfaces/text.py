@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from sense_memory.models import PersonaMemory
+    from sense_memory.search.hits import Hit
 
 _STEPS: Final = (  # the bound in seconds, the unit, and the seconds of the unit
     (60, "s", 1),
@@ -164,9 +165,20 @@ def _json_escape(char: str) -> str:
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
-def superseded(by: str | None) -> str:
-    """The note before the text of a superseded memory; empty for other memories."""
-    return f"[superseded by {one_line(by)}] " if by else ""
+def standing(memory: PersonaMemory | Hit, place: str = "") -> str:
+    """Which memory superseded a memory, or may contradict it; empty for other memories. `place` is left out of paths."""
+    if memory.superseded_by is not None:
+        return f"superseded by {one_line(memory.superseded_by.removeprefix(place))}"
+    if not memory.suspected_by:
+        return ""
+    latest, *others = memory.suspected_by
+    more = f" and {len(others):,} more" if others else ""
+    return f"perhaps contradicted by {one_line(latest.removeprefix(place))}{more}"
+
+
+def bracketed(note: str) -> str:
+    """A note before a text; empty if there is none."""
+    return f"[{note}] " if note else ""
 
 
 def memories_in(item: Any) -> tuple[PersonaMemory, ...]:

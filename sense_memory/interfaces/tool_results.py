@@ -62,6 +62,7 @@ def persona_data(memory: PersonaMemory, now: float, *, is_cut: bool = False) -> 
         connections=list(memory.connections),
         contradicts=list(memory.contradicts),
         superseded_by=memory.superseded_by,
+        suspected_by=list(memory.suspected_by),
         conflict_of=memory.conflict_of,
     )
 
@@ -78,6 +79,7 @@ def hit_data(hit: Hit, now: float) -> dict[str, Any]:
         relevance=round(hit.why.relevance, 3) if is_palace else None,
         source=(hit.source or "unknown") if is_palace else None,
         superseded_by=hit.superseded_by,
+        suspected_by=list(hit.suspected_by),
         score=round(hit.score, 3),
         why=hit.why.text,
     )

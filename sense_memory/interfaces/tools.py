@@ -397,7 +397,10 @@ class _Calls:
         domain: _Domain = None,
         max_tokens: Annotated[int, Field(ge=32, le=MAX_CONTEXT_TOKENS)] = 500,
     ) -> dict[str, Any]:
-        """The active memories, compressed to fit a prompt. Use it at the start of a conversation."""
+        """The active memories, compressed to fit a prompt. Use it at the start of a conversation.
+
+        Hyphens join words; `x>y`: x was chosen over y.
+        """
         store = await self._given()
         found = await store.persona_compress(domain, question=question or None, max_tokens=max_tokens)
         counts = {"tokens": found.tokens, "included": len(found.included), "left_out": len(found.left_out)}
@@ -431,7 +434,9 @@ class _Calls:
         new: Annotated[str, Field(description="path of the memory that replaces it")],
         undo: Annotated[bool, Field(description="both are right: take the mark away")] = False,
     ) -> dict[str, Any]:
-        """Mark a memory as superseded by another, or confirm the mark; it then fades four times faster."""
+        """Mark a memory as superseded by another, or confirm the mark; it then fades four times faster. This decides
+        `suspected_by`, too: the later memories that may contradict one.
+        """
         store = await self._given()
         if undo:
             await store.persona_reconcile(old, new)

@@ -223,6 +223,19 @@ MIGRATIONS: Final = (
       WHEN reason LIKE 'an older deletion counts there%' THEN 'old-deletion'
       ELSE reason END WHERE reason <> '';
     """,
+    # Memories that may contradict each other, see `suspicions`: their slots, and the versions with the compared texts.
+    """
+    CREATE TABLE suspicions (
+      earlier TEXT NOT NULL,
+      later TEXT NOT NULL,
+      earlier_event INTEGER NOT NULL REFERENCES events (seq) ON DELETE CASCADE,
+      later_event INTEGER NOT NULL REFERENCES events (seq) ON DELETE CASCADE,
+      rules TEXT NOT NULL,
+      PRIMARY KEY (earlier, later)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX suspicions_of_earlier ON suspicions (earlier_event);
+    CREATE INDEX suspicions_of_later ON suspicions (later_event);
+    """,
 )
 VERSION: Final = len(MIGRATIONS)
 

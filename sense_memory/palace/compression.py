@@ -16,8 +16,8 @@ rest: the next memory always comes from the domain that has cost least so far. W
 first, ties by path. A memory that does not fit is left out, and shorter ones are still tried. The whole text costs less
 than the sum of its parts, so further rounds fill the rest of the budget.
 
-Doubt. If two memories of the text seem to contradict each other, the older one is marked as perhaps outdated. An edit
-that lost to a concurrent edit is marked too. Both stay in the text, because the suspicion may be wrong.
+Doubt. If two memories of the text seem to contradict each other, the older one names the later one, to be compared: no
+more is known, so none is called outdated. An edit that lost to a concurrent edit is marked too. All stay in the text.
 
 Headers are in alphabetical order; lines under a header, and memories on a line, are in the order of selection.
 `palace.shorthand` shortens the values. Pure: no clock, no I/O.
@@ -47,7 +47,7 @@ from sense_memory.palace.token_estimate import estimated_tokens
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,7 +64,7 @@ _MAX_MISSES: Final = (
 _MAX_ROUNDS: Final = 4
 _SLACK_SHARE: Final = 60  # one 60th of the budget is not worth another round
 _MAX_CHARS_PER_TOKEN: Final = 16  # a longer value cannot fit, however well it compresses
-_OLDER: Final = " (older; may be outdated)"
+_LATER: Final = " (compare {key}, written later)"
 _LOST: Final = " (an edit that lost; may be wrong)"
 _MAX_CHECKS: Final = (
     8  # searches for contradictions: each mark makes the text longer, and may change the selection
@@ -177,13 +177,12 @@ def compress(
     counted = partial(_checked_count, count)
     by_path = {memories[index].path: memories[index] for index in active.tolist()}
     pieces = _Pieces(shorthand if full else plain, counted)
-    pieces.mark((path for path, memory in by_path.items() if memory.conflict_of is not None), _LOST)
+    pieces.mark({path: _LOST for path, memory in by_path.items() if memory.conflict_of is not None})
     claims = ClaimIndex()
     for _ in range(_MAX_CHECKS):
         draft = _fitted(queues, pieces, len(active), max_tokens)
-        if not compares or not pieces.mark(
-            _outdated(claims, [by_path[item.path] for item in draft.chosen]), _OLDER
-        ):
+        doubts = _doubts(claims, [by_path[item.path] for item in draft.chosen]) if compares else {}
+        if not pieces.mark(doubts):
             break
     ranked = _by_relevance(memories, relevances, active)
     included = tuple(item.path for item in draft.chosen)
@@ -199,16 +198,21 @@ def _distrust(source: str) -> tuple[int, str]:
     return (_SOURCES.index(kind) if kind in _SOURCES else len(_SOURCES), source)
 
 
-def _outdated(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> set[str]:
-    """The paths of memories that a later text among them seems to contradict; `claims` is kept between calls."""
-    written = {memory.path: memory.written_at for memory in memories}
+def _doubts(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> dict[str, str]:
+    """By path, the marks of memories that later ones among them seem to contradict, which name the latest of these.
+
+    `claims` is kept between calls.
+    """
+    by_path = {memory.path: memory for memory in memories}
     for memory in memories:
         claims.put(memory)
     for _ in claims.scan():
         pass
     pairs = claims.pairs(len(claims) ** 2).contradictions
-    both = (found for found in pairs if written.keys() >= {found.old, found.new})
-    return {found.old for found in both if written[found.old] < written[found.new]}
+    both = ((by_path.get(found.old), by_path.get(found.new)) for found in pairs)
+    later = [(new, old) for old, new in both if old and new and old.written_at < new.written_at]
+    later.sort(key=lambda pair: (pair[0].written_at, pair[0].path))
+    return {old.path: _LATER.format(key=plain(new).head) for new, old in later}
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,11 +422,11 @@ class _Pieces:
         self._made: dict[str, _Chosen] = {}
         self._costs: dict[str, int] = {}
 
-    def mark(self, paths: Iterable[str], mark: str) -> bool:
-        """End the pieces of some memories with a mark from now on; returns whether any of them had no mark before."""
-        unmarked = [path for path in paths if path not in self._marks]
+    def mark(self, marks: Mapping[str, str]) -> bool:
+        """End the pieces of some memories with marks from now on; returns whether any of them had no mark before."""
+        unmarked = marks.keys() - self._marks.keys()
         for path in unmarked:
-            self._marks[path] = mark
+            self._marks[path] = marks[path]
             self._made.pop(path, None)
         return bool(unmarked)
 

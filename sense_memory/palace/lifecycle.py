@@ -107,6 +107,16 @@ def is_by_hand(one: PersonaMemory, other: PersonaMemory) -> bool:
     return other.path in one.marked_by_hand or one.path in other.marked_by_hand
 
 
+def is_undecided(one: PersonaMemory, other: PersonaMemory) -> bool:
+    """Whether two memories may be suspected to contradict each other: neither is superseded, and neither marks or
+    dismisses the other.
+    """
+    return not any(
+        first.superseded_by or second.path in {*first.contradicts, *first.dismissed}
+        for first, second in ((one, other), (other, one))
+    )
+
+
 def superseded(memory: PersonaMemory, by: str, *, by_hand: bool = False) -> PersonaMemory:
     """A memory marked as contradicted and replaced by the memory at a path."""
     contradicts = tuple(dict.fromkeys((*memory.contradicts, by)))

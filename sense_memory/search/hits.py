@@ -95,6 +95,7 @@ class Hit(BaseModel):
         event_id: the event that holds it, 64 hex digits.
         source: where a persona memory came from; else empty.
         superseded_by: the path of the memory that replaced a persona memory; else None.
+        suspected_by: the paths of later memories that may contradict a persona memory, the latest first.
         score: higher is better; comparable within one search only.
         why: what the score is made of.
     """
@@ -114,6 +115,7 @@ class Hit(BaseModel):
     event_id: str
     source: str = ""
     superseded_by: str | None = None
+    suspected_by: tuple[str, ...] = ()
     score: float
     why: Explanation = Field(repr=False)
 

@@ -196,6 +196,24 @@ async def test_superseding_against_the_order_of_writing_is_done_and_called_unusu
     }
 
 
+async def test_search_and_recall_name_the_later_memory_that_may_contradict_one(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await agent("remember", path="people/facts/ana", value="Ana prefers tabs")
+        clock.advance(5)
+        told = await agent("remember", path="people/facts/ana-2", value="Ana prefers spaces")
+        found = await agent("search", query="Ana prefers")
+        (recalled,) = (await agent("recall", path="people/facts/ana"))["memories"]
+        await agent("supersede", old="people/facts/ana", new="people/facts/ana-2", undo=True)
+        (after,) = (await agent("recall", path="people/facts/ana"))["memories"]
+
+    assert told["suspected"][0]["path"] == "people/facts/ana"
+    hits = {hit["path"]: hit.get("suspected_by") for hit in found["memories"]}
+    assert hits == {"people/facts/ana": ["people/facts/ana-2"], "people/facts/ana-2": None}
+    assert recalled["suspected_by"] == ["people/facts/ana-2"]
+    assert "suspected_by" not in after
+
+
 async def test_recall_goes_from_the_whole_palace_to_a_facet_to_a_key(opened, clock):
     async with opened as store:
         agent = Agent(store, clock)

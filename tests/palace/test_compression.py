@@ -592,10 +592,10 @@ def test_what_a_newer_memory_seems_to_contradict_and_a_lost_edit_are_no_plain_fa
     lost = memory("home/facts/door~conflict-ab12", "The door code is 4711", 2, conflict_of="home/facts/door")
     shown = compress([dearer, rent, lost], NOW)
 
-    assert "rent: is 900 euros (older; may be outdated)" in shown.splitlines()
+    assert "rent: is 900 euros (compare rent-march, written later)" in shown.splitlines()
     assert "4711 (an edit that lost; may be wrong)" in shown
     assert estimated_tokens(shown) == shown.tokens
-    assert "(older" not in compress([rent, lost], NOW)
+    assert "(compare" not in compress([rent, lost], NOW)
 
 
 def test_what_was_superseded_stays_out_while_its_successor_is_active():

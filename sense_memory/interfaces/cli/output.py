@@ -15,11 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from sense_memory.interfaces.cli.invocation import echo_all, note
-from sense_memory.interfaces.text import as_json, as_json_list, iso, one_line, quantity, quoted, safe, some
+from sense_memory.interfaces.text import (
+    as_json,
+    as_json_list,
+    iso,
+    one_line,
+    quantity,
+    quoted,
+    safe,
+    some,
+    standing,
+)
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.interfaces.cli.palace.shapes import Insight
@@ -247,18 +257,30 @@ def show_memory(invocation: Invocation, memory: Memory | PersonaMemory, then: fl
 
     Args:
         invocation: of the command.
-        memory: flat, or of the palace; stderr names the memory that superseded it.
+        memory: flat, or of the palace; stderr names the memory that superseded it, and those that may contradict it.
         then: the time of its state, in seconds since 1970; None for now.
     """
-    superseded_by = getattr(memory, "superseded_by", None)
     if invocation.as_json:
         typer.echo(as_json(any_memory_data(memory, then)))
     elif sys.stdout.isatty():
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
     else:
         typer.echo(memory.value.encode(), nl=False)
-    if superseded_by is not None and not invocation.as_json:
-        typer.echo(f"superseded by {one_line(superseded_by)}", err=True)
+    if not invocation.as_json:
+        for line in _standing(memory):
+            typer.echo(line, err=True)
+
+
+def _standing(memory: Memory | PersonaMemory) -> Iterator[str]:
+    """The memory that superseded this one, and the later ones that may contradict it, with the commands that decide."""
+    if (by := getattr(memory, "superseded_by", None)) is not None:
+        yield f"superseded by {one_line(by)}"
+    path = getattr(memory, "path", "")
+    for later in getattr(memory, "suspected_by", ()):
+        pair = f"{quoted(path)} {quoted(later)}"
+        yield f"A later memory may contradict this: {one_line(later)}."
+        yield f"If this is wrong now: sense-memory palace contradict {pair}"
+        yield f"If both are right: sense-memory palace dismiss {pair}"
 
 
 def any_memory_data(memory: Memory | PersonaMemory, then: float | None = None) -> dict[str, object]:
@@ -300,13 +322,13 @@ def show_insights(invocation: Invocation, insights: Sequence[Insight], then: flo
 
 
 def print_lines(insights: Sequence[Insight]) -> None:
-    """One line for each memory: path, state, relevance and text, and what superseded it, with tabs between them."""
+    """One line for each memory: path, state, relevance, text, and what superseded or may contradict it, with tabs between."""
     typer.echo("".join(map(_piped, insights)), nl=False)
 
 
 def _piped(insight: Insight) -> str:
     memory = insight.memory
-    by = f"\tsuperseded by {one_line(memory.superseded_by)}" if memory.superseded_by else ""
+    by = f"\t{note}" if (note := standing(memory)) else ""
     return f"{one_line(memory.path)}\t{memory.state.value}\t{insight.relevance:.3f}\t{one_line(memory.value)}{by}\n"
 
 

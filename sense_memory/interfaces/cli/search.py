@@ -44,7 +44,7 @@ from sense_memory.interfaces.cli.output import (
 )
 from sense_memory.interfaces.cli.palace.group import NONE, look
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
-from sense_memory.interfaces.text import age, as_json, iso, one_line, quantity, some, superseded
+from sense_memory.interfaces.text import age, as_json, bracketed, iso, one_line, quantity, some, standing
 
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ def search(
     Forgotten memories are left out unless --state asks for them. Searching does not revive memories. In a pipe,
     each hit is one line, separated by tabs: kind, name, time, score and text; --explain adds the reasons.
 
-    A memory that another memory superseded ranks after that one.
+    A memory that another memory superseded ranks after that one. Where a later memory may contradict a hit, the hit
+    says so.
 
     --in mind searches conversations, passages and the log alone, as `mind search` does; --in palace,journal,flat,mind
     searches everything. Hits of the mind, at most --limit, follow the others, because the scores cannot be compared.
@@ -214,7 +215,7 @@ def _print_hits(hits: list[Hit], *, explain: bool) -> None:
         return
     for hit in hits:
         why = f"\t{one_line(hit.why.text)}" if explain else ""
-        said = superseded(hit.superseded_by) + one_line(hit.value)
+        said = bracketed(standing(hit)) + one_line(hit.value)
         typer.echo(f"{hit.kind}\t{one_line(hit.path)}\t{iso(hit.written_at)}\t{hit.score:.3f}\t{said}{why}")
 
 
@@ -279,7 +280,7 @@ def list_memories(
     DOMAIN[/FACET], --palace or a --prefix with a slash lists palace memories: those that are active or fading,
     the most relevant first. Listing does not revive memories. A terminal cuts values to its width. In a pipe,
     each memory is one line, separated by tabs: key, time and the whole value. Palace memories have path, state, relevance
-    and the whole text, and `superseded by PATH` if another memory superseded them.
+    and the whole text, and `superseded by PATH` or `perhaps contradicted by PATH` if there is a later memory.
     """
     chosen = ListOptions.of(prefix, since, limit)
     if palace or where is not None or "/" in prefix:

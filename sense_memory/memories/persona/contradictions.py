@@ -22,6 +22,7 @@ import numpy as np
 
 from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import MAX_SUSPICIONS_COUNT
+from sense_memory.memories.persona.suspicions import RULES_VERSION
 from sense_memory.nostr import address
 from sense_memory.palace.connections import near_pairs
 from sense_memory.palace.contradictions.claim_index import ClaimIndex, ContradictionScan
@@ -182,7 +183,7 @@ class ContradictionDetector(CachedIndex):
     def __init__(
         self, palace: Palace, ledger: Ledger, reader: Reader, meaning: Meaning | None = None
     ) -> None:
-        super().__init__("claims", made_of("claims", 8), ledger, reader)
+        super().__init__("claims", made_of("claims", RULES_VERSION), ledger, reader)
         self._palace, self._catalog, self._meaning = palace, palace.catalog, meaning
         self._claims = ClaimIndex()
         self._is_restored = False
@@ -290,6 +291,10 @@ class ContradictionDetector(CachedIndex):
             found += self._as_written(item)
         ranked = sorted(found, key=lambda item: (-item.confidence, item.old, item.new))
         return ContradictionScan(tuple(ranked), scan.bounded or not is_whole)
+
+    def found(self) -> Sequence[Contradiction]:
+        """The contradictions that scans have found, surest first; at most `MAX_SUSPICIONS_COUNT`."""
+        return self._claims.pairs(MAX_SUSPICIONS_COUNT).contradictions
 
     def _as_written(self, found: Contradiction) -> list[Contradiction]:
         """What is left of a suspicion in the present texts, of the later text against the earlier one; at most one."""

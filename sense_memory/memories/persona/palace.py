@@ -99,6 +99,15 @@ class Palace:
                 await self._catch_up()
         return self.catalog
 
+    @property
+    def cursor(self) -> Cursor:
+        """Where the last `refresh` ended: another object after every change of the ledger."""
+        return self._cursor
+
+    def path_at(self, slot: str) -> str | None:
+        """The path of the memory at a slot; None if there is none."""
+        return self._paths.get(slot)
+
     def follow(self, follower: Follower) -> None:
         """Pass every change from now on to a view."""
         self._followers.append(follower)

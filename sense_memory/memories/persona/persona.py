@@ -23,6 +23,7 @@ from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
 from sense_memory.memories.persona.links import LinkEditor, marks_of, with_marks_of_text
 from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace, retry_while_moved
+from sense_memory.memories.persona.suspicions import Suspicions
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
@@ -68,17 +69,14 @@ class Remembered(str):
     unmarked: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(
-        cls, ident: str, path: str, found: _Found | None = None, superseded: Iterable[str] = ()
-    ) -> Remembered:
-        """The event id of a memory at a path, with what was found for it, and the paths that were marked."""
-        self = cls(ident)
-        marked = frozenset(superseded)
-        items = [] if found is None else found.contradictions
+    def of(cls, ids: Mapping[str, str], path: str, found: _Found) -> Remembered:
+        """The event id of a memory at a path, with what was found for it; `ids` has the events that were written."""
+        self, items = cls(ids[path]), found.contradictions
+        marked = {old for old in found.marked if ids.get(old)}
         self.contradictions = tuple(replace(item, acts=item.old in marked) for item in items)
         self.superseded = tuple(item.old for item in items if item.old in marked)
         self.suspected = tuple(_other(item, path) for item in items if item.old not in marked)
-        self.unmarked = () if found is None else tuple(found.unmarked)
+        self.unmarked = tuple(found.unmarked)
         return self
 
 
@@ -123,6 +121,7 @@ class Persona:
         palace: all persona memories, decrypted.
         names: resolves names of memories.
         links: edits links between memories.
+        suspicions: which memories may contradict each other.
     """
 
     def __init__(
@@ -142,6 +141,7 @@ class Persona:
         self.palace = Palace(ledger, reader, writer, clock)
         self.names = NameResolver(self.palace, ask)
         self.links = LinkEditor(self.palace, self.names, clock)
+        self.suspicions = Suspicions(self.palace, ledger, reader, clock)
         self._contradictions: ContradictionDetector | None = None
         self._meaning: Meaning | None = None
 
@@ -172,7 +172,8 @@ class Persona:
             batch = EditBatch(self.palace)
             found = await self._add(batch, new, mode)
             ids = await self._write_first(batch, path, drafts=drafts)
-            return self._remembered(ids, path, found)
+            await self._keep_suspicions([found])
+            return Remembered.of(ids, path, found)
 
         return await retry_while_moved(attempt)
 
@@ -241,7 +242,8 @@ class Persona:
             for path in compared:
                 self._detector().put_back(path)
             raise
-        return {path: self._remembered(ids, path, found[path]) for path in paths}
+        await self._keep_suspicions(found.values())
+        return {path: Remembered.of(ids, path, found[path]) for path in paths}
 
     async def _write_paths(self, batch: EditBatch, paths: Sequence[str]) -> dict[str, str]:
         """Write a batch; if the clock does not allow that, keep the memories at `paths` as drafts."""
@@ -278,10 +280,11 @@ class Persona:
         left = {(path, name) for path, one in owners.items() if one is not None for name in opponents(one)}
         return _Found(found, marked, [mark for mark in marks if mark not in left])
 
-    def _remembered(self, ids: Mapping[str, str], path: str, found: _Found) -> Remembered:
-        if found.contradictions:
-            self._detector().suspect(item for item in found.contradictions if item.old not in found.marked)
-        return Remembered.of(ids[path], path, found, (old for old in found.marked if ids.get(old)))
+    async def _keep_suspicions(self, found: Iterable[_Found]) -> None:
+        suspected = [item for one in found for item in one.contradictions if item.old not in one.marked]
+        if suspected:
+            self._detector().suspect(suspected)
+            await self.suspicions.keep(suspected)
 
     async def _in_order(
         self, batch: EditBatch, memory: PersonaMemory, found: Contradiction
@@ -582,7 +585,11 @@ class Persona:
 
         Returns None if the mode of the store is `off`.
         """
-        return await self._detector().scan(self.palace.catalog, limit) if self.compares else None
+        if not self.compares:
+            return None
+        scan = await self._detector().scan(self.palace.catalog, limit)
+        await self.suspicions.keep(self._detector().found())
+        return scan
 
     async def alike(self) -> list[tuple[str, str, float]]:
         """Pairs of active or fading memories whose embeddings are close, with their similarity."""

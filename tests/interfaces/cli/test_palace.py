@@ -100,7 +100,7 @@ def test_what_contradicts_is_marked_or_named_or_not_looked_for(palace, mode, sup
 def test_where_contradictions_are_off_for_an_agent_no_command_compares_memories(agent, monkeypatch):
     agent("remember", "people/facts/home", "Lisa lives in Berlin.", "--contradictions", "off")
     agent("remember", "people/facts/moved", "Lisa lives in Lisbon.", "--contradictions", "off")
-    assert "(older; may be outdated)" in agent("palace", "compress").stdout
+    assert "(compare moved, written later)" in agent("palace", "compress").stdout
     assert len(agent.json("palace", "introspect")["suggested_contradictions"]) == 1
 
     monkeypatch.setenv("SENSE_MEMORY_CONTRADICTIONS", "off")
@@ -245,6 +245,33 @@ def test_a_palace_of_the_past_is_not_called_empty_while_no_relay_has_shown_every
     assert "run `sense-memory sync`" in unknown
     assert palace("--relay", dead_relay, "palace", "as-of", "now").stderr.startswith("incomplete: ")
     assert "There were no memories here" in palace("palace", "as-of", "2020-01-01").stderr
+
+
+def test_recall_names_a_later_memory_that_may_contradict_it_and_what_decides(palace):
+    palace("palace", "remember", "people/facts/ana", "Ana prefers tabs.")
+    palace("palace", "remember", "people/facts/ana-2", "Ana prefers spaces.")
+    pair = "people/facts/ana people/facts/ana-2"
+
+    result = palace("recall", "people/facts/ana")
+
+    assert result.stdout == "Ana prefers tabs."
+    assert result.stderr == (
+        "A later memory may contradict this: people/facts/ana-2.\n"
+        f"If this is wrong now: sense-memory palace contradict {pair}\n"
+        f"If both are right: sense-memory palace dismiss {pair}\n"
+    )
+    assert palace.json("recall", "people/facts/ana")["suspected_by"] == ["people/facts/ana-2"]
+    shown = {path: rest for path, _, _, *rest in lines(palace("list", "--palace"))}
+    assert shown["people/facts/ana"] == [
+        "Ana prefers tabs.",
+        "perhaps contradicted by people/facts/ana-2",
+    ]
+    links = palace.json("palace", "show", "people/facts/ana-2")["links"]
+    assert links == [{"kind": "perhaps contradicts", "path": "people/facts/ana", "is_here": True}]
+
+    palace("palace", "dismiss", "people/facts/ana", "people/facts/ana-2")
+
+    assert palace("recall", "people/facts/ana").stderr == ""
 
 
 @pytest.mark.parametrize("command", [["list", "--palace"], ["palace"], ["palace", "list"]], ids=" ".join)

@@ -64,6 +64,18 @@ def test_what_another_memory_replaced_is_marked_wherever_it_is_found(filled):
     assert texts["people/facts/lisa"].startswith("[superseded by lisa-new] artist, ")
 
 
+def test_what_a_later_memory_may_contradict_is_marked_wherever_it_is_found(filled):
+    filled("palace", "remember", "people/facts/ana", "Ana prefers tabs")
+    filled("palace", "remember", "people/facts/ana-2", "Ana prefers spaces")
+
+    texts = {row[1]: row[4] for row in rows(filled("search", "Ana prefers"))}
+    assert texts["people/facts/ana"] == "[perhaps contradicted by people/facts/ana-2] Ana prefers tabs"
+    assert texts["people/facts/ana-2"] == "Ana prefers spaces"
+    hits = {hit["path"]: hit["suspected_by"] for hit in filled.json("search", "Ana prefers")}
+    assert hits["people/facts/ana"] == ["people/facts/ana-2"]
+    assert hits["people/facts/ana-2"] == []
+
+
 def test_explaining_names_the_words_their_fields_and_what_is_left_of_a_memory(filled):
     (lisa,) = rows(filled("search", "art lisa teaching", "--in", "palace", "--explain"))
 

@@ -299,7 +299,7 @@ async def test_of_two_memories_the_one_whose_text_was_written_last_is_the_newer_
             clock.advance(5)
             await store.persona_remember("people", "facts", key, f"Lisa works as a {text}.")
         assert await suspected(store) == expected
-        assert "Lisa works as a baker (older; may be outdated)" in await store.persona_compress()
+        assert "Lisa works as a baker (compare job, written later)" in await store.persona_compress()
         await store.persona_connect("job", "job-baker")
     async with open_store() as store:
         assert await suspected(store) == expected

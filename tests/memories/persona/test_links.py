@@ -138,7 +138,7 @@ async def test_what_is_said_again_is_the_newer_one_and_marks_nothing(open_store,
                 (path(old), path(new), False)
             ]
             assert (await marks(store), await suspected(store)) == (set(), [(old, new)])
-            assert "(older; may be outdated)" in await store.persona_compress()
+            assert f"(compare {new}, written later)" in await store.persona_compress()
         await store.persona_reconcile("a", "b")
         assert await suspected(store) == []
 

@@ -225,6 +225,10 @@ def compress(
 
     Pinned memories are chosen first, then some of the domain self, then a share for every domain, the most relevant
     first. The last line counts the memories that did not fit, and stderr names some of them. Nothing is revived.
+
+    A line is `KEY: TEXT`, under its domain and facet; memories whose keys begin alike share a line, with `;` or `,`
+    between them. Hyphens join words of a text, `x>y` means that x was chosen over y, and parentheses after a decision
+    hold its reason. `(compare KEY, written later)` says that the memory before it and that one may contradict each other.
     """
     if domain is not None and domain_option is not None:
         context.fail("give the domain once: as the argument or with --domain")

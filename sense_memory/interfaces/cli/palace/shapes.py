@@ -8,7 +8,7 @@ from itertools import groupby
 from math import log2
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.interfaces.text import one_line, superseded
+from sense_memory.interfaces.text import bracketed, one_line, standing
 from sense_memory.limits import ACTIVE_ABOVE, DAY_SECONDS, FADING_FROM, FORGOTTEN_FROM, SUPERSEDED_FACTOR
 
 
@@ -105,9 +105,8 @@ def bar(relevance: float, *, width: int = BAR_CHARS, is_ascii: bool = False) -> 
 
 
 def excerpt(memory: PersonaMemory, limit: int | None = None) -> str:
-    """A memory's text on one line, after a note that another memory superseded it, if so."""
-    by = memory.superseded_by and memory.superseded_by.removeprefix(f"{memory.domain}/{memory.facet}/")
-    return superseded(by) + one_line(memory.value, limit)
+    """A memory's text on one line, after a note that another memory superseded it or may contradict it, if so."""
+    return bracketed(standing(memory, f"{memory.domain}/{memory.facet}/")) + one_line(memory.value, limit)
 
 
 def counted(states: Mapping[str, int]) -> str:
@@ -194,6 +193,7 @@ def links_of(memory: PersonaMemory, everything: Sequence[PersonaMemory]) -> list
     if memory.superseded_by is not None:
         found.append(other("superseded by", memory.superseded_by))
     found += [other("contradicted by", name) for name in memory.contradicts if name != memory.superseded_by]
+    found += [other("perhaps contradicted by", path) for path in memory.suspected_by]
     if memory.conflict_of is not None:
         found.append(other("lost a concurrent edit to", memory.conflict_of))
     named = {link.path for link in found}
@@ -206,6 +206,8 @@ def links_of(memory: PersonaMemory, everything: Sequence[PersonaMemory]) -> list
         if own in links.opposed.get(at, ()):
             replaced = theirs.superseded_by is not None and links.place(theirs.superseded_by) == own
             found.append(MemoryLink("supersedes" if replaced else "contradicts", theirs.path, theirs))
+        if memory.path in theirs.suspected_by:
+            found.append(MemoryLink("perhaps contradicts", theirs.path, theirs))
         if theirs.conflict_of == memory.path:
             found.append(MemoryLink("won a concurrent edit over", theirs.path, theirs))
     found += [other("no suggestions with", name) for name in memory.dismissed]

@@ -63,10 +63,15 @@ export async function showMemory(path) {
 
 function opposed(memory) {
   const names = [...new Set([memory.superseded_by, ...memory.contradicts].filter(Boolean))];
-  if (!names.length) return null;
+  const later = memory.suspected_by;
+  if (!names.length && !later.length) return null;
+  const path = memory.path ?? `${memory.domain}/${memory.facet}/${memory.key}`;
   return el("div", { class: "against-box" }, names.map((name) => el("p", {},
     name === memory.superseded_by ? "Superseded by " : "Contradicted by ", memoryLink(name), name === memory.superseded_by ? ", so it fades four times as fast. " : ". ",
-    session.edit ? button("Both are right", "reconcile", [memory.path ?? `${memory.domain}/${memory.facet}/${memory.key}`, name], "Reconciled.") : null)));
+    session.edit ? button("Both are right", "reconcile", [path, name], "Reconciled.") : null)), later.map((name) => el("p", {},
+    "Perhaps contradicted by ", memoryLink(name), ", written later. ",
+    session.edit ? button("The later one counts", "contradict", [path, name], "Marked.") : null,
+    session.edit ? button("Both are right", "dismiss", [path, name], "Dismissed.") : null)));
 }
 
 function curve(memory, told) {

@@ -1,0 +1,66 @@
+"""Which memories may contradict each other, as far as comparisons have found.
+
+A row names two slots, and the versions whose texts were compared; no word of them. Guaranteed: one row for two slots in
+one direction, and none once one of the two versions is purged. Whether the memories still say the same is for the reader
+to compare. Costs a row for each suspicion.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sense_memory.ledger.database import Database
+
+_ADD: Final = (
+    "INSERT INTO suspicions SELECT e.slot, l.slot, e.head, l.head, ? FROM slots e, slots l "
+    "WHERE e.slot = ? AND l.slot = ? AND e.head IS NOT NULL AND l.head IS NOT NULL ON CONFLICT DO UPDATE "
+    "SET earlier_event = excluded.earlier_event, later_event = excluded.later_event, rules = excluded.rules "
+    "WHERE (earlier_event, later_event, rules) <> (excluded.earlier_event, excluded.later_event, excluded.rules)"
+)
+_ALL: Final = "SELECT earlier, earlier_event, later_event FROM suspicions WHERE rules = ?"
+
+
+class Suspicion(NamedTuple):
+    """Two versions of memories that may contradict each other.
+
+    Attributes:
+        slot: of the memory with the earlier text.
+        earlier: the seq of the version with the earlier text.
+        later: the seq of the version with the later text.
+    """
+
+    slot: str
+    earlier: int
+    later: int
+
+
+class Suspicions:
+    """The suspected contradictions of a ledger.
+
+    Args:
+        db: the open ledger file.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def add(self, pairs: Iterable[tuple[str, str]], rules: str) -> None:
+        """Record suspicions between the present heads of slots.
+
+        Args:
+            pairs: the slots of the earlier and the later memory; slots without a head are left out.
+            rules: names what found the suspicions.
+
+        Raises:
+            LedgerError: the suspicions cannot be written.
+        """
+        with self._db.transaction():
+            self._db.execute_many(_ADD, [(rules, *pair) for pair in pairs])
+
+    def found_by(self, rules: str) -> list[Suspicion]:
+        """The suspicions that some rules found."""
+        return [Suspicion(*row) for row in self._db.rows(_ALL, rules)]
