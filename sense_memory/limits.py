@@ -143,6 +143,7 @@ FIRST_ANSWER_SECONDS = 20.0
 PROBE_COUNT = 20  # random events that a relay must serve before its comparison is believed
 SPOT_CHECK_COUNT = 5  # random events that a relay must serve once an hour between complete pulls
 COMPARED_COUNT = 100  # events in the overlap; from here on, comparing costs less than fetching
+UNTHREADED_COUNT = 1_000  # events that are prepared for a comparison without a thread: a millisecond
 INCOMPLETE_SECONDS = 60.0  # after a background pass in which a relay did not show everything
 POLL_SECONDS = 2.0  # between two checks for writes of other processes to the ledger
 MAX_CHANGES_COUNT = 1_000  # unread changes of one watch; with more, the watch ends

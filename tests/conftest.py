@@ -34,7 +34,7 @@ _MEMORY = Path("/dev/shm")
 if _MEMORY.is_dir() and disk_usage(_MEMORY).free > 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
-# Garbage is collected seldom: most of what there is stays.
+# While tests are collected most of what there is stays: garbage is collected seldom.
 gc.set_threshold(50_000, 20)
 
 # A shell has what runs in the background ignore Ctrl-C, and so would every program that a test starts and interrupts.
@@ -78,8 +78,12 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Modules and tests stay until the end: leave them out of each collection of garbage."""
+    """Modules and tests stay until the end: leave them out of each collection of garbage.
+
+    What examples throw away goes while it is still in the processor's cache: after 50,000 objects it takes four times as long.
+    """
     gc.freeze()
+    gc.set_threshold(2_000, 20, 50)
 
 
 def pytest_configure(config):

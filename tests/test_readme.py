@@ -6,7 +6,6 @@ import inspect
 import os
 import re
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -49,12 +48,13 @@ def pages_with(language: str) -> list[str]:
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """An environment in which only what the page says exists."""
+def home(tmp_path, monkeypatch, forks):
+    """An environment in which only what the page says exists; `sense-memory` in it is played by forks."""
     for name in ("NOSTR_NSEC", "SENSE_MEMORY_KEY_FILE", "SENSE_MEMORY_RELAYS", "SENSE_MEMORY_AGENT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    programs = Path(forks.program).parent, Path(sys.executable).parent
+    monkeypatch.setenv("PATH", os.pathsep.join([*map(str, programs), os.environ["PATH"]]))
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("NO_COLOR", "1")
     return tmp_path
@@ -146,7 +146,7 @@ class Terminal:
             probe.bind(("127.0.0.1", 0))
             self._port = str(probe.getsockname()[1])
         self._forks, self._folder = forks, folder
-        self._program = shutil.which("sense-memory")
+        self._installed = Path(sys.executable).with_name("sense-memory")
         self._relay = None
 
     def __call__(self, command: str) -> tuple[int, str]:
@@ -157,7 +157,7 @@ class Terminal:
         if SHELL(here):
             done = self._forks.in_shell(here, folder=self._folder)
         else:
-            done = self._forks(self._program, *shlex.split(here)[1:], folder=self._folder)
+            done = self._forks(self._installed, *shlex.split(here)[1:], folder=self._folder)
         shown = (done.stdout + done.stderr).decode()
         return done.code, "\n".join(line.rstrip() for line in shown.splitlines()).strip().replace(
             self._port, PORT
@@ -165,7 +165,7 @@ class Terminal:
 
     def _start_relay(self) -> str:
         self._relay = subprocess.Popen(
-            [self._program, "relay", "--port", self._port],
+            [self._forks.program, "relay", "--port", self._port],
             cwd=self._folder,
             text=True,
             stdout=subprocess.PIPE,
@@ -216,9 +216,13 @@ def named_commands(name: str) -> list[list[str]]:
     return [re.sub(r"^(--(agent|ledger|relay|env-file) \S+ |--\w+ ?)+", "", call).split() for call in calls]
 
 
+@pytest.fixture(scope="module")
+def program():
+    return typer.main.get_command(app)
+
+
 @pytest.mark.parametrize("name", TEXTS)
-def test_every_command_that_a_page_names_is_one_that_the_help_lists(name):
-    program = typer.main.get_command(app)
+def test_every_command_that_a_page_names_is_one_that_the_help_lists(name, program):
     for words in named_commands(name):
         command = program
         for word in words:

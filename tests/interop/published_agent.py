@@ -1,12 +1,13 @@
 """An agent on the published package sense-memory 0.3.1. Runs in an environment of its own, never in ours.
 
-Reads one JSON object from stdin ({"nsec", "relay", "remember", "journal", "recall", "forget"}), does it in
-that order, and prints what it recalled as JSON. The package only dials wss:// and only public hosts;
+Reads JSON objects from stdin, one a line ({"nsec", "relay", "remember", "journal", "recall", "forget"}), does each in
+that order, in a process of its own that has imported everything, and prints what it recalled as JSON. The package only dials wss:// and only public hosts;
 both checks are patched out so that it can talk to a relay on this machine.
 """
 
 import asyncio
 import json
+import os
 import sys
 
 import nostrkey.relay
@@ -37,4 +38,10 @@ async def main(task):
     }
 
 
-print(json.dumps(asyncio.run(main(json.load(sys.stdin)))))
+for line in sys.stdin:
+    if not os.fork():
+        print(json.dumps(asyncio.run(main(json.loads(line)))), flush=True)
+        os._exit(0)
+    _, status = os.wait()
+    if status:
+        print("null", flush=True)

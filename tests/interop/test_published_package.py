@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -21,24 +22,32 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-async def published(signer: LocalSigner, relay: str, **task: object) -> dict:
-    """Let an agent on 0.3.1 with the same key do something, and hear what it recalls."""
-    process = await asyncio.create_subprocess_exec(
-        PYTHON,
-        "-P",  # our package must not be found beside the script
-        AGENT,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+@pytest.fixture(scope="module")
+def published():
+    """Lets an agent on 0.3.1 with the same key do something, each time in a process of its own; returns what it recalls."""
+    with subprocess.Popen(
+        [PYTHON, "-P", AGENT],  # our package must not be found beside the script
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
         env={"PATH": "/usr/bin:/bin"},
-    )
-    asked = json.dumps({"nsec": signer.export_nsec(), "relay": relay, **task}).encode()
-    out, err = await process.communicate(asked)
-    assert process.returncode == 0, err.decode()
-    return json.loads(out)
+    ) as process:
+
+        def answer(asked: str) -> dict | None:
+            process.stdin.write(f"{asked}\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        async def does(signer: LocalSigner, relay: str, **task: object) -> dict:
+            asked = json.dumps({"nsec": signer.export_nsec(), "relay": relay, **task})
+            found = await asyncio.to_thread(answer, asked)  # the relay is in this thread
+            assert found is not None, "it failed; stderr says why"
+            return found
+
+        yield does
 
 
-async def test_what_the_published_package_wrote_is_read_here():
+async def test_what_the_published_package_wrote_is_read_here(published):
     signer = LocalSigner.generate()
     theirs = {"tz": "America/Vancouver", "名前": "リサ 🎨", "multi.line-key": "one\ntwo"}
     async with EmbeddedRelay() as relay:
@@ -55,7 +64,7 @@ async def test_what_the_published_package_wrote_is_read_here():
         assert {"new": 5} == dict(report.relays[0].served)
 
 
-async def test_the_published_package_reads_our_flat_memories():
+async def test_the_published_package_reads_our_flat_memories(published):
     signer = LocalSigner.generate()
     ours = {"user_timezone": "Europe/Berlin", "käse": "Bergkäse ❤"}
     async with EmbeddedRelay() as relay:
@@ -78,7 +87,7 @@ class Constant:
         return np.array([[1, 0]] * len(texts), np.float32)
 
 
-async def test_shared_vectors_do_not_disturb_it_and_go_with_what_it_forgets():
+async def test_shared_vectors_do_not_disturb_it_and_go_with_what_it_forgets(published):
     signer = LocalSigner.generate()
     ours = {"user_timezone": "Europe/Berlin", "editor": "helix"}
     options = {"ledger": ":memory:", "background": False, "embedder": Constant()}
@@ -98,7 +107,7 @@ async def test_shared_vectors_do_not_disturb_it_and_go_with_what_it_forgets():
         assert store.status().counts["embeddings"] == 3
 
 
-async def test_edits_and_deletions_travel_both_ways():
+async def test_edits_and_deletions_travel_both_ways(published):
     signer = LocalSigner.generate()
     async with EmbeddedRelay() as relay:
         await published(signer, relay.url, remember={"a": "theirs", "b": "theirs", "c": "theirs"})

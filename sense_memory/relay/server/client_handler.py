@@ -16,7 +16,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
 from sense_memory.errors import MalformedFrame
-from sense_memory.nostr.negentropy import Items, Responder
+from sense_memory.limits import UNTHREADED_COUNT
+from sense_memory.nostr.negentropy import ID_BYTES, Items, Responder
 from sense_memory.nostr.wire import Count, NegClose, NegMessage, NegOpen, frame, neg_message
 from sense_memory.relay.server.session import AnswerRequest, EndRequest, SendFrame, ServerSession, StoreEvent
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
 # ── Comparisons (NIP-77) ────────────────────────────────────────────────────────────────
 # When a comparison is opened, the relay reads the matching events once, some rows at a time; later changes do not affect
-# the comparison. Fingerprints are computed in threads, so a large comparison hardly delays other connections.
+# the comparison. What takes longer than a millisecond is computed in a thread, so a large comparison hardly delays other
+# connections.
 
 INBOX_COUNT: Final = 8  # messages that wait for their answers; an honest client has one
 
@@ -127,13 +129,15 @@ class ServerComparisons:
     async def _converse(
         self, subscription: str, wanted: Filter, now: int, inbox: asyncio.Queue[bytes]
     ) -> str:
-        responder = await self._responder(wanted, now)
-        while responder is not None:
-            answer = await asyncio.to_thread(responder.reply, await inbox.get())
+        items = await self._items(wanted, now)
+        while items is not None:
+            reply, message = Responder(items).reply, await inbox.get()
+            is_long = len(items) + len(message) // ID_BYTES > UNTHREADED_COUNT
+            answer = await asyncio.to_thread(reply, message) if is_long else reply(message)
             self._send([neg_message(subscription, answer).encode()])
         return _TOO_MANY_EVENTS
 
-    async def _responder(self, wanted: Filter, now: int) -> Responder | None:
+    async def _items(self, wanted: Filter, now: int) -> Items | None:
         """The relay's side of a comparison, or None if too many events match."""
         pairs: list[tuple[int, bytes]] = []
         for part in self._event_store.iter_pairs(wanted, now):
@@ -141,7 +145,7 @@ class ServerComparisons:
             if len(pairs) > self._limits.max_compared:
                 return None
             await asyncio.sleep(0)  # the other connections' turn
-        return Responder(await asyncio.to_thread(Items, pairs))
+        return await asyncio.to_thread(Items, pairs) if len(pairs) > UNTHREADED_COUNT else Items(pairs)
 
     def _refuse(self, subscription: str, why: str) -> None:
         self._send([frame("NEG-ERR", subscription, why).encode()])

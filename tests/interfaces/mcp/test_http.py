@@ -112,7 +112,7 @@ def ask(served, *, path="/mcp", method="POST", body=None, **headers):
         ({"method": "PUT"}, 405),
         ({"content_type": "text/plain"}, 400),
         ({"body": b"{"}, 400),
-        ({"body": TOO_LARGE}, 413),
+        pytest.param({"body": TOO_LARGE}, 413, id="too large"),
     ],
     ids=lambda value: str(value)[:60],
 )
