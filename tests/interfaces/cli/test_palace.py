@@ -105,7 +105,7 @@ def test_where_contradictions_are_off_for_an_agent_no_command_compares_memories(
 
     monkeypatch.setenv("SENSE_MEMORY_CONTRADICTIONS", "off")
     assert agent.json("remember", "people/facts/now", "Lisa lives in Rome.")["superseded"] == []
-    assert "(older; may be outdated)" not in agent("palace", "compress").stdout
+    assert "(compare" not in agent("palace", "compress").stdout
     report = agent.json("palace", "introspect")
     assert report["suggested_contradictions"] == []
     assert report["bounded"]["suggested_contradictions"] == "contradictions were not searched for"
