@@ -25,9 +25,9 @@ from sense_memory.limits import MAX_SUSPICIONS_COUNT
 from sense_memory.memories.persona.suspicions import RULES_VERSION
 from sense_memory.nostr import address
 from sense_memory.palace.connections import near_pairs
-from sense_memory.palace.contradictions.claim_index import ClaimIndex, ContradictionScan
+from sense_memory.palace.contradictions.claim_index import MAX_PAIRS_COUNT, ClaimIndex, ContradictionScan
 from sense_memory.palace.contradictions.claims import claim_the_same, read
-from sense_memory.palace.contradictions.detection import compare
+from sense_memory.palace.contradictions.detection import compare, turned
 from sense_memory.palace.contradictions.sentences import Sentences
 from sense_memory.palace.search import STAMP_BYTES, stamp_of
 from sense_memory.records.sealed_caches import CachedIndex, made_of
@@ -189,7 +189,6 @@ class ContradictionDetector(CachedIndex):
         self._is_restored = False
         self._facets: dict[tuple[str, str], _FacetReading] = {}
         self._reading = asyncio.Lock()
-        self._suspicions: dict[frozenset[str], Contradiction] = {}  # by the paths of both
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -257,8 +256,13 @@ class ContradictionDetector(CachedIndex):
         """Whether two texts of a memory make the same claims."""
         return one.value == other.value or claim_the_same(read(one), read(other))
 
-    async def scan(self, memories: Iterable[PersonaMemory], limit: int) -> ContradictionScan:
-        """The contradictions within the palace, and those that were suspected since this store was opened.
+    async def scan(
+        self,
+        memories: Iterable[PersonaMemory],
+        suspected: Sequence[tuple[PersonaMemory, PersonaMemory]],
+        limit: int,
+    ) -> ContradictionScan:
+        """The contradictions within the palace.
 
         A memory that was compared before is not compared again.
 
@@ -267,6 +271,7 @@ class ContradictionDetector(CachedIndex):
 
         Args:
             memories: all memories of the catalog; superseded ones contradict nothing.
+            suspected: an earlier and a later memory each: what was suspected before, perhaps with the help of an embedder.
             limit: contradictions to show, surest first.
         """
         await self._restore()
@@ -282,28 +287,20 @@ class ContradictionDetector(CachedIndex):
             self.unsaved += 1
             if number % _SLICE_COUNT == 0:
                 await asyncio.sleep(0)
-        scan = self._claims.pairs(limit)
+        scan = self._claims.pairs(MAX_PAIRS_COUNT)
         is_whole = len(unread) <= MAX_READ_COUNT and len(newest) == len(current)
-        found = [item for item in scan.contradictions if _pair(item) not in self._suspicions]
-        for number, item in enumerate(list(self._suspicions.values())):
+        found = {(item.old, item.new): item for item in scan.contradictions}
+        for number, (old, new) in enumerate(suspected):
             if number % _SLICE_COUNT == 0:
                 await asyncio.sleep(0)
-            found += self._as_written(item)
-        ranked = sorted(found, key=lambda item: (-item.confidence, item.old, item.new))
-        return ContradictionScan(tuple(ranked), scan.bounded or not is_whole)
+            if (old.path, new.path) not in found:
+                found[old.path, new.path] = (self.compared(old, new) or [turned(old, new)])[0]
+        ranked = sorted(found.values(), key=lambda item: (-item.confidence, item.old, item.new))
+        return ContradictionScan(tuple(ranked[:limit]), scan.bounded or not is_whole or len(ranked) > limit)
 
     def found(self) -> Sequence[Contradiction]:
         """The contradictions that scans have found, surest first; at most `MAX_SUSPICIONS_COUNT`."""
         return self._claims.pairs(MAX_SUSPICIONS_COUNT).contradictions
-
-    def _as_written(self, found: Contradiction) -> list[Contradiction]:
-        """What is left of a suspicion in the present texts, of the later text against the earlier one; at most one."""
-        old, new = self._catalog.get(found.old), self._catalog.get(found.new)
-        if old is None or new is None:
-            return []
-        if old.written_at > new.written_at:
-            old, new = new, old
-        return self.compared(old, new)
 
     def compared(self, old: PersonaMemory, new: PersonaMemory) -> list[Contradiction]:
         """The contradiction of a memory against an earlier one; at most one."""
@@ -329,17 +326,6 @@ class ContradictionDetector(CachedIndex):
                 reading.count += 1
                 if memory is not None:
                     self._put(memory)
-
-    def suspect(self, found: Iterable[Contradiction]) -> None:
-        """Keep contradictions that are too doubtful to act on, for the next introspection."""
-        for contradiction in found:
-            self._suspicions[_pair(contradiction)] = contradiction
-        while len(self._suspicions) > MAX_SUSPICIONS_COUNT:
-            del self._suspicions[next(iter(self._suspicions))]
-
-
-def _pair(found: Contradiction) -> frozenset[str]:
-    return frozenset((found.old, found.new))
 
 
 def _open(memory: PersonaMemory) -> PersonaMemory:

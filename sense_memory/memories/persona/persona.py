@@ -282,9 +282,7 @@ class Persona:
 
     async def _keep_suspicions(self, found: Iterable[_Found]) -> None:
         suspected = [item for one in found for item in one.contradictions if item.old not in one.marked]
-        if suspected:
-            self._detector().suspect(suspected)
-            await self.suspicions.keep(suspected)
+        await self.suspicions.keep(suspected)
 
     async def _in_order(
         self, batch: EditBatch, memory: PersonaMemory, found: Contradiction
@@ -578,7 +576,7 @@ class Persona:
         return self._mode != "off"
 
     async def suspected(self, limit: int) -> ContradictionScan | None:
-        """The contradictions that were found since this store was opened, and those of a comparison now.
+        """The contradictions that are known, and those of a comparison now.
 
         Args:
             limit: the largest number of contradictions to return.
@@ -587,7 +585,7 @@ class Persona:
         """
         if not self.compares:
             return None
-        scan = await self._detector().scan(self.palace.catalog, limit)
+        scan = await self._detector().scan(self.palace.catalog, await self.suspicions.pairs(), limit)
         await self.suspicions.keep(self._detector().found())
         return scan
 

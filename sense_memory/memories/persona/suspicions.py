@@ -88,17 +88,23 @@ class Suspicions:
             if (path := self._palace.path_at(pair.slot)) is not None:
                 self._known.setdefault(path, []).append(pair)
 
+    async def pairs(self) -> list[tuple[PersonaMemory, PersonaMemory]]:
+        """The earlier and the later memory of each suspicion that still counts."""
+        self._look_up()
+        return await self._open([pair for pairs in self._known.values() for pair in pairs])
+
+    async def _open(self, pairs: Sequence[Suspicion]) -> list[tuple[PersonaMemory, PersonaMemory]]:
+        said = await self._memories_at({seq for pair in pairs for seq in (pair.earlier, pair.later)})
+        both = ((said.get(pair.earlier), said.get(pair.later)) for pair in pairs)
+        return [(one, other) for one, other in both if one and other and self._is_open(one, other)]
+
     async def _read(self, known: Mapping[str, Iterable[Suspicion]]) -> dict[str, tuple[str, ...]]:
         """By path, the later memories of the suspicions that still count."""
-        pairs = [pair for suspicions in known.values() for pair in suspicions]
-        said = await self._memories_at({seq for pair in pairs for seq in (pair.earlier, pair.later)})
-        open_to: defaultdict[str, list[PersonaMemory]] = defaultdict(list)
-        for pair in pairs:
-            one, other = said.get(pair.earlier), said.get(pair.later)
-            if one is not None and other is not None and self._is_open(one, other):
-                open_to[one.path].append(other)
+        later: defaultdict[str, list[PersonaMemory]] = defaultdict(list)
+        for one, other in await self._open([pair for pairs in known.values() for pair in pairs]):
+            later[one.path].append(other)
         ranked = {
-            path: sorted(open_to[path], key=lambda other: (-other.written_at, other.path)) for path in known
+            path: sorted(later[path], key=lambda other: (-other.written_at, other.path)) for path in known
         }
         return {path: tuple(other.path for other in others) for path, others in ranked.items()}
 

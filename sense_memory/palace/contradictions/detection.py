@@ -136,8 +136,15 @@ def compare_readings(
     sure = sureness(pair, found) or suspicion(pair, near)
     if not sure:
         return None
-    found = found or Difference(TURN, f"perhaps no longer true: {_quoted(old.value)}")
+    if found is None:
+        return turned(old, new, sure)
     return Contradiction(old.path, new.path, found.kind, sure, _short(found.text), sure >= ACT_BOUND)
+
+
+def turned(old: PersonaMemory, new: PersonaMemory, confidence: float = _DOUBTFUL) -> Contradiction:
+    """The suspicion that a new memory as a whole ends an existing one."""
+    reason = f"perhaps no longer true: {_quoted(old.value)}"
+    return Contradiction(old.path, new.path, TURN, confidence, reason, acts=False)
 
 
 def between(old: str, new: str) -> str:

@@ -79,6 +79,16 @@ async def test_a_contradiction_in_other_words_is_suspected_and_the_reason_says_w
         assert await superseded(store) == set()  # it is not sure enough for that
 
 
+async def test_what_an_embedder_suspected_the_next_process_lists_without_one_until_it_is_decided(open_store):
+    async with open_store(embedder=Synonyms()) as store:
+        await store.persona_remember(*JOGGING)
+        await store.persona_remember(*RUNNING)
+    async with open_store() as store:
+        assert await suspected(store) == {("ana-jogging", "ana-sport"): ENDED.format("Ana")}
+        await store.persona_reconcile("ana-jogging", "ana-sport")
+        assert await suspected(store) == {}
+
+
 async def test_the_real_table_of_words_finds_it_too(open_store):
     async with open_store(embedder="static") as store:
         await store.persona_remember(*JOGGING)
