@@ -413,7 +413,7 @@ def _filler(pair: Alignment) -> Difference | None:
 
 
 def _written(phrase: tuple[Word, ...]) -> str:
-    return " ".join(token.text for token in phrase)
+    return " ".join(token.text.removeprefix("#") for token in phrase)
 
 
 def _exclusive(pair: Alignment, one: tuple[Word, ...], other: tuple[Word, ...]) -> float:
