@@ -13,6 +13,7 @@ makes `MAX_PAIRS_COUNT`. 10,000 memories that were read fill 70 MB. Pure.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from heapq import nsmallest
@@ -26,7 +27,7 @@ from sense_memory.palace.contradictions.detection import TURN, Contradiction, co
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.sentences import Near
@@ -168,14 +169,12 @@ class ClaimIndex:
             near: how near two notes are in meaning, see `compare`.
 
         Returns:
-            Surest first, then by path; at most `_MAX_TURNED_COUNT` of the kind `TURN`.
+            Surest first, then by path.
         """
         reading = self._reading(memory)
         others = self._candidates(memory, reading.index_terms)
         found = (compare_readings(other.memory, other.reading, memory, reading, near) for other in others)
-        ranked = sorted(filter(None, found), key=_rank)
-        turned = [item for item in ranked if item.kind == TURN]
-        return [item for item in ranked if item not in turned[_MAX_TURNED_COUNT:]]
+        return _ranked(filter(None, found))
 
     def _reading(self, memory: PersonaMemory) -> Reading:
         """The claims of a memory; a new memory is checked, then put, and read once."""
@@ -206,14 +205,13 @@ class ClaimIndex:
             yield
 
     def pairs(self, limit: int) -> ContradictionScan:
-        """The contradictions within the palace that scans have found, each an older memory against a newer one.
+        """The contradictions within the palace that scans have found, each an older memory against a newer one, surest first.
 
         Args:
             limit: contradictions to show.
         """
-        found, is_whole = self._found(), all(entry.is_compared for entry in self._entries.values())
-        ranked = tuple(nsmallest(limit, found, key=_rank))
-        return ContradictionScan(ranked, not is_whole or len(found) > limit)
+        found, is_whole = _ranked(self._found()), all(entry.is_compared for entry in self._entries.values())
+        return ContradictionScan(tuple(found[:limit]), not is_whole or len(found) > limit)
 
     def _candidates(self, memory: PersonaMemory, terms: frozenset[str]) -> list[_Entry]:
         """The entries that share most terms, where a term in 16 memories counts half; in whatever order they were put."""
@@ -243,5 +241,12 @@ def _age(entry: _Entry) -> tuple[float, str]:
     return (entry.memory.written_at, entry.memory.path)
 
 
-def _rank(contradiction: Contradiction) -> tuple[float, str, str]:
-    return (-contradiction.confidence, contradiction.old, contradiction.new)
+def _ranked(found: Iterable[Contradiction]) -> list[Contradiction]:
+    """Surest first, then by path; for each new memory at most `_MAX_TURNED_COUNT` of the kind `TURN`."""
+    ranked: list[Contradiction] = []
+    turned: Counter[str] = Counter()
+    for item in sorted(found, key=lambda item: (-item.confidence, item.old, item.new)):
+        turned[item.new] += item.kind == TURN
+        if item.kind != TURN or turned[item.new] <= _MAX_TURNED_COUNT:
+            ranked.append(item)
+    return ranked

@@ -133,7 +133,7 @@ def compare_readings(
         return None
     pair = Alignment.of(old_reading, new_reading)
     found = difference(pair)
-    sure = sureness(pair, found) or suspicion(pair, near)
+    sure = sureness(pair, found) or suspicion(pair, near) or _DOUBTFUL * _are_filled_apart(pair)
     if not sure:
         return None
     if found is None:
@@ -299,6 +299,37 @@ def _is_named_apart(pair: Alignment) -> bool:
     one, other = old.named[:1], new.named[:1]
     is_said = not (old.keys | new.keys | terms.KEY_NOISE).isdisjoint(one + other)
     return one != other and old.named[1:] == new.named[1:] != () and not is_said
+
+
+def _are_filled_apart(pair: Alignment) -> bool:
+    """Whether one relation that has one value at a time has two, whatever else the texts say.
+
+    >>> between("Hanna works at Zeiss as a product manager", "Hanna works at Siemens now")
+    'suspected: perhaps no longer true: “Hanna works at Zeiss as a product manager”'
+    """
+    if terms.RELATIONS.get(pair.relation) not in {"one", "place"}:
+        return False
+    (subject, one), (other_subject, other) = (
+        _filled(clause, f"→{pair.relation}") for clause in (pair.old, pair.new)
+    )
+    moods = (pair.old_reading.flags | pair.new_reading.flags) & {"plan", "added", "past", "event"}
+    are_apart = {*one} <= {*pair.old_only} and {*other} <= {*pair.new_only}
+    return bool(
+        subject == other_subject != []
+        and are_apart
+        and all(phrase and _is_name(phrase) for phrase in (one, other))
+        and pair.old.polarity
+        and pair.new.polarity
+        and not moods
+    )
+
+
+def _filled(clause: Clause, relation: str) -> tuple[list[str], tuple[Word, ...]]:
+    """The keys of what stands before a relation, and the phrase behind it."""
+    keys = [word.key for word in clause.words]
+    at = keys.index(relation)
+    behind = clause.words[at + 1 :]
+    return keys[:at], tuple(word for word in behind if word.phrase == behind[0].phrase)
 
 
 # ── Differences ─────────────────────────────────────────────────────────────────────────
