@@ -16,8 +16,8 @@ rest: the next memory always comes from the domain that has cost least so far. W
 first, ties by path. A memory that does not fit is left out, and shorter ones are still tried. The whole text costs less
 than the sum of its parts, so further rounds fill the rest of the budget.
 
-Doubt. If two memories of the text seem to contradict each other, the older one names the later one, to be compared: no
-more is known, so none is called outdated. An edit that lost to a concurrent edit is marked too. All stay in the text.
+Doubt. If a later memory seems to contradict one of the text, that one names it, to be compared: no more is known, so none
+is called outdated. Memories of the text are compared, and what is suspected of others is known. An edit that lost to a concurrent edit is marked too. All stay in the text.
 
 Headers are in alphabetical order; lines under a header, and memories on a line, are in the order of selection.
 `palace.shorthand` shortens the values. Pure: no clock, no I/O.
@@ -42,7 +42,7 @@ from sense_memory.limits import ACTIVE_ABOVE
 from sense_memory.models import PINNED
 from sense_memory.palace.catalog import Columns
 from sense_memory.palace.contradictions.claim_index import ClaimIndex
-from sense_memory.palace.shorthand import Piece, header, plain, shorthand
+from sense_memory.palace.shorthand import Piece, head_of, header, plain, shorthand
 from sense_memory.palace.token_estimate import estimated_tokens
 
 
@@ -199,9 +199,8 @@ def _distrust(source: str) -> tuple[int, str]:
 
 
 def _doubts(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> dict[str, str]:
-    """By path, the marks of memories that later ones among them seem to contradict, which name the latest of these.
-
-    `claims` is kept between calls.
+    """By path, the marks of memories that later ones seem to contradict, which name the latest of these: one among them,
+    or one that is known, as `suspected_by` tells, and may be left out. `claims` is kept between calls.
     """
     by_path = {memory.path: memory for memory in memories}
     for memory in memories:
@@ -212,7 +211,11 @@ def _doubts(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> dict[str, 
     both = ((by_path.get(found.old), by_path.get(found.new)) for found in pairs)
     later = [(new, old) for old, new in both if old and new and old.written_at < new.written_at]
     later.sort(key=lambda pair: (pair[0].written_at, pair[0].path))
-    return {old.path: _LATER.format(key=plain(new).head) for new, old in later}
+    names = {
+        memory.path: memory.suspected_by[0].rpartition("/")[2] for memory in memories if memory.suspected_by
+    }
+    names |= {old.path: new.key for new, old in later}
+    return {path: _LATER.format(key=head_of(name)) for path, name in names.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,14 @@ _LITERAL: Final = re.compile(
 _HIDDEN: Final = re.compile(r"\x1a(\d+)\x1a")
 
 
+def head_of(key: str) -> str:
+    """The key of a memory as the format has it."""
+    return _name(key) or "?"
+
+
 def plain(memory: PersonaMemory) -> Piece:
     """A memory under its key, word for word: the format without shorthand."""
-    return Piece(_name(memory.key) or "?", cleaned(memory.value) or _EMPTY)
+    return Piece(head_of(memory.key), cleaned(memory.value) or _EMPTY)
 
 
 def shorthand(memory: PersonaMemory) -> Piece:

@@ -288,4 +288,4 @@ def _asked(status: Status) -> str:
         return "no relay ever showed everything"
     unsure = len(status.relays) - len(times)
     never = f"; {quantity(unsure, 'relay')} never showed everything" if unsure else ""
-    return f"{quantity(len(times), 'relay')} last answered {age(max(times), time.time())}{never}"
+    return f"{quantity(len(times), 'relay')} last showed everything {age(max(times), time.time())}{never}"

@@ -364,7 +364,7 @@ def _relay_table(status: Status, now: float) -> Table:
         asked = "never" if relay.last_complete is None else age(relay.last_complete, now)
         note = LOCAL if relay.is_local else ""
         rows.append((Text(relay.url), counts, (asked, note)))
-    return count_table("relay", rows, ("last answered", ""), always=("shown", "waiting"))
+    return count_table("relay", rows, ("last pull", ""), always=("shown", "waiting"))
 
 
 def _note(relay: RelayStatus) -> str:

@@ -152,8 +152,10 @@ class Reviews:
         catalog = await self._persona.names.catalog()
         now = self._clock()
         relevances = catalog.columns().relevances(now)
+        compares = self._persona.compares
+        memories = await self._persona.suspicions.told(list(catalog)) if compares else list(catalog)
         return compress(
-            list(catalog),
+            memories,
             now,
             domain=domain,
             needed=needed,
@@ -161,7 +163,7 @@ class Reviews:
             relevances=relevances,
             count=count or estimated_tokens,
             full=full,
-            compares=self._persona.compares,
+            compares=compares,
         )
 
     async def stats(self) -> dict[str, Any]:

@@ -442,9 +442,9 @@ def test_status_and_doctor_say_in_the_same_words_what_a_relay_holds(agent, relay
     shown = agent("--relay", relay, "status").stdout
 
     assert "holds   1 memory and 1 journal entry\n" in shown
-    assert re.search(rf"^relay +shown  accepted  waiting  last answered\n{relay} +0 +2 ", shown, re.MULTILINE)
+    assert re.search(rf"^relay +shown  accepted  waiting  last pull\n{relay} +0 +2 ", shown, re.MULTILINE)
     agent("--relay", relay, "sync")
     shown = agent("--relay", relay, "status").stdout
-    assert re.search(rf"^relay +shown  waiting  last answered\n{relay} +2 ", shown, re.MULTILINE)
+    assert re.search(rf"^relay +shown  waiting  last pull\n{relay} +2 ", shown, re.MULTILINE)
     told = agent("--relay", relay, "doctor").stdout
     assert "says it holds 1 memory and 1 journal entry, in the 2 events that belong there, exactly" in told

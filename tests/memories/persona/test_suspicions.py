@@ -166,3 +166,13 @@ async def test_several_are_told_the_latest_first_and_a_pair_once(open_store, bot
 
 def rows(store):
     return ledger_of(store).suspicions.found_by(RULES)
+
+
+async def test_a_prompt_without_room_for_the_later_memory_names_it_all_the_same(open_store, both, clock):
+    async with open_store() as store:
+        await both(store)
+        clock.advance(20 * 86_400)
+        await store.persona_recall("people", "facts", "ana")
+        text = await store.persona_compress(question="Does Ana prefer tabs?", max_tokens=90, count=len)
+        assert "tabs (compare ana-2, written later)" in text
+        assert "spaces" not in text
