@@ -132,8 +132,10 @@ _SHORT: Final = tuple(
     }.items()
 )
 _SHORTENED: Final = re.compile("['?]|-old|annot", re.IGNORECASE)  # most texts are not
-# Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", and not the "A" of A Title In Capitals.
-_LETTERED: Final = re.compile(r"\b([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))")
+# Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", not "is A", and not the "A" of A Title In Capitals.
+_LETTERED: Final = re.compile(
+    r"\b(?!(?:is|are|was|at|to|of|in|on|for|by|and|or|not) )([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))"
+)
 _SINCE: Final = re.compile(
     rf"(?:^|,? )\b(?:since|as of|seit|depuis|desde) (?!next)(?:\w+ )?(?:\d{{4}}|{WHEN})\b(?:,(?= ))?",
     re.IGNORECASE,

@@ -230,8 +230,8 @@ def _is_said_of_it(pair: Alignment) -> bool:
     ('suspected: big → small', 'suspected: open → closed')
     """
     clauses = pair.old, pair.new
-    subject = {word.key for word in pair.old.words[: 1 + pair.old.owned]}
-    is_one_of_several = bool(subject & terms.SEVERAL)
+    subject = pair.old.words[: 1 + pair.old.owned]
+    is_one_of_several = any(word.key in terms.SEVERAL and not word.text.endswith("s") for word in subject)
     is_any = any(_ANY.match(clause.text) for clause in clauses)
     predicates = [{word.key for word in clause.words if word.lead == "be"} | _STATES for clause in clauses]
     is_aside = pair.flips and not all(pair.flips[0][0] in keys for keys in predicates)
@@ -388,10 +388,9 @@ def _figure(pair: Alignment) -> Difference | None:
         return Difference("number", text, changed, _DOUBTFUL if is_bound else _SURE)
     said = {key.lstrip("±→") for key in pair.shared}
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
-    once = terms.SCHEDULED - (terms.TIMETABLED if one.kind != "date" else set())
     is_any = any(word.article == "a" for word in pair.old.words)
     is_known = not is_any and (not is_occasion or (pair.old.definite and pair.new.definite))
-    is_once = "now" in pair.new_reading.flags or (not is_occasion and not said.isdisjoint(once))
+    is_once = "now" in pair.new_reading.flags or (not is_occasion and not said.isdisjoint(terms.SCHEDULED))
     is_only = len(pair.old.figures) == 1 and "again" not in pair.new.row
     sure = _DOUBTFUL if one.kind == "weekdays" else _SURE
     return Difference("date", text, changed, sure * (is_once and is_known and is_only))
@@ -468,9 +467,8 @@ def _exclusive(pair: Alignment, one: tuple[Word, ...], other: tuple[Word, ...]) 
     values = terms.RELATIONS.get(pair.relation)
     if values != "many" and values and leads <= {"→", "be"}:
         is_one = values == "one" or (values == "place" and is_city(words) and is_city(others))
-        is_several = pair.relation == "called" and not pair.shared.isdisjoint(terms.SEVERAL)
         is_thing = pair.relation == "works_at" and pair.old.words[0].article  # "the fix works for Chrome"
-        return _SURE if are_names and is_one and not (is_several or is_thing) else _DOUBTFUL * is_alike
+        return _SURE if are_names and is_one and not is_thing else _DOUBTFUL * is_alike
     return _attribute(pair, leads, are_names=are_names, is_kind=_describes(one) == _describes(other))
 
 

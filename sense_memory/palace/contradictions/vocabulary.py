@@ -193,7 +193,7 @@ moved into an? [\w -]+? in|rents? an? (?:\w+ )?(?:flat|apartment|house|room) in|
 mudou-se para; works_as:likely = profession|works? as; studies_at:one = (?:studies|study|studying) at;
 works_at:one = employer|works? (?:at|for)|employed (?:at|by)|arbeitet? (?:jetzt )?(?:bei|für)|travaille (?:chez|pour)|
 trabaj[ao] (?:en|para)|trabalh[ao] (?:na|no|em|para); runs_on:likely = runs? on(?! port);
-called:one = names?(?= (?:is|of)\b)|called|named|renamed to|heißt|s' ?appelle|se (?:llama|chama);
+called:likely = names?(?= (?:is|of)\b)|called|named|renamed to|heißt|s' ?appelle|se (?:llama|chama);
 born_on:one = birthday|born on; reports_to:one = reports? to; belongs_to:one = owner|belongs? to|owned by;
 leads:many = leads?(?! to)|heads(?! to| home| for)|chairs|manages|maintain(?:s|er)|coaches|(?:led|managed|headed|run|maintained|taught) by;
 costs:one = price|costs?|fee|kostet|coûte|cuesta|custa; chose:likely = chose|chosen|picked|settled on|went with;
@@ -267,10 +267,8 @@ domain currency font theme scheme surname handle backend limit target editor nat
 directory repository grade tier interval timeout ttl protocol region profession job occupation retention quota
 prix preis precio preço plazo prazo""")
 )
-# Words for what happens on one date only, unlike an appointment; some of it at many times of day.
-TIMETABLED: Final = _stems("begin start end")
-SCHEDULED: Final = TIMETABLED | _stems("""
-deadline due launch release birthday expire standup retro relaunch wedding birth born found freeze graduation kickoff frist abgabe
+# Words for what happens on one date only, unlike an appointment.
+SCHEDULED: Final = _stems("""deadline due launch release birthday standup retro relaunch wedding birth born found freeze graduation kickoff frist abgabe
 plazo prazo born_on""")
 # Nouns for things that may occur many times, on different dates.
 OCCASIONS: Final = _stems("""appointment meeting call visit session flight trip exam interview lesson class dinner
@@ -280,7 +278,9 @@ IDENTIFYING: Final = words("""issue chapter room part phase invoice ticket secti
 house lamp player team flat floor gate track platform step version v bus""")
 # A subject may have several of these, each with a name of its own.
 SEVERAL: Final = _stems("""sister brother son daughter child dog cat pet friend colleague cousin aunt uncle nephew niece
-grandson granddaughter neighbor neighbour roommate flatmate tenant twin ex rabbit hamster horse goat hen""")
+grandson granddaughter neighbor neighbour roommate flatmate tenant twin ex kid client
+customer patient student mentor lawyer contractor contact intern guest applicant grandmother grandfather grandma grandpa
+grandchild parrot plant rabbit hamster horse goat hen""")
 # Said of a key, and no part of the subject that it names.
 KEY_NOISE: Final = _stems("""one two place company new old now first second latest note current is not no the of a in
 on at moved prefers likes lives home city address job work employer""")
