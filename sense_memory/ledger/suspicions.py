@@ -1,8 +1,8 @@
 """Which memories may contradict each other, as far as comparisons have found.
 
-A row names two slots, and the versions whose texts were compared; no word of them. Guaranteed: one row for two slots in
-one direction, and none once one of the two versions is purged. Whether the memories still say the same is for the reader
-to compare. Costs a row for each suspicion.
+A row names two slots and the versions whose texts were compared, and no word of the texts. Guaranteed: there is at most
+one row for two slots in one direction, and none once one of the two versions is purged. The ledger cannot know whether
+the memories still have these texts; `memories.persona.suspicions` does. Costs a row for each suspicion.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Suspicion(NamedTuple):
     later: int
 
 
-class Suspicions:
+class SuspicionRows:
     """The suspected contradictions of a ledger.
 
     Args:
@@ -53,7 +53,7 @@ class Suspicions:
 
         Args:
             pairs: the slots of the earlier and the later memory; slots without a head are left out.
-            rules: names what found the suspicions.
+            rules: identifies the rules that found the suspicions.
 
         Raises:
             LedgerError: the suspicions cannot be written.

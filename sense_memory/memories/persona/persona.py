@@ -141,7 +141,7 @@ class Persona:
         self.palace = Palace(ledger, reader, writer, clock)
         self.names = NameResolver(self.palace, ask)
         self.links = LinkEditor(self.palace, self.names, clock)
-        self.suspicions = Suspicions(self.palace, ledger, reader, clock)
+        self.suspicions = Suspicions(self.palace, ledger, reader, clock, shows=self.compares)
         self._contradictions: ContradictionDetector | None = None
         self._meaning: Meaning | None = None
 
@@ -578,7 +578,7 @@ class Persona:
         return self._mode != "off"
 
     async def suspected(self, limit: int) -> ContradictionScan | None:
-        """The contradictions that were found since this store was opened, and those of a comparison now.
+        """The contradictions that were found since this store was opened, and those of a comparison now, which are kept.
 
         Args:
             limit: the largest number of contradictions to return.

@@ -1,11 +1,12 @@
 """Which later memories may contradict a memory, as far as `remember` and introspection have found.
 
-Comparing costs far more than searching, and so does reading what was compared: 0.4 s for 10,000 memories. So what
-was found lies in the ledger, where each door looks it up at once, in every process.
+Comparing memories costs far more than searching them, and so does reading what was compared: 0.4 s for 10,000
+memories. So `remember` and introspection keep what they suspect in the ledger, and recalls and searches of every process
+look it up there.
 
-Guaranteed: a suspicion is told only while both memories say what was compared, the later one is not dissolved, and
-nothing is decided between them; see `lifecycle.is_undecided`. Costs one query after each change of the ledger, and
-0.1 ms for each suspicion that is then told first.
+Guaranteed: a suspicion is shown only while both memories have the texts that were compared, the later one is not
+dissolved, and nothing is decided between them; see `lifecycle.is_undecided`. Costs one query after each change of the
+ledger, and 0.1 ms when a suspicion is first shown after it.
 """
 
 from __future__ import annotations
@@ -36,9 +37,8 @@ if TYPE_CHECKING:
     from sense_memory.records.reader import Reader
     from sense_memory.search.hits import Hit
 
-RULES_VERSION: Final = 8  # of the rules in `palace.contradictions`; what others found is not told
-RULES: Final = f"{__version__} {RULES_VERSION}"
-_PALACE: Final = "palace"  # the kind of a hit
+RULES_VERSION: Final = 8  # of the rules in `palace.contradictions`; what other rules found is not shown
+RULES_ID: Final = f"{__version__} {RULES_VERSION}"
 _T = TypeVar("_T", "Hit", "PersonaHit", "PersonaMemory")
 
 
@@ -50,24 +50,30 @@ class Suspicions:
         ledger: keeps the suspicions.
         reader: decrypts the texts that were compared.
         clock: seconds since 1970.
+        shows: whether suspicions are shown; not where contradictions are off.
     """
 
-    def __init__(self, palace: Palace, ledger: Ledger, reader: Reader, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, palace: Palace, ledger: Ledger, reader: Reader, clock: Callable[[], float], *, shows: bool
+    ) -> None:
         self._palace, self._ledger, self._reader, self._clock = palace, ledger, reader, clock
+        self._shows = shows
         self._cursor: Cursor | None = None
         # As of the cursor, by the path of the earlier memory: what the ledger has, and what of it still counts.
         self._known: dict[str, list[Suspicion]] = {}
         self._later: dict[str, tuple[str, ...]] = {}
 
     async def keep(self, found: Iterable[Contradiction]) -> None:
-        """Keep suspicions between memories that are written. Without room in the ledger they are found again later."""
+        """Keep suspicions between written memories. Where the ledger cannot be written, introspection finds them again."""
         pairs = [(_slot(item.old), _slot(item.new)) for item in found if item.confidence >= LEAST_SUSPICION]
         if pairs:
             with suppress(LedgerError):
-                await self._ledger.write(self._ledger.suspicions.add, pairs, RULES)
+                await self._ledger.write(self._ledger.suspicions.add, pairs, RULES_ID)
 
-    async def told(self, found: Sequence[_T]) -> list[_T]:
-        """Memories or hits, each with the paths of the later memories that may contradict it, the latest first."""
+    async def annotated(self, found: Sequence[_T]) -> list[_T]:
+        """Memories or hits with `suspected_by`: the later memories that may contradict each, the latest first."""
+        if not self._shows:
+            return list(found)
         if self._cursor is not self._palace.cursor:
             self._look_up()
         known, later = self._known, self._later
@@ -76,25 +82,23 @@ class Suspicions:
         if unread := {item.path for item in found if item.path in known} - later.keys():
             later |= await self._read({path: known[path] for path in unread})
         return [
-            item.model_copy(update={"suspected_by": later[item.path]})
-            if later.get(item.path) and getattr(item, "kind", _PALACE) == _PALACE
-            else item
+            item.model_copy(update={"suspected_by": later[item.path]}) if later.get(item.path) else item
             for item in found
         ]
 
     def _look_up(self) -> None:
         self._cursor, self._known, self._later = self._palace.cursor, {}, {}
-        for pair in self._ledger.suspicions.found_by(RULES):
+        for pair in self._ledger.suspicions.found_by(RULES_ID):
             if (path := self._palace.path_at(pair.slot)) is not None:
                 self._known.setdefault(path, []).append(pair)
 
     async def _read(self, known: Mapping[str, Iterable[Suspicion]]) -> dict[str, tuple[str, ...]]:
         """By path, the later memories of the suspicions that still count."""
         pairs = [pair for suspicions in known.values() for pair in suspicions]
-        said = await self._memories_at({seq for pair in pairs for seq in (pair.earlier, pair.later)})
+        memories = await self._memories_at({seq for pair in pairs for seq in (pair.earlier, pair.later)})
         open_to: defaultdict[str, list[PersonaMemory]] = defaultdict(list)
         for pair in pairs:
-            one, other = said.get(pair.earlier), said.get(pair.later)
+            one, other = memories.get(pair.earlier), memories.get(pair.later)
             if one is not None and other is not None and self._is_open(one, other):
                 open_to[one.path].append(other)
         ranked = {
@@ -110,7 +114,7 @@ class Suspicions:
         )
 
     async def _memories_at(self, seqs: Iterable[int]) -> dict[int, PersonaMemory]:
-        """The memories, as they are now, that still say what some versions said, by the seq of the version."""
+        """By the seq of a version, its memory as it is now, if it still has the text of the version."""
         found = {}
         for stored, record in await self._reader.records([*self._ledger.read([*seqs])]):
             if record.type is RecordType.PERSONA:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sense_memory.memories.persona.suspicions import RULES
+from sense_memory.memories.persona.suspicions import RULES_ID
 from tests.inside import ledger_of
 
 
@@ -165,4 +165,4 @@ async def test_several_are_told_the_latest_first_and_a_pair_once(open_store, bot
 
 
 def rows(store):
-    return ledger_of(store).suspicions.found_by(RULES)
+    return ledger_of(store).suspicions.found_by(RULES_ID)
