@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from sense_memory.errors import SenseMemoryError
-from sense_memory.limits import MAX_SUSPICIONS_COUNT
+from sense_memory.limits import LEAST_SUSPICION, MAX_SUSPICIONS_COUNT
 from sense_memory.memories.persona.suspicions import RULES_VERSION
 from sense_memory.nostr import address
 from sense_memory.palace.connections import near_pairs
 from sense_memory.palace.contradictions.claim_index import ClaimIndex, ContradictionScan
 from sense_memory.palace.contradictions.claims import claim_the_same, read
-from sense_memory.palace.contradictions.detection import compare
+from sense_memory.palace.contradictions.detection import Contradiction, compare
 from sense_memory.palace.contradictions.sentences import Sentences
 from sense_memory.palace.search import STAMP_BYTES, stamp_of
 from sense_memory.records.sealed_caches import CachedIndex, made_of
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from sense_memory.memories.embedding_jobs import EmbedderClient
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.contradictions.detection import Contradiction
     from sense_memory.records.reader import Reader
     from sense_memory.records.sealed_caches import MemoryVectors
 
@@ -156,6 +155,7 @@ MAX_SCANNED_COUNT: Final = (
 MAX_READ_COUNT: Final = 1_500  # of them, read for what they claim in one scan: some 0.25 s
 FIRST_READ_COUNT: Final = 5_000  # memories of a facet that are read before its first check: some 0.6 s
 LATER_READ_COUNT: Final = 8  # older memories that are read before each later check: some 1 ms
+_BY_MEANING: Final = "suspected by meaning when the later one was written"
 _SLICE_COUNT: Final = 8  # memories read or compared before other tasks get their turn: some 3 ms
 
 
@@ -189,7 +189,6 @@ class ContradictionDetector(CachedIndex):
         self._is_restored = False
         self._facets: dict[tuple[str, str], _FacetReading] = {}
         self._reading = asyncio.Lock()
-        self._suspicions: dict[frozenset[str], Contradiction] = {}  # by the paths of both
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -257,8 +256,10 @@ class ContradictionDetector(CachedIndex):
         """Whether two texts of a memory make the same claims."""
         return one.value == other.value or claim_the_same(read(one), read(other))
 
-    async def scan(self, memories: Iterable[PersonaMemory], limit: int) -> ContradictionScan:
-        """The contradictions within the palace, and those that were suspected since this store was opened.
+    async def scan(
+        self, memories: Iterable[PersonaMemory], suspected: Iterable[tuple[str, str]], limit: int
+    ) -> ContradictionScan:
+        """The contradictions within the palace, and those that were suspected before.
 
         A memory that was compared before is not compared again.
 
@@ -267,6 +268,7 @@ class ContradictionDetector(CachedIndex):
 
         Args:
             memories: all memories of the catalog; superseded ones contradict nothing.
+            suspected: the paths of the earlier and the later memory of each suspicion that counts.
             limit: contradictions to show, surest first.
         """
         await self._restore()
@@ -284,26 +286,25 @@ class ContradictionDetector(CachedIndex):
                 await asyncio.sleep(0)
         scan = self._claims.pairs(limit)
         is_whole = len(unread) <= MAX_READ_COUNT and len(newest) == len(current)
-        found = [item for item in scan.contradictions if _pair(item) not in self._suspicions]
-        for number, item in enumerate(list(self._suspicions.values())):
+        found = {(item.old, item.new): item for item in scan.contradictions}
+        for number, pair in enumerate(suspected):
             if number % _SLICE_COUNT == 0:
                 await asyncio.sleep(0)
-            found += self._as_written(item)
-        ranked = sorted(found, key=lambda item: (-item.confidence, item.old, item.new))
+            found[pair] = self._suspicion(*pair)
+        ranked = sorted(found.values(), key=lambda item: (-item.confidence, item.old, item.new))
         return ContradictionScan(tuple(ranked), scan.bounded or not is_whole)
 
     def found(self) -> Sequence[Contradiction]:
         """The contradictions that scans have found, surest first; at most `MAX_SUSPICIONS_COUNT`."""
         return self._claims.pairs(MAX_SUSPICIONS_COUNT).contradictions
 
-    def _as_written(self, found: Contradiction) -> list[Contradiction]:
-        """What is left of a suspicion in the present texts, of the later text against the earlier one; at most one."""
-        old, new = self._catalog.get(found.old), self._catalog.get(found.new)
-        if old is None or new is None:
-            return []
-        if old.written_at > new.written_at:
-            old, new = new, old
-        return self.compared(old, new)
+    def _suspicion(self, old: str, new: str) -> Contradiction:
+        """A suspicion that counts, compared again. What words do not show, an embedder did when the later one was written."""
+        memories = self._catalog.all_of([old, new])
+        found = self.compared(*memories) if len(memories) == 2 else []
+        return (
+            found[0] if found else Contradiction(old, new, "turn", LEAST_SUSPICION, _BY_MEANING, acts=False)
+        )
 
     def compared(self, old: PersonaMemory, new: PersonaMemory) -> list[Contradiction]:
         """The contradiction of a memory against an earlier one; at most one."""
@@ -329,17 +330,6 @@ class ContradictionDetector(CachedIndex):
                 reading.count += 1
                 if memory is not None:
                     self._put(memory)
-
-    def suspect(self, found: Iterable[Contradiction]) -> None:
-        """Keep contradictions that are too doubtful to act on, for the next introspection."""
-        for contradiction in found:
-            self._suspicions[_pair(contradiction)] = contradiction
-        while len(self._suspicions) > MAX_SUSPICIONS_COUNT:
-            del self._suspicions[next(iter(self._suspicions))]
-
-
-def _pair(found: Contradiction) -> frozenset[str]:
-    return frozenset((found.old, found.new))
 
 
 def _open(memory: PersonaMemory) -> PersonaMemory:

@@ -284,7 +284,6 @@ class Persona:
     async def _keep_suspicions(self, found: Iterable[_Found]) -> None:
         suspected = [item for one in found for item in one.contradictions if item.old not in one.marked]
         if suspected:
-            self._detector().suspect(suspected)
             await self.suspicions.keep(suspected)
 
     async def _in_order(
@@ -537,7 +536,7 @@ class Persona:
         return self._mode != "off"
 
     async def suspected(self, limit: int) -> ContradictionScan | None:
-        """The contradictions that were found since this store was opened, and those of a comparison now, which are kept.
+        """The contradictions that were suspected before, and those of a comparison now, which are kept too.
 
         Args:
             limit: the largest number of contradictions to return.
@@ -546,7 +545,8 @@ class Persona:
         """
         if not self.compares:
             return None
-        scan = await self._detector().scan(self.palace.catalog, limit)
+        suspected = await self.suspicions.pairs()
+        scan = await self._detector().scan(self.palace.catalog, suspected, limit)
         await self.suspicions.keep(self._detector().found())
         return scan
 

@@ -64,7 +64,7 @@ class Suspicions:
         self._later: dict[str, tuple[str, ...]] = {}
 
     async def keep(self, found: Iterable[Contradiction]) -> None:
-        """Keep suspicions between written memories. Where the ledger cannot be written, introspection finds them again."""
+        """Keep suspicions between written memories. Where the ledger cannot be written, introspection finds most again."""
         pairs = [(_slot(item.old), _slot(item.new)) for item in found if item.confidence >= LEAST_SUSPICION]
         if pairs:
             with suppress(LedgerError):
@@ -74,17 +74,25 @@ class Suspicions:
         """Memories or hits with `suspected_by`: the later memories that may contradict each, the latest first."""
         if not self._shows:
             return list(found)
-        if self._cursor is not self._palace.cursor:
-            self._look_up()
-        known, later = self._known, self._later
-        if not known:
-            return list(found)
-        if unread := {item.path for item in found if item.path in known} - later.keys():
-            later |= await self._read({path: known[path] for path in unread})
+        later = await self._later_than({item.path for item in found})
         return [
             item.model_copy(update={"suspected_by": later[item.path]}) if later.get(item.path) else item
             for item in found
         ]
+
+    async def pairs(self) -> list[tuple[str, str]]:
+        """The suspicions that count, each as the paths of the earlier and the later memory."""
+        found = await self._later_than(self._palace.catalog.paths())
+        return [(path, later) for path, others in found.items() for later in others]
+
+    async def _later_than(self, paths: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+        """By path, the later memories that may contradict some memories; of others at least those that were read before."""
+        if self._cursor is not self._palace.cursor:
+            self._look_up()
+        known, later = self._known, self._later
+        if unread := known.keys() & paths - later.keys():
+            later |= await self._read({path: known[path] for path in unread})
+        return later
 
     def _look_up(self) -> None:
         self._cursor, self._known, self._later = self._palace.cursor, {}, {}

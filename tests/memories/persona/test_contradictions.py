@@ -79,6 +79,19 @@ async def test_a_contradiction_in_other_words_is_suspected_and_the_reason_says_w
         assert await superseded(store) == set()  # it is not sure enough for that
 
 
+async def test_introspection_of_a_later_process_lists_what_recall_names_even_without_the_embedder(open_store):
+    pair = ("ana-jogging", "ana-sport")
+    async with open_store(embedder=Synonyms()) as store:
+        await store.persona_remember(*JOGGING)
+        await store.persona_remember(*RUNNING)
+    async with open_store() as store:
+        (jogging,) = await store.persona_recall(*JOGGING[:3])
+        assert jogging.suspected_by == ("people/facts/ana-sport",)
+        assert await suspected(store) == {pair: "suspected by meaning when the later one was written"}
+        await store.persona_dismiss(*pair)
+        assert await suspected(store) == {}
+
+
 async def test_the_real_table_of_words_finds_it_too(open_store):
     async with open_store(embedder="static") as store:
         await store.persona_remember(*JOGGING)
