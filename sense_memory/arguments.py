@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from sense_memory.errors import InvalidInput, InvalidRelayUrl, InvalidSetting
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_LINGER_SECONDS
@@ -15,6 +15,8 @@ from sense_memory.nostr.verdict import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+CONTRADICTION_MODES: Final = ("act", "suggest", "off")  # the first is the default
 
 
 # ── Of calls ────────────────────────────────────────────────────────────────────────────
@@ -113,7 +115,7 @@ def written_at(given: object, now: float) -> float:
 
 def contradictions(given: object) -> str:
     """A mode for contradictions: act, suggest or off."""
-    if given not in ("act", "suggest", "off"):
+    if given not in CONTRADICTION_MODES:
         raise InvalidInput(f"contradictions must be 'act', 'suggest' or 'off', not {printable(repr(given))}")
     return given
 

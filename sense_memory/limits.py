@@ -36,7 +36,8 @@ MAX_NAMED_COUNT = 400  # versions that one deletion request names by id: 30 KB o
 # A clock this far behind the newest known date has been reset, and is not merely slow.
 OLD_CLOCK_SECONDS = 30 * 86_400
 MAX_FOUND_COUNT = 1_000  # memories that one search returns
-MAX_SUSPICIONS_COUNT = 500  # doubtful contradictions of one introspection that are kept
+MAX_SUSPICIONS_COUNT = 500  # contradictions found by introspection that are kept in the ledger
+MAX_SUSPECTED_BY_COUNT = 3  # later memories named that may contradict one
 MAX_CANDIDATES_COUNT = 10  # names that an error lists, such as paths where a bare key is not unique
 DISSOLVED_DAYS = 30.0  # a memory is deleted this long after the first pruning that found it dissolved
 HOUR_SECONDS = 3_600.0  # between two background checks for accesses to publish

@@ -90,7 +90,7 @@ class MemoryStore:
         model: the language model of `mind`: a `LanguageModel`, a setting ("ollama:MODEL", "openai:MODEL@URL"), or a
             function that gives one when it is first needed. By default rules answer, and nothing leaves the machine.
         contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off". With "off",
-            `persona_introspect` and `persona_compress` compare no memories either.
+            `persona_introspect` and `persona_compress` compare no memories either, and `suspected_by` is empty.
         close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
             not wait. The rest is logged, and sent when a store of this ledger is next open.
         read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first
@@ -449,7 +449,7 @@ class MemoryStore:
         """
         persona = self._open.persona()
         found = await persona.recall(domain, facet, key, include_forgotten=include_forgotten, revive=revive)
-        return await persona.suspicions.told(found)
+        return await persona.suspicions.annotated(found)
 
     async def persona_forget(self, domain: str, facet: str, key: str) -> str:
         """Forget a persona memory everywhere, as `forget` does; links to it are ignored from then on."""
@@ -543,7 +543,8 @@ class MemoryStore:
         from sense_memory.search.hits import scope
 
         wanted = scope("palace", since, source, domain=domain, facet=facet, state=state, theme=theme)
-        return await (await self._open.search()).search_palace(query, limit, relevance_floor, wanted)
+        hits = await (await self._open.search()).search_palace(query, limit, relevance_floor, wanted)
+        return await self._open.persona().suspicions.annotated(hits)
 
     async def persona_compress(
         self,
@@ -782,7 +783,8 @@ class MemoryStore:
         from sense_memory.search.hits import scope
 
         wanted = scope(within, since, source, domain=domain, facet=facet, state=state, theme=theme)
-        return await (await self._open.search()).search(query, limit, wanted, relevance_floor)
+        hits = await (await self._open.search()).search(query, limit, wanted, relevance_floor)
+        return await self._open.persona().suspicions.annotated(hits)
 
     async def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Index every memory that is not indexed yet, so that the next search covers all of them at once.

@@ -76,7 +76,7 @@ class SyncMemoryStore:
         model: the language model of `mind`: a `LanguageModel`, a setting ("ollama:MODEL", "openai:MODEL@URL"), or a
             function that gives one when it is first needed. By default rules answer, and nothing leaves the machine.
         contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off". With "off",
-            `persona_introspect` and `persona_compress` compare no memories either.
+            `persona_introspect` and `persona_compress` compare no memories either, and `suspected_by` is empty.
         close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
             not wait. The rest is logged, and sent when a store of this ledger is next open.
         read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first

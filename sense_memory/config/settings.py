@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from sense_memory.arguments import CONTRADICTION_MODES
 from sense_memory.config.agent_key import NSEC_VARIABLE, agent_key, default_home, open_key
 from sense_memory.config.config_file import NAME as _CONFIG
 from sense_memory.config.config_file import agent_config, read_config, read_text
@@ -161,7 +162,7 @@ class Settings:
             "embedder": sources.embedder(embedder),
             "share_embeddings": sources.switch("share_embeddings", share_embeddings),
             "model": sources.model(model, config.get("model")),
-            "contradictions": _find_mode(contradictions, sources),
+            "contradictions": _find_contradictions(contradictions, sources),
         }
         values = {setting: item.value for setting, item in found.items()}
         origins = MappingProxyType({setting: item.origin for setting, item in found.items()})
@@ -364,11 +365,11 @@ def _find_plan(argument: str | None, sources: Sources) -> SettingValue[Plan]:
     return SettingValue(found, origin)
 
 
-def _find_mode(argument: str | None, sources: Sources) -> SettingValue[str]:
+def _find_contradictions(argument: str | None, sources: Sources) -> SettingValue[str]:
     mode, origin = sources.text("contradictions", argument)
-    if mode not in (None, "act", "suggest", "off"):
+    if mode is not None and mode not in CONTRADICTION_MODES:
         raise invalid("contradictions", origin, "must be act, suggest or off")
-    return SettingValue(mode or "act", origin)
+    return SettingValue(mode or CONTRADICTION_MODES[0], origin)
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:

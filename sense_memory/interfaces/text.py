@@ -100,9 +100,8 @@ def _word(text: str) -> str:
 
     if text.isprintable():
         return shlex.quote(text)
-    return (
-        f"$'{''.join(char if char.isprintable() and char not in _ENDS else _bytes(char) for char in text)}'"
-    )
+    chars = (char if char.isprintable() and char not in _ENDS else _bytes(char) for char in text)
+    return f"$'{''.join(chars)}'"
 
 
 def _bytes(char: str) -> str:
@@ -165,8 +164,8 @@ def _json_escape(char: str) -> str:
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
-def standing(memory: PersonaMemory | Hit, place: str = "") -> str:
-    """Which memory superseded a memory, or may contradict it; empty for other memories. `place` is left out of paths."""
+def contradiction_note(memory: PersonaMemory | Hit, place: str = "") -> str:
+    """Which memory superseded a memory, or may contradict it; empty if none. Paths are given without the prefix `place`."""
     if memory.superseded_by is not None:
         return f"superseded by {one_line(memory.superseded_by.removeprefix(place))}"
     if not memory.suspected_by:
@@ -177,7 +176,7 @@ def standing(memory: PersonaMemory | Hit, place: str = "") -> str:
 
 
 def bracketed(note: str) -> str:
-    """A note before a text; empty if there is none."""
+    """A note as it stands before a text; empty if there is none."""
     return f"[{note}] " if note else ""
 
 

@@ -434,19 +434,20 @@ class _Calls:
         new: Annotated[str, Field(description="path of the memory that replaces it")],
         undo: Annotated[bool, Field(description="both are right: take the mark away")] = False,
     ) -> dict[str, Any]:
-        """Mark a memory as superseded by another, or confirm the mark; it then fades four times faster. This decides
-        `suspected_by`, too: the later memories that may contradict one.
+        """Mark a memory as superseded by another, or confirm the mark; it then fades four times faster.
+        Use it too to decide about a memory in `suspected_by`, which was written later and may contradict this one.
         """
         store = await self._given()
         if undo:
             await store.persona_reconcile(old, new)
             return {"both_right": [old, new]}
-        result: dict[str, Any] = {"superseded": old, "by": new}
         await store.persona_contradict(old, new)
+        result = {"superseded": old, "by": new}
         pair = [memory for name in (old, new) for memory in await _named(store, name)]
-        if unusual := unusual_in(*pair) if len(pair) == 2 else []:
-            result |= {"unusual": unusual, "next": "If this is a mistake: supersede with undo=true."}
-        return result
+        unusual = unusual_in(*pair) if len(pair) == 2 else []  # another device may have forgotten one by now
+        if not unusual:
+            return result
+        return {**result, "unusual": unusual, "next": "If this is a mistake: supersede with undo=true."}
 
     async def introspect(self) -> dict[str, Any]:
         """Report what needs attention: contradictions, stale beliefs, suggested connections, what is about to be

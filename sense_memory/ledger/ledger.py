@@ -19,7 +19,7 @@ from sense_memory.ledger.relays import RelayRecords, Remark
 from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, save_draft
 from sense_memory.ledger.schema import Role
 from sense_memory.ledger.stamps import Stamps
-from sense_memory.ledger.suspicions import Suspicions
+from sense_memory.ledger.suspicions import SuspicionRows
 from sense_memory.ledger.versions import FiledEvent, FilingResult
 from sense_memory.limits import (
     BUSY_BLOCKED_SECONDS,
@@ -88,7 +88,7 @@ class Ledger:
         self.heads, self.feed, self.edits = Heads(self._db), ChangeFeed(self._db), Edits(self._db)
         self.head_changes = HeadChanges(self._db, self.feed, self.heads)
         self.vectors, self.log_rows = Vectors(self._db), LogRows(self._db)
-        self.suspicions = Suspicions(self._db)
+        self.suspicions = SuspicionRows(self._db)
         self._erasure = Erasure(self._db)
         self._full: set[int] = (
             set()

@@ -1,8 +1,8 @@
 """Which memories may contradict each other, as far as comparisons have found.
 
-A row names two slots, and the versions whose texts were compared; no word of them. Guaranteed: one row for two slots in
-one direction, and none once one of the two versions is purged. Whether the memories still say the same is for the reader
-to compare. Costs a row for each suspicion.
+A row names two slots and the versions whose texts were compared, and no word of the texts. Guaranteed: there is at most
+one row for two slots in one direction, and none once one of the two versions is purged. The ledger cannot know whether
+the memories still have these texts; `memories.persona.suspicions` does. Costs a row for each suspicion.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _ADD: Final = (
     "INSERT INTO suspicions SELECT e.slot, l.slot, e.head, l.head, ? FROM slots e, slots l "
-    "WHERE e.slot = ? AND l.slot = ? AND e.head IS NOT NULL AND l.head IS NOT NULL ON CONFLICT DO UPDATE "
+    "WHERE e.head = (SELECT seq FROM events WHERE id = ?) AND l.head = (SELECT seq FROM events WHERE id = ?) "
+    "ON CONFLICT DO UPDATE "
     "SET earlier_event = excluded.earlier_event, later_event = excluded.later_event, rules = excluded.rules "
     "WHERE (earlier_event, later_event, rules) <> (excluded.earlier_event, excluded.later_event, excluded.rules)"
 )
@@ -38,7 +39,7 @@ class Suspicion(NamedTuple):
     later: int
 
 
-class Suspicions:
+class SuspicionRows:
     """The suspected contradictions of a ledger.
 
     Args:
@@ -49,17 +50,18 @@ class Suspicions:
         self._db = db
 
     def add(self, pairs: Iterable[tuple[str, str]], rules: str) -> None:
-        """Record suspicions between the present heads of slots.
+        """Record suspicions between versions that are the heads of their slots; another process may have replaced them.
 
         Args:
-            pairs: the slots of the earlier and the later memory; slots without a head are left out.
+            pairs: the ids of the events that hold the earlier and the later text, 64 hex digits each.
             rules: names what found the suspicions.
 
         Raises:
             LedgerError: the suspicions cannot be written.
         """
+        rows = [(rules, bytes.fromhex(earlier), bytes.fromhex(later)) for earlier, later in pairs]
         with self._db.transaction():
-            self._db.execute_many(_ADD, [(rules, *pair) for pair in pairs])
+            self._db.execute_many(_ADD, rows)
 
     def found_by(self, rules: str) -> list[Suspicion]:
         """The suspicions that some rules found."""

@@ -21,7 +21,6 @@ from sense_memory.limits import INDEX_SECONDS, MAX_FOUND_COUNT
 from sense_memory.memories.embedding_jobs import EmbeddingJobs, EmbedReport, Gaps
 from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.persona.palace import ROOTS
-from sense_memory.memories.persona.suspicions import Suspicions
 from sense_memory.memories.search_items import RecordItems, item_of_record, text_of
 from sense_memory.models import State
 from sense_memory.nostr import address
@@ -177,7 +176,6 @@ class MemorySearch(CachedIndex):
         self._palace, self._clock, self._catalog, self._ask = palace, clock, catalog, ask
         self._index: SearchIndex | None = None
         self._said = RecordItems(ledger, reader)
-        self._suspicions = Suspicions(palace, ledger, reader, clock)
         self._changed: dict[str, None] = {}  # paths, since the last search
         self._ahead = 0  # persona memories that were not compared with the index yet
         self._unsorted = 0  # memories in the index that no search finds yet
@@ -229,9 +227,7 @@ class MemorySearch(CachedIndex):
             why = Explanation(evidence=(), relevance=relevance, factor=factor, text=text)
             return Hit.of(memory, state_at(relevance), 0.0, why.noting(note))
 
-        return await self._suspicions.told(
-            self._successors_first(there, joining, index, query, scope)[:limit]
-        )
+        return self._successors_first(there, joining, index, query, scope)[:limit]
 
     async def search_palace(
         self, query: str, limit: int, relevance_floor: float, scope: Scope = PALACE
@@ -267,7 +263,7 @@ class MemorySearch(CachedIndex):
             why = Why(matches=(), evidence=(), relevance=relevance, factor=factor, text=text)
             return PersonaHit.of(memory.changed(state=state_at(relevance)), 0.0, why.noting(self._note))
 
-        return await self._suspicions.told(self._successors_first(hits, joining, index, query, scope)[:limit])
+        return self._successors_first(hits, joining, index, query, scope)[:limit]
 
     def _successors_first(
         self,

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OURS: Final = frozenset({*PersonaMemory.model_fields, "ts", "said", "decided"})
+# The store adds these when it shows a memory; what an event says of them is nothing.
+_ADDED: Final = frozenset({"suspected_by", "current_relevance"})
 _LISTS: Final = frozenset({"connections", "contradicts", "themes", "dismissed", "marked_by_hand"})
 _RANGES: Final = {
     "relevance": (0.0, 1.0),
@@ -105,6 +107,8 @@ def _written_at(fields: Mapping[str, Any], event_id: str, created_at: int) -> fl
 
 
 def _validated(fields: Mapping[str, Any], event_id: str, created_at: int) -> PersonaMemory:
+    if not _ADDED.isdisjoint(fields):
+        fields = {name: value for name, value in fields.items() if name not in _ADDED}
     try:
         return _lean(PersonaMemory.model_validate({"created_at": created_at, **fields, "event_id": event_id}))
     except ValidationError as error:

@@ -28,6 +28,12 @@ def test_a_memory_is_what_validation_makes_of_its_fields():
     assert made.model_dump(exclude_unset=True) == expected.model_dump(exclude_unset=True)
 
 
+def test_what_an_event_says_of_suspicions_and_of_its_relevance_now_is_not_believed():
+    told = {"suspected_by": ["no/such/memory"], "current_relevance": 9.0}
+
+    assert memory_of(FIELDS | told, "1" * 64, 9) == memory_of(FIELDS, "1" * 64, 9)
+
+
 def test_when_a_text_was_written_is_told_by_its_writer_or_by_what_an_older_program_left():
     said, vector = ["one", 3, 40, "2" * 64], {"one": 3, "two": 1}
     for given, expected in {

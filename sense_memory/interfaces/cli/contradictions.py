@@ -20,30 +20,22 @@ _MAX_PAIRS: Final = 10  # that `remember --many` names; `introspect` names all
 
 
 def contradiction_data(told: Remembered, paths: Collection[str]) -> list[dict[str, Any]]:
-    """Some of the contradictions that were found, as JSON shows them."""
+    """The contradictions with the memories at some paths, for JSON."""
     return [
-        {
-            "path": path,
-            "reason": item.reason,
-            "kind": item.kind,
-            "confidence": round(item.confidence, 3),
-        }
+        {"path": path, **_details(item)}
         for item in told.contradictions
         for path in (item.old, item.new)
         if path in paths
     ]
 
 
-def pair_data(found: Contradiction) -> dict[str, Any]:
+def pair_data(item: Contradiction) -> dict[str, Any]:
     """A contradiction between two memories of many, for JSON."""
-    confidence = round(found.confidence, 3)
-    return {
-        "old": found.old,
-        "new": found.new,
-        "reason": found.reason,
-        "kind": found.kind,
-        "confidence": confidence,
-    }
+    return {"old": item.old, "new": item.new, **_details(item)}
+
+
+def _details(item: Contradiction) -> dict[str, Any]:
+    return {"reason": item.reason, "kind": item.kind, "confidence": round(item.confidence, 3)}
 
 
 def print_contradictions(told: str, name: str) -> None:
@@ -59,26 +51,7 @@ def print_contradictions(told: str, name: str) -> None:
         return
     print_marks(told.unmarked)
     for item in told.contradictions:
-        _print_contradiction(item, name)
-
-
-def _print_contradiction(item: Contradiction, name: str) -> None:
-    from sense_memory.palace.contradictions.detection import ACT_BOUND
-
-    old, why = one_line(item.old), f"({one_line(item.reason)}; {item.confidence:.0%} sure)"
-    pair = quoted(item.old, item.new)
-    if item.acts:
-        typer.echo(f"This contradicts {old} {why}, which is superseded now.")
-        typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
-        return
-    verb = "contradict" if item.confidence >= ACT_BOUND else "may contradict"
-    if item.old == name:
-        typer.echo(f"This and {one_line(item.new)}, which was written later, {verb} each other {why}.")
-    elif verb == "contradict":
-        typer.echo(f"This contradicts {old} {why}; nothing was marked.")
-    else:
-        typer.echo(f"This may contradict {old} {why}.")
-    typer.echo(f"If {old} is wrong now: sense-memory palace contradict {pair}")
+        _print_pair(item, name)
 
 
 def print_contradictions_of_many(told: Collection[Remembered]) -> None:
@@ -86,19 +59,30 @@ def print_contradictions_of_many(told: Collection[Remembered]) -> None:
     print_marks(mark for one in told for mark in one.unmarked)
     found = sorted((item for one in told for item in one.contradictions), key=lambda item: not item.acts)
     for item in found[:_MAX_PAIRS]:
-        old, new = one_line(item.old), one_line(item.new)
-        why, pair = (
-            f"({one_line(item.reason)}; {item.confidence:.0%} sure)",
-            quoted(item.old, item.new),
-        )
-        if item.acts:
-            typer.echo(f"{new} contradicts {old} {why}, which is superseded now.")
-            typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
-        else:
-            typer.echo(f"{new} may contradict {old} {why}.")
-            typer.echo(f"If {old} is wrong now: sense-memory palace contradict {pair}")
+        _print_pair(item)
     if len(found) > _MAX_PAIRS:
         typer.echo(f"{quantity(len(found) - _MAX_PAIRS, 'more pair')}: sense-memory palace introspect --all")
+
+
+def _print_pair(item: Contradiction, name: str | None = None) -> None:
+    """What is said of a contradiction, and the command that decides it; the memory at `name` is called "this"."""
+    from sense_memory.palace.contradictions.detection import ACT_BOUND
+
+    old, new, pair = one_line(item.old), one_line(item.new), quoted(item.old, item.new)
+    this, is_sure = "This" if item.new == name else new, item.confidence >= ACT_BOUND
+    why = f"({one_line(item.reason)}; {item.confidence:.0%} sure)"
+    if item.acts:
+        typer.echo(f"{this} contradicts {old} {why}, which is superseded now.")
+        typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
+        return
+    if item.old == name:
+        verb = "contradict" if is_sure else "may contradict"
+        typer.echo(f"This and {new}, which was written later, {verb} each other {why}.")
+    elif is_sure:
+        typer.echo(f"{this} contradicts {old} {why}; nothing was marked.")
+    else:
+        typer.echo(f"{this} may contradict {old} {why}.")
+    typer.echo(f"If {old} is wrong now: sense-memory palace contradict {pair}")
 
 
 def marks_in(memories: Iterable[PersonaMemory]) -> set[tuple[str, str]]:

@@ -138,7 +138,7 @@ ContradictionsOption = Annotated[
     str | None,
     option(
         "WHAT",
-        "Palace: act marks memories that the text clearly contradicts (the default), suggest only names them, off does not look for them, in this write. SENSE_MEMORY_CONTRADICTIONS sets it for all.",
+        "Palace, for this write: act marks memories that the text clearly contradicts (the default), suggest only names them, off does not look for them. SENSE_MEMORY_CONTRADICTIONS sets it for everything.",
     ),
 ]
 ConfidenceOption = Annotated[
@@ -174,13 +174,8 @@ ExplainOption = Annotated[
 
 MAX_MANY_BYTES: Final = 100_000_000  # of a file of memories; all of it is checked before anything is written
 _MAX_PATH_CHARS: Final = 400  # of a path in an error; a path of the palace has fewer
-_DETAILS: Final = (
-    "themes",
-    "connections",
-    "halflife_days",
-    "source",
-    "confidence",
-)  # as `given.fields` takes them
+_FIELDS: Final = ("themes", "halflife_days", "source", "confidence")  # in the order of `given.fields`
+_DETAILS: Final = (*_FIELDS, "connections")
 _ELSEWHERE: Final = "Move whole memories and journal entries with `export` and `import`."
 _MANY: Final = ("one `remember --many`", "Split it into several files.")
 
@@ -252,9 +247,10 @@ def entries(source: Path) -> list[Entry]:
     """The memories of a file, or of stdin for "-".
 
     The formats are JSON lines `{"key": …, "value": …}`, an array of such objects (as `list --json` prints), one such
-    object, and one object `{KEY: VALUE, …}`. A key with slashes is a path of the palace; an object may have a `path`
-    beside its key, or instead of it. A palace memory may have `themes`, `connections`, `halflife_days`, `source` and
-    `confidence`. One with other fields, as `list --palace --json` prints them, is refused, because they would be lost.
+    object, and one object `{KEY: VALUE, …}`. A key with slashes is a path of the palace. An object may also give the path
+    as `path`, with or without its key, or as `domain`, `facet` and `key`. A palace memory may have `themes`,
+    `connections`, `halflife_days`, `source` and `confidence`. One with other fields, as `list --palace --json` prints
+    them, is refused, because they would be lost.
 
     Raises:
         InvalidInput: the file has another format, or more than 100 MB; the error says where.
@@ -378,14 +374,15 @@ def _checked(place: str, found: Any) -> Entry:
         if name == key:
             return _flat(key, found)
     except InvalidAddress as error:
-        raise InvalidAddress(f"{place}: {_once(error)}") from None
+        raise InvalidAddress(f"{place}: {_nothing_written(error)}") from None
     except InvalidInput as error:
-        raise InvalidInput(f"{place}: {_once(error)}") from None
+        raise InvalidInput(f"{place}: {_nothing_written(error)}") from None
     shown = one_line(str(name), _MAX_PATH_CHARS)
     raise InvalidInput(f"{place}: the path {shown!r} and the key {key!r} differ; nothing was written")
 
 
-def _once(error: InvalidInput) -> str:
+def _nothing_written(error: InvalidInput) -> str:
+    """The sentence of an error, which says once that nothing was written."""
     return str(error) if "nothing was written" in str(error) else f"{error}; nothing was written"
 
 
@@ -393,7 +390,7 @@ def _flat(key: Any, found: dict[str, Any]) -> Entry:
     from sense_memory import arguments
     from sense_memory.records import envelope
 
-    given = [name for name in _DETAILS if found.get(name) is not None]
+    given = [name for name in ("domain", "facet", *_DETAILS) if found.get(name) is not None]
     if given:
         raise InvalidInput(f"{given[0]} is for palace memories, and {key!r} is a flat key: give a path")
     record = envelope.flat(key, arguments.value(found["value"]), time.time())
@@ -414,7 +411,7 @@ def _insight(name: str, found: dict[str, Any]) -> Entry:
         raise InvalidInput(f"{problem}; nothing was written. {_ELSEWHERE}")
     path = address.persona_path(*parts).removeprefix(address.PERSONA)
     details = {detail: found.get(detail) for detail in _DETAILS}
-    given.fields(found["value"], *(details[detail] for detail in _DETAILS if detail != "connections"))
+    given.fields(found["value"], *(details[detail] for detail in _FIELDS))
     given.links(details["connections"])
     _check_size(len(found["value"].encode()))  # the store counts the details too
     return Entry(path, found["value"], details)

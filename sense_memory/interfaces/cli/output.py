@@ -18,13 +18,13 @@ from sense_memory.interfaces.cli.invocation import echo_all, note
 from sense_memory.interfaces.text import (
     as_json,
     as_json_list,
+    contradiction_note,
     iso,
     one_line,
     quantity,
     quoted,
     safe,
     some,
-    standing,
 )
 
 
@@ -267,17 +267,17 @@ def show_memory(invocation: Invocation, memory: Memory | PersonaMemory, then: fl
     else:
         typer.echo(memory.value.encode(), nl=False)
     if not invocation.as_json:
-        for line in _standing(memory):
+        for line in _contradiction_lines(memory):
             typer.echo(line, err=True)
 
 
-def _standing(memory: Memory | PersonaMemory) -> Iterator[str]:
+def _contradiction_lines(memory: Memory | PersonaMemory) -> Iterator[str]:
     """The memory that superseded this one, and the later ones that may contradict it, with the commands that decide."""
     if (by := getattr(memory, "superseded_by", None)) is not None:
         yield f"superseded by {one_line(by)}"
     path = getattr(memory, "path", "")
     for later in getattr(memory, "suspected_by", ()):
-        pair = f"{quoted(path)} {quoted(later)}"
+        pair = quoted(path, later)
         yield f"A later memory may contradict this: {one_line(later)}."
         yield f"If this is wrong now: sense-memory palace contradict {pair}"
         yield f"If both are right: sense-memory palace dismiss {pair}"
@@ -328,8 +328,8 @@ def print_lines(insights: Sequence[Insight]) -> None:
 
 def _piped(insight: Insight) -> str:
     memory = insight.memory
-    by = f"\t{note}" if (note := standing(memory)) else ""
-    return f"{one_line(memory.path)}\t{memory.state.value}\t{insight.relevance:.3f}\t{one_line(memory.value)}{by}\n"
+    line = f"{one_line(memory.path)}\t{memory.state.value}\t{insight.relevance:.3f}\t{one_line(memory.value)}"
+    return "\t".join(filter(None, (line, contradiction_note(memory)))) + "\n"
 
 
 def warn_if_incomplete(store: MemoryStore) -> None:

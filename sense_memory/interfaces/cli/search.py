@@ -44,7 +44,16 @@ from sense_memory.interfaces.cli.output import (
 )
 from sense_memory.interfaces.cli.palace.group import NONE, look
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
-from sense_memory.interfaces.text import age, as_json, bracketed, iso, one_line, quantity, some, standing
+from sense_memory.interfaces.text import (
+    age,
+    as_json,
+    bracketed,
+    contradiction_note,
+    iso,
+    one_line,
+    quantity,
+    some,
+)
 
 
 if TYPE_CHECKING:
@@ -215,7 +224,7 @@ def _print_hits(hits: list[Hit], *, explain: bool) -> None:
         return
     for hit in hits:
         why = f"\t{one_line(hit.why.text)}" if explain else ""
-        said = bracketed(standing(hit)) + one_line(hit.value)
+        said = bracketed(contradiction_note(hit)) + one_line(hit.value)
         typer.echo(f"{hit.kind}\t{one_line(hit.path)}\t{iso(hit.written_at)}\t{hit.score:.3f}\t{said}{why}")
 
 

@@ -259,7 +259,7 @@ class ContradictionDetector(CachedIndex):
     async def scan(
         self,
         memories: Iterable[PersonaMemory],
-        suspected: Sequence[tuple[PersonaMemory, PersonaMemory]],
+        suspected: Iterable[tuple[str, str]],
         limit: int,
     ) -> ContradictionScan:
         """The contradictions within the palace.
@@ -271,7 +271,8 @@ class ContradictionDetector(CachedIndex):
 
         Args:
             memories: all memories of the catalog; superseded ones contradict nothing.
-            suspected: an earlier and a later memory each: what was suspected before, perhaps with the help of an embedder.
+            suspected: the paths of the earlier and the later memory of each suspicion that counts, perhaps found with an
+                embedder.
             limit: contradictions to show, surest first.
         """
         await self._restore()
@@ -290,11 +291,12 @@ class ContradictionDetector(CachedIndex):
         scan = self._claims.pairs(MAX_PAIRS_COUNT)
         is_whole = len(unread) <= MAX_READ_COUNT and len(newest) == len(current)
         found = {(item.old, item.new): item for item in scan.contradictions}
-        for number, (old, new) in enumerate(suspected):
+        for number, (earlier, later) in enumerate(suspected):
             if number % _SLICE_COUNT == 0:
                 await asyncio.sleep(0)
-            if (old.path, new.path) not in found:
-                found[old.path, new.path] = (self.compared(old, new) or [turned(old, new)])[0]
+            old, new = self._catalog.get(earlier), self._catalog.get(later)
+            if (earlier, later) not in found and old is not None and new is not None:
+                found[earlier, later] = (self.compared(old, new) or [turned(old, new)])[0]
         ranked = sorted(found.values(), key=lambda item: (-item.confidence, item.old, item.new))
         return ContradictionScan(tuple(ranked[:limit]), scan.bounded or not is_whole or len(ranked) > limit)
 

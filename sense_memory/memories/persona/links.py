@@ -100,11 +100,8 @@ class LinkEditor:
             batch = EditBatch(self._palace)
             memory, successor = await batch.get(first), await batch.get(second)
             if leads_to(self._palace.catalog, second, first):
-                remedy = (
-                    ""
-                    if successor is None or successor.superseded_by != first
-                    else "reconcile the two first: "
-                )
+                is_direct = successor is not None and successor.superseded_by == first
+                remedy = "reconcile the two first: " if is_direct else ""
                 raise InvalidInput(
                     f"{remedy}{second!r} cannot supersede {first!r}, which supersedes it directly or through others; "
                     "nothing was changed"

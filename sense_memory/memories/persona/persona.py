@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.errors import ClockSkewError, InvalidInput, NeedsNewerVersion, TooLargeError
+from sense_memory.errors import ClockSkewError, InvalidInput, TooLargeError
 from sense_memory.ledger import Role
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.flat import numbered_errors
+from sense_memory.memories.persona.accesses import publish_accesses
 from sense_memory.memories.persona.arguments import PAST, NameResolver, NewMemory, path_in, path_to, selection
-from sense_memory.memories.persona.edit import Edit
 from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
 from sense_memory.memories.persona.links import LinkEditor, marks_of, with_marks_of_text
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.contradictions import ContradictionDetector, Meaning, Opening
+    from sense_memory.memories.persona.edit import Edit
     from sense_memory.palace.catalog import Catalog
     from sense_memory.palace.contradictions.claim_index import ContradictionScan
     from sense_memory.palace.contradictions.detection import Contradiction
@@ -141,7 +142,7 @@ class Persona:
         self.palace = Palace(ledger, reader, writer, clock)
         self.names = NameResolver(self.palace, ask)
         self.links = LinkEditor(self.palace, self.names, clock)
-        self.suspicions = Suspicions(self.palace, ledger, reader, clock)
+        self.suspicions = Suspicions(self.palace, ledger, reader, clock, shows=self.compares)
         self._contradictions: ContradictionDetector | None = None
         self._meaning: Meaning | None = None
 
@@ -172,7 +173,7 @@ class Persona:
             batch = EditBatch(self.palace)
             found = await self._add(batch, new, mode)
             ids = await self._write_first(batch, path, drafts=drafts)
-            await self._keep_suspicions([found])
+            await self._keep_suspicions([found], ids)
             return Remembered.of(ids, path, found)
 
         return await retry_while_moved(attempt)
@@ -242,7 +243,7 @@ class Persona:
             for path in compared:
                 self._detector().put_back(path)
             raise
-        await self._keep_suspicions(found.values())
+        await self._keep_suspicions(found.values(), ids)
         return {path: Remembered.of(ids, path, found[path]) for path in paths}
 
     async def _write_paths(self, batch: EditBatch, paths: Sequence[str]) -> dict[str, str]:
@@ -280,9 +281,9 @@ class Persona:
         left = {(path, name) for path, one in owners.items() if one is not None for name in opponents(one)}
         return _Found(found, marked, [mark for mark in marks if mark not in left])
 
-    async def _keep_suspicions(self, found: Iterable[_Found]) -> None:
+    async def _keep_suspicions(self, found: Iterable[_Found], written: Mapping[str, str]) -> None:
         suspected = [item for one in found for item in one.contradictions if item.old not in one.marked]
-        await self.suspicions.keep(suspected)
+        await self.suspicions.keep(suspected, written)
 
     async def _in_order(
         self, batch: EditBatch, memory: PersonaMemory, found: Contradiction
@@ -417,50 +418,8 @@ class Persona:
         return await settle_forks(self._ledger, self.palace, complete=complete)
 
     async def publish_accesses(self, *, due: bool = False) -> list[str]:
-        """Publish the accesses of memories; returns the paths of memories whose accesses do not fit an event.
-
-        A text near the size limit may leave no room for the fields that an access adds. Accesses of a memory with such
-        a text stay on this machine.
-
-        Args:
-            due: publish only accesses that are due, see `SlotState.access_is_due`.
-        """
-        if not self.palace.unpublished_accesses():
-            return []
-        await self.palace.refresh()
-        unfit: list[str] = []
-        slots = self.palace.unpublished_accesses()
-        if due:
-            return list(filter(None, [await self._publish_access(slot) for slot in slots]))
-        for start in range(0, len(slots), MAX_BATCH_COUNT):
-            part = slots[start : start + MAX_BATCH_COUNT]
-
-            async def attempt(part: Sequence[str] = part) -> list[str]:
-                slot_states = [await self.palace.slot_state(slot) for slot in part]
-                edits = [
-                    Edit(slot_state, slot_state.memory) for slot_state in slot_states if slot_state.memory
-                ]
-                ids = await self.palace.write(edits, skip_unfit=lambda _: True)
-                return [edit.memory.path for edit, ident in zip(edits, ids, strict=True) if not ident]
-
-            unfit += await retry_while_moved(attempt)
-        return unfit
-
-    async def _publish_access(self, slot: str) -> str:
-        """Publish the accesses of one memory if they are due; returns its path if they do not fit an event, or ""."""
-
-        async def attempt() -> str:
-            slot_state = await self.palace.slot_state(slot)
-            if slot_state.memory is None or not slot_state.access_is_due:
-                return ""
-            (ident,) = await self.palace.write(
-                [Edit(slot_state, slot_state.memory)], skip_unfit=lambda _: True
-            )
-            return "" if ident else slot_state.memory.path
-
-        with suppress(ClockSkewError, NeedsNewerVersion):
-            return await retry_while_moved(attempt)
-        return ""
+        """Publish accesses of memories, see `accesses.publish_accesses`; returns the paths of those that do not fit."""
+        return await publish_accesses(self.palace, due=due)
 
     async def close(self) -> None:
         """Save pending accesses to the ledger, and stop waiting for the embedder."""

@@ -153,9 +153,8 @@ class Reviews:
         now = self._clock()
         relevances = catalog.columns().relevances(now)
         compares = self._persona.compares
-        memories = await self._persona.suspicions.told(list(catalog)) if compares else list(catalog)
         return compress(
-            memories,
+            await self._persona.suspicions.annotated(list(catalog)),
             now,
             domain=domain,
             needed=needed,

@@ -1,11 +1,12 @@
 """Which later memories may contradict a memory, as far as `remember` and introspection have found.
 
-Comparing costs far more than searching, and so does reading what was compared: 0.4 s for 10,000 memories. So what
-was found lies in the ledger, where each door looks it up at once, in every process.
+Comparing memories costs far more than searching them, and so does reading what was compared: 0.4 s for 10,000
+memories. So `remember` and introspection keep what they suspect in the ledger, and recalls and searches of every process
+look it up there.
 
-Guaranteed: a suspicion is told only while both memories say what was compared, the later one is not dissolved, and
-nothing is decided between them; see `lifecycle.is_undecided`. Costs one query after each change of the ledger, and
-0.1 ms for each suspicion that is then told first.
+Guaranteed: a suspicion is shown only while both memories have the texts that were compared, the later one is not
+dissolved, and nothing is decided between them; see `lifecycle.is_undecided`. Costs one query after each change of the
+ledger, and 0.1 ms when a suspicion is first shown after it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from sense_memory.__about__ import __version__
 from sense_memory.errors import LedgerError
-from sense_memory.limits import LEAST_SUSPICION
+from sense_memory.limits import LEAST_SUSPICION, MAX_SUSPECTED_BY_COUNT
 from sense_memory.models import State
 from sense_memory.nostr import address
 from sense_memory.palace.lifecycle import current_state, is_undecided
@@ -36,9 +37,8 @@ if TYPE_CHECKING:
     from sense_memory.records.reader import Reader
     from sense_memory.search.hits import Hit
 
-RULES_VERSION: Final = 8  # of the rules in `palace.contradictions`; what others found is not told
-RULES: Final = f"{__version__} {RULES_VERSION}"
-_PALACE: Final = "palace"  # the kind of a hit
+RULES_VERSION: Final = 8  # of the rules in `palace.contradictions`; what other rules found is not shown
+RULES_ID: Final = f"{__version__} {RULES_VERSION}"
 _T = TypeVar("_T", "Hit", "PersonaHit", "PersonaMemory")
 
 
@@ -50,48 +50,67 @@ class Suspicions:
         ledger: keeps the suspicions.
         reader: decrypts the texts that were compared.
         clock: seconds since 1970.
+        shows: whether suspicions are shown; not where contradictions are off.
     """
 
-    def __init__(self, palace: Palace, ledger: Ledger, reader: Reader, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, palace: Palace, ledger: Ledger, reader: Reader, clock: Callable[[], float], *, shows: bool
+    ) -> None:
         self._palace, self._ledger, self._reader, self._clock = palace, ledger, reader, clock
+        self._shows = shows
         self._cursor: Cursor | None = None
         # As of the cursor, by the path of the earlier memory: what the ledger has, and what of it still counts.
         self._known: dict[str, list[Suspicion]] = {}
         self._later: dict[str, tuple[str, ...]] = {}
 
-    async def keep(self, found: Iterable[Contradiction]) -> None:
-        """Keep suspicions between memories that are written. Without room in the ledger they are found again later."""
-        pairs = [(_slot(item.old), _slot(item.new)) for item in found if item.confidence >= LEAST_SUSPICION]
+    async def keep(self, found: Sequence[Contradiction], written: Mapping[str, str] | None = None) -> None:
+        """Keep suspicions. Where the ledger cannot be written, introspection finds most again.
+
+        Args:
+            found: between memories as the catalog has them, or as they were just written.
+            written: the ids of the events that were just written, by path.
+        """
+        paths = {path for item in found for path in (item.old, item.new)}
+        ids = {memory.path: memory.event_id for memory in self._palace.catalog.all_of(paths)}
+        ids.update(written or {})
+        pairs = [
+            (ids[item.old], ids[item.new])
+            for item in found
+            if item.confidence >= LEAST_SUSPICION and {item.old, item.new} <= ids.keys()
+        ]
         if pairs:
             with suppress(LedgerError):
-                await self._ledger.write(self._ledger.suspicions.add, pairs, RULES)
+                await self._ledger.write(self._ledger.suspicions.add, pairs, RULES_ID)
 
-    async def told(self, found: Sequence[_T]) -> list[_T]:
-        """Memories or hits, each with the paths of the later memories that may contradict it, the latest first."""
-        if self._cursor is not self._palace.cursor:
-            self._look_up()
-        known, later = self._known, self._later
-        if not known:
+    async def annotated(self, found: Sequence[_T]) -> list[_T]:
+        """Memories or hits with `suspected_by`: the later memories that may contradict each, the latest first, at most 3."""
+        if not self._shows:
             return list(found)
-        if unread := {item.path for item in found if item.path in known} - later.keys():
-            later |= await self._read({path: known[path] for path in unread})
+        later = await self._later_than({item.path for item in found})
         return [
-            item.model_copy(update={"suspected_by": later[item.path]})
-            if later.get(item.path) and getattr(item, "kind", _PALACE) == _PALACE
-            else item
+            item.model_copy(update={"suspected_by": later[item.path]}) if later.get(item.path) else item
             for item in found
         ]
 
+    async def pairs(self) -> list[tuple[str, str]]:
+        """The suspicions that count, each as the paths of the earlier and the later memory."""
+        found = await self._later_than(self._palace.catalog.paths())
+        return [(path, later) for path, others in found.items() for later in others]
+
+    async def _later_than(self, paths: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+        """By path, the later memories that may contradict some memories; of others at least those that were read before."""
+        if self._cursor is not self._palace.cursor:
+            self._look_up()
+        known, later = self._known, self._later
+        if unread := known.keys() & paths - later.keys():
+            later |= await self._read({path: known[path] for path in unread})
+        return later
+
     def _look_up(self) -> None:
         self._cursor, self._known, self._later = self._palace.cursor, {}, {}
-        for pair in self._ledger.suspicions.found_by(RULES):
+        for pair in self._ledger.suspicions.found_by(RULES_ID):
             if (path := self._palace.path_at(pair.slot)) is not None:
                 self._known.setdefault(path, []).append(pair)
-
-    async def pairs(self) -> list[tuple[PersonaMemory, PersonaMemory]]:
-        """The earlier and the later memory of each suspicion that still counts."""
-        self._look_up()
-        return await self._open([pair for pairs in self._known.values() for pair in pairs])
 
     async def _open(self, pairs: Sequence[Suspicion]) -> list[tuple[PersonaMemory, PersonaMemory]]:
         said = await self._memories_at({seq for pair in pairs for seq in (pair.earlier, pair.later)})
@@ -106,7 +125,10 @@ class Suspicions:
         ranked = {
             path: sorted(later[path], key=lambda other: (-other.written_at, other.path)) for path in known
         }
-        return {path: tuple(other.path for other in others) for path, others in ranked.items()}
+        return {
+            path: tuple(other.path for other in others[:MAX_SUSPECTED_BY_COUNT])
+            for path, others in ranked.items()
+        }
 
     def _is_open(self, earlier: PersonaMemory, later: PersonaMemory) -> bool:
         return (
@@ -116,7 +138,7 @@ class Suspicions:
         )
 
     async def _memories_at(self, seqs: Iterable[int]) -> dict[int, PersonaMemory]:
-        """The memories, as they are now, that still say what some versions said, by the seq of the version."""
+        """By the seq of a version, its memory as it is now, if it still has the text of the version."""
         found = {}
         for stored, record in await self._reader.records([*self._ledger.read([*seqs])]):
             if record.type is RecordType.PERSONA:
@@ -124,7 +146,3 @@ class Suspicions:
                 if memory is not None and memory.value == record.fields.get("value"):
                     found[stored.seq] = memory
         return found
-
-
-def _slot(path: str) -> str:
-    return address.d_tag(address.PERSONA + path)

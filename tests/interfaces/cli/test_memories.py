@@ -321,6 +321,7 @@ def test_what_list_prints_as_json_can_be_given_to_another_agent(agent):
         ('[{"key": "a/b/c", "value": "1", "theme": ["x"]}]', "entry 1: 'theme' would be lost"),
         ('[{"key": "a/b/c", "value": "1", "themes": "x"}]', "entry 1: themes must be a list of texts"),
         ('[{"key": "a", "value": "1", "themes": ["x"]}]', "entry 1: themes is for palace memories"),
+        ('[{"key": "a", "value": "1", "domain": "people"}]', "entry 1: domain is for palace memories"),
         ('[{"key": "c", "path": "a/b/d", "value": "1"}]', "entry 1: the path 'a/b/d' and the key 'c' differ"),
         ('{"k": "1", "a/b/c": "2", "flat/b/c": "3"}', "entry 3: "),
         ('{"a": "1", "b": 2}', "entry 2: a memory's value must be text"),
@@ -414,6 +415,14 @@ def test_of_many_palace_memories_it_is_said_what_they_contradict_and_how_to_deci
         not in agent("remember", "--many", "-", "--contradictions", "off", stdin=json.dumps(more)).stdout
     )
     agent("remember", "--many", "-", "--theme", "x", stdin="{}", code=2)
+    more = {
+        f"people/facts/ben{number}": f"Ben lives in {city}." for number, city in enumerate(("Rome", "Oslo"))
+    }
+    shown = agent("remember", "--many", "-", "--contradictions", "suggest", stdin=json.dumps(more)).stdout
+    assert "people/facts/ben1 contradicts people/facts/ben0 (lives in: Rome → Oslo; " in shown
+    assert (
+        "; nothing was marked.\nIf people/facts/ben0 is wrong now: sense-memory palace contradict " in shown
+    )
 
 
 def test_where_writing_many_fails_it_is_said_what_is_kept(agent, monkeypatch):

@@ -102,6 +102,7 @@ def test_where_contradictions_are_off_for_an_agent_no_command_compares_memories(
     agent("remember", "people/facts/moved", "Lisa lives in Lisbon.", "--contradictions", "off")
     assert "(compare moved, written later)" in agent("palace", "compress").stdout
     assert len(agent.json("palace", "introspect")["suggested_contradictions"]) == 1
+    assert agent.json("recall", "home")["suspected_by"] == ["people/facts/moved"]
 
     monkeypatch.setenv("SENSE_MEMORY_CONTRADICTIONS", "off")
     assert agent.json("remember", "people/facts/now", "Lisa lives in Rome.")["superseded"] == []
@@ -109,6 +110,8 @@ def test_where_contradictions_are_off_for_an_agent_no_command_compares_memories(
     report = agent.json("palace", "introspect")
     assert report["suggested_contradictions"] == []
     assert report["bounded"]["suggested_contradictions"] == "contradictions were not searched for"
+    assert agent.json("recall", "home")["suspected_by"] == []
+    assert not any(hit["suspected_by"] for hit in agent.json("search", "Lisa lives"))
 
     monkeypatch.setenv("SENSE_MEMORY_CONTRADICTIONS", "suggest")
     assert len(agent.json("remember", "people/facts/new", "Lisa lives in Oslo.")["suspected"]) == 3

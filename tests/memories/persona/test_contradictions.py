@@ -84,6 +84,8 @@ async def test_what_an_embedder_suspected_the_next_process_lists_without_one_unt
         await store.persona_remember(*JOGGING)
         await store.persona_remember(*RUNNING)
     async with open_store() as store:
+        (jogging,) = await store.persona_recall(*JOGGING[:3])
+        assert jogging.suspected_by == ("people/facts/ana-sport",)
         assert await suspected(store) == {("ana-jogging", "ana-sport"): ENDED.format("Ana")}
         await store.persona_reconcile("ana-jogging", "ana-sport")
         assert await suspected(store) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sense_memory.memories.persona.suspicions import RULES
+from sense_memory.memories.persona.suspicions import RULES_ID
 from tests.inside import ledger_of
 
 
@@ -165,14 +165,15 @@ async def test_several_are_told_the_latest_first_and_a_pair_once(open_store, bot
 
 
 def rows(store):
-    return ledger_of(store).suspicions.found_by(RULES)
+    return ledger_of(store).suspicions.found_by(RULES_ID)
 
 
-async def test_a_prompt_without_room_for_the_later_memory_names_it_all_the_same(open_store, both, clock):
+async def test_a_prompt_without_room_for_the_later_memory_names_it_all_the_same(open_store, clock):
+    reason = "because every editor that she knows shows them alike, on paper and on each of her screens"
     async with open_store() as store:
-        await both(store)
-        clock.advance(20 * 86_400)
-        await store.persona_recall("people", "facts", "ana")
-        text = await store.persona_compress(question="Does Ana prefer tabs?", max_tokens=90, count=len)
+        await store.persona_remember(*TABS)
+        clock.advance(5)
+        await store.persona_remember("people", "facts", "ana-2", f"Ana prefers spaces, {reason}")
+        text = await store.persona_compress(max_tokens=110, count=len)
         assert "tabs (compare ana-2, written later)" in text
         assert "spaces" not in text

@@ -241,7 +241,7 @@ def contradict(
         return await delivery.send(store, [pair[0].event_id], wait), pair
 
     written, pair = invocation.run(work)
-    (first, second), unusual = (memory.path for memory in pair), unusual_in(*pair)
+    (first, second), unusual = [memory.path for memory in pair], unusual_in(*pair)
     result = {"link": "contradicted", "paths": [first, second], "unusual": unusual}
     try:
         done = f"superseded by {one_line(second)}: {one_line(first)}"
