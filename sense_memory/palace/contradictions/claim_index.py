@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from sense_memory.palace.contradictions.claims import Reading, read
-from sense_memory.palace.contradictions.detection import TURN, Contradiction, compare_readings
+from sense_memory.palace.contradictions.detection import Contradiction, compare_readings
 
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MAX_CANDIDATES_COUNT: Final = 16  # memories compared by one check: those that share most words
 MAX_POSTINGS_COUNT: Final = 500  # memories found by their rare words; by further words they are ranked only
 MAX_PAIRS_COUNT: Final = 8_000  # comparisons in one scan, of some 500 memories: 0.25 s to 0.5 s
-_MAX_TURNED_COUNT: Final = 2  # of a kind that is never sure: one memory seldom ends more
+_MAX_SUSPECTED_COUNT: Final = 3  # of one new memory: it seldom ends more
 _READING_COUNT: Final = 4  # comparisons that cost as much as reading a memory
 
 
@@ -242,11 +242,11 @@ def _age(entry: _Entry) -> tuple[float, str]:
 
 
 def _ranked(found: Iterable[Contradiction]) -> list[Contradiction]:
-    """Surest first, then by path; for each new memory at most `_MAX_TURNED_COUNT` of the kind `TURN`."""
+    """Surest first, then by path; of each new memory at most `_MAX_SUSPECTED_COUNT` that are only suspected."""
     ranked: list[Contradiction] = []
-    turned: Counter[str] = Counter()
+    suspected: Counter[str] = Counter()
     for item in sorted(found, key=lambda item: (-item.confidence, item.old, item.new)):
-        turned[item.new] += item.kind == TURN
-        if item.kind != TURN or turned[item.new] <= _MAX_TURNED_COUNT:
+        suspected[item.new] += not item.acts
+        if item.acts or suspected[item.new] <= _MAX_SUSPECTED_COUNT:
             ranked.append(item)
     return ranked

@@ -161,7 +161,7 @@ _NUMBERED: Final = re.compile(r"#(?!\d+[.]\d).*|[^→]*_.*|\w+-[a-z]$")
 _VERBS: Final = terms.AUXILIARIES | terms.RELATIONS.keys()
 _INDEFINITE: Final = words("a an ein eine einen un une una um uma")
 _DEFINITE: Final = words("the my our this der die das le la les el los las o a os as")
-_OWNERS: Final = words("my your his her its their our")
+_OWNERS: Final = words("my your his her its their our mein meine mon ma mes mi mis meu minha")
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────────

@@ -33,7 +33,6 @@ EVIDENCE: Final = ("turn", "hint", "denial", "slot", "figure")  # that something
 _LEAST, _MOST = 0.5, 0.7  # the confidence of a suspicion
 _FARTHEST, _NEAREST = -3.0, 8.0  # nearness beyond counts as this, in standard deviations
 _CONDITIONS: Final = frozenset({"if", "when", "unless", "until", "while", "before", "after"})
-_VERBS: Final = terms.AUXILIARIES | terms.NEGATORS
 _NO_TOPIC: Final = terms.FIRST | {f"→{name}" for name in terms.RELATIONS}
 
 
@@ -102,7 +101,7 @@ def features(pair: Alignment) -> dict[str, float]:
 
 
 def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
-    """Whether both notes can be true: "too"; room 5 and room 9, the Rome office and the Oslo office; another subject, and no
+    """Whether both notes can be true: "too"; room 5 and room 9, the Rome office and the Oslo office; another subject without a
     turn of things; "off" and "not on"; the same said again;
     one of several occasions; a sort that is denied ("tea", "no green tea").
     """
@@ -130,7 +129,7 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
 def _is_named(clause: Clause) -> bool:
     """Whether a clause seems to be about something with a name: "Ana is …", "Ben no longer …", "the Rome office"."""
     verb = str(clause.row[1]) if len(clause.row) > 1 else ""
-    is_told = verb in _VERBS or verb.endswith("s")
+    is_told = verb in terms.AUXILIARIES | terms.NEGATORS or verb.endswith("s")
     return any(word.text[0].isupper() and (word.article or is_told) for word in clause.words[:1])
 
 

@@ -76,7 +76,7 @@ STOP: Final = (ARTICLES | AUXILIARIES | ADVERBS | LEADS) - {"might", "could", "w
 it its he she they him his her them their theirs who which what whose there here so too also very really quite
 rather then both own such s t d m mr mrs ms dr per while get gets got even any anyone anything enough much
 gezogen umgezogen n und y e ne da que ya""")
-FIRST: Final = words("i my we our me us mine ich mein meine meu minha")
+FIRST: Final = words("i my we our me us mine ich mein meine meu minha mon ma mes mi mis")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
 ROUGHLY: Final = words("some about around roughly almost nearly approximately circa ca over under rund etwa")
 
@@ -268,8 +268,9 @@ directory repository grade tier interval timeout ttl protocol region profession 
 prix preis precio preço plazo prazo""")
 )
 # Words for what happens on one date only, unlike an appointment.
-SCHEDULED: Final = _stems("""deadline due launch release birthday standup retro relaunch wedding birth born found freeze graduation kickoff frist abgabe
-plazo prazo born_on""")
+SCHEDULED: Final = _stems("""
+deadline due launch release birthday standup retro relaunch wedding birth born found freeze graduation kickoff frist
+abgabe plazo prazo born_on""")
 # Nouns for things that may occur many times, on different dates.
 OCCASIONS: Final = _stems("""appointment meeting call visit session flight trip exam interview lesson class dinner
 lunch party concert game match workshop talk event review termin treffen cita reunión reunião""")
@@ -277,10 +278,14 @@ lunch party concert game match workshop talk event review termin treffen cita re
 IDENTIFYING: Final = words("""issue chapter room part phase invoice ticket section season episode server user agent
 house lamp player team flat floor gate track platform step version v bus""")
 # A subject may have several of these, each with a name of its own.
-SEVERAL: Final = _stems("""sister brother son daughter child dog cat pet friend colleague cousin aunt uncle nephew niece
-grandson granddaughter neighbor neighbour roommate flatmate tenant twin ex kid client
-customer patient student mentor lawyer contractor contact intern guest applicant grandmother grandfather grandma grandpa
-grandchild parrot plant rabbit hamster horse goat hen""")
+SEVERAL: Final = _stems("""
+sister brother son daughter child dog cat pet friend colleague cousin aunt uncle nephew niece grandson granddaughter
+neighbor neighbour roommate flatmate tenant twin ex kid client customer patient student mentor lawyer contractor
+contact intern guest applicant grandmother grandfather grandma grandpa grandchild parrot plant rabbit hamster horse
+goat hen hund katze haustier freund freundin kollege kollegin schwester bruder tochter sohn kind onkel tante neffe
+nichte enkel nachbar nachbarin mitbewohner sœur soeur frère fille fils enfant chien chat ami amie collègue oncle
+neveu nièce voisin voisine hermana hermano hija hijo perro gato amigo amiga colega prima primo tía tío sobrina
+sobrino vecina vecino irmã irmão filha filho cão cachorro tia tio vizinha vizinho""")
 # Said of a key, and no part of the subject that it names.
 KEY_NOISE: Final = _stems("""one two place company new old now first second latest note current is not no the of a in
 on at moved prefers likes lives home city address job work employer""")

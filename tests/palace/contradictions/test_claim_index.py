@@ -259,7 +259,7 @@ def test_a_restored_index_knows_what_was_compared_and_found(monkeypatch):
 
     newer = memory("Lisa lives in city 7", "home-7", created_at=7.0)
     assert [one.old for one in again.check(newer)] == [one.old for one in claims.check(newer)]
-    assert len(found) == 10
+    assert len(found) == 9  # of one memory at most three
 
 
 def test_a_memory_that_is_checked_and_then_put_with_its_marks_is_read_once(monkeypatch):
