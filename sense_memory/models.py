@@ -158,7 +158,7 @@ class PersonaMemory(_Frozen):
         event_id: the event that holds the memory, 64 hex digits; empty before the memory is written.
         current_relevance: the relevance when the store recalled, listed or found the memory, 0 or more; otherwise
             None. `current_relevance(memory, now)` computes it for any time.
-        suspected_by: later memories that may contradict this one and were not decided on, the latest first, as far as
+        suspected_by: at most three later memories that may contradict this one, undecided, the latest first, as far as
             known when the store recalled, listed or found the memory; otherwise empty.
     """
 

@@ -145,7 +145,7 @@ class TokenGuard:
     """
 
     def __init__(self, app: Callable[..., Any], port: int, token: str) -> None:
-        self._app, self._token = app, f"Bearer {token}".encode()
+        self._app, self._token = app, token.encode()
         self._hosts = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -168,6 +168,7 @@ class TokenGuard:
         if scope["path"] != PATH:
             return 404, f"the server is at {PATH}"
         given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
-        if len(given) != 1 or not hmac.compare_digest(given[0], self._token):
+        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        if scheme.lower() != b"bearer" or not hmac.compare_digest(token, self._token):
             return 401, "send the token: Authorization: Bearer …"
         return None
