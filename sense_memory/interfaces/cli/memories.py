@@ -68,7 +68,7 @@ from sense_memory.interfaces.text import quantity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sense_memory.memories.persona.persona import Remembered
+    from sense_memory.memories.persona.remembered import Remembered
     from sense_memory.models import Memory, PersonaMemory
     from sense_memory.store import MemoryStore
 

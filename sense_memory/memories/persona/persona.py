@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +22,7 @@ from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
 from sense_memory.memories.persona.links import LinkEditor, marks_of, with_marks_of_text
 from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace, retry_while_moved
+from sense_memory.memories.persona.remembered import Found, Remembered
 from sense_memory.memories.persona.suspicions import Suspicions
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
@@ -34,7 +34,7 @@ from sense_memory.records import envelope
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.contradictions import ContradictionDetector, Meaning, Opening
@@ -48,56 +48,6 @@ if TYPE_CHECKING:
 
 
 _log: Final = logging.getLogger("sense_memory.persona")
-
-
-class Remembered(str):
-    """The event id that `persona_remember` returns, with the contradictions that were found.
-
-    Attributes:
-        contradictions: every contradiction that was found, most certain first, each with a confidence and a reason;
-            `acts` says whether the old memory was marked. Where the new text was given an earlier date than that of
-            the other memory, `new` is the other one.
-        superseded: the paths of the memories that were marked as superseded.
-        suspected: the paths of the other memories that the text seems to contradict; these are not marked.
-        unmarked: the marks that this write removed: each as who had the mark, and whom it named.
-    """
-
-    __slots__ = ("contradictions", "superseded", "suspected", "unmarked")
-    contradictions: tuple[Contradiction, ...]
-    superseded: tuple[str, ...]
-    suspected: tuple[str, ...]
-    unmarked: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(cls, ids: Mapping[str, str], path: str, found: _Found) -> Remembered:
-        """The event id of a memory at a path, with what was found for it; `ids` has the events that were written."""
-        self, items = cls(ids[path]), found.contradictions
-        marked = {old for old in found.marked if ids.get(old)}
-        self.contradictions = tuple(replace(item, acts=item.old in marked) for item in items)
-        self.superseded = tuple(item.old for item in items if item.old in marked)
-        self.suspected = tuple(_other(item, path) for item in items if item.old not in marked)
-        self.unmarked = tuple(found.unmarked)
-        return self
-
-
-def _other(found: Contradiction, path: str) -> str:
-    """The memory that a contradiction is about, besides the one at a path."""
-    return found.new if found.old == path else found.old
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What was found when a memory was added to a batch.
-
-    Attributes:
-        contradictions: most certain first.
-        marked: the paths of the memories to be marked as superseded.
-        unmarked: the marks to be removed, as `Remembered` has them.
-    """
-
-    contradictions: list[Contradiction]
-    marked: list[str]
-    unmarked: list[tuple[str, str]]
 
 
 def _is_other_than(edit: Edit) -> Callable[[Edit], bool]:
@@ -227,7 +177,7 @@ class Persona:
         """Write one batch; returns the results by path."""
         await self.palace.refresh()
         batch, paths = EditBatch(self.palace), [memory.path for memory in part]
-        found: dict[str, _Found] = {}
+        found: dict[str, Found] = {}
         compared: set[str] = set()
         try:
             for memory in part:
@@ -252,7 +202,7 @@ class Persona:
             return await batch.write(skip_unfit=lambda other: other not in wanted)
         return await batch.only(*paths).write(drafts=True)
 
-    async def _add(self, batch: EditBatch, new: NewMemory, mode: str) -> _Found:
+    async def _add(self, batch: EditBatch, new: NewMemory, mode: str) -> Found:
         """Add a memory to a batch, with the marks that it sets and removes."""
         path, at = new.path, new.fields.get("created_at")
         before = await batch.get(path)
@@ -278,9 +228,9 @@ class Persona:
             await self.links.relink(batch, path, list(dict.fromkeys(targets)))
         owners = {owner: await batch.get(owner) for owner, _ in marks}
         left = {(path, name) for path, one in owners.items() if one is not None for name in opponents(one)}
-        return _Found(found, marked, [mark for mark in marks if mark not in left])
+        return Found(found, marked, [mark for mark in marks if mark not in left])
 
-    async def _keep_suspicions(self, found: Iterable[_Found]) -> None:
+    async def _keep_suspicions(self, found: Iterable[Found]) -> None:
         suspected = [item for one in found for item in one.contradictions if item.old not in one.marked]
         await self.suspicions.keep(suspected)
 
