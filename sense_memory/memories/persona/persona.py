@@ -27,7 +27,14 @@ from sense_memory.memories.persona.suspicions import Suspicions
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
-from sense_memory.palace.lifecycle import current_state, opponents, shown, unopposed
+from sense_memory.palace.lifecycle import (
+    current_state,
+    is_undecided,
+    opponents,
+    shown,
+    superseded,
+    unopposed,
+)
 from sense_memory.palace.plan import Usage
 from sense_memory.palace.version import fields_of, memory_of
 from sense_memory.records import envelope
@@ -341,15 +348,42 @@ class Persona:
                 slot_state = await self.palace.slot_state(slot)
                 edit = undone(slot_state, await versions(self._ledger, self._reader, slot), self._clock())
                 if edit is not None:
-                    batch = EditBatch(self.palace)
-                    edit = edit.of(
-                        await with_marks_of_text(self.palace.catalog, batch, slot_state.memory, edit.memory)
-                    )
+                    batch, before = EditBatch(self.palace), slot_state.memory
+                    edit = edit.of(await with_marks_of_text(self.palace.catalog, batch, before, edit.memory))
+                    suspected = await self._mark_again(batch, before, edit.memory)
                     await self.palace.write([edit, *batch.edits()], skip_unfit=_is_other_than(edit))
+                    await self.suspicions.keep(suspected)
                     return (await self.palace.refresh()).get(edit.memory.path)
             return None
 
         return await retry_while_moved(attempt)
+
+    async def _mark_again(
+        self, batch: EditBatch, before: PersonaMemory | None, memory: PersonaMemory
+    ) -> list[Contradiction]:
+        """Set the marks again that the text which an undo restores had set, and that went without a dismissal.
+
+        Returns the contradictions that are only suspected.
+        """
+        if self._mode == "off" or before is None or before.value == memory.value:
+            return []
+        suspected, path, marks = [], memory.path, self._mode == "act"
+        for one in await self._detector().check(unopposed(memory)):
+            for item in await self._in_order(batch, memory, one):
+                other = await batch.get(one.old)
+                if other is None or not is_undecided(other, memory):
+                    continue
+                if marks and item.acts and item.new == path and await self._had_mark(other, path):
+                    batch.change(superseded(other, path))
+                else:
+                    suspected.append(item)
+        return suspected
+
+    async def _had_mark(self, memory: PersonaMemory, name: str) -> bool:
+        """Whether a memory with its text of today has ever had a mark that names a path, as far as is known here."""
+        slot = address.d_tag(address.PERSONA + memory.path)
+        past = (version.memory for version in await versions(self._ledger, self._reader, slot))
+        return any(name in opponents(one) and one.value == memory.value for one in past)
 
     async def as_of(self, time: float, domain: str | None, facet: str | None) -> list[PersonaMemory]:
         """The memories as they were at a time (seconds since 1970), in the order of their paths."""
