@@ -477,6 +477,22 @@ def test_of_many_an_unchanged_memory_that_a_new_one_supersedes_is_held_by_the_ev
     assert found["event_ids"][0] == agent.json("palace", "show", "home")["event_id"]
 
 
+def test_of_many_a_memory_that_faded_is_renewed_but_not_one_with_a_mark(agent, long_ago, remembers):
+    given = {
+        "people/facts/home": "Tom lives in Bonn.",
+        "people/facts/moved": "Tom lives in Paris.",
+        "people/facts/pet": "Tom has a cat.",
+    }
+    long_ago(*((200, remembers(path, value)) for path, value in given.items()))
+
+    found = agent.json("remember", "--many", "-", stdin=json.dumps(given))
+
+    assert (found["count"], found["unchanged"], found["unmarked"]) == (3, 1, [])
+    home, moved, pet = (agent.json("palace", "show", path) for path in given)
+    assert (home["superseded_by"], home["state"]) == ("people/facts/moved", "dissolved")
+    assert (moved["state"], pet["state"]) == ("active", "active")
+
+
 def test_where_writing_many_fails_it_is_said_what_is_kept(agent, monkeypatch):
     async def fails(*_args, **_options):
         raise LedgerError("the disk is full")
