@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.backup import BadLine, ImportReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
-    from sense_memory.memories.persona.persona import Remembered
+    from sense_memory.memories.persona.remembered import Remembered
     from sense_memory.memories.persona.reviews import Pruned
     from sense_memory.memories.status import RelayStatus, Status
     from sense_memory.models import (
@@ -107,7 +107,7 @@ _HOMES = {
     "Pruned": "memories.persona.reviews",
     "RelayReport": "relay.sync.reports",
     "RelayStatus": "memories.status",
-    "Remembered": "memories.persona.persona",
+    "Remembered": "memories.persona.remembered",
     "RescueReport": "ledger.rescue",
     "Signer": "nostr.signer",
     "StaticEmbedder": "search.embedders.local_models",

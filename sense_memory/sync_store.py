@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.backup import ImportReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
-    from sense_memory.memories.persona.persona import Remembered
+    from sense_memory.memories.persona.remembered import Remembered
     from sense_memory.memories.persona.reviews import Pruned
     from sense_memory.memories.status import Status
     from sense_memory.mind.model import LanguageModel

@@ -321,9 +321,10 @@ class Catalog:
         if not self._note_marks(memory):
             return memory
         void = {None, memory.path}
-        if self._stands(memory):
+        if stands := self._stands(memory):
             void.add(self._successor(memory))
-        return without(memory, lambda name: self._path_named(name) in void)
+        left = without(memory, lambda name: self._path_named(name) in void)
+        return left.changed(superseded_by=None) if stands else left
 
     def _note_marks(self, memory: PersonaMemory) -> bool:
         """Keep a memory as it was written, if it has marks; returns whether it has."""
@@ -347,8 +348,11 @@ class Catalog:
         return path == memory.path
 
     def _successor(self, memory: PersonaMemory) -> str | None:
-        """The path of the memory that supersedes a memory, if it exists."""
-        return None if memory.superseded_by is None else self._path_named(memory.superseded_by)
+        """The path of the existing memory that supersedes a memory, as `without` leaves it; or None."""
+        if memory.superseded_by is None:
+            return None
+        named = map(self._path_named, (memory.superseded_by, *reversed(memory.contradicts)))
+        return next((path for path in named if path not in {None, memory.path}), None)
 
     def _as_written(self, path: str) -> PersonaMemory:
         """An existing memory with void marks; an unread memory stays unread, because it may be one of many in a row."""

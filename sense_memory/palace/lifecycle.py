@@ -78,7 +78,7 @@ def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
 
 # ── Marks of contradiction ──────────────────────────────────────────────────────────────
 # The fields `contradicts` and `superseded_by` name memories that contradict a memory; each name in them is a mark.
-# Guaranteed: every mark can be removed for good, and of memories that supersede each other one stands. Five rules see to
+# Guaranteed: every mark can be removed for good, and of memories that supersede each other one stands. Six rules see to
 # that:
 #
 # * Writing the text of a memory, the same one or another, removes its marks; a merge drops those of an earlier writing.
@@ -87,7 +87,8 @@ def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
 # * A mark counts only while the memory that it names exists: a forgotten or pruned memory contradicts nothing. The
 #   catalog leaves marks of missing memories out, and the next write of the memory removes them.
 # * Where devices marked memories in a circle, the mark of the newest memory does not count; see `palace.catalog`.
-# * Only `superseded` adds a mark, and removes the name from `dismissed`.
+# * Only `superseded` adds a mark, and removes the name from `dismissed`. Its name is the last in `contradicts`.
+# * Where the mark of the superseding memory goes, the latest of the other marks supersedes again: it did before.
 #
 # A mark that was set by hand (`marked_by_hand`) is not removed because the text of the named memory changes.
 
@@ -119,7 +120,7 @@ def is_undecided(one: PersonaMemory, other: PersonaMemory) -> bool:
 
 def superseded(memory: PersonaMemory, by: str, *, by_hand: bool = False) -> PersonaMemory:
     """A memory marked as contradicted and replaced by the memory at a path."""
-    contradicts = tuple(dict.fromkeys((*memory.contradicts, by)))
+    contradicts = (*(name for name in memory.contradicts if name != by), by)
     marked = dict.fromkeys((*memory.marked_by_hand, by)) if by_hand else memory.marked_by_hand
     return undismissed(memory, by).changed(
         contradicts=contradicts, superseded_by=by, marked_by_hand=tuple(marked)
@@ -127,12 +128,14 @@ def superseded(memory: PersonaMemory, by: str, *, by_hand: bool = False) -> Pers
 
 
 def unusual_in(old: PersonaMemory, new: PersonaMemory) -> list[str]:
-    """What is unusual in marking `old` as superseded by `new`, in words; empty for most pairs."""
+    """What is unusual in having marked `old` as superseded by `new`, in words; empty for most pairs."""
     found = []
     if old.domain != new.domain:
         found.append(f"they are of different domains, {old.domain} and {new.domain}")
     if old.written_at > new.written_at:
         found.append(f"{old.path} was written later than {new.path}")
+    if others := [name for name in old.contradicts if name != new.path]:
+        found.append(f"{old.path} was already contradicted by {others[-1]}")
     return found
 
 
@@ -153,13 +156,14 @@ def unopposed(memory: PersonaMemory) -> PersonaMemory:
 
 
 def without(memory: PersonaMemory, is_void: Callable[[str], bool]) -> PersonaMemory:
-    """A memory without the marks for whose names `is_void` is true."""
+    """A memory without the marks for whose names `is_void` is true; the latest of the others supersedes it."""
     void = {name for name in (*opponents(memory), *memory.marked_by_hand) if is_void(name)}
     if not void:
         return memory
+    left = tuple(name for name in memory.contradicts if name not in void)
     return memory.changed(
-        contradicts=tuple(name for name in memory.contradicts if name not in void),
-        superseded_by=None if memory.superseded_by in void else memory.superseded_by,
+        contradicts=left,
+        superseded_by=next(reversed(left), None) if memory.superseded_by in void else memory.superseded_by,
         marked_by_hand=tuple(name for name in memory.marked_by_hand if name not in void),
     )
 

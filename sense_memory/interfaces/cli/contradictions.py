@@ -12,7 +12,7 @@ from sense_memory.interfaces.text import one_line, quantity, quoted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from sense_memory.memories.persona.persona import Remembered
+    from sense_memory.memories.persona.remembered import Remembered
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.contradictions.detection import Contradiction
 
@@ -45,7 +45,7 @@ def print_contradictions(told: str, name: str) -> None:
         told: what the store returned for the write; the event id of a flat memory contradicts nothing.
         name: the path.
     """
-    from sense_memory.memories.persona.persona import Remembered
+    from sense_memory.memories.persona.remembered import Remembered
 
     if not isinstance(told, Remembered):
         return

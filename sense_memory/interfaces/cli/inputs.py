@@ -304,6 +304,37 @@ async def unsaved_pairs(store: MemoryStore, given: Sequence[tuple[str, str]]) ->
     return found
 
 
+async def unsaved_insights(store: MemoryStore, given: Sequence[Entry]) -> list[Entry]:
+    """The palace memories of a file that differ from what is there, or are there without a mark but forgotten.
+
+    To write the others again would remove their marks, see `palace.lifecycle`. Of a path that comes several times, all
+    or none are returned: the last fields count.
+    """
+    from sense_memory.memories.persona.arguments import fields, links
+    from sense_memory.models import State
+
+    wanted, linked = dict[str, dict[str, Any]](), dict[str, set[str]]()
+    for entry in given:
+        details = {name: entry.details[name] for name in _DETAILS if name != "connections"}
+        wanted.setdefault(entry.name, {}).update(fields(entry.value, **details))
+        linked.setdefault(entry.name, set()).update(links(entry.details["connections"]))
+    there = {memory.path: memory for memory in await store.persona_recall(include_forgotten=True)}
+    unchanged = set()
+    for path, named in linked.items():
+        memory = there.get(path)
+        if memory is None or any(getattr(memory, name) != value for name, value in wanted[path].items()):
+            continue
+        ends = {to: {to, to.rpartition("/")[2]} for to in memory.connections}
+        backward = {to for to in ends if not {path, memory.key}.isdisjoint(linked.get(to, ()))}
+        is_linked = not named or all(
+            to in backward or not names.isdisjoint(named) for to, names in ends.items()
+        )
+        is_alive = memory.state in {State.ACTIVE, State.FADING} or memory.contradicts or memory.superseded_by
+        if is_alive and is_linked and named <= set().union(*ends.values()):
+            unchanged.add(path)
+    return [entry for entry in given if entry.name not in unchanged]
+
+
 def _read_stdin(limit: int, what: str, remedy: str) -> bytes:
     try:
         return _read(typer.get_binary_stream("stdin"), limit, "stdin", what, remedy)

@@ -68,7 +68,7 @@ from sense_memory.interfaces.text import quantity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sense_memory.memories.persona.persona import Remembered
+    from sense_memory.memories.persona.remembered import Remembered
     from sense_memory.models import Memory, PersonaMemory
     from sense_memory.store import MemoryStore
 
@@ -137,7 +137,8 @@ def remember(
     mark. Memories that the text may contradict are named, but not marked.
 
     With --many, an object may also have themes, connections, halflife_days, source and confidence, if its key is a path.
-    The whole file is checked before anything is written.
+    The whole file is checked before anything is written. A palace memory that has all of this already is not written
+    again and keeps its marks, unless it was forgotten: a file may be kept twice.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     details = PalaceDetails(theme or [], connect or [], halflife, source, confidence, contradictions)
@@ -197,15 +198,17 @@ def _remember_many(
 
     invocation = of(context)
     flat = [(entry.name, entry.value) for entry in entries if not entry.is_of_palace]
-    insights = [entry.insight for entry in entries if entry.is_of_palace]
-    paths = dict.fromkeys(entry.name for entry in entries if entry.is_of_palace)
+    insights = [entry for entry in entries if entry.is_of_palace]
+    paths = dict.fromkeys(entry.name for entry in insights)
     kept, total, same = 0, len({*paths, *(key for key, _ in flat)}), 0
     told: dict[str, Remembered] = {}
 
     async def work(store: MemoryStore) -> tuple[delivery.Written, list[str]]:
         nonlocal total, same
         unsaved = await inputs.unsaved_pairs(store, flat)
-        total, same = len(paths) + len(unsaved.pairs), len(unsaved.places) - len(unsaved.pairs)
+        unsaved_insights = await inputs.unsaved_insights(store, insights) if insights else []
+        total = len({entry.name for entry in unsaved_insights}) + len(unsaved.pairs)
+        same = len(paths) + len(unsaved.places) - total
         with progress("keeping", total) as advance:
 
             def count(written: int, before: int = 0) -> None:
@@ -213,22 +216,24 @@ def _remember_many(
                 kept = before + written
                 advance(kept)
 
-            if insights:
+            if unsaved_insights:
                 with named(contradictions="--contradictions"):
                     found = await store.persona_remember_many(
-                        insights, contradictions=contradictions, progress=count
+                        [entry.insight for entry in unsaved_insights],
+                        contradictions=contradictions,
+                        progress=count,
                     )
-                told.update(zip((entry.name for entry in entries if entry.is_of_palace), found, strict=True))
+                told.update(zip((entry.name for entry in unsaved_insights), found, strict=True))
             later = partial(count, before=kept)
             others = unsaved.ids(await store.remember_many(unsaved.pairs, progress=later))
-        held = {**told, **dict(zip(dict.fromkeys(key for key, _ in flat), others, strict=True))}
+        events = await _palace_events(store) if insights else {}
+        held = events | told | dict(zip(dict.fromkeys(key for key, _ in flat), others, strict=True))
         ids = [held[name] for name in dict.fromkeys(entry.name for entry in entries)]
         await _note_missing(
-            store, [link for insight in insights for link in insight.get("connections") or ()]
+            store, [link for entry in insights for link in entry.details["connections"] or ()]
         )
-        old = {path for one in told.values() for path in one.superseded} - told.keys()
-        marked = await events_of(store, old) if old else {}
-        return await delivery.send(store, [*ids, *marked.values()], wait), ids
+        old = {path for one in told.values() for path in one.superseded} & events.keys() - paths.keys()
+        return await delivery.send(store, [*ids, *(events[path] for path in old)], wait), ids
 
     try:
         written, ids = invocation.run(work, creates=True)
@@ -257,6 +262,12 @@ def _remember_many(
     finally:
         if not invocation.as_json:
             print_contradictions_of_many(told.values())
+
+
+async def _palace_events(store: MemoryStore) -> dict[str, str]:
+    """The event that holds each memory of the palace, by path."""
+    memories = await store.persona_recall(include_forgotten=True)
+    return {memory.path: memory.event_id for memory in memories}
 
 
 def _kept_of(kept: int, total: int, *, is_mixed: bool) -> str:

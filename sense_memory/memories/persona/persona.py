@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,11 +22,19 @@ from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
 from sense_memory.memories.persona.links import LinkEditor, marks_of, with_marks_of_text
 from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace, retry_while_moved
+from sense_memory.memories.persona.remembered import Found, Remembered
 from sense_memory.memories.persona.suspicions import Suspicions
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
-from sense_memory.palace.lifecycle import current_state, opponents, shown, unopposed
+from sense_memory.palace.lifecycle import (
+    current_state,
+    is_undecided,
+    opponents,
+    shown,
+    superseded,
+    unopposed,
+)
 from sense_memory.palace.plan import Usage
 from sense_memory.palace.version import fields_of, memory_of
 from sense_memory.records import envelope
@@ -49,56 +56,6 @@ if TYPE_CHECKING:
 
 
 _log: Final = logging.getLogger("sense_memory.persona")
-
-
-class Remembered(str):
-    """The event id that `persona_remember` returns, with the contradictions that were found.
-
-    Attributes:
-        contradictions: every contradiction that was found, most certain first, each with a confidence and a reason;
-            `acts` says whether the old memory was marked. Where the new text was given an earlier date than that of
-            the other memory, `new` is the other one.
-        superseded: the paths of the memories that were marked as superseded.
-        suspected: the paths of the other memories that the text seems to contradict; these are not marked.
-        unmarked: the marks that this write removed: each as who had the mark, and whom it named.
-    """
-
-    __slots__ = ("contradictions", "superseded", "suspected", "unmarked")
-    contradictions: tuple[Contradiction, ...]
-    superseded: tuple[str, ...]
-    suspected: tuple[str, ...]
-    unmarked: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(cls, ids: Mapping[str, str], path: str, found: _Found) -> Remembered:
-        """The event id of a memory at a path, with what was found for it; `ids` has the events that were written."""
-        self, items = cls(ids[path]), found.contradictions
-        marked = {old for old in found.marked if ids.get(old)}
-        self.contradictions = tuple(replace(item, acts=item.old in marked) for item in items)
-        self.superseded = tuple(item.old for item in items if item.old in marked)
-        self.suspected = tuple(_other(item, path) for item in items if item.old not in marked)
-        self.unmarked = tuple(found.unmarked)
-        return self
-
-
-def _other(found: Contradiction, path: str) -> str:
-    """The memory that a contradiction is about, besides the one at a path."""
-    return found.new if found.old == path else found.old
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What was found when a memory was added to a batch.
-
-    Attributes:
-        contradictions: most certain first.
-        marked: the paths of the memories to be marked as superseded.
-        unmarked: the marks to be removed, as `Remembered` has them.
-    """
-
-    contradictions: list[Contradiction]
-    marked: list[str]
-    unmarked: list[tuple[str, str]]
 
 
 def _is_other_than(edit: Edit) -> Callable[[Edit], bool]:
@@ -228,7 +185,7 @@ class Persona:
         """Write one batch; returns the results by path."""
         await self.palace.refresh()
         batch, paths = EditBatch(self.palace), [memory.path for memory in part]
-        found: dict[str, _Found] = {}
+        found: dict[str, Found] = {}
         compared: set[str] = set()
         try:
             for memory in part:
@@ -253,7 +210,7 @@ class Persona:
             return await batch.write(skip_unfit=lambda other: other not in wanted)
         return await batch.only(*paths).write(drafts=True)
 
-    async def _add(self, batch: EditBatch, new: NewMemory, mode: str) -> _Found:
+    async def _add(self, batch: EditBatch, new: NewMemory, mode: str) -> Found:
         """Add a memory to a batch, with the marks that it sets and removes."""
         path, at = new.path, new.fields.get("created_at")
         before = await batch.get(path)
@@ -279,9 +236,9 @@ class Persona:
             await self.links.relink(batch, path, list(dict.fromkeys(targets)))
         owners = {owner: await batch.get(owner) for owner, _ in marks}
         left = {(path, name) for path, one in owners.items() if one is not None for name in opponents(one)}
-        return _Found(found, marked, [mark for mark in marks if mark not in left])
+        return Found(found, marked, [mark for mark in marks if mark not in left])
 
-    async def _keep_suspicions(self, found: Iterable[_Found], written: Mapping[str, str]) -> None:
+    async def _keep_suspicions(self, found: Iterable[Found], written: Mapping[str, str]) -> None:
         suspected = [item for one in found for item in one.contradictions if item.old not in one.marked]
         await self.suspicions.keep(suspected, written)
 
@@ -392,15 +349,43 @@ class Persona:
                 slot_state = await self.palace.slot_state(slot)
                 edit = undone(slot_state, await versions(self._ledger, self._reader, slot), self._clock())
                 if edit is not None:
-                    batch = EditBatch(self.palace)
-                    edit = edit.of(
-                        await with_marks_of_text(self.palace.catalog, batch, slot_state.memory, edit.memory)
-                    )
+                    batch, before = EditBatch(self.palace), slot_state.memory
+                    edit = edit.of(await with_marks_of_text(self.palace.catalog, batch, before, edit.memory))
+                    suspected = await self._mark_again(batch, before, edit.memory)
                     await self.palace.write([edit, *batch.edits()], skip_unfit=_is_other_than(edit))
-                    return (await self.palace.refresh()).get(edit.memory.path)
+                    restored = (await self.palace.refresh()).get(edit.memory.path)
+                    await self.suspicions.keep(suspected)
+                    return restored
             return None
 
         return await retry_while_moved(attempt)
+
+    async def _mark_again(
+        self, batch: EditBatch, before: PersonaMemory | None, memory: PersonaMemory
+    ) -> list[Contradiction]:
+        """Set the marks again that the text which an undo restores had set, and that went without a dismissal.
+
+        Returns the contradictions that are only suspected.
+        """
+        if self._mode == "off" or before is None or before.value == memory.value:
+            return []
+        suspected, path, marks = [], memory.path, self._mode == "act"
+        for one in await self._detector().check(unopposed(memory)):
+            for item in await self._in_order(batch, memory, one):
+                other = await batch.get(one.old)
+                if other is None or not is_undecided(other, memory):
+                    continue
+                if marks and item.acts and item.new == path and await self._had_mark(other, path):
+                    batch.change(superseded(other, path))
+                else:
+                    suspected.append(item)
+        return suspected
+
+    async def _had_mark(self, memory: PersonaMemory, name: str) -> bool:
+        """Whether a memory with its text of today has ever had a mark that names a path, as far as is known here."""
+        slot = address.d_tag(address.PERSONA + memory.path)
+        past = (version.memory for version in await versions(self._ledger, self._reader, slot))
+        return any(name in opponents(one) and one.value == memory.value for one in past)
 
     async def as_of(self, time: float, domain: str | None, facet: str | None) -> list[PersonaMemory]:
         """The memories as they were at a time (seconds since 1970), in the order of their paths."""

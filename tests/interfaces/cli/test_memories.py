@@ -425,6 +425,83 @@ def test_of_many_palace_memories_it_is_said_what_they_contradict_and_how_to_deci
     )
 
 
+def test_the_same_file_twice_writes_no_palace_memory_again_and_changes_no_mark(agent):
+    entries = [
+        {"key": "people/facts/home", "value": "Tom lives in Bonn.", "themes": ["town"]},
+        {"key": "people/facts/moved", "value": "Tom lives in Paris.", "connections": ["home"]},
+        {"key": "people/facts/pet", "value": "Tom has a cat.", "connections": ["people/facts/moved", "home"]},
+    ]
+    first = agent.json("remember", "--many", "-", stdin=json.dumps(entries))
+    assert [pair["old"] for pair in first["superseded"]] == ["people/facts/home"]
+    names = [entry["key"] for entry in entries]
+    before = [agent.json("palace", "show", name) for name in names]
+
+    again = agent.json("remember", "--many", "-", stdin=json.dumps(entries))
+
+    assert (again["count"], again["unchanged"]) == (3, 3)
+    assert again["superseded"] == again["suspected"] == again["unmarked"] == []
+    after = [agent.json("palace", "show", name) for name in names]
+    assert again["event_ids"] == [memory["event_id"] for memory in before]
+    for field in ("event_id", "contradicts", "superseded_by", "suspected_by", "last_accessed"):
+        assert [memory[field] for memory in after] == [memory[field] for memory in before]
+    said = agent("remember", "--many", "-", stdin=json.dumps(entries)).stdout
+    assert said.startswith("0 memories kept, 3 unchanged · ")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"value": "Tom has a dog."},
+        {"themes": ["animals"]},
+        {"connections": ["people/facts/work"]},
+        {"connections": ["people/facts/work", "people/facts/home", "people/facts/new"]},
+        {"halflife_days": 5},
+        {"source": "user"},
+        {"confidence": 0.5},
+    ],
+)
+def test_of_many_a_palace_memory_with_something_else_is_written(agent, other):
+    pet = {"key": "people/facts/pet", "value": "Tom has a cat.", "themes": ["cats"]}
+    pet |= {"connections": ["people/facts/work", "home"], "source": "agent"}
+    agent("remember", "people/facts/home", "Tom lives in Bonn.")
+    agent("remember", "people/facts/work", "Tom sells ships.")
+    agent("remember", "--many", "-", stdin=json.dumps([pet]))
+
+    assert agent.json("remember", "--many", "-", stdin=json.dumps([pet, pet]))["unchanged"] == 1
+    assert agent.json("remember", "--many", "-", stdin=json.dumps([pet | other]))["unchanged"] == 0
+    found = agent.json("palace", "show", "pet")
+    for name, value in other.items():
+        assert found[name] == value
+
+
+def test_of_many_an_unchanged_memory_that_a_new_one_supersedes_is_held_by_the_event_with_the_mark(agent):
+    home = {"people/facts/home": "Tom lives in Bonn."}
+    agent("remember", "--many", "-", stdin=json.dumps(home))
+
+    found = agent.json(
+        "remember", "--many", "-", stdin=json.dumps(home | {"people/facts/moved": "Tom lives in Paris."})
+    )
+
+    assert (found["unchanged"], [pair["old"] for pair in found["superseded"]]) == (1, ["people/facts/home"])
+    assert found["event_ids"][0] == agent.json("palace", "show", "home")["event_id"]
+
+
+def test_of_many_a_memory_that_faded_is_renewed_but_not_one_with_a_mark(agent, long_ago, remembers):
+    given = {
+        "people/facts/home": "Tom lives in Bonn.",
+        "people/facts/moved": "Tom lives in Paris.",
+        "people/facts/pet": "Tom has a cat.",
+    }
+    long_ago(*((200, remembers(path, value)) for path, value in given.items()))
+
+    found = agent.json("remember", "--many", "-", stdin=json.dumps(given))
+
+    assert (found["count"], found["unchanged"], found["unmarked"]) == (3, 1, [])
+    home, moved, pet = (agent.json("palace", "show", path) for path in given)
+    assert (home["superseded_by"], home["state"]) == ("people/facts/moved", "dissolved")
+    assert (moved["state"], pet["state"]) == ("active", "active")
+
+
 def test_where_writing_many_fails_it_is_said_what_is_kept(agent, monkeypatch):
     async def fails(*_args, **_options):
         raise LedgerError("the disk is full")

@@ -692,6 +692,25 @@ def test_a_mark_across_domains_or_against_the_order_of_writing_is_set_and_called
     assert agent.json("palace", "show", "moved")["contradicts"] == ["people/facts/lisa"]
 
 
+def test_a_second_mark_is_called_unusual_and_undoing_it_leaves_the_first(agent):
+    agent("remember", "people/facts/home", "Hanna lives in Leipzig.")
+    agent("remember", "people/facts/moved", "Hanna lives in Berlin.")
+    agent("remember", "people/facts/other", "Jonas eats fish again.")
+    before = agent.json("palace", "show", "home")
+
+    mistake = agent("palace", "contradict", "home", "other")
+    undo = re.search(r"^To undo this: sense-memory (.*)$", mistake.stdout, flags=re.MULTILINE)[1]
+    agent(*undo.split())
+    after = agent.json("palace", "show", "home")
+
+    assert mistake.stderr == (
+        "note: this is unusual: people/facts/home was already contradicted by people/facts/moved\n"
+    )
+    assert before["superseded_by"] == after["superseded_by"] == "people/facts/moved"
+    assert before["contradicts"] == after["contradicts"] == ["people/facts/moved"]
+    assert agent("palace", "contradict", "home", "moved").stderr == ""
+
+
 def test_forgetting_is_for_good(palace, relay):
     palace("--relay", relay, "sync")
 

@@ -226,7 +226,7 @@ def contradict(
     times faster.
 
     `remember` does this by itself if the contradiction is clear. Both memories stay readable; `reconcile` removes the
-    mark. If the two are of different domains, or OLD was written later than NEW, stderr says so.
+    mark. If the two are of different domains, OLD was written later than NEW, or OLD has another mark, stderr says so.
     """
     from sense_memory.palace.lifecycle import unusual_in
 
