@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from sense_memory.interfaces.cli.invocation import program
 from sense_memory.interfaces.text import one_line, quantity, quoted
 
 
@@ -69,7 +70,7 @@ def _print_contradiction(item: Contradiction, name: str) -> None:
     pair = quoted(item.old, item.new)
     if item.acts:
         typer.echo(f"This contradicts {old} {why}, which is superseded now.")
-        typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
+        typer.echo(f"If both are right: {program()} palace reconcile {pair}")
         return
     verb = "contradict" if item.confidence >= ACT_BOUND else "may contradict"
     if item.old == name:
@@ -78,7 +79,7 @@ def _print_contradiction(item: Contradiction, name: str) -> None:
         typer.echo(f"This contradicts {old} {why}; nothing was marked.")
     else:
         typer.echo(f"This may contradict {old} {why}.")
-    typer.echo(f"If {old} is wrong now: sense-memory palace contradict {pair}")
+    typer.echo(f"If {old} is wrong now: {program()} palace contradict {pair}")
 
 
 def print_contradictions_of_many(told: Collection[Remembered]) -> None:
@@ -93,12 +94,12 @@ def print_contradictions_of_many(told: Collection[Remembered]) -> None:
         )
         if item.acts:
             typer.echo(f"{new} contradicts {old} {why}, which is superseded now.")
-            typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
+            typer.echo(f"If both are right: {program()} palace reconcile {pair}")
         else:
             typer.echo(f"{new} may contradict {old} {why}.")
-            typer.echo(f"If {old} is wrong now: sense-memory palace contradict {pair}")
+            typer.echo(f"If {old} is wrong now: {program()} palace contradict {pair}")
     if len(found) > _MAX_PAIRS:
-        typer.echo(f"{quantity(len(found) - _MAX_PAIRS, 'more pair')}: sense-memory palace introspect --all")
+        typer.echo(f"{quantity(len(found) - _MAX_PAIRS, 'more pair')}: {program()} palace introspect --all")
 
 
 def marks_in(memories: Iterable[PersonaMemory]) -> set[tuple[str, str]]:
