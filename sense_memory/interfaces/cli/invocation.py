@@ -304,7 +304,7 @@ _current: ContextVar[typer.Context] = ContextVar("_current")
 
 
 @contextmanager
-def remembered(context: Any) -> Iterator[None]:
+def known_to_program(context: Any) -> Iterator[None]:
     """Until the end of this block, `program` knows the global options of this invocation, as soon as they are parsed."""
     token = _current.set(context)
     try:

@@ -30,8 +30,8 @@ from sense_memory.interfaces.cli.invocation import (
     CommandFailed,
     ExitCode,
     Invocation,
+    known_to_program,
     of,
-    remembered,
     say,
     with_options,
 )
@@ -170,7 +170,7 @@ class Commands(Group):
         except _UsageError as error:
             _end_of_usage(error, for_programs=for_programs)
         context.meta[_FOR_PROGRAMS] = for_programs
-        context.with_resource(remembered(context))
+        context.with_resource(known_to_program(context))
         return context
 
     def invoke(self, ctx: Any) -> Any:

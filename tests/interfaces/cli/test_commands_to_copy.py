@@ -23,13 +23,13 @@ STATIC = (  # a key that was refused before options were read, and texts about a
     "To import them, use the agent with that key: sense-memory --agent NAME import FILE",
     "choose another agent name for another key, such as `sense-memory --agent bob init`",
 )
-STATIC_NAMES = {"_SHARED_OPTIONS", "_FISH", "_SCRIPTS", "app"}
+STATIC_NAMES = {"_SHARED_OPTIONS", "_SCRIPTS", "app"}
 HELP = {"ends", "command", "group", "Program", "add_typer", "callback"}
 
 
 @pytest.fixture
 def two(agent, home):
-    """The command line; the agents `default` and `bob` have the same memories, and both a mark."""
+    """The command line; the agents `default` and `bob` have a key each, and no memories yet."""
     write_secret(home / "keys" / "bob.key", parse_secret("02" * 32))
     (home.parent / "my.env").write_text("SENSE_MEMORY_EMBEDDER=none\n")
     return agent
