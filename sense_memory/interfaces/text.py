@@ -91,11 +91,12 @@ def quoted(*texts: str) -> str:
     Invisible characters are written as bytes (ANSI-C quoting). If a text begins with a dash, `--` comes first, so that
     no text is an option.
     """
-    words = " ".join(map(_word, texts))
+    words = " ".join(map(word, texts))
     return f"-- {words}" if any(text.startswith("-") for text in texts) else words
 
 
-def _word(text: str) -> str:
+def word(text: str) -> str:
+    """A text as one word of a command line to copy, even if it begins with a dash."""
     import shlex
 
     if text.isprintable():

@@ -18,14 +18,7 @@ import typer
 
 from sense_memory.errors import BadKey, InvalidInput
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
-from sense_memory.interfaces.cli.invocation import (
-    check_ledger,
-    of,
-    say,
-    secret_of,
-    tell,
-    with_store,
-)
+from sense_memory.interfaces.cli.invocation import check_ledger, of, program, say, secret_of, tell, with_store
 from sense_memory.interfaces.cli.program import BACKUP, app, ends
 from sense_memory.interfaces.text import as_json, quantity, size
 
@@ -206,7 +199,7 @@ def _explain(made: Backup, size_bytes: int) -> None:
         "password manager or on paper. Without the password the key cannot be opened;\n"
         "without the key no memory can. Nobody can replace either of them. Do not\n"
         "publish the key file: it is as safe as the password is hard to guess.\n"
-        "To restore: sense-memory init --import < KEY, then sense-memory import MEMORIES"
+        f"To restore: {program()} init --import < KEY, then {program()} import MEMORIES"
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from sense_memory.interfaces.cli.invocation import program
 from sense_memory.interfaces.text import one_line, quantity, quoted
 
 
@@ -61,7 +62,7 @@ def print_contradictions_of_many(told: Collection[Remembered]) -> None:
     for item in found[:_MAX_PAIRS]:
         _print_pair(item)
     if len(found) > _MAX_PAIRS:
-        typer.echo(f"{quantity(len(found) - _MAX_PAIRS, 'more pair')}: sense-memory palace introspect --all")
+        typer.echo(f"{quantity(len(found) - _MAX_PAIRS, 'more pair')}: {program()} palace introspect --all")
 
 
 def _print_pair(item: Contradiction, name: str | None = None) -> None:
@@ -73,7 +74,7 @@ def _print_pair(item: Contradiction, name: str | None = None) -> None:
     why = f"({one_line(item.reason)}; {item.confidence:.0%} sure)"
     if item.acts:
         typer.echo(f"{this} contradicts {old} {why}, which is superseded now.")
-        typer.echo(f"If both are right: sense-memory palace reconcile {pair}")
+        typer.echo(f"If both are right: {program()} palace reconcile {pair}")
         return
     if item.old == name:
         verb = "contradict" if is_sure else "may contradict"
@@ -82,7 +83,7 @@ def _print_pair(item: Contradiction, name: str | None = None) -> None:
         typer.echo(f"{this} contradicts {old} {why}; nothing was marked.")
     else:
         typer.echo(f"{this} may contradict {old} {why}.")
-    typer.echo(f"If {old} is wrong now: sense-memory palace contradict {pair}")
+    typer.echo(f"If {old} is wrong now: {program()} palace contradict {pair}")
 
 
 def marks_in(memories: Iterable[PersonaMemory]) -> set[tuple[str, str]]:

@@ -24,8 +24,9 @@ from sense_memory.interfaces.cli.invocation import (
     Invocation,
     of,
     password_prompt,
-    sentence_of,
+    program,
     signer_of,
+    with_options,
     with_store,
 )
 from sense_memory.interfaces.cli.output import holding_data, relay_data
@@ -118,7 +119,7 @@ def _summary(rescued: RescueReport) -> str:
     return (
         f"Saved {saved}{drafts}; {rescued.unreadable:,} could not be read. "
         f"The damaged file is kept: {rescued.aside}\n"
-        "Run `sense-memory sync --full`: relays give back what they have.\n"
+        f"Run `{program()} sync --full`: relays give back what they have.\n"
     )
 
 
@@ -249,7 +250,7 @@ def check_key(settings: Settings) -> tuple[Check, LocalSigner | None]:
     try:
         secret, place = find_secret(settings, ask_password=password_prompt())
     except SenseMemoryError as error:
-        return Check("key", CheckState.FAIL, str(error)), None
+        return Check("key", CheckState.FAIL, with_options(error)), None
     signer = LocalSigner(secret)
     shown = f", mode {_mode(settings.key_file):04o}" if place.endswith(str(settings.key_file)) else ""
     return Check("key", CheckState.OK, f"{signer.npub}, from {place}{shown}"), signer
@@ -268,7 +269,7 @@ async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Ch
         async with MemoryStore(signer, settings.relays, ledger=path, background=False) as store:
             status, problems = store.status(), store.integrity()
     except SenseMemoryError as error:
-        return [Check("ledger", CheckState.FAIL, sentence_of(error, settings.agent))], None
+        return [Check("ledger", CheckState.FAIL, with_options(error, settings.agent))], None
     held = quantity(status.counts["events"], "event")
     checks = [Check("ledger", CheckState.FAIL, f"{path}: {problem}") for problem in problems[:10]]
     if not checks:
@@ -311,7 +312,7 @@ async def check_relay(url: str, line: RelayStatus | None) -> Check:
         if line.is_local:
             facts.append(LOCAL)
         if line.last_complete is None:
-            problems.append("never showed everything: run `sense-memory sync`")
+            problems.append(f"never showed everything: run `{program()} sync`")
         else:
             facts.append(f"last complete pull {age(line.last_complete, time.time())}")
         problems += [f"{reason} ({count:,})" for reason, count in line.reasons.items()]
@@ -362,7 +363,7 @@ def check_holding(holding: Holding, memories: str = "") -> Check:
             lacks = f"lacks {holding.missing_there:,} of the {here} here" if holding.missing_there else ""
             more = f"holds {holding.missing_here:,} that are not here" if holding.missing_here else ""
             state = CheckState.WARN
-            finding = f"says it {' and '.join(filter(None, (lacks, more)))}: run `sense-memory sync`"
+            finding = f"says it {' and '.join(filter(None, (lacks, more)))}: run `{program()} sync`"
         case Holding(method=Method.COUNT, there=int(there), missing_there=0, missing_here=0):
             finding = f"counts {there:,} events, as many as belong there (numbers only)"
         case Holding(method=Method.COUNT, there=int(there), missing_there=0):
@@ -372,11 +373,11 @@ def check_holding(holding: Holding, memories: str = "") -> Check:
             lacks = f"at least {holding.missing_there:,} of the {here} here are missing"
             state, finding = (
                 CheckState.WARN,
-                f"counts {there:,} events, {lacks}: run `sense-memory sync --full`",
+                f"counts {there:,} events, {lacks}: run `{program()} sync --full`",
             )
         case _:
             finding = (
-                "can neither compare nor count (NIP-77, NIP-45): only `sense-memory sync --full` "
+                f"can neither compare nor count (NIP-77, NIP-45): only `{program()} sync --full` "
                 f"shows whether it has the {here} here"
             )
     return Check(f"{HOLDS}{holding.url}", state, finding)

@@ -15,16 +15,16 @@ import typer
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.backup import write_events
 from sense_memory.interfaces.cli.import_report import (
-    RELAYS_LATER,
     ImportedFiles,
     events_data,
     plan_data,
     print_events,
     print_plan,
     print_written,
+    relays_later,
 )
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, confirm, of, say
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, confirm, of, say, with_options
 from sense_memory.interfaces.cli.program import BACKUP, app, ends
 from sense_memory.interfaces.text import as_json, quantity, size
 
@@ -276,7 +276,7 @@ async def _import(store: MemoryStore, counted: Mapping[Path, int | None], found:
             except InvalidInput as error:
                 if len(counted) == 1 and not found.unread:
                     raise
-                found.unread[file] = str(error).removeprefix(f"{file} ")
+                found.unread[file] = with_options(error).removeprefix(f"{file} ")
                 continue
             finally:
                 done += number or 0
@@ -394,7 +394,7 @@ def _plan_and_write(
                 advance(written)
 
             done = await carry_out(store, made, progress=count)
-        return made, done, RELAYS_LATER if store.relays and any(done.written.values()) else ""
+        return made, done, relays_later() if store.relays and any(done.written.values()) else ""
 
     try:
         return invocation.run(work, creates=not wishes.plan)

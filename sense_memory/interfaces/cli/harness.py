@@ -23,9 +23,11 @@ from sense_memory.interfaces.cli.invocation import (
     Invocation,
     note,
     of,
+    program,
     say,
     tell,
     warnings_as_lines,
+    with_options,
     with_store,
 )
 from sense_memory.interfaces.cli.program import SETUP, Group, Program, app, ends
@@ -211,12 +213,12 @@ def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_p
                 _, place = find_secret(settings)
             if place == "NOSTR_NSEC in the environment":
                 found.append(
-                    "keep the key in a file, see `sense-memory init`: a harness may not see this shell's NOSTR_NSEC"
+                    f"keep the key in a file, see `{program()} init`: a harness may not see this shell's NOSTR_NSEC"
                 )
         except KeyMissing:
-            found.append("run `sense-memory init`, or install with --create-key: the agent has no key yet")
+            found.append(f"run `{program()} init`, or install with --create-key: the agent has no key yet")
         except SenseMemoryError as error:
-            found.append(str(error))
+            found.append(with_options(error))
     if {".cache", "Caches"} & set(Path(launch.program[0]).parts):
         found.append(
             "install this program with pipx or uv tool first: it runs from a cache, which may be emptied"
@@ -309,7 +311,7 @@ def _show_list(invocation: Invocation, machine: Machine) -> None:
         installed: Any = row["installed"]
         state = f"installed: {', '.join(installed)}" if installed else found
         typer.echo(f"{row['name']:{width}}  {state}")
-    tell("To see what would be written: sense-memory install HARNESS")
+    tell(f"To see what would be written: {program()} install HARNESS")
 
 
 # ── Hooks ───────────────────────────────────────────────────────────────────────────────

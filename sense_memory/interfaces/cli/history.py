@@ -21,7 +21,7 @@ from sense_memory.interfaces.cli.inputs import (
     WaitOption,
     WhenArgument,
 )
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, unknown
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, program, unknown
 from sense_memory.interfaces.cli.names import events_of, everything, find, parts, path_of, place, unknown_name
 from sense_memory.interfaces.cli.output import (
     any_memory_data,
@@ -284,7 +284,7 @@ def _nothing_to_undo(name: str, versions: Sequence[Version]) -> CommandFailed:
         )
     elif len(texts) > 1:
         problem = (
-            f"see `sense-memory history {quoted(name)}`, and remember the value that you want: {name!r} has no older "
+            f"see `{program()} history {quoted(name)}`, and remember the value that you want: {name!r} has no older "
             "value here"
         )
     else:
@@ -339,7 +339,7 @@ async def _draft(store: MemoryStore, number: int | None) -> Draft:
     raise CommandFailed(
         ExitCode.NOT_FOUND,
         "NotFound",
-        f"see `sense-memory drafts` for the numbers: there is no draft {number}",
+        f"see `{program()} drafts` for the numbers: there is no draft {number}",
     )
 
 
@@ -362,7 +362,7 @@ def _publish(invocation: Invocation, number: int) -> None:
         return
     if above is not None:
         typer.echo(f"It is marked as superseded by {one_line(above)}.")
-        typer.echo(f"If both are right: sense-memory palace reconcile {quoted(name, above)}")
+        typer.echo(f"If both are right: {program()} palace reconcile {quoted(name, above)}")
     print_contradictions(told, name)
 
 
@@ -390,8 +390,8 @@ def _list(invocation: Invocation) -> None:
         )
     if found:
         typer.echo(
-            "\nPublish a draft with `sense-memory drafts --publish N`, or discard it with "
-            "`sense-memory drafts --discard N`."
+            f"\nPublish a draft with `{program()} drafts --publish N`, or discard it with "
+            f"`{program()} drafts --discard N`."
         )
     else:
         typer.echo("There are no drafts.", err=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from sense_memory.interfaces.cli.invocation import program, with_options
 from sense_memory.interfaces.text import one_line, quantity, some
 
 
@@ -23,7 +24,6 @@ _MAX_SHOWN: Final = 20  # bad lines; JSON lists all of them
 _MAX_AUTHORS_SHOWN: Final = 5
 _MAX_PLACES: Final = 12
 _MAX_PATHS: Final = 5
-RELAYS_LATER: Final = "Relays get the new memories with the next sync: sense-memory sync"
 _FATES: Final = {  # how lines were filed, in the words of the table
     "new": "new",
     "known": "known",
@@ -49,6 +49,11 @@ class ImportedFiles:
     counts: Counter[str] = field(default_factory=Counter)
     bad: list[tuple[Path, BadLine]] = field(default_factory=list)
     unread: dict[Path, str] = field(default_factory=dict)
+
+
+def relays_later() -> str:
+    """The sentence after an import if there are relays."""
+    return f"Relays get the new memories with the next sync: {program()} sync"
 
 
 def events_data(found: ImportedFiles) -> dict[str, Any]:
@@ -98,11 +103,11 @@ def print_events(found: ImportedFiles, has_relays: bool, owner: str, *, is_one: 
         elif not found.counts and not any(line.author for _, line in found.bad):
             show(
                 Text(
-                    "To import keys and values, run `sense-memory remember --many FILE`: no line is an event."
+                    f"To import keys and values, run `{program()} remember --many FILE`: no line is an event."
                 )
             )
     if counts["new"] and has_relays:
-        show(Text(), Text(RELAYS_LATER))
+        show(Text(), Text(relays_later()))
 
 
 # ── Of other formats ────────────────────────────────────────────────────────────────────
@@ -163,7 +168,7 @@ def _sentences(made: ImportPlan) -> list[str]:
     found += _first("gets another name", renamed, _MAX_PATHS)
     if made.gone:
         found.append(f"no longer in the files, but kept here: {some(made.gone, _MAX_PATHS)}")
-    found += [one_line(note) for note in made.notes[:_MAX_SHOWN]]
+    found += [one_line(with_options(note)) for note in made.notes[:_MAX_SHOWN]]
     found += [f"and {len(made.notes) - _MAX_SHOWN:,} more notes; --json lists them all"] * (
         len(made.notes) > _MAX_SHOWN
     )
@@ -209,7 +214,7 @@ def plan_data(made: ImportPlan, done: Imported | None) -> dict[str, Any]:
         ],
         "unread": [],
         "left_out": dict(made.left_out),
-        "notes": made.notes,
+        "notes": list(map(with_options, made.notes)),
         "steps": [
             {
                 "kind": step.item.kind.value,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import sys
 import textwrap
 import warnings
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -22,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import typer
 
-from sense_memory.errors import InvalidInput, InvalidSetting, LedgerCorrupt, SenseMemoryError
-from sense_memory.interfaces.text import quantity, safe, wrap
+from sense_memory.errors import InvalidInput, InvalidSetting
+from sense_memory.interfaces.text import quantity, safe, word, wrap
 
 
 if TYPE_CHECKING:
@@ -39,6 +41,13 @@ _T = TypeVar("_T")
 _ECHOED_COUNT: Final = 500  # texts that are written at a time
 _MIN_COLUMNS: Final = 30
 _OPTIONS: Final = {"agent": "--agent", "relays": "--relay", "env_file": "--env-file"}
+_CHOOSING: Final = {
+    "agent": "--agent",
+    "ledger": "--ledger",
+    "env_file": "--env-file",
+}  # the memory that is meant
+
+_commands = re.compile(r"`sense-memory (?=([^`]*))")
 
 
 class ExitCode(IntEnum):
@@ -291,6 +300,44 @@ def named(**options: str) -> Iterator[None]:
         raise InvalidInput(f"{options[name]} {rest}") from None
 
 
+_current: ContextVar[typer.Context] = ContextVar("_current")
+
+
+@contextmanager
+def known_to_program(context: Any) -> Iterator[None]:
+    """Until the end of this block, `program` knows the global options of this invocation, as soon as they are parsed."""
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def program(agent: str | None = None, command: str = "") -> str:
+    """How every command to copy begins, so that it acts on the memory that is meant: the program's name, and the global
+    options that chose the memory. What the environment says is not repeated, nor is --relay, which is for one command.
+
+    Args:
+        agent: named where the command line names none, except `default`.
+        command: the rest of the command, where it may have some of the options.
+    """
+    context = _current.get(None)
+    given = (context and context.obj) or Invocation()
+    words = ["sense-memory"]
+    for name, option in _CHOOSING.items():
+        value = getattr(given, name)
+        if name == "agent" and value is None and agent != "default":
+            value = agent
+        if value and f"{option} " not in command:
+            words.append(f"{option} {word(str(value))}")
+    return " ".join(words)
+
+
+def with_options(text: object, agent: str | None = None) -> str:
+    """A text of the library, such as an error; its commands in backticks begin as `program` says."""
+    return _commands.sub(lambda found: f"`{program(agent, found[1])} ", str(text))
+
+
 def of(context: typer.Context) -> Invocation:
     """The invocation that a command belongs to."""
     return cast("Invocation", context.find_root().obj)
@@ -301,23 +348,15 @@ def no_relays() -> CommandFailed:
     return CommandFailed(
         ExitCode.USAGE,
         "NoRelays",
-        "add a relay with `sense-memory relays add wss://relay.example`, or start one with `sense-memory relay`: "
+        f"add a relay with `{program()} relays add wss://relay.example`, or start one with `{program()} relay`: "
         "no relays are configured, so everything stays on this machine",
     )
-
-
-def sentence_of(error: SenseMemoryError, agent: str | None) -> str:
-    """An error's sentence. Its remedy for a damaged ledger names the agent, else it would look at another ledger."""
-    option = (
-        f"--agent {agent} " if isinstance(error, LedgerCorrupt) and agent not in {None, "default"} else ""
-    )
-    return str(error).replace("run `sense-memory ", f"run `sense-memory {option}", 1)
 
 
 def unknown(what: str) -> CommandFailed:
     """The error for a name that is not in the ledger if no relay ever showed everything; `what` includes its verb."""
     problem = f"{what} not in the local ledger, but no relay ever showed everything, so a relay may have it"
-    return CommandFailed(ExitCode.ERROR, "NotSynced", f"run `sense-memory sync`, then try again: {problem}")
+    return CommandFailed(ExitCode.ERROR, "NotSynced", f"run `{program()} sync`, then try again: {problem}")
 
 
 def too_few(wanted: int, acks: int, what: str) -> str:

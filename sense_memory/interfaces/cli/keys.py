@@ -16,7 +16,7 @@ import typer
 
 from sense_memory.errors import BadKey, InvalidInput, KeyMissing, SenseMemoryError, UnsafeFile
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
-from sense_memory.interfaces.cli.invocation import of, password_prompt, say, warnings_as_lines
+from sense_memory.interfaces.cli.invocation import of, password_prompt, program, say, warnings_as_lines
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.program import SETUP, app, ends
 from sense_memory.interfaces.text import age, as_json, iso, size
@@ -168,7 +168,7 @@ def _next_line(_prompt: str) -> str:
 def _explain(settings: Settings, owner: str, place: str, done: str, shown: str | None) -> None:
     agent, has_relays = settings.agent, bool(settings.relays)
     what = {"shown": "This is the key", "imported": "Imported the key", "made": "Made a key"}[done]
-    ours = "sense-memory" if agent == "default" else f"sense-memory --agent {agent}"
+    ours = program(agent)
     lines = [
         f"{what} for agent {agent!r}.",
         f"  public key  {owner}",
@@ -240,7 +240,7 @@ def agents(context: typer.Context, _json: JsonOption = False) -> None:
     if invocation.as_json:
         typer.echo(as_json(data))
     elif not data:
-        typer.echo("There are no agents here yet. Make one with: sense-memory init", err=True)
+        typer.echo(f"There are no agents here yet. Make one with: {program()} init", err=True)
     elif sys.stdout.isatty():
         now = time.time()
         show_rows(

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidAddress
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, unknown
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, program, unknown
 from sense_memory.interfaces.cli.output import shown_path, told_by
 from sense_memory.interfaces.text import age, one_line, quantity, quoted, some
 from sense_memory.limits import MAX_CANDIDATES_COUNT, MAX_FUTURE_SECONDS
@@ -180,7 +180,7 @@ async def in_palace(store: MemoryStore, key: str, command: str) -> CommandFailed
     paths = [memory.path for memory in await everything(store) if memory.key == named]
     if not paths:
         return None
-    commands = [f"sense-memory {command} {quoted(path)}" for path in paths]
+    commands = [f"{program()} {command} {quoted(path)}" for path in paths]
     more = f" and {len(paths) - _MAX_NEAR:,} more" if len(paths) > _MAX_NEAR else ""
     problem = (
         f"no flat memory under {key!r} here. To {command} {'the' if len(paths) == 1 else 'a'} palace "
@@ -197,7 +197,7 @@ async def absent_in_palace(store: MemoryStore, name: str, command: str) -> Comma
         return no_memory(name, store.status(), similar_to(name, await everything(store)))
     problem = (
         f"no palace memory under {name!r} here. To {command} the flat memory: "
-        f"sense-memory {command} {quoted(name)}"
+        f"{program()} {command} {quoted(name)}"
     )
     return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from sense_memory.interfaces.cli.invocation import echo_all, note
+from sense_memory.interfaces.cli.invocation import echo_all, note, program
 from sense_memory.interfaces.text import (
     as_json,
     as_json_list,
@@ -279,8 +279,8 @@ def _contradiction_lines(memory: Memory | PersonaMemory) -> Iterator[str]:
     for later in getattr(memory, "suspected_by", ()):
         pair = quoted(path, later)
         yield f"A later memory may contradict this: {one_line(later)}."
-        yield f"If this is wrong now: sense-memory palace contradict {pair}"
-        yield f"If both are right: sense-memory palace dismiss {pair}"
+        yield f"If this is wrong now: {program()} palace contradict {pair}"
+        yield f"If both are right: {program()} palace dismiss {pair}"
 
 
 def any_memory_data(memory: Memory | PersonaMemory, then: float | None = None) -> dict[str, object]:
@@ -335,9 +335,9 @@ def _piped(insight: Insight) -> str:
 def warn_if_incomplete(store: MemoryStore) -> None:
     """Warn on stderr if a list may lack memories that relays hold."""
     if not store.relays and not store.status().counts["heads"]:
-        note("to restore memories from relays, run `sense-memory relays add URL`, then `sense-memory sync`")
+        note(f"to restore memories from relays, run `{program()} relays add URL`, then `{program()} sync`")
     if not store.was_ever_complete():
-        note("incomplete: no relay has shown everything yet, so there may be more; run `sense-memory sync`")
+        note(f"incomplete: no relay has shown everything yet, so there may be more; run `{program()} sync`")
 
 
 def warn_of_gaps(gaps: Gaps) -> None:
@@ -346,7 +346,7 @@ def warn_of_gaps(gaps: Gaps) -> None:
         note(f"searched by words only: {gaps.trouble}")
     elif gaps.count:
         count = quantity(gaps.count, "memory was", "memories were")
-        note(f"{count} searched by words only, not embedded yet; run `sense-memory embed`")
+        note(f"{count} searched by words only, not embedded yet; run `{program()} embed`")
 
 
 async def told_by(store: MemoryStore, report: SyncReport) -> str:
@@ -358,7 +358,7 @@ async def told_by(store: MemoryStore, report: SyncReport) -> str:
     if again := report.written_again:
         told.append(
             f"{_counted(again)} written again on another device after being forgotten: {_all(again)}. "
-            "To forget it again: `sense-memory forget NAME`."
+            f"To forget it again: `{program()} forget NAME`."
         )
     return " ".join(told)
 
@@ -377,26 +377,26 @@ def lost_edits(names: Sequence[str], drafts: Sequence[Draft]) -> str:
     edited = [name for name in names if name not in forgotten]
     labels = [name.removeprefix(_BLOCK) for name in edited if name.startswith(_BLOCK)]
     memories = [name for name in edited if not name.startswith((_BLOCK, "mind/objective/"))]
-    commands = {"sense-memory history": memories, "sense-memory mind blocks history": labels}
+    commands = {f"{program()} history": memories, f"{program()} mind blocks history": labels}
+    drafts_shown = f"`{program()} drafts`"
     ways = [
         f"`{command} {quoted(found[0])}`{' (and so on)' if found[1:] else ''}"
         for command, found in commands.items()
         if found
     ]
     if reasons.keys() & set(edited):
-        ways.append(_DRAFTS)
+        ways.append(drafts_shown)
     told = []
     if edited:
         lost = f"{_counted(edited)} edited on another device too, and the edit there counts now"
         told.append(f"{lost}: {_all(edited)}.{_kept(ways)}")
     if forgotten:
         lost = f"{_counted(forgotten)} forgotten by another device, which had not seen the text of this one"
-        told.append(f"{lost}: {_all(forgotten)}.{_kept([_DRAFTS])}")
+        told.append(f"{lost}: {_all(forgotten)}.{_kept([drafts_shown])}")
     return " ".join(told)
 
 
 _BLOCK: Final = "mind/block/"
-_DRAFTS: Final = "`sense-memory drafts`"
 
 
 def _counted(names: Sequence[str]) -> str:

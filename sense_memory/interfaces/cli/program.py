@@ -26,7 +26,15 @@ from typer.core import TyperCommand, TyperGroup
 from sense_memory import __version__
 from sense_memory.errors import InvalidInput, SenseMemoryError
 from sense_memory.interfaces.cli.inputs import JsonOption
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say, sentence_of
+from sense_memory.interfaces.cli.invocation import (
+    CommandFailed,
+    ExitCode,
+    Invocation,
+    known_to_program,
+    of,
+    say,
+    with_options,
+)
 from sense_memory.interfaces.text import as_json, one_line
 
 
@@ -162,6 +170,7 @@ class Commands(Group):
         except _UsageError as error:
             _end_of_usage(error, for_programs=for_programs)
         context.meta[_FOR_PROGRAMS] = for_programs
+        context.with_resource(known_to_program(context))
         return context
 
     def invoke(self, ctx: Any) -> Any:
@@ -172,18 +181,15 @@ class Commands(Group):
             _end(stop.code, stop.name, stop.message, for_programs=_wants_json(ctx))
         except SenseMemoryError as error:
             code = ExitCode.USAGE if isinstance(error, InvalidInput) else ExitCode.ERROR
-            agent = None if ctx.obj is None else of(ctx).agent
-            _end(code, type(error).__name__, sentence_of(error, agent), for_programs=_wants_json(ctx))
+            _end(code, type(error).__name__, with_options(error), for_programs=_wants_json(ctx))
         except _UsageError as error:
             _end_of_usage(error, for_programs=_wants_json(ctx) or ctx.meta[_FOR_PROGRAMS])
         except OSError as error:
             where = f"{error.filename}: " if error.filename is not None else ""
             problem = f"{where}{error.strerror or error}"
             _end(ExitCode.ERROR, "OSError", problem, for_programs=_wants_json(ctx))
-        except (
-            typer.Abort,
-            EOFError,
-        ):  # Ctrl-C or Ctrl-D at a question, which is asked before anything is done
+        except (typer.Abort, EOFError):
+            # Ctrl-C or Ctrl-D at a question, which is asked before anything is done
             typer.echo(err=True)
             problem = "nothing was changed, because the question was not answered"
             _end(ExitCode.INTERRUPTED, "Interrupted", problem, for_programs=_wants_json(ctx))

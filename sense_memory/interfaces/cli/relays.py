@@ -13,7 +13,15 @@ import typer
 
 from sense_memory.errors import InvalidInput, KeyMissing, RelayError, SenseMemoryError
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, say, signer_of
+from sense_memory.interfaces.cli.invocation import (
+    CommandFailed,
+    ExitCode,
+    Invocation,
+    of,
+    program,
+    say,
+    signer_of,
+)
 from sense_memory.interfaces.cli.output import relay_data, show_rows
 from sense_memory.interfaces.cli.program import RELAYS, Group, Program, app, ends
 from sense_memory.interfaces.text import as_json, quantity, quoted
@@ -36,7 +44,7 @@ app.add_typer(
 )
 
 _RUNNING: Final = (
-    "If a relay is running there already, `sense-memory relays add ws://127.0.0.1:{port}` uses that relay; "
+    "If a relay is running there already, `{program} relays add ws://127.0.0.1:{port}` uses that relay; "
     "`lsof -i :{port}` shows its process. A second relay needs its own --port and its own --data file."
 )
 
@@ -97,7 +105,7 @@ def add(
         say(
             "warning",
             f"{twin} is most likely the same relay under another name. "
-            f"To remove one of them: sense-memory relays remove {quoted(relay)}",
+            f"To remove one of them: {program()} relays remove {quoted(relay)}",
         )
     if preset is not None and not all(map(is_local, wanted)) and not invocation.as_json:
         typer.echo(
@@ -176,7 +184,7 @@ def list_relays(context: typer.Context, _json: JsonOption = False) -> None:
         )
         for relay in settings.relays
     ]
-    none = "No relays are configured. Add one: sense-memory relays add wss://relay.example"
+    none = f"No relays are configured. Add one: {program()} relays add wss://relay.example"
     show_rows(("relay", "configured for", ""), rows, none=none)
 
 
@@ -221,9 +229,7 @@ def _configured(settings: Settings) -> set[str]:
 
 def _not_removed(relay: str, settings: Settings, *, all_agents: bool) -> CommandFailed:
     if not all_agents and relay in _configured(settings):
-        problem = (
-            f"run `sense-memory relays remove {quoted(relay)} --all-agents`: it is a relay of all agents"
-        )
+        problem = f"run `{program()} relays remove {quoted(relay)} --all-agents`: it is a relay of all agents"
     else:
         whose = "all agents" if all_agents else f"agent {settings.agent!r}"
         problem = f"{relay} is not among the relays of {whose}"
@@ -318,7 +324,9 @@ def relay(
     try:
         asyncio.run(_serve(invocation, path, port))
     except RelayError as error:
-        raise CommandFailed(ExitCode.ERROR, "RelayError", f"{error}. {_RUNNING.format(port=port)}") from None
+        raise CommandFailed(
+            ExitCode.ERROR, "RelayError", f"{error}. {_RUNNING.format(program=program(), port=port)}"
+        ) from None
 
 
 async def _serve(invocation: Invocation, path: Path, port: int) -> None:
@@ -333,7 +341,7 @@ async def _serve(invocation: Invocation, path: Path, port: int) -> None:
             typer.echo(as_json({"relay": relay_data(running.url), "file": str(path)}))
         else:
             typer.echo(f"relay on {running.url}, data in {path}")
-            typer.echo(f"To use this relay: sense-memory relays add {running.url}    To end it: Ctrl-C")
+            typer.echo(f"To use this relay: {program()} relays add {running.url}    To end it: Ctrl-C")
         with suppress(asyncio.CancelledError):
             await serving
     if not invocation.as_json:

@@ -31,7 +31,7 @@ from sense_memory.interfaces.cli.inputs import (
     option,
     question,
 )
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, note, of, say
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, note, of, program, say
 from sense_memory.interfaces.cli.names import everything, place, unused_label
 from sense_memory.interfaces.cli.output import (
     hit_data,
@@ -42,7 +42,7 @@ from sense_memory.interfaces.cli.output import (
     warn_if_incomplete,
     warn_of_gaps,
 )
-from sense_memory.interfaces.cli.palace.group import NONE, look
+from sense_memory.interfaces.cli.palace.group import look, no_palace
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
 from sense_memory.interfaces.text import (
     age,
@@ -72,12 +72,9 @@ _T = TypeVar("_T")
 KINDS = "palace,journal,flat"
 _MIND: Final = "mind"
 _ALL_KINDS: Final = (*KINDS.split(","), _MIND)
-_NOT_ASKED: Final = (
-    "the mind's conversations and passages were not searched; add --in mind, or run: sense-memory mind search"
-)
+_NOT_ASKED: Final = "the mind's conversations and passages were not searched; add --in mind, or run:"
 _MAX_SOURCES = 10  # of memories, in an error
 _NONE_FITS = "No memory fits."
-_NOTHING_KEPT = "Nothing is kept yet. `sense-memory remember --help` shows how to begin."
 
 _is_source = re.compile(r"user|agent|import|(?:tool|document)(?::.+)?").fullmatch
 
@@ -155,11 +152,12 @@ def search(
     if found.in_mind:
         _print_mind_hits(found.in_mind, explain=explain)
     if not found.hits and not found.in_mind:
-        typer.echo(_NOTHING_KEPT if found.is_empty else "Nothing was found.", err=True)
+        first = f"Nothing is kept yet. `{program()} remember --help` shows how to begin."
+        typer.echo(first if found.is_empty else "Nothing was found.", err=True)
     if found.unused:
         note(found.unused)
     if found.leaves_mind_out:
-        note(_NOT_ASKED)
+        note(f"{_NOT_ASKED} {program()} mind search")
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +307,7 @@ def list_memories(
     shown = chosen.cut([memory for memory in memories if chosen.fits(memory.key, memory.created_at)])
     show_memories(invocation, shown, none=_NONE_FITS if memories else "There are no flat memories.")
     if others > 0 and not invocation.as_json:
-        note(f"{quantity(others, 'memory', 'memories')} in the palace: sense-memory list --palace")
+        note(f"{quantity(others, 'memory', 'memories')} in the palace: {program()} list --palace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +344,9 @@ def list_palace(
     insights = look(invocation, *place(where), include_forgotten=include_forgotten, needs_place=True)
     shown = wanted.cut([one for one in insights if wanted.fits(one.memory.path, one.memory.created_at)])
     none = f"There are no active or fading memories in {where}. --include-forgotten lists the others."
-    show_insights(invocation, shown, time.time(), none=_NONE_FITS if insights else none if where else NONE)
+    show_insights(
+        invocation, shown, time.time(), none=_NONE_FITS if insights else none if where else no_palace()
+    )
 
 
 # ── embed ───────────────────────────────────────────────────────────────────────────────
@@ -460,7 +460,7 @@ def _deeds(report: EmbedReport, *, has_relays: bool) -> list[str]:
     if report.forgotten:
         lines.append(f"{quantity(report.forgotten, 'embedding')} of forgotten memories forgotten too")
     if has_relays and (report.shared or report.forgotten):
-        lines.append("Relays get that with the next sync: sense-memory sync")
+        lines.append(f"Relays get that with the next sync: {program()} sync")
     if not any(lines) and not (report.count or report.unshared):
         lines = ["Nothing was left to do."]
     return [line for line in lines if line]
@@ -536,7 +536,7 @@ def embedder_sentence(found: EmbedderInUse) -> str:
         return f"{one_line(name)}; it has read everything"
     count = quantity(found.without_vectors, "memory", "memories")
     verb = "has" if found.without_vectors == 1 else "have"
-    return f"{one_line(name)}; {count} {verb} no vectors yet: run `sense-memory embed`"
+    return f"{one_line(name)}; {count} {verb} no vectors yet: run `{program()} embed`"
 
 
 def _setting(settings: Settings) -> str | None:

@@ -13,7 +13,7 @@ import typer
 
 from sense_memory.errors import SenseMemoryError
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
-from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, tell
+from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, program, tell, with_options
 from sense_memory.interfaces.cli.output import change_data, relay_data, shown_path, sync_data, told_by
 from sense_memory.interfaces.cli.program import RELAYS, app, ends
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
@@ -195,7 +195,9 @@ def _refusal(status: Status) -> str:
     if not count:
         return ""
     told = f"{quantity(count, 'refused event')} {'is' if count == 1 else 'are'} not sent again"
-    return f"Once the limits or rules of the relay have changed, try `sense-memory sync --retry-refused`: {told}."
+    return (
+        f"Once the limits or rules of the relay have changed, try `{program()} sync --retry-refused`: {told}."
+    )
 
 
 def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int | None]:
@@ -240,9 +242,11 @@ def survival(status: Status) -> str:
         return f"{lost}the memory would be lost: its only relays are on this machine."
     if not any(relay.events.get("acked") or relay.events.get("confirmed") for relay in elsewhere):
         return (
-            f"{lost}the memory would be lost: no relay elsewhere has any of it yet. Try `sense-memory sync`."
+            f"{lost}the memory would be lost: no relay elsewhere has any of it yet. Try `{program()} sync`."
         )
-    return f"{lost}a part of the memory would be lost: no relay elsewhere has all of it. Try `sense-memory sync`."
+    return (
+        f"{lost}a part of the memory would be lost: no relay elsewhere has all of it. Try `{program()} sync`."
+    )
 
 
 def _print_status(status: Status, embedder: EmbedderInUse | None, scenes: Sequence[SceneOutbox] = ()) -> None:
@@ -261,7 +265,7 @@ def _print_status(status: Status, embedder: EmbedderInUse | None, scenes: Sequen
         waits = quantity(counts["quarantined"], "event")
         lines.append(f"        {waits} dated ahead of this clock; check the clocks")
     if counts["drafts"]:
-        lines.append(f"        {quantity(counts['drafts'], 'draft')}, in no memory; see: sense-memory drafts")
+        lines.append(f"        {quantity(counts['drafts'], 'draft')}, in no memory; see: {program()} drafts")
     if embedder is not None:
         how = "by words and meaning, embedder" if embedder.problem is None else "fails:"
         lines.append(f"search  {how} {embedder_sentence(embedder)}")
@@ -306,7 +310,7 @@ async def scene_outboxes(store: MemoryStore) -> list[SceneOutbox]:
             async with store.mind.scenes.using(state.id) as scene:
                 states = scene.outbox()
         except SenseMemoryError as error:
-            found.append(SceneOutbox(state.id, state.name, {}, {}, str(error)))
+            found.append(SceneOutbox(state.id, state.name, {}, {}, with_options(error)))
             continue
         waiting = {url: waits for url, each in states.items() if (waits := each["queued"] + each["parked"])}
         refused = {url: each["refused"] for url, each in states.items() if each["refused"]}
@@ -320,7 +324,7 @@ def _scene_lines(scene: SceneOutbox) -> Iterator[str]:
         yield f"{name}: {one_line(scene.problem)}"
     for url, count in scene.waiting.items():
         waits = "waits" if count == 1 else "wait"
-        remedy = f"sense-memory mind scenes sync {quoted(scene.id)}"
+        remedy = f"{program()} mind scenes sync {quoted(scene.id)}"
         yield f"{name}: {quantity(count, 'event')} {waits} for {url}; to send: {remedy}"
     for url, count in scene.refused.items():
         yield f"{name}: {quantity(count, 'event')} refused by {url}"

@@ -204,7 +204,9 @@ def test_what_was_imported_is_sent_by_the_next_sync_and_that_is_said(written, re
 
     result = written(*settings, "import", "all.jsonl")
 
-    assert result.stdout.endswith("\nRelays get the new memories with the next sync: sense-memory sync\n")
+    assert result.stdout.endswith(
+        "\nRelays get the new memories with the next sync: sense-memory --ledger new.db sync\n"
+    )
     assert written.json(*settings, "sync")["relays"][0]["sync"]["sent"] == {"accepted": 4}
     assert written(*settings, "import", "all.jsonl").stdout == "new  known\n  0      4\n"
 

@@ -135,9 +135,9 @@ def test_sync_names_what_was_written_here_and_lost_against_another_device(agent,
 
     assert shown.endswith(
         "\n7 memories were edited on another device too, and the edit there counts now: "
-        "k0, k1, k2, k3, k4, k5, k6. What was written here is kept: see `sense-memory history k0` (and so on). "
+        "k0, k1, k2, k3, k4, k5, k6. What was written here is kept: see `sense-memory --ledger one.db history k0` (and so on). "
         "1 memory was forgotten by another device, which had not seen the text of this one: gone. "
-        "What was written here is kept: see `sense-memory drafts`.\n"
+        "What was written here is kept: see `sense-memory --ledger one.db drafts`.\n"
     )
     agent(*one, "history", "gone", code=4)
     assert agent(*one, "drafts").stdout.startswith("draft 1, for gone, written ")
@@ -160,7 +160,7 @@ def test_sync_names_what_was_forgotten_here_and_written_again_on_another_device(
     shown = agent("--relay", relay, *one, "sync").stdout
     assert shown.endswith(
         "\n2 memories were written again on another device after being forgotten: people/facts/secret, pin. "
-        "To forget it again: `sense-memory forget NAME`.\n"
+        "To forget it again: `sense-memory --ledger one.db forget NAME`.\n"
     )
     told = agent.json("--relay", relay, *one, "sync")
     assert (told["overruled"], told["written_again"]) == ([], [])
@@ -174,7 +174,7 @@ def test_sync_names_the_command_that_shows_an_edit_of_a_block_that_lost(agent, r
         agent(*two, "mind", "blocks", "set", "human", value)
     shown = agent(*one, "sync").stdout
     assert (
-        "mind/block/human. What was written here is kept: see `sense-memory mind blocks history human`."
+        "mind/block/human. What was written here is kept: see `sense-memory --ledger one.db mind blocks history human`."
         in shown
     )
     assert "mine" in [block["value"] for block in agent.json(*one, "mind", "blocks", "history", "human")]

@@ -9,7 +9,7 @@ import typer
 
 from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, flag, option
-from sense_memory.interfaces.cli.invocation import of
+from sense_memory.interfaces.cli.invocation import of, program
 from sense_memory.interfaces.cli.mind.group import (
     IdArgument,
     OnlyTopicOption,
@@ -172,7 +172,7 @@ def list_topics(context: typer.Context, _json: JsonOption = False) -> None:
     found, proposals = invocation.run(work)
     rows = [(topic.name, str(topic.passages), topic.summary) for topic in found]
     data = [_topic_data(topic, proposals) for topic in found]
-    none = "There are no topics yet. Begin with: sense-memory mind archive add TEXT --classify"
+    none = f"There are no topics yet. Begin with: {program()} mind archive add TEXT --classify"
     show(invocation, data, ("topic", "passages", "summary"), rows, none=none)
     if not invocation.as_json:
         for one in proposals:

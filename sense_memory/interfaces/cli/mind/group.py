@@ -10,7 +10,7 @@ import typer
 
 from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.inputs import argument, option
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, program
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.program import Group, Program, ends
 from sense_memory.interfaces.text import as_json, one_line
@@ -68,9 +68,9 @@ async def deliver(store: MemoryStore, wait: float) -> None:
             await store.flush()
     relays = store.status().relays
     if refusing := [relay.url for relay in relays if relay.events.get("refused", 0) > before[relay.url]]:
-        note(f"kept here, refused by {', '.join(refusing)}; `sense-memory status` says why")
+        note(f"kept here, refused by {', '.join(refusing)}; `{program()} status` says why")
     if late := [relay.url for relay in relays if relay.events.get("queued")]:
-        note(f"kept here, not yet sent to {', '.join(late)}; run `sense-memory sync`")
+        note(f"kept here, not yet sent to {', '.join(late)}; run `{program()} sync`")
 
 
 def show(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, flag, option
-from sense_memory.interfaces.cli.invocation import note, of
+from sense_memory.interfaces.cli.invocation import note, of, program
 from sense_memory.interfaces.cli.mind.group import (
     IdArgument,
     commands,
@@ -38,8 +38,7 @@ identity = group(
 
 
 _SAYS_NOTHING: Final = (
-    "There is nothing to distil the identity from yet. Add passages with --classify, which gives them topics: "
-    "sense-memory mind archive add TEXT --classify"
+    "There is nothing to distil the identity from yet. Add passages with --classify, which gives them topics:"
 )
 
 
@@ -63,12 +62,13 @@ def _tell_identity(context: typer.Context, found: AgentIdentity) -> None:
         typer.echo(as_json(_identity_data(found)))
     elif found.at is None:
         typer.echo(
-            "There is no identity yet. Add passages with --classify, then: sense-memory mind identity refresh",
+            f"There is no identity yet. Add passages with --classify, then: {program()} mind identity refresh",
             err=True,
         )
     else:
         values = (f"I value {value}." for value in found.values)
-        typer.echo(safe("\n".join((*found.lines(), *values)) or _SAYS_NOTHING))
+        nothing = f"{_SAYS_NOTHING} {program()} mind archive add TEXT --classify"
+        typer.echo(safe("\n".join((*found.lines(), *values)) or nothing))
 
 
 @identity.command("show", epilog=ends("sense-memory mind identity show"))

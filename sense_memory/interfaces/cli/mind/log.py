@@ -17,7 +17,7 @@ from sense_memory.interfaces.cli.inputs import (
     flag,
     option,
 )
-from sense_memory.interfaces.cli.invocation import note, of
+from sense_memory.interfaces.cli.invocation import note, of, program
 from sense_memory.interfaces.cli.mind.group import (
     ConversationOption,
     KindOption,
@@ -203,7 +203,7 @@ def list_conversations(context: typer.Context, _json: JsonOption = False) -> Non
     data = [{"id": ident, "messages": count, "title": titles.get(ident)} for ident, count in found.items()]
     named = ((ident, str(count), titles.get(ident, "")) for ident, count in found.items())
     rows = [row if row[2] else row[:2] for row in named]
-    none = "There are no conversations yet. Begin with: sense-memory mind conversations add CONVERSATION TEXT"
+    none = f"There are no conversations yet. Begin with: {program()} mind conversations add CONVERSATION TEXT"
     show(invocation, data, ("conversation", "messages", "title")[: 3 if titles else 2], rows, none=none)
 
 

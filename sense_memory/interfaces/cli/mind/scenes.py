@@ -11,7 +11,7 @@ import typer
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, option
-from sense_memory.interfaces.cli.invocation import ExitCode, note, of
+from sense_memory.interfaces.cli.invocation import ExitCode, note, of, program
 from sense_memory.interfaces.cli.mind.group import (
     KindOption,
     OnlyKindOption,
@@ -135,7 +135,7 @@ async def _sync(scene: Scene, wait: float) -> None:
         async with asyncio.timeout(wait):
             _note_lacks(await scene.sync())
     except TimeoutError:
-        note("not every relay of the scene answered; run `sense-memory mind scenes sync` later")
+        note(f"not every relay of the scene answered; run `{program()} mind scenes sync` later")
 
 
 def _tell_scene(context: typer.Context, state: SceneState, sentence: str) -> None:
@@ -411,7 +411,7 @@ def unshare(
         await deliver(store, wait)
 
     of(context).run(work)
-    rest = "run `sense-memory sync`: until then the reader still sees what relays hold"
+    rest = f"run `{program()} sync`: until then the reader still sees what relays hold"
     done(of(context), {"place": place, "unshared": npub}, f"{place} is no longer shared with {npub}; {rest}")
 
 
@@ -426,7 +426,7 @@ def shared(context: typer.Context, _json: JsonOption = False) -> None:
     found = invocation.run(work)
     rows = [(to_npub(item.owner), item.path, item.state, item.value) for item in found]
     none = (
-        "Nothing is shared with this agent. To accept an invitation: sense-memory mind scenes join INVITATION"
+        f"Nothing is shared with this agent. To accept an invitation: {program()} mind scenes join INVITATION"
     )
     show(
         invocation,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
-from sense_memory.interfaces.cli.invocation import Invocation, named, of
+from sense_memory.interfaces.cli.invocation import Invocation, named, of, program
 from sense_memory.interfaces.cli.names import check_place, no_domain
 from sense_memory.interfaces.cli.output import palace_data, print_lines, warn_if_incomplete
 from sense_memory.interfaces.cli.palace.shapes import Insight, StateChoice, arrange, counted, tally
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 INSIGHTS: Final = "Memories"
 LINKS: Final = "Links"
 REVIEWS: Final = "Reviews"
-NONE: Final = (
-    "There are no memories in the palace yet. Begin with: sense-memory remember DOMAIN/FACET/KEY VALUE"
-)
 
 _NAMED_COUNT: Final = 3  # memories that the line about what was left out names
 _ORDER: Final = (  # of the help page
@@ -63,6 +60,11 @@ app.add_typer(
         codes={4: "there is no such domain"},
     ),
 )
+
+
+def no_palace() -> str:
+    """The sentence of a list that is empty because the palace is."""
+    return f"There are no memories in the palace yet. Begin with: {program()} remember DOMAIN/FACET/KEY VALUE"
 
 
 @commands.callback(invoke_without_command=True)
@@ -116,7 +118,7 @@ def palace(
     if invocation.as_json:
         typer.echo(as_json(_data(insights)))
     elif not insights:
-        typer.echo("There are no memories in that state." if state else NONE, err=True)
+        typer.echo("There are no memories in that state." if state else no_palace(), err=True)
     elif sys.stdout.isatty():
         from sense_memory.interfaces.cli.palace.picture import print_tree
 
@@ -277,7 +279,7 @@ def domains(context: typer.Context, _json: JsonOption = False) -> None:
     if of(context).as_json:
         typer.echo(as_json([_domain(name, facets) for name, facets in sizes.items()]))
     else:
-        _print_counts(counts, "domain", NONE)
+        _print_counts(counts, "domain", no_palace())
 
 
 @command(
@@ -298,7 +300,7 @@ def facets(
     if of(context).as_json:
         typer.echo(as_json(_domain(domain, sizes[domain])["facets"]))
     else:
-        _print_counts(sizes[domain], "facet", NONE)
+        _print_counts(sizes[domain], "facet", no_palace())
 
 
 def _sizes(context: typer.Context, domain: str | None = None) -> dict[str, dict[str, int]]:

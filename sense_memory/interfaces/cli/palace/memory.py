@@ -37,7 +37,7 @@ from sense_memory.interfaces.cli.inputs import (
     WhenArgument,
     question,
 )
-from sense_memory.interfaces.cli.invocation import of, say
+from sense_memory.interfaces.cli.invocation import of, program, say
 from sense_memory.interfaces.cli.memories import (
     PalaceDetails,
     forget_names,
@@ -54,7 +54,7 @@ from sense_memory.interfaces.cli.output import (
     warn_if_incomplete,
     warn_of_gaps,
 )
-from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, NONE, command, commands
+from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, command, commands, no_palace
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, excerpt, links_of
 from sense_memory.interfaces.cli.search import list_palace
 from sense_memory.interfaces.text import as_json, iso, one_line, quoted
@@ -250,7 +250,7 @@ def contradict(
         if not invocation.as_json:
             for reason in unusual:
                 say("note", f"this is unusual: {reason}")
-            typer.echo(f"To undo this: sense-memory palace reconcile {quoted(first, second)}")
+            typer.echo(f"To undo this: {program()} palace reconcile {quoted(first, second)}")
 
 
 @command(
@@ -385,10 +385,10 @@ def _why_hidden(memory: PersonaMemory) -> Iterator[str]:
         new = memory.superseded_by
         yield (
             f"compress leaves this memory out while {one_line(new)}, which superseded it, is active. "
-            f"If both are right: sense-memory palace reconcile {quoted(memory.path, new)}"
+            f"If both are right: {program()} palace reconcile {quoted(memory.path, new)}"
         )
     elif current_relevance(memory, time.time()) <= ACTIVE_ABOVE:
-        yield f"compress leaves this memory out until it is active again: sense-memory recall {quoted(memory.path)}"
+        yield f"compress leaves this memory out until it is active again: {program()} recall {quoted(memory.path)}"
 
 
 # ── The spellings of 2.0.0a1, hidden ────────────────────────────────────────────────────
@@ -492,7 +492,7 @@ def search(
         typer.echo(as_json([palace_data(hit, now) for hit in hits]))
     elif not hits:
         nothing = "Nothing was found. Forgotten memories are not searched; to list them, run `list --palace --include-forgotten`."
-        typer.echo(nothing if has_memories else NONE, err=True)
+        typer.echo(nothing if has_memories else no_palace(), err=True)
     elif sys.stdout.isatty():
         from sense_memory.interfaces.cli.palace.picture import print_hits
 

@@ -18,7 +18,7 @@ from sense_memory.errors import InvalidInput, MissingExtra
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.output import show_rows
-from sense_memory.interfaces.cli.palace.group import NONE, REVIEWS, command, look
+from sense_memory.interfaces.cli.palace.group import REVIEWS, command, look, no_palace
 from sense_memory.interfaces.cli.palace.shapes import BOUNDS
 from sense_memory.interfaces.text import as_json, iso, one_line, quantity
 from sense_memory.limits import DAY_SECONDS
@@ -76,7 +76,9 @@ def plot(
     memories = [insight.memory for insight in look(invocation, domain, needs_place=True)]
     now = time.time()
     if not memories:
-        typer.echo(as_json(_data(None, [], None)) if invocation.as_json else NONE, err=not invocation.as_json)
+        typer.echo(
+            as_json(_data(None, [], None)) if invocation.as_json else no_palace(), err=not invocation.as_json
+        )
         return
     from sense_memory.palace.catalog import Forecast  # late: numpy takes a while
 

@@ -19,7 +19,15 @@ import typer
 
 from sense_memory.interfaces.cli.delivery import deleted, send, sentence
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, DryRunOption, JsonOption, WaitOption, flag
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, confirm, of, say
+from sense_memory.interfaces.cli.invocation import (
+    CommandFailed,
+    ExitCode,
+    Invocation,
+    confirm,
+    of,
+    program,
+    say,
+)
 from sense_memory.interfaces.cli.output import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command
 from sense_memory.interfaces.cli.streams import OutputFailed
@@ -317,7 +325,7 @@ def _do(advice: str, *commands: str) -> Iterator[ReportLine]:
     if advice:
         yield ReportLine(f"    {advice}", FAINT)
     for words in commands:
-        yield ReportLine(f"    sense-memory {words}", COMMAND)
+        yield ReportLine(f"    {program()} {words}", COMMAND)
 
 
 # ── For programs ────────────────────────────────────────────────────────────────────────
