@@ -151,7 +151,8 @@ class Persona:
         catalog = await self.palace.refresh()
         memories, each = self._checked(catalog, memories), dict[str, NewMemory]()
         for memory in memories:
-            each[memory.path] = each[memory.path].then(memory) if memory.path in each else memory
+            # What is given twice is written where it is given last: it is the later text.
+            each[memory.path] = each.pop(memory.path).then(memory) if memory.path in each else memory
             if "halflife_days" in memory.fields:
                 self._plan.check_halflife(memory.fields["halflife_days"])
         self._check_plan(catalog, [path for path in each if path not in catalog])

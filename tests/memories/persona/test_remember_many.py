@@ -204,3 +204,14 @@ async def test_a_past_that_cannot_be_is_refused(open_store, past):
                 [{"domain": "d", "facet": "f", "key": "k", "value": "v", **past}]
             )
         assert await store.persona_recall() == []
+
+
+async def test_what_is_given_last_of_a_path_is_its_later_text(open_store):
+    said = (("a", "Ana lives in Rome"), ("b", "Ana lives in Oslo"), ("a", "Ana lives in Paris"))
+    given = [{"domain": "people", "facet": "facts", "key": key, "value": value} for key, value in said]
+    async with open_store() as store:
+        await store.persona_remember_many(given)
+        marked = {
+            memory.key: memory.superseded_by for memory in await store.persona_recall("people", "facts")
+        }
+        assert marked == {"a": None, "b": "people/facts/a"}
