@@ -33,6 +33,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, islice, zip_longest
 from operator import itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
@@ -146,6 +147,7 @@ def compress(
     count: Callable[[str], int] = estimated_tokens,
     full: bool = True,
     compares: bool = True,
+    suspected: Mapping[str, str] = MappingProxyType({}),
 ) -> Compressed:
     """The active memories in the specification's compressed format (sense-memory v2, "Compression").
 
@@ -162,6 +164,7 @@ def compress(
         count: counts the tokens of a text; the default is an estimate that errs upward.
         full: whether to use shorthand; otherwise every memory is written word for word under its key (the basic tier).
         compares: whether memories are compared, and those that a later one seems to contradict get a note.
+        suspected: by path, the path of a later memory that is known to perhaps contradict one.
 
     Raises:
         InvalidInput: `max_tokens` is below 32, or `count` does not return a number of tokens.
@@ -181,7 +184,8 @@ def compress(
     claims = ClaimIndex()
     for _ in range(_MAX_CHECKS):
         draft = _fitted(queues, pieces, len(active), max_tokens)
-        doubts = _doubts(claims, [by_path[item.path] for item in draft.chosen]) if compares else {}
+        chosen = [by_path[item.path] for item in draft.chosen]
+        doubts = _doubts(claims, chosen, suspected) if compares else {}
         if not pieces.mark(doubts):
             break
     ranked = _by_relevance(memories, relevances, active)
@@ -198,9 +202,11 @@ def _distrust(source: str) -> tuple[int, str]:
     return (_SOURCES.index(kind) if kind in _SOURCES else len(_SOURCES), source)
 
 
-def _doubts(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> dict[str, str]:
+def _doubts(
+    claims: ClaimIndex, memories: Sequence[PersonaMemory], suspected: Mapping[str, str]
+) -> dict[str, str]:
     """By path, the marks of memories that later ones seem to contradict, which name the latest of these: one among them,
-    or one that is known, as `suspected_by` tells, and may be left out. `claims` is kept between calls.
+    or one that is known, see `suspected`, and may be left out. `claims` is kept between calls.
     """
     by_path = {memory.path: memory for memory in memories}
     for memory in memories:
@@ -211,9 +217,7 @@ def _doubts(claims: ClaimIndex, memories: Sequence[PersonaMemory]) -> dict[str, 
     both = ((by_path.get(found.old), by_path.get(found.new)) for found in pairs)
     later = [(new, old) for old, new in both if old and new and old.written_at < new.written_at]
     later.sort(key=lambda pair: (pair[0].written_at, pair[0].path))
-    names = {
-        memory.path: memory.suspected_by[0].rpartition("/")[2] for memory in memories if memory.suspected_by
-    }
+    names = {path: suspected[path].rpartition("/")[2] for path in by_path.keys() & suspected.keys()}
     names |= {old.path: new.key for new, old in later}
     return {path: _LATER.format(key=head_of(name)) for path, name in names.items()}
 

@@ -153,8 +153,10 @@ class Reviews:
         now = self._clock()
         relevances = catalog.columns().relevances(now)
         compares = self._persona.compares
+        pairs = await self._persona.suspicions.pairs() if compares else []
+        suspected = dict(reversed(pairs))  # of several, the latest
         return compress(
-            await self._persona.suspicions.annotated(list(catalog)),
+            list(catalog),
             now,
             domain=domain,
             needed=needed,
@@ -163,6 +165,7 @@ class Reviews:
             count=count or estimated_tokens,
             full=full,
             compares=compares,
+            suspected=suspected,
         )
 
     async def stats(self) -> dict[str, Any]:
