@@ -54,7 +54,7 @@ class SuspicionRows:
 
         Args:
             pairs: the ids of the events that hold the earlier and the later text, 64 hex digits each.
-            rules: names what found the suspicions.
+            rules: identifies the rules that found the suspicions.
 
         Raises:
             LedgerError: the suspicions cannot be written.

@@ -17,7 +17,8 @@ first, ties by path. A memory that does not fit is left out, and shorter ones ar
 than the sum of its parts, so further rounds fill the rest of the budget.
 
 Doubt. If a later memory seems to contradict one of the text, that one names it, to be compared: no more is known, so none
-is called outdated. Memories of the text are compared, and what is suspected of others is known. An edit that lost to a concurrent edit is marked too. All stay in the text.
+is called outdated. The memories of the text are compared with each other; a later one that was left out has to be known as
+`suspected`. An edit that lost to a concurrent edit is marked too. All stay in the text.
 
 Headers are in alphabetical order; lines under a header, and memories on a line, are in the order of selection.
 `palace.shorthand` shortens the values. Pure: no clock, no I/O.
@@ -185,8 +186,7 @@ def compress(
     for _ in range(_MAX_CHECKS):
         draft = _fitted(queues, pieces, len(active), max_tokens)
         chosen = [by_path[item.path] for item in draft.chosen]
-        doubts = _doubts(claims, chosen, suspected) if compares else {}
-        if not pieces.mark(doubts):
+        if not compares or not pieces.mark(_doubts(claims, chosen, suspected)):
             break
     ranked = _by_relevance(memories, relevances, active)
     included = tuple(item.path for item in draft.chosen)
@@ -213,7 +213,7 @@ def _doubts(
         claims.put(memory)
     for _ in claims.scan():
         pass
-    pairs = claims.pairs(len(claims) ** 2).contradictions
+    pairs = claims.pairs().contradictions
     both = ((by_path.get(found.old), by_path.get(found.new)) for found in pairs)
     later = [(new, old) for old, new in both if old and new and old.written_at < new.written_at]
     later.sort(key=lambda pair: (pair[0].written_at, pair[0].path))

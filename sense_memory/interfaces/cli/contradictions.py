@@ -30,9 +30,15 @@ def contradiction_data(told: Remembered, paths: Collection[str]) -> list[dict[st
     ]
 
 
-def pair_data(item: Contradiction) -> dict[str, Any]:
-    """A contradiction between two memories of many, for JSON."""
-    return {"old": item.old, "new": item.new, **_details(item)}
+def data_of_many(told: Collection[Remembered]) -> dict[str, Any]:
+    """The contradictions and the lost marks of memories that were written together, for JSON."""
+    found = [item for one in told for item in one.contradictions]
+    pairs = [(item.acts, {"old": item.old, "new": item.new, **_details(item)}) for item in found]
+    return {
+        "superseded": [pair for acts, pair in pairs if acts],
+        "suspected": [pair for acts, pair in pairs if not acts],
+        "unmarked": [list(mark) for one in told for mark in one.unmarked],
+    }
 
 
 def _details(item: Contradiction) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from sense_memory.errors import InvalidAddress, NotSynced
 from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.contradictions import (
     contradiction_data,
+    data_of_many,
     marks_in,
-    pair_data,
     print_contradictions,
     print_contradictions_of_many,
     print_marks,
@@ -247,16 +247,7 @@ def _remember_many(
     done = f"{quantity(total, 'memory', 'memories')} kept" + (f", {same:,} unchanged" if same else "")
     if again := len(entries) - len(ids):
         done += f", {quantity(again, 'earlier value')} of a repeated key left out"
-    result = {
-        "count": len(ids),
-        "unchanged": same,
-        "event_ids": ids,
-        "superseded": [pair_data(item) for one in told.values() for item in one.contradictions if item.acts],
-        "suspected": [
-            pair_data(item) for one in told.values() for item in one.contradictions if not item.acts
-        ],
-        "unmarked": [list(mark) for one in told.values() for mark in one.unmarked],
-    }
+    result = {"count": len(ids), "unchanged": same, "event_ids": ids, **data_of_many(told.values())}
     try:
         delivery.report_write(invocation, written, done, result, require_acks)
     finally:

@@ -22,10 +22,10 @@ import numpy as np
 
 from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import MAX_SUSPICIONS_COUNT
-from sense_memory.memories.persona.suspicions import RULES_VERSION
 from sense_memory.nostr import address
 from sense_memory.palace.connections import near_pairs
-from sense_memory.palace.contradictions.claim_index import MAX_PAIRS_COUNT, ClaimIndex, ContradictionScan
+from sense_memory.palace.contradictions import RULES_VERSION
+from sense_memory.palace.contradictions.claim_index import ClaimIndex, ContradictionScan
 from sense_memory.palace.contradictions.claims import claim_the_same, read
 from sense_memory.palace.contradictions.detection import compare, turned
 from sense_memory.palace.contradictions.sentences import Sentences
@@ -288,7 +288,7 @@ class ContradictionDetector(CachedIndex):
             self.unsaved += 1
             if number % _SLICE_COUNT == 0:
                 await asyncio.sleep(0)
-        scan = self._claims.pairs(MAX_PAIRS_COUNT)
+        scan = self._claims.pairs()
         is_whole = len(unread) <= MAX_READ_COUNT and len(newest) == len(current)
         found = {(item.old, item.new): item for item in scan.contradictions}
         for number, (earlier, later) in enumerate(suspected):

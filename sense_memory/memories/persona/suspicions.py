@@ -20,6 +20,7 @@ from sense_memory.errors import LedgerError
 from sense_memory.limits import LEAST_SUSPICION, MAX_SUSPECTED_BY_COUNT
 from sense_memory.models import State
 from sense_memory.nostr import address
+from sense_memory.palace.contradictions import RULES_VERSION
 from sense_memory.palace.lifecycle import current_state, is_undecided
 from sense_memory.records.envelope import RecordType
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from sense_memory.records.reader import Reader
     from sense_memory.search.hits import Hit
 
-RULES_VERSION: Final = 8  # of the rules in `palace.contradictions`; what other rules found is not shown
 RULES_ID: Final = f"{__version__} {RULES_VERSION}"
 _T = TypeVar("_T", "Hit", "PersonaHit", "PersonaMemory")
 
@@ -112,16 +112,15 @@ class Suspicions:
             if (path := self._palace.path_at(pair.slot)) is not None:
                 self._known.setdefault(path, []).append(pair)
 
-    async def _open(self, pairs: Sequence[Suspicion]) -> list[tuple[PersonaMemory, PersonaMemory]]:
-        said = await self._memories_at({seq for pair in pairs for seq in (pair.earlier, pair.later)})
-        both = ((said.get(pair.earlier), said.get(pair.later)) for pair in pairs)
-        return [(one, other) for one, other in both if one and other and self._is_open(one, other)]
-
     async def _read(self, known: Mapping[str, Iterable[Suspicion]]) -> dict[str, tuple[str, ...]]:
         """By path, the later memories of the suspicions that still count."""
+        pairs = [pair for suspicions in known.values() for pair in suspicions]
+        said = await self._memories_at({seq for pair in pairs for seq in (pair.earlier, pair.later)})
         later: defaultdict[str, list[PersonaMemory]] = defaultdict(list)
-        for one, other in await self._open([pair for pairs in known.values() for pair in pairs]):
-            later[one.path].append(other)
+        for pair in pairs:
+            one, other = said.get(pair.earlier), said.get(pair.later)
+            if one and other and self._is_open(one, other):
+                later[one.path].append(other)
         ranked = {
             path: sorted(later[path], key=lambda other: (-other.written_at, other.path)) for path in known
         }

@@ -9,3 +9,8 @@ both share and what the later one tells of a change, and at most suspects.
 `claim_index` finds whom to compare. `sentences` knows how near two texts are in meaning, from vectors that the caller fetched.
 `figures` reads numbers and dates, `vocabulary` words. Pure, no model, no clock.
 """
+
+from typing import Final
+
+
+RULES_VERSION: Final = 8  # raise it when readings or rules change: what others read or suspected is not used

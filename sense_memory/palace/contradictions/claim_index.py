@@ -204,14 +204,14 @@ class ClaimIndex:
             entry.is_compared = True
             yield
 
-    def pairs(self, limit: int) -> ContradictionScan:
+    def pairs(self, limit: int | None = None) -> ContradictionScan:
         """The contradictions within the palace that scans have found, each an older memory against a newer one, surest first.
 
         Args:
-            limit: contradictions to show.
+            limit: contradictions to show; None for all.
         """
         found, is_whole = _ranked(self._found()), all(entry.is_compared for entry in self._entries.values())
-        return ContradictionScan(tuple(found[:limit]), not is_whole or len(found) > limit)
+        return ContradictionScan(tuple(found[:limit]), not is_whole or found[:limit] != found)
 
     def _candidates(self, memory: PersonaMemory, terms: frozenset[str]) -> list[_Entry]:
         """The entries that share most terms, where a term in 16 memories counts half; in whatever order they were put."""

@@ -33,6 +33,7 @@ EVIDENCE: Final = ("turn", "hint", "denial", "slot", "figure")  # that something
 _LEAST, _MOST = 0.5, 0.7  # the confidence of a suspicion
 _FARTHEST, _NEAREST = -3.0, 8.0  # nearness beyond counts as this, in standard deviations
 _CONDITIONS: Final = frozenset({"if", "when", "unless", "until", "while", "before", "after"})
+_AFTER_NAMES: Final = terms.AUXILIARIES | terms.NEGATORS
 _NO_TOPIC: Final = terms.FIRST | {f"→{name}" for name in terms.RELATIONS}
 
 
@@ -129,7 +130,7 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
 def _is_named(clause: Clause) -> bool:
     """Whether a clause seems to be about something with a name: "Ana is …", "Ben no longer …", "the Rome office"."""
     verb = str(clause.row[1]) if len(clause.row) > 1 else ""
-    is_told = verb in terms.AUXILIARIES | terms.NEGATORS or verb.endswith("s")
+    is_told = verb in _AFTER_NAMES or verb.endswith("s")
     return any(word.text[0].isupper() and (word.article or is_told) for word in clause.words[:1])
 
 
