@@ -21,6 +21,7 @@ from starlette.routing import Route
 from sense_memory.__about__ import __version__
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
 from sense_memory.interfaces.text import memories_in
+from sense_memory.interfaces.web.graph import linked
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
 from sense_memory.palace import current_relevance
 from sense_memory.palace.lifecycle import is_by_hand
@@ -46,7 +47,6 @@ _SEARCH_COUNT: Final = 30
 _VERSIONS_COUNT: Final = 60
 _LISTED_COUNT: Final = 100  # of each list of an introspection
 _ENTRIES_COUNT: Final = 100
-_NODES_COUNT: Final = 160
 _PICTURES_COUNT: Final = 4  # pictures of the palace that are kept while pages read them
 _log: Final = logging.getLogger("sense_memory.web")
 
@@ -162,6 +162,10 @@ class Api:
             del self._pictures[min(self._pictures)]
         return picture
 
+    def _is_whole(self) -> bool:
+        """Whether a relay has ever shown everything; if none has, nothing here does not mean nothing anywhere."""
+        return self._store.was_ever_complete()
+
     async def _memories(self) -> list[PersonaMemory]:
         try:
             return await self._store.persona_recall(include_forgotten=True)
@@ -181,6 +185,7 @@ class Api:
             "total": len(picture.memories),
             "rows": listed,
             "next": end,
+            "is_whole": self._is_whole(),
         }
 
     async def _memory(self, request: Request) -> dict[str, Any]:
@@ -209,43 +214,26 @@ class Api:
         }
 
     async def _flat(self, request: Request) -> dict[str, Any]:
-        """The flat memories, in pieces."""
-        start = int(_number(request, "start") or 0)
-        memories = await _or_nothing(self._store.recall_all())
+        """The flat memories, in pieces, now or at a past time."""
+        start, at = int(_number(request, "start") or 0), _number(request, "at")
+        memories = await (_or_nothing(self._store.recall_all()) if at is None else self._store.as_of(at))
         rows = (
             orjson.dumps([memory.key, _excerpt(memory.value), memory.created_at])
             for memory in memories[start:]
         )
         listed, end = _bounded(rows, start)
-        return {"total": len(memories), "rows": listed, "next": end}
+        return {"total": len(memories), "rows": listed, "next": end, "is_whole": self._is_whole()}
 
     async def _graph(self, request: Request) -> dict[str, Any]:
         """Memories that are linked, and their links: around one memory, or the most linked ones of a domain or all."""
-        memories = {memory.path: memory for memory in await self._memories()}
-        now, domain = self._clock(), request.query_params.get("domain") or None
-        links = _links(memories.values(), memories)
-        around = request.query_params.get("path")
-        if around is not None:
-            names = _neighbourhood(around, links)
-        else:
-            degrees = {path: len(others) for path, others in links.items() if others}
-            wanted = [path for path in degrees if domain in {None, memories[path].domain}]
-            hubs = sorted(
-                wanted, key=lambda path: (-degrees[path], -current_relevance(memories[path], now), path)
-            )
-            names = _hubs_with_neighbours(hubs, links)
-        places = {path: place for place, path in enumerate(names)}
-        edges = {
-            (min(one, other), max(one, other), kind)
-            for one in names
-            for other, kind in links.get(one, {}).items()
-            if other in places
-        }
+        memories, now = {memory.path: memory for memory in await self._memories()}, self._clock()
+        domain = request.query_params.get("domain") or None
+        shown = linked(memories, now, around=request.query_params.get("path"), domain=domain)
         return {
             "now": now,
-            "rows": [_row(memories[path]) for path in names if path in memories],
-            "edges": [[places[one], places[other], kind] for one, other, kind in sorted(edges)],
-            "linked": sum(map(bool, links.values())),
+            "rows": [_row(memories[path]) for path in shown.paths],
+            "edges": shown.edges,
+            "reachable": shown.reachable,
             "total": len(memories),
         }
 
@@ -257,24 +245,31 @@ class Api:
         if not query:
             return {"hits": [], "in_mind": []}
         begun = time.perf_counter()
-        hits = await _or_nothing(self._store.search(query, _SEARCH_COUNT))
+        hits = await _or_nothing(self._store.search(query, _SEARCH_COUNT + 1))
         shown = []
-        for hit in hits:
+        for hit in hits[:_SEARCH_COUNT]:
             fields = hit.model_dump(mode="json")
             fields["is_cut"] = len(hit.value) > _SEARCH_CHARS
             fields["value"] = hit.value[:_SEARCH_CHARS]
             shown.append(fields)
         asks_mind = self._store.has_mind()
-        in_mind = await _or_nothing(self._store.mind.search(query, _SEARCH_COUNT)) if asks_mind else []
-        seconds = time.perf_counter() - begun
-        return {"hits": shown, "in_mind": list(map(_in_mind, in_mind)), "seconds": seconds}
+        in_mind = await _or_nothing(self._store.mind.search(query, _SEARCH_COUNT + 1)) if asks_mind else []
+        return {
+            "hits": shown,
+            "has_more": len(hits) > _SEARCH_COUNT,
+            "in_mind": list(map(_in_mind, in_mind[:_SEARCH_COUNT])),
+            "has_more_in_mind": len(in_mind) > _SEARCH_COUNT,
+            "seconds": time.perf_counter() - begun,
+            "is_whole": self._is_whole(),
+        }
 
     async def _introspection(self, _request: Request) -> dict[str, Any]:
         """What needs attention. No log is written, because a page asks more often than a user introspects."""
         try:
-            return _report(await self._store.persona_introspect(dry_run=True))
+            found = _report(await self._store.persona_introspect(dry_run=True))
         except NotSynced:
-            return {"lists": [], "digest": [], "counts": {}}
+            found = {"total": 0, "lists": [], "digest": [], "counts": {}}
+        return {**found, "is_whole": self._is_whole()}
 
     async def _relays(self, _request: Request) -> dict[str, Any]:
         """What the ledger knows of each relay. No relay is asked."""
@@ -297,7 +292,8 @@ class Api:
         listed, end = _bounded(rows, start)
         if end is None and len(found) > start + _ENTRIES_COUNT:
             end = start + _ENTRIES_COUNT
-        return {"rows": listed, "next": end, "total": self._store.status().counts["entries"]}
+        total = self._store.status().counts["entries"]
+        return {"rows": listed, "next": end, "total": total, "is_whole": self._is_whole()}
 
     # ── The mind ────────────────────────────────────────────────────────────────────────
 
@@ -409,39 +405,6 @@ def _excerpt(text: str) -> str:
     return f"{beginning[:_EXCERPT_CHARS]}…" if cut else beginning
 
 
-def _links(memories: Iterable[PersonaMemory], known: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """By path, the linked memories, both ways, with the kind of link; a contradiction hides a connection."""
-    links: dict[str, dict[str, str]] = {path: {} for path in known}
-    for memory in memories:
-        kinds = dict.fromkeys(memory.connections, "connection")
-        kinds |= dict.fromkeys(memory.contradicts, "contradiction")
-        if memory.superseded_by is not None:
-            kinds[memory.superseded_by] = "contradiction"
-        for other, kind in kinds.items():
-            if other in links and links[memory.path].get(other) != "contradiction":
-                links[memory.path][other] = links[other][memory.path] = kind
-    return links
-
-
-def _hubs_with_neighbours(hubs: Iterable[str], links: Mapping[str, Iterable[str]]) -> list[str]:
-    """The hubs and the memories linked with them, until the page's limit is reached."""
-    found: dict[str, None] = {}
-    for hub in hubs:
-        if len(found) >= _NODES_COUNT:
-            break
-        found |= dict.fromkeys((hub, *links[hub]))
-    return list(found)[:_NODES_COUNT]
-
-
-def _neighbourhood(path: str, links: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """A memory, its linked memories, and theirs, the nearest first."""
-    found = dict.fromkeys([path] if path in links else [])
-    for _ in range(2):
-        for one in list(found):
-            found |= dict.fromkeys(links[one])
-    return list(found)[:_NODES_COUNT]
-
-
 _PAIRS: Final = ("contradictions", "suggested_connections")
 _LISTS: Final = (
     "contradictions",
@@ -462,8 +425,10 @@ def _report(report: IntrospectionReport) -> dict[str, Any]:
     lists = []
     for name in _LISTS:
         items = getattr(report, name)
+        decided = 0
         if name == "contradictions":
             items = [pair for pair in items if not is_by_hand(*pair)]  # the others come last, and are decided
+            decided = len(report.contradictions) - len(items)
         reasons = report.reasons.get(name, ())
         shown = [
             {"memories": [_told(memory) for memory in memories_in(item)], "reason": reason}
@@ -474,7 +439,10 @@ def _report(report: IntrospectionReport) -> dict[str, Any]:
                 {"place": place, "memories": [], "reason": reason}
                 for place, reason in zip(items[:_LISTED_COUNT], reasons, strict=False)
             ]
-        lists.append({"name": name, "count": len(items), "items": shown, "bounded": report.bounded.get(name)})
+        bounded = report.bounded.get(name)
+        lists.append(
+            {"name": name, "count": len(items), "items": shown, "decided": decided, "bounded": bounded}
+        )
     counts = {state: getattr(report, state) for state in ("active", "fading", "forgotten", "dissolved")}
     return {
         "at": report.created_at,

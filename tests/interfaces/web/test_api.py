@@ -113,6 +113,88 @@ async def test_the_past_is_what_the_ledger_saw(opened, clock):
         assert [("people/facts/lisa", "artist")] == [tuple(row[:2]) for row in past["rows"]]
 
 
+async def test_the_past_has_the_flat_memories_that_it_had(opened, clock):
+    async with opened() as store:
+        client, before = Client(store, clock), clock()
+        clock.advance(1_000)
+        await store.remember("editor", "vim")
+        then = clock()
+        clock.advance(1_000)
+        await store.remember("editor", "emacs")
+        await store.remember("timezone", "America/Vancouver")
+
+        none, past, today = [
+            (await client(f"/api/flat{when}"))[1] for when in (f"?at={before}", f"?at={then}", "")
+        ]
+
+        assert (0, []) == (none["total"], none["rows"])
+        assert (1, [["editor", "vim"]]) == (past["total"], [row[:2] for row in past["rows"]])
+        assert (2, ["editor", "timezone"]) == (today["total"], [row[0] for row in today["rows"]])
+
+
+async def test_a_search_says_whether_there_are_more_hits_than_it_shows(opened, clock):
+    async with opened() as store:
+        client = Client(store, clock)
+        for number in range(30):
+            await store.journal(f"the press, day {number}")
+        _, told = await client("/api/search?q=press")
+        assert (30, False) == (len(told["hits"]), told["has_more"])
+
+        await store.remember("tool", "the press")
+        _, told = await client("/api/search?q=press")
+        assert (30, True) == (len(told["hits"]), told["has_more"])
+
+
+async def test_the_review_counts_the_contradictions_that_are_decided(opened, clock):
+    async with opened() as store:
+        for key in ("one", "two", "three", "four"):
+            await store.persona_remember("people", "facts", key, f"text of {key}", contradictions="off")
+        await store.persona_contradict("one", "two")
+        await store.persona_contradict("three", "four")
+
+        lists = {
+            found["name"]: found for found in (await Client(store, clock)("/api/introspection"))[1]["lists"]
+        }
+
+        assert (0, 2) == (lists["contradictions"]["count"], lists["contradictions"]["decided"])
+        assert {0} == {found["decided"] for name, found in lists.items() if name != "contradictions"}
+
+
+@pytest.mark.parametrize("path", ["palace", "flat", "introspection", "journal", "search?q=press"])
+async def test_where_no_relay_ever_answered_nothing_here_is_not_nothing_anywhere(clock, path):
+    signer = LocalSigner.generate()
+    async with (
+        MemoryStore(signer, ["ws://127.0.0.1:9"], ledger=":memory:", background=False, clock=clock) as store,
+        MemoryStore(signer, ledger=":memory:", background=False, clock=clock) as alone,
+    ):
+        assert (200, False) == (
+            (found := await Client(store, clock)(f"/api/{path}"))[0],
+            found[1]["is_whole"],
+        )
+        assert (await Client(alone, clock)(f"/api/{path}"))[1]["is_whole"]
+
+
+async def test_a_graph_that_is_too_large_says_how_large_it_is(opened, clock):
+    async with opened() as store:
+        rows = [
+            {
+                "domain": "people",
+                "facet": "facts",
+                "key": f"p{n}",
+                "value": f"text {n}",
+                "connections": ["hub"],
+            }
+            for n in range(170)
+        ]
+        await store.persona_remember("people", "facts", "hub", "the hub", contradictions="off")
+        await store.persona_remember_many(rows, contradictions="off")
+        client = Client(store, clock)
+
+        for query in ("", "?path=people/facts/hub"):
+            _, told = await client(f"/api/graph{query}")
+            assert (160, 171, 159) == (len(told["rows"]), told["reachable"], len(told["edges"])), query
+
+
 async def test_looking_writes_nothing_and_revives_nothing(opened, clock, tmp_path):
     async with opened() as store:
         await store.persona_remember(
