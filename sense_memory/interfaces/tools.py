@@ -250,7 +250,7 @@ def _mind_tool(shape: MindTool, given: Callable[[], Awaitable[MemoryStore]]) -> 
 # ── The tools ───────────────────────────────────────────────────────────────────────────
 
 _Path = Annotated[str, Field(description="domain/facet/key")]
-_Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS)]
+_Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS, description="how many at most")]
 _Domain = Annotated[str | None, Field(description="only of this domain")]
 
 
@@ -278,7 +278,7 @@ class _Calls:
         halflife_days: Annotated[
             float | None, Field(description="days to half relevance; 30 at first")
         ] = None,
-        confidence: Annotated[float | None, Field(ge=0, le=1)] = None,
+        confidence: Annotated[float | None, Field(ge=0, le=1, description="how sure it is")] = None,
         source: Annotated[str, Field(description="user, agent, tool:NAME or document:HASH")] = "agent",
     ) -> dict[str, Any]:
         """Write a memory, or rewrite the one at this path. Domains: self, people, projects, world, skills or your own;
@@ -333,7 +333,7 @@ class _Calls:
             str, Field(description="domain/facet/key, a flat key, domain/facet, a domain, or empty")
         ] = "",
         limit: _Limit = 20,
-        include_forgotten: bool = False,
+        include_forgotten: Annotated[bool, Field(description="list forgotten ones too")] = False,
     ) -> dict[str, Any]:
         """Read one memory by its exact path, which revives it; or list a facet or domain; or, without a path, name all
         domains and facets.
@@ -369,7 +369,9 @@ class _Calls:
         query: Annotated[str, Field(description='words or a question; "quoted" words must be there')],
         *,
         limit: _Limit = 10,
-        within: list[Literal["palace", "journal", "flat"]] | None = None,
+        within: Annotated[
+            list[Literal["palace", "journal", "flat"]] | None, Field(description="only there")
+        ] = None,
         domain: _Domain = None,
         state: Annotated[
             Literal["active", "fading", "forgotten", "dissolved"] | None,
@@ -395,7 +397,7 @@ class _Calls:
             str | None, Field(description="what comes next; what it needs is put first")
         ] = None,
         domain: _Domain = None,
-        max_tokens: Annotated[int, Field(ge=32, le=MAX_CONTEXT_TOKENS)] = 500,
+        max_tokens: Annotated[int, Field(ge=32, le=MAX_CONTEXT_TOKENS, description="how long at most")] = 500,
     ) -> dict[str, Any]:
         """The active memories, compressed to fit a prompt. Use it at the start of a conversation.
 
@@ -456,7 +458,7 @@ class _Calls:
         store = await self._given()
         return report_data(await store.persona_introspect(dry_run=self._is_read_only))
 
-    async def journal(self, text: str) -> dict[str, Any]:
+    async def journal(self, text: Annotated[str, Field(description="the entry")]) -> dict[str, Any]:
         """Write a journal entry: what happened, what you learnt. Entries are never replaced."""
         store = await self._given()
         await store.journal(text)
