@@ -59,9 +59,10 @@ _is_export_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}").fullmatch
 class Access(StrEnum):
     """What a tool may do to a memory."""
 
-    READ = "read"
-    WRITE = "write"  # what it changes can be taken back
-    DESTRUCTIVE = "destructive"
+    READ = "read"  # changes nothing
+    WRITE = "write"  # what it changes can be taken back; called again, it changes something again
+    EXPORT = "export"  # adds a file, and replaces none
+    DESTRUCTIVE = "destructive"  # what it deletes is gone; called again, it changes nothing
 
 
 class Profile(StrEnum):
@@ -145,7 +146,7 @@ def memory_tools(
         found += _mind_tools(given)
     allowed = {Access.READ}
     if not read_only:
-        allowed |= {Access.WRITE, Access.DESTRUCTIVE} if allow_destructive else {Access.WRITE}
+        allowed |= set(Access) if allow_destructive else {Access.WRITE}
     return [
         tool
         for tool in found
@@ -157,20 +158,21 @@ def memory_tools(
 
 
 def _palace_tools(calls: _Calls) -> list[MemoryTool]:
+    noting = Access.READ if calls.is_read_only else Access.WRITE  # they keep that they were called, or when
     return [
         _tool(calls.remember, Access.WRITE),
-        _tool(calls.recall, Access.READ),
+        _tool(calls.recall, noting),
         _tool(calls.search, Access.READ),
         _tool(calls.context, Access.READ),
         _tool(calls.connect, Access.WRITE),
         _tool(calls.supersede, Access.WRITE),
-        _tool(calls.introspect, Access.READ),
+        _tool(calls.introspect, noting),
         _tool(calls.journal, Access.WRITE),
         _tool(calls.recent, Access.READ),
         _tool(calls.status, Access.READ),
         _tool(calls.forget, Access.DESTRUCTIVE),
         _tool(calls.prune, Access.DESTRUCTIVE),
-        _tool(calls.export, Access.DESTRUCTIVE),
+        _tool(calls.export, Access.EXPORT),
     ]
 
 
@@ -255,7 +257,7 @@ _Domain = Annotated[str | None, Field(description="only of this domain")]
 
 
 class _Calls:
-    """The functions of the tools, on the store that `given` gives."""
+    """The functions of the tools, on the store that `given` gives; if `read_only`, recalls and reports leave no trace."""
 
     def __init__(
         self,
@@ -266,7 +268,7 @@ class _Calls:
         export_folder: Path | None,
     ) -> None:
         self._given, self._clock = given, clock
-        self._is_read_only, self._export_folder = read_only, export_folder
+        self.is_read_only, self._export_folder = read_only, export_folder
 
     async def remember(
         self,
@@ -339,7 +341,7 @@ class _Calls:
         domains and facets.
         """
         store = await self._given()
-        path, now, revives = persona_name(path.strip("/")), self._clock(), not self._is_read_only
+        path, now, revives = persona_name(path.strip("/")), self._clock(), not self.is_read_only
         if not path:
             stats = await store.persona_stats()
             return {
@@ -456,7 +458,7 @@ class _Calls:
         forgotten.
         """
         store = await self._given()
-        return report_data(await store.persona_introspect(dry_run=self._is_read_only))
+        return report_data(await store.persona_introspect(dry_run=self.is_read_only))
 
     async def journal(self, text: Annotated[str, Field(description="the entry")]) -> dict[str, Any]:
         """Write a journal entry: what happened, what you learnt. Entries are never replaced."""

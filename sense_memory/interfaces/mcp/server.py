@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -113,6 +114,7 @@ class MemoryServer:
                     "annotations": {
                         "readOnlyHint": tool.access is Access.READ,
                         "destructiveHint": tool.access is Access.DESTRUCTIVE,
+                        "idempotentHint": tool.access is not Access.WRITE,
                         "openWorldHint": False,
                     },
                 }
@@ -142,14 +144,14 @@ class MemoryServer:
 
     def _absent(self, name: str) -> str:
         """The error for a tool that is not offered; if an option would offer the tool, the error names the option."""
-        everything = memory_tools(
-            self._opened, profile=Profile.ALL, allow_destructive=True, export_folder=Path()
-        )
+        every = partial(memory_tools, self._opened, profile=Profile.ALL)
+        everything = every(allow_destructive=True, export_folder=Path())
         access = next((tool.access for tool in everything if tool.name == name), None)
         if access is None:
             return f"there is no tool {name[:100]!r}; there are: {', '.join(self._tools)}"
-        options = ["without --read-only"] if self._is_read_only and access is not Access.READ else []
-        if access is Access.DESTRUCTIVE:
+        reads = {tool.name for tool in every(read_only=True)}
+        options = ["without --read-only"] if self._is_read_only and name not in reads else []
+        if access in {Access.EXPORT, Access.DESTRUCTIVE}:
             options.append("with --allow-destructive")
         told = " and ".join(options) or "with --profile all"
         return f"ask the user to start this server {told}: as it was started, there is no tool {name!r}"
