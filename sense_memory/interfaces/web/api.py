@@ -23,6 +23,7 @@ from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
 from sense_memory.interfaces.text import memories_in
 from sense_memory.interfaces.web.graph import linked
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
+from sense_memory.limits import MAX_RECENT_COUNT
 from sense_memory.palace import current_relevance
 from sense_memory.palace.lifecycle import is_by_hand
 from sense_memory.relay import silent_traceback
@@ -145,11 +146,11 @@ class Api:
 
     async def _picture(self, request: Request) -> Picture:
         """The picture that a request names, or a new picture of now or of a past time."""
-        number = _number(request, "picture")
+        number = _whole(request, "picture")
         if number is not None:
-            if int(number) not in self._pictures:
+            if number not in self._pictures:
                 raise InvalidInput("ask for a new picture: this picture of the palace is no longer kept")
-            return self._pictures[int(number)]
+            return self._pictures[number]
         at = _number(request, "at")
         if at is None:
             at, memories = self._clock(), await self._memories()
@@ -175,7 +176,7 @@ class Api:
     async def _palace(self, request: Request) -> dict[str, Any]:
         """The memories in pieces, each as a row of `_row`."""
         picture = await self._picture(request)
-        start = int(_number(request, "start") or 0)
+        start = _whole(request, "start") or 0
         rows = (orjson.dumps(_row(memory)) for memory in islice(picture.memories, start, None))
         listed, end = _bounded(rows, start)
         return {
@@ -215,7 +216,7 @@ class Api:
 
     async def _flat(self, request: Request) -> dict[str, Any]:
         """The flat memories, in pieces, now or at a past time."""
-        start, at = int(_number(request, "start") or 0), _number(request, "at")
+        start, at = _whole(request, "start") or 0, _number(request, "at")
         memories = await (_or_nothing(self._store.recall_all()) if at is None else self._store.as_of(at))
         rows = (
             orjson.dumps([memory.key, _excerpt(memory.value), memory.created_at])
@@ -284,8 +285,9 @@ class Api:
 
     async def _journal(self, request: Request) -> dict[str, Any]:
         """The journal, the newest entries first, in pieces."""
-        start = int(_number(request, "start") or 0)
-        found = await _or_nothing(self._store.recent(start + _ENTRIES_COUNT + 1))
+        start = _whole(request, "start") or 0
+        count = min(start + _ENTRIES_COUNT + 1, MAX_RECENT_COUNT)
+        found = await _or_nothing(self._store.recent(count))
         rows = [
             orjson.dumps(entry.model_dump(mode="json")) for entry in found[start : start + _ENTRIES_COUNT]
         ]
@@ -319,7 +321,7 @@ class Api:
     async def _conversation(self, request: Request) -> dict[str, Any]:
         """The messages of a conversation, the newest first, in pieces; and the summary of older ones."""
         conversation = self._store.mind.conversation(request.query_params.get("id", ""))
-        start = int(_number(request, "start") or 0)
+        start = _whole(request, "start") or 0
         messages = (await conversation.messages())[::-1]
         rows = [orjson.dumps(asdict(message)) for message in messages[start : start + _ENTRIES_COUNT]]
         listed, end = _bounded(rows, start)
@@ -549,3 +551,11 @@ def _number(request: Request, name: str) -> float | None:
     if not 0 <= number < 2**53:
         raise InvalidInput(f"{name} must be a number, 0 or more")
     return number
+
+
+def _whole(request: Request, name: str) -> int | None:
+    """As `_number`, for a whole number."""
+    number = _number(request, name)
+    if number is not None and not number.is_integer():
+        raise InvalidInput(f"{name} must be a whole number")
+    return None if number is None else int(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from urllib.parse import quote
 
 import pytest
@@ -295,6 +296,40 @@ async def test_links_join_the_memories_of_the_graph(opened, clock):
 async def test_what_cannot_be_asked_is_an_error_and_no_crash(opened, clock, path):
     async with opened() as store:
         assert 400 == (await Client(store, clock)(f"/api/{path}"))[0]
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "-inf", "1e30", "many", "", "1.5"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "palace?start",
+        "palace?picture",
+        "palace?at",
+        "flat?start",
+        "flat?at",
+        "journal?start",
+        "conversation?id=talk&start",
+    ],
+)
+async def test_a_number_that_is_none_is_refused_with_a_sentence_that_names_it(opened, clock, path, value):
+    async with opened() as store:
+        await store.mind.conversation("talk").add("user", "hello")
+        status, answer = await Client(store, clock)(f"/api/{path}={value}")
+
+    name = path.replace("&", "?").split("?")[-1]
+    if (name, value) == ("at", "1.5"):  # a time has fractions
+        assert 200 == status
+    else:
+        assert 400 == status
+        assert re.match(rf"{name} must be a (whole )?number", answer["error"]["message"])
+
+
+async def test_a_journal_that_is_asked_for_its_far_end_has_an_end(opened, clock):
+    async with opened() as store:
+        await store.journal("one entry")
+        _, told = await Client(store, clock)("/api/journal?start=1000000")
+
+    assert ([], None, 1) == (told["rows"], told["next"], told["total"])
 
 
 # ── Editing ─────────────────────────────────────────────────────────────────────────────
