@@ -103,6 +103,8 @@ def version_data(path: str, version: Version) -> dict[str, Any]:
         "is_head": version.is_head,
         "forgotten": version.value is None,
         "restored": version.restored or None,
+        "changes": list(version.changes),
+        "conflicts": list(version.conflicts),
     }
 
 

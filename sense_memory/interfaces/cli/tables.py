@@ -127,8 +127,10 @@ def print_history(versions: Sequence[Version], now: float, *, first_seen: bool) 
             _print_line(out, line)
         if len(lines) > _MAX_LINES:
             out.print(Text("  … and more", style="dim"))
-        elif not lines:
+        elif not lines and not version.changes:
             out.print(Text("  the same text", style="dim"))
+        if version.changes:
+            out.print(Text(f"  {safe('; '.join(version.changes))}", style="dim"))
 
 
 def _version_heading(version: Version, now: float) -> Text:
@@ -139,6 +141,8 @@ def _version_heading(version: Version, now: float) -> Text:
         heading.append(" · forgotten", "not dim bold")
     if version.restored:
         heading.append(f" · back to {printable(version.restored, _ID_CHARS)}")
+    if version.conflicts:
+        heading.append(f" · in conflict with {safe(', '.join(version.conflicts))}", "not dim bold")
     return heading
 
 
