@@ -17,6 +17,8 @@ from sense_memory.records.origins import origin_of
 
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.removals import Origin
     from sense_memory.records.reader import Reader
@@ -36,11 +38,11 @@ class ConflictCopy:
     original: str
     origin: Origin
 
-    def concerns(self, version: Origin) -> bool:
-        """Whether a version of the original has the text that lost, or a text that neither knew of nor was known."""
-        if version.said == self.origin.said:
-            return True
-        return bool(version.device) and not (version.knows(self.origin) or self.origin.knows(version))
+    def was_unknown_to(self, version: Origin) -> bool:
+        """Whether a version of the original and the text that lost did not know each other."""
+        if version.said == self.origin.said or not version.device:
+            return False
+        return not (version.knows(self.origin) or self.origin.knows(version))
 
 
 async def copies_of(ledger: Ledger, reader: Reader, path: str) -> list[ConflictCopy]:
@@ -78,13 +80,22 @@ async def copy_at(ledger: Ledger, reader: Reader, slot: str) -> ConflictCopy | N
     return ConflictCopy(record.path, f"{address.PERSONA}{original}", origin)
 
 
+async def is_of_others(ledger: Ledger, reader: Reader, copy: ConflictCopy) -> bool:
+    """Whether no text of this device is among the versions of a conflict copy, so that no edit of this device lost."""
+    return not [origin async for origin in _own_texts(ledger, reader, copy.path)]
+
+
 async def is_won_here(ledger: Ledger, reader: Reader, copy: ConflictCopy) -> bool:
-    """Whether this device wrote a text at the original that the text of a copy lost to, or could have lost to."""
-    for stored in ledger.versions(address.d_tag(copy.original)):
+    """Whether this device wrote a text of the original without knowing the text of a copy, which did not know it."""
+    own = [origin async for origin in _own_texts(ledger, reader, copy.original)]
+    return any(copy.was_unknown_to(origin) for origin in own)
+
+
+async def _own_texts(ledger: Ledger, reader: Reader, path: str) -> AsyncIterator[Origin]:
+    """The origins of the versions of a memory whose texts this device wrote."""
+    for stored in ledger.versions(address.d_tag(path)):
         record = await reader.record(stored)
         if record is not None and record.type is RecordType.PERSONA:
             origin = origin_of(record, stored.id.hex(), stored.created_at)
-            is_ours = origin.device == ledger.edits.device != copy.origin.device
-            if is_ours and copy.concerns(origin):
-                return True
-    return False
+            if origin.device == ledger.edits.device:
+                yield origin

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.errors import InvalidAddress
 from sense_memory.ledger import Role
 from sense_memory.memories.conflicts import copies_of
-from sense_memory.memories.version_changes import changes
+from sense_memory.memories.version_changes import SIGNED_AGAIN, changes
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
 from sense_memory.records.envelope import RecordType
@@ -126,12 +126,21 @@ async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[
 def _with_conflicts(
     found: list[Version], origins: Sequence[Origin], copies: Sequence[ConflictCopy]
 ) -> list[Version]:
-    """Versions with the names of the conflict copies that each concerns; the oldest has those that concern none."""
-    for copy in copies if found else ():
-        places = [place for place, origin in enumerate(origins) if copy.concerns(origin)]
-        for place in places or [len(found) - 1]:
-            names = *found[place].conflicts, copy.path.removeprefix(address.PERSONA)
-            found[place] = replace(found[place], conflicts=names)
+    """Versions with the names of conflict copies: on those with the text that lost, and with the texts that did not know it.
+
+    Where none of the latter is here, the oldest version that knew the copy has its name: it is the merge.
+    """
+    for copy in copies:
+        lost = [place for place, origin in enumerate(origins) if origin.said == copy.origin.said]
+        others = [place for place, origin in enumerate(origins) if copy.was_unknown_to(origin)]
+        knew = [place for place, origin in enumerate(origins) if origin.knows(copy.origin)]
+        merge = sorted({*knew} - {*lost})[-1:]
+        name = copy.path.removeprefix(address.PERSONA)
+        for place in {*lost, *(others or merge)}:
+            found[place] = replace(found[place], conflicts=(*found[place].conflicts, name))
+        for place in merge:
+            if found[place].changes == (SIGNED_AGAIN,):
+                found[place] = replace(found[place], changes=(f"merged with {name}",))
     return found
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.records.envelope import Record
 
+SIGNED_AGAIN: Final = "signed again"
 _FIELDS: Final = ("themes", "source", "confidence")
 
 
@@ -47,7 +48,7 @@ def changes(before: Record, known: Origin, after: Record, origin: Origin) -> tup
         found = [*_links(one, two), *_figures(one, two)]
     if not found and is_same:
         is_new = (origin.said, origin.said_at) != (known.said, known.said_at)
-        found = ["the same text written again" if is_new else "signed again"]
+        found = ["the same text written again" if is_new else SIGNED_AGAIN]
     return tuple(found)
 
 

@@ -362,6 +362,11 @@ async def told_by(store: MemoryStore, report: SyncReport) -> str:
             f"{_counted(again)} written again on another device after being forgotten: {_all(again)}. "
             f"To forget it again: `{program()} forget NAME`."
         )
+    if copies := report.conflicts:
+        told.append(
+            f"{_counted(copies)} edited on another device too, and the edit here counts now. What was written there is "
+            f"kept: {_all(copies)}."
+        )
     return " ".join(told)
 
 

@@ -129,8 +129,10 @@ def print_history(versions: Sequence[Version], now: float, *, first_seen: bool) 
             out.print(Text("  … and more", style="dim"))
         elif not lines and not version.changes:
             out.print(Text("  the same text", style="dim"))
-        if version.changes:
-            out.print(Text(f"  {safe('; '.join(version.changes))}", style="dim"))
+        told = [f"in conflict with {name}" for name in version.conflicts]
+        if told or version.changes:
+            words = Text(f"  {safe('; '.join((*told, *version.changes)))}", style="dim")
+            out.print(words, soft_wrap=not out.is_terminal)
 
 
 def _version_heading(version: Version, now: float) -> Text:
@@ -141,8 +143,6 @@ def _version_heading(version: Version, now: float) -> Text:
         heading.append(" · forgotten", "not dim bold")
     if version.restored:
         heading.append(f" · back to {printable(version.restored, _ID_CHARS)}")
-    if version.conflicts:
-        heading.append(f" · in conflict with {safe(', '.join(version.conflicts))}", "not dim bold")
     return heading
 
 
