@@ -209,8 +209,12 @@ class Ledger:
                 self.drafts.remove_at(discarded)
         except _SecondTaken:
             return False
-        ids = (bytes.fromhex(item.event.id) for item in items)
-        self.head_changes.leave_out(zip(ids, seqs, strict=True))
+        # A new conflict copy, which no edit starts from, has a text that the user of this process may not know.
+        self.head_changes.leave_out(
+            (bytes.fromhex(item.event.id), seq)
+            for item, seq in zip(items, seqs, strict=True)
+            if not item.known_origin.copy_of or item.slot in (bases or {})
+        )
         return True
 
     def _file_own(

@@ -153,7 +153,7 @@ class Replication:
     # ── Sync ────────────────────────────────────────────────────────────────────────────
 
     async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
-        """Pull from every relay, then push. The caller adds the edits that lost, see `drafts.overruled`."""
+        """Pull from every relay, then push. The caller adds the edits that lost, see `drafts.edit_notices`."""
         from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 
         unfit = await self._publish_accesses()

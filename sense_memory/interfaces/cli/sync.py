@@ -91,7 +91,7 @@ def sync(
     in_step = report.in_step and all(relay.holds_all for relay in status.relays)
     if invocation.as_json:
         relays = [_round(relay, state) for relay, state in zip(report.relays, status.relays, strict=True)]
-        names = {"overruled": list(report.overruled), "written_again": list(report.written_again)}
+        names = {name: list(getattr(report, name)) for name in ("overruled", "written_again", "conflicts")}
         result = {"in_step": in_step, "complete": report.complete, **names, "relays": relays}
         typer.echo(as_json(result))
     else:
@@ -483,6 +483,8 @@ def line(change: Change) -> str:
         words += f": {one_line(change.value, _EXCERPT_CHARS)}{cut}"
     if change.superseded_by is not None:
         words = f"superseded by {one_line(change.superseded_by)}"
+    if change.conflict_of is not None:
+        words = f"conflict copy of {one_line(change.conflict_of)}, {words}"
     path = one_line(shown_path(change.path))
     if path == f"journal/{change.key}":
         path = path[: len("journal/") + _ID_CHARS]

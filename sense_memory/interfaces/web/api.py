@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import wraps
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -24,6 +24,7 @@ from sense_memory.interfaces.text import memories_in
 from sense_memory.interfaces.web.graph import linked
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
 from sense_memory.limits import MAX_RECENT_COUNT
+from sense_memory.memories.history import undo_target
 from sense_memory.palace import current_relevance
 from sense_memory.palace.lifecycle import is_by_hand
 from sense_memory.relay import silent_traceback
@@ -210,6 +211,8 @@ class Api:
             "relevance": relevance,
             "versions": _bounded(rows, 0)[0],
             "versions_total": len(versions),
+            "can_undo": undo_target(list(dropwhile(lambda version: not version.is_head, versions)))
+            is not None,
             "holders": self._store.holders(shown["event_id"]),
             "relays": list(self._store.relays),
         }
@@ -376,6 +379,7 @@ class Api:
         return {
             "connect": (2, store.persona_connect),
             "contradict": (2, store.persona_contradict),
+            "disconnect": (2, store.persona_disconnect),
             "dismiss": (2, store.persona_dismiss),
             "recall": (1, recall),
             "reconcile": (2, store.persona_reconcile),

@@ -99,6 +99,8 @@ class SyncReport:
         overruled: names of memories that this device and another device changed independently, where the other change
             is later and counts. Our text is in the memory's history, in a conflict copy or in a draft.
         written_again: names of memories that were forgotten, and have been written again on another device since.
+        conflicts: paths of conflict copies, of memories that this device and another device changed independently, where
+            the change of this device counts. The copy has the text of the other device.
         unfit: paths of memories whose text leaves no room in an event for their accesses; the accesses stay on this
             machine.
     """
@@ -106,6 +108,7 @@ class SyncReport:
     relays: tuple[RelayReport, ...] = ()
     overruled: tuple[str, ...] = ()
     written_again: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
     unfit: tuple[str, ...] = ()
 
     @property

@@ -194,6 +194,29 @@ def test_sync_as_json_names_all_that_lost_and_the_palace_too(agent, relay):
     assert agent.json(*one, "sync")["overruled"] == []
 
 
+def test_sync_tells_the_device_whose_edit_counts_too_and_names_the_copy(agent, relay):
+    path = "people/facts/lisa"
+    one, two = (("--relay", relay, "--ledger", f"{name}.db") for name in ("one", "two"))
+    agent(*one, "remember", path, "both know this")
+    agent(*two, "sync")
+    agent("--ledger", "one.db", "remember", path, "loser")
+    for text in ("between", "winner"):  # versions lie a second apart, and the second is later than the loser
+        agent(*two, "remember", path, text)
+    agent(*one, "sync")
+    told = agent(*two, "sync").stdout
+
+    (copy,) = re.findall(r"kept: (people/facts/lisa~conflict-\w{8})\.\n", told)
+    assert (
+        "1 memory was edited on another device too, and the edit here counts now. What was written there is kept: "
+        in told
+    )
+    shown = agent("--ledger", "two.db", "history", path).stdout
+    assert f"  + winner\n  in conflict with {copy}\n" in shown
+    assert f"  merged with {copy}\n" in shown
+    assert f"  + loser\n  in conflict with {path}\n" in agent("--ledger", "two.db", "history", copy).stdout
+    assert agent.json(*one, "sync")["conflicts"] == []
+
+
 def test_an_edit_that_relays_had_or_that_said_the_same_has_not_lost(agent, relay):
     one = written_on_two_devices(agent, relay, ["k"])
     agent.json(*one, "sync")

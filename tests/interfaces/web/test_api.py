@@ -352,7 +352,16 @@ async def test_decisions_are_those_of_the_store(opened, clock):
         assert (lists["contradictions"]["count"], lists["contradictions"]["items"]) == (0, [])
         assert 200 == (await client.act("reconcile", "people/facts/one", "people/facts/two"))[0]
         assert (await memory("one")).superseded_by is None
+
+        # Links are no text: an undo leaves them, and says that nothing was undone.
+        assert (await client("/api/memory?path=people/facts/one"))[1]["can_undo"] is False
+        assert {"done": "undo", "changed": False} == (await client.act("undo", "people/facts/one"))[1]
+        assert 200 == (await client.act("disconnect", "people/facts/one", "people/facts/two"))[0]
+        assert () == (await memory("one")).connections == (await memory("two")).connections
+        await store.persona_remember("people", "facts", "one", "another text", contradictions="off")
+        assert (await client("/api/memory?path=people/facts/one"))[1]["can_undo"] is True
         assert {"done": "undo", "changed": True} == (await client.act("undo", "people/facts/one"))[1]
+        assert "text of one" == (await memory("one")).value
 
 
 @pytest.mark.parametrize(

@@ -413,6 +413,7 @@ def test_an_edit_is_undone_from_the_page(page):
 
     assert "artist in Bremen" == page.inner_text("main blockquote")
     assert "an earlier text came back" in page.inner_text(".versions")
+    assert 0 == page.get_by_text("Undo the last edit").count()  # no text before this one is known
 
 
 def test_a_suggestion_is_dismissed_for_good(page):

@@ -54,7 +54,7 @@ export async function showMemory(path) {
   const text = quoted(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
   const against = isPersona ? opposed(memory) : null;
   const actions = session.edit ? el("p", { class: "actions" },
-    told.versions_total > 1 ? button("Undo the last edit", "undo", [path], "Undone.") : null,
+    told.can_undo ? button("Undo the last edit of the text", "undo", [path], "Undone: the text before is back.") : null,
     isPersona ? button("Recall: revive this memory", "recall", [path], "Recalled; it fades anew from now on.") : null) : null;
   return [head, el("div", { class: "memory" },
     el("div", { class: "memory-main" }, text, against, actions, isPersona ? curve(memory, told) : null, versions(told)),
@@ -98,7 +98,7 @@ function facts(memory, now) {
 function links(memory) {
   if (!memory.connections.length) return null;
   const path = `${memory.domain}/${memory.facet}/${memory.key}`;
-  return el("section", {}, el("h2", {}, "Connected with"), el("ul", { class: "plain-list" }, memory.connections.map((name) => el("li", {}, memoryLink(name)))), el("p", {}, el("a", { href: route("graph", path) }, "Show in the graph")));
+  return el("section", {}, el("h2", {}, "Connected with"), el("ul", { class: "plain-list" }, memory.connections.map((name) => el("li", {}, memoryLink(name), session.edit ? [" ", button("Disconnect", "disconnect", [path, name], "Disconnected.")] : null))), el("p", {}, el("a", { href: route("graph", path) }, "Show in the graph")));
 }
 
 function versions(told) {
@@ -111,8 +111,10 @@ function versions(told) {
     else if (before?.value === undefined || before.value === null) body = quoted(version.value, "p", "diff");
     else if (before.value === version.value) { kind = "quiet"; body = null; }
     else body = el("p", { class: "diff quoted", dir: "auto" }, difference(before.value, version.value).map(([piece, text]) => el({ same: "span", gone: "del", new: "ins" }[piece], { text })));
-    const word = isFirst ? "written" : version.restored ? "undone: an earlier text came back" : kind ? "same text" : "edited";
-    return el("li", { class: kind }, el("p", { class: "version-head" }, timeOf(version.created_at, moment(version.created_at)), ` · ${word}`, version.is_head ? el("span", { class: "chip" }, "counts now") : null), body);
+    const word = isFirst ? "written" : version.restored && !kind ? "undone: an earlier text came back" : kind ? "same text" : "edited";
+    const changes = version.changes.length ? el("p", { class: "note", text: version.changes.join("; "), dir: "auto" }) : null;
+    const conflicts = version.conflicts.map((name) => el("p", { class: "note" }, "In conflict with ", memoryLink(name), ": neither device knew the text of the other."));
+    return el("li", { class: kind }, el("p", { class: "version-head" }, timeOf(version.created_at, moment(version.created_at)), ` · ${word}`, version.is_head ? el("span", { class: "chip" }, "counts now") : null), body, changes, conflicts);
   });
   const more = told.versions_total - listed.length;
   return el("section", {}, el("h2", {}, `${count(told.versions_total, "version")} on this machine`), el("ol", { class: "versions" }, items), more > 0 ? el("p", { class: "note" }, `${count(more, "older version")}: sense-memory history`) : null);
