@@ -101,12 +101,15 @@ class SyncReport:
         written_again: names of memories that were forgotten, and have been written again on another device since.
         unfit: paths of memories whose text leaves no room in an event for their accesses; the accesses stay on this
             machine.
+        is_first: whether the ledger was empty before. Then only the relays say what is complete and current: what all
+            of them left out, or have lost, was not noticed.
     """
 
     relays: tuple[RelayReport, ...] = ()
     overruled: tuple[str, ...] = ()
     written_again: tuple[str, ...] = ()
     unfit: tuple[str, ...] = ()
+    is_first: bool = False
 
     @property
     def complete(self) -> bool:
