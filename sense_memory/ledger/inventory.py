@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sense_memory.ledger.heads import LOGS, Heads, beneath
 from sense_memory.ledger.outbox import WAS_ACCEPTED
-from sense_memory.ledger.relays import LedgerReason, Remark
+from sense_memory.ledger.relays import LedgerReason, RelayRecords, Remark
 from sense_memory.ledger.schema import HELD, Role
 from sense_memory.limits import HEAL_SECONDS
 
@@ -112,7 +112,7 @@ class Inventory:
     """
 
     def __init__(self, db: Database) -> None:
-        self._db, self._heads = db, Heads(db)
+        self._db, self._relays, self._heads = db, RelayRecords(db), Heads(db)
 
     def version(self, url: str) -> InventoryVersion:
         """The current version of a relay's inventory; much cheaper than the inventory."""
@@ -184,8 +184,8 @@ class Inventory:
             now: seconds since 1970.
             begun: when the comparison began; it may have missed events that the relay accepted later.
             since: only events dated then or later were compared; None if all events were.
-            every: seconds after its last sending at which a lost event is sent again; always an hour if the relay
-                holds an older version instead.
+            every: seconds after its last sending at which a lost event is sent again; if the relay holds an older
+                version instead, see `Outbox.requeue_lost`.
 
         Returns:
             The number of events that the relay had accepted and no longer holds.
@@ -195,15 +195,16 @@ class Inventory:
             return 0  # the relay was removed meanwhile
         lacking = self._heads.seqs_of_ids(lacks)
         accepted = self._db.rows(_ACCEPTED, relay, begun) if lacking else ()
-        lost = sum(seq in lacking for (seq,) in accepted)
+        lost = {seq for (seq,) in accepted if seq in lacking}
         with self._db.transaction():
             self._db.execute_many(
                 "DELETE FROM aside WHERE relay = ? AND id = ?", [(relay, ident) for ident in lacks]
             )
-            waits = self._waits(lacking, holds, every)
+            waits = self._waits(lacking, holds, every, self._relays.state(url).behind_seconds(now))
             self._db.execute_many(
                 _SEND, [(relay, seq, now, wait, why, begun) for seq, (wait, why) in waits.items()]
             )
+            self._relays.excuse_lost_deletions(url, lost)
             self._confirm(relay, version, lacking, now, since)
             self._db.execute_many(_THERE_AFTER_ALL, [(now, relay, ident) for _, ident in holds])
             exempt = self._exempt(relay) if holds else ()
@@ -211,17 +212,17 @@ class Inventory:
                 "INSERT OR IGNORE INTO aside (relay, created_at, id) VALUES (?, ?, ?)",
                 [(relay, *pair) for pair in holds if self._is_aside(pair[1], exempt, lacks)],
             )
-        return lost
+        return len(lost)
 
     def _waits(
-        self, lacking: Iterable[int], holds: Sequence[Pair], every: float
+        self, lacking: Iterable[int], holds: Sequence[Pair], every: float, behind_seconds: float
     ) -> dict[int, tuple[float, str]]:
         """By seq of each missing head, the seconds to wait since it was last sent, and the reason to send it again."""
         found = [self._db.row("SELECT slot FROM events WHERE id = ?", ident) for _, ident in holds]
         behind = {row[0] for row in found if row is not None}
         slots = {seq: self._db.row("SELECT slot FROM events WHERE seq = ?", seq) for seq in lacking}
         return {
-            seq: (HEAL_SECONDS, LedgerReason.BEHIND)
+            seq: (behind_seconds, LedgerReason.BEHIND)
             if row is not None and row[0] in behind
             else (every, LedgerReason.LOST)
             for seq, row in slots.items()

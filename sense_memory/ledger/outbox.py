@@ -145,17 +145,18 @@ class Outbox:
     def requeue_lost(self, url: str, seqs: Sequence[int], begun: float, now: float, *, every: float) -> None:
         """Queue lost events again, to be sent `every` seconds after they were last sent.
 
-        An event waits an hour if the pull that began at `begun` served an older version instead, because such a relay
-        will lose the event again.
+        Where the pull that began at `begun` served an older version instead, the relay was set back. Its events are sent
+        at once too, unless the relay was repaired less than an hour ago: then they wait an hour, because such a relay
+        will lose them again.
         """
+        wait = self._relays.state(url).behind_seconds(now)
         with self._db.transaction():
             behind = {seq for seq in seqs if self._db.row(_OLDER_SEEN, seq, url, begun)}
             self._db.execute_many(
                 _LOST_AGAIN, [(LedgerReason.LOST, now, every, seq, url) for seq in seqs if seq not in behind]
             )
-            self._db.execute_many(
-                _LOST_AGAIN, [(LedgerReason.BEHIND, now, HEAL_SECONDS, seq, url) for seq in behind]
-            )
+            self._db.execute_many(_LOST_AGAIN, [(LedgerReason.BEHIND, now, wait, seq, url) for seq in behind])
+            self._relays.excuse_lost_deletions(url, seqs)
 
     # ── Deletions ───────────────────────────────────────────────────────────────────────
 
@@ -273,11 +274,13 @@ class Outbox:
         return self._db.execute(
             "INSERT INTO outbox (relay, event, state, due_at) "
             "SELECT relay, ?, 'queued', ? FROM relays WHERE url = ? "
-            "ON CONFLICT DO UPDATE SET state = 'queued', due_at = excluded.due_at, tries = 0, first_try_at = NULL "
+            "ON CONFLICT DO UPDATE SET state = 'queued', reason = iif(state = 'superseded', '', ?), "
+            "due_at = excluded.due_at, tries = 0, first_try_at = NULL "
             "WHERE state IN ('acked', 'confirmed', 'superseded') AND due_at <= excluded.due_at - ?",
             seq,
             now,
             url,
+            LedgerReason.BEHIND,
             HEAL_SECONDS,
         ).rowcount
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.database import open_damaged
+from sense_memory.ledger.schema import Role
 from sense_memory.limits import (
     CURSOR_OVERLAP_SECONDS,
     HEAL_SECONDS,
@@ -125,6 +126,10 @@ class RelayState:
     def may_heal(self, now: float) -> bool:
         """Whether lost events may be sent again at once: at most once an hour."""
         return self.healed_at is None or now - self.healed_at >= HEAL_SECONDS
+
+    def behind_seconds(self, now: float) -> float:
+        """How many seconds after its last sending an event is sent again to a relay that serves an older version."""
+        return 0 if self.may_heal(now) else HEAL_SECONDS
 
 
 def last_pull(path: Path) -> float | None:
@@ -305,6 +310,17 @@ class RelayRecords:
                     remark.value,
                     before,
                 )
+
+    def excuse_lost_deletions(self, url: str, lost: Iterable[int]) -> None:
+        """Remove the remark `UNDELETED` if events that the relay has lost, by seq, are deletions, as after a backup.
+
+        A relay cannot honour a deletion that it no longer has. The deletion is sent again; a relay that has still lost
+        events when it is asked next is not excused.
+        """
+        roles = f"{int(Role.TOMBSTONE)}, {int(Role.DELETION)}"
+        deletions = self._db.rows_in(f"SELECT seq FROM events WHERE role IN ({roles}) AND seq IN ", lost)
+        if not self.has_remark(url, Remark.FORGETFUL) and any(deletions):
+            self.remove_remark(url, Remark.UNDELETED)
 
     def has_remark(self, url: str, remark: Remark) -> bool:
         """Whether a relay has a remark."""

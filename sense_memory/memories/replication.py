@@ -156,13 +156,14 @@ class Replication:
         """Pull from every relay, then push. The caller adds the edits that lost, see `drafts.edit_notices`."""
         from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 
+        is_first = not self._ledger.feed.cursor().seq
         unfit = await self._publish_accesses()
         if retry_refused:
             await self._ledger.write(self._ledger.outbox.requeue_refused, self._urls, self._clock())
         report = await self._round(SyncPlan(RelayQuestion.SWEEP if full else RelayQuestion.COMPARE))
         if not self._urls:
             await self.settle_forks()
-        return replace(report, unfit=(*report.unfit, *unfit))
+        return replace(report, unfit=(*report.unfit, *unfit), is_first=is_first)
 
     async def flush(self) -> SyncReport:
         """Push; pull first if a relay was never pulled completely, unless `offline_first`."""

@@ -447,7 +447,7 @@ class Log:
 
     async def _read_pages(self, slots: Sequence[str]) -> None:
         ledger, reader = self._store.ledger, self._store.reader
-        heads = ledger.heads.uncovered_at(slots)
+        heads = ledger.heads.live_heads_at(slots)
         crowded = set(ledger.heads.crowded_beneath(address.LOG_PAGES))
         opened = await reader.opened([(head.slot, head.seq) for head in heads])
         own = f"{address.LOG_PAGES}{ledger.edits.device}-"

@@ -192,7 +192,7 @@ class MindRecords:
 
     async def _head(self, path: str) -> MindRecord | None:
         self.store.check()
-        heads = self.store.ledger.heads.uncovered_at([address.d_tag(path)])
+        heads = self.store.ledger.heads.live_heads_at([address.d_tag(path)])
         return next(iter(await self._opened([(head.slot, head.seq) for head in heads])), None)
 
     async def _under(self, prefix: str) -> list[MindRecord]:

@@ -231,7 +231,7 @@ class Puller:
         total = await self._walk(connection, step, file_events)
         self.received_in_overlap = total.received if step.progress.since is not None else 0
         if may_compare_after(total.reasons):
-            return await self._compare(connection, step, file_events) or total
+            return await self._compare(connection, step, file_events, completes_walk=True) or total
         if total.complete and (more := step_after_resuming(step, self._state(), as_of)):
             saw_everything = self._saw_everything
             total += await self._walk(connection, more, file_events)
@@ -245,10 +245,16 @@ class Puller:
         file_events: FileEvents,
         *,
         since: int | None = None,
+        completes_walk: bool = False,
     ) -> PullResult | None:
         """Pull by comparison; returns a complete pull, or None."""
         pulled = await self._reconciler.pull(
-            connection, fetching(connection), file_events, since=since, every=step.heal_seconds
+            connection,
+            fetching(connection),
+            file_events,
+            since=since,
+            every=step.heal_seconds,
+            completes_walk=completes_walk,
         )
         if pulled is not None:
             begun = step.progress.begun_at
@@ -306,7 +312,7 @@ class Puller:
                         walk_and_file(
                             fetch,
                             file_events,
-                            *self._wanted(progress, kind),
+                            *self._wanted(connection, progress, kind),
                             page_size=size,
                             position=position,
                             horizon=horizon,
@@ -369,11 +375,17 @@ class Puller:
         rest = replace(progress, newest=total.newest, walks=walks) if self.made_progress else None
         self._ledger.relays.save_unfinished_pull(self._url, rest)
 
-    def _wanted(self, progress: PullProgress, kind: int) -> tuple[Filter, Callable[[], Sequence[str]]]:
-        """The filter of a walk, and the d-tags to ask for if a second holds more events than a page."""
+    def _wanted(
+        self, connection: RelayConnection, progress: PullProgress, kind: int
+    ) -> tuple[Filter, Callable[[], Sequence[str]]]:
+        """The filter of a walk, and the d-tags to ask for if a second holds more events than a page.
+
+        A relay that compares sets is not asked for them: a comparison shows all events of the second.
+        """
         mine = (self._author,)
         tags = {"p": mine} if kind == KIND_DIRECT_MESSAGE else {}
-        known_tags = self._ledger.slots if kind == KIND_APP_DATA else tuple
+        asks = kind == KIND_APP_DATA and not self._reconciler.may_compare(connection)
+        known_tags = self._ledger.slots if asks else tuple
         return Filter(authors=mine, kinds=(kind,), tags=tags, since=progress.since), known_tags
 
 

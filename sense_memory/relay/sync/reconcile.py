@@ -119,6 +119,7 @@ class Reconciler:
         *,
         since: int | None = None,
         every: float = HEAL_SECONDS,
+        completes_walk: bool = False,
     ) -> PullResult | None:
         """Compare, fetch the events that only the relay has, and queue the events that only the ledger has.
 
@@ -128,15 +129,16 @@ class Reconciler:
             file_events: files verified events, page by page.
             since: compare only events dated then or later, seconds since 1970; None for everything.
             every: seconds after which lost events are sent to the relay again.
+            completes_walk: whether a walk could not show everything, so that a comparison is needed at any cost.
 
         Returns:
             A complete pull; None if the relay must be walked instead.
         """
         now, self.was_disproved = self._clock(), False
-        if now - self._refused_at < SWEEP_SECONDS or not may_compare(connection.information):
+        if not self.may_compare(connection):
             return None
         version, items = await self._inventories.items_for(self._url, since)
-        if not self._is_worthwhile(len(items), since):
+        if not (completes_walk or self._is_worthwhile(len(items), since)):
             return None
         found = await self._compare(connection, replace(self._wanted, since=since), items)
         if not found.complete:
@@ -167,6 +169,10 @@ class Reconciler:
         )
         latest = items.latest(frozenset(found.have), until=horizon)
         return fetched.totals + PullResult(newest=latest, missing=missing)
+
+    def may_compare(self, connection: RelayConnection) -> bool:
+        """Whether the relay may support NIP-77: its document does not deny it, and it refused no comparison today."""
+        return self._clock() - self._refused_at >= SWEEP_SECONDS and may_compare(connection.information)
 
     async def _proves_holdings(
         self, probe: _FetchById, claimed: Sequence[bytes], now: float, *, is_whole: bool

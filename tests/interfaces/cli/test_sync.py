@@ -59,6 +59,29 @@ def test_another_machine_with_the_same_key_gets_everything(agent, relay, tmp_pat
     assert agent.json(*other, "sync", "--full")["relays"][0]["sync"]["in_step"]
 
 
+def test_a_first_sync_rests_on_one_relay_and_says_so_once(agent, relay, start_relay, dead_relay):
+    agent("--relay", relay, "remember", "k", "v")
+    told = (
+        "\nThis ledger was empty: everything is here as far as this relay shows. What one relay lost or left out, a second "
+        "relay shows; add one with `sense-memory --ledger one.db relays add wss://relay.example`, then sync again.\n"
+    )
+    one = ("--relay", relay, "--ledger", "one.db")
+    assert agent(*one, "sync").stdout.endswith(told)
+    assert "as far as" not in agent(*one, "sync").stdout
+
+    two = ("--relay", relay, "--relay", dead_relay, "--ledger", "two.db")
+    assert "shows; sync again when the others answer." in agent(*two, "sync", code=3).stdout
+
+    three = ("--relay", relay, "--relay", start_relay(), "--ledger", "three.db")
+    assert "as far as" not in agent(*three, "sync").stdout
+    assert [
+        agent.json(*ledger, "sync")["first"] for ledger in (three, ("--relay", relay, "--ledger", "four.db"))
+    ] == [
+        False,
+        True,
+    ]
+
+
 def test_a_relay_that_is_down_makes_sync_exit_with_3_and_the_others_are_served(agent, relay, dead_relay):
     agent("remember", "k", "v")
     both = ("--relay", relay, "--relay", dead_relay)
