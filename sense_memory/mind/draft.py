@@ -158,7 +158,7 @@ async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
     hits = list(recalled)
     identity = (await mind.identity.get()).lines()
     names = dict.fromkeys(name for hit in hits for name in hit.topics)
-    summaries = {topic.name: topic.summary for topic in await mind.topics.all() if topic.name in names}
+    summaries = await mind.topics.summaries()
     parts = (
         "\n".join(identity),
         "\n".join(f"{name}:\n{summaries[name]}" for name in names if summaries.get(name)),
@@ -185,8 +185,7 @@ async def store_thought(
     """
     names = tuple(topics) or await mind.topics.classify(entry.text, title)
     for name in names:
-        if (await mind.topics.get(name)).last != entry.id:
-            await mind.topics.update_topic_summary(name, entry.text, last=entry.id)
+        await mind.topics.cover(name, entry.text, entry.id)
     await mind.archive.insert(entry.text, topics=names, title=title, source=entry.id, at=entry.at)
     return names
 

@@ -59,7 +59,7 @@ class MemoryManager:
         lines = [f"- The current system date is: {utc(self._clock())}"]
         if changed:
             lines.append(f"- Memory blocks were last modified: {utc(max(changed))}")
-        messages, passages = len(await self.conversation.messages()), len(await self._archive.all())
+        messages, passages = len(await self.conversation.messages()), await self._archive.count()
         lines.append(
             f"- {messages} previous messages between you and the user are stored in recall memory (use "
             "conversation_search to access)"

@@ -14,14 +14,13 @@ from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECO
 from sense_memory.mind import draft as pipeline
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
-from sense_memory.mind.context import MAX_LINE_CHARS
 from sense_memory.mind.conversation import IMPORTED, Conversation
 from sense_memory.mind.four_tier import MemoryManager
 from sense_memory.mind.identity import IdentityKernel
 from sense_memory.mind.log import Log
 from sense_memory.mind.model import Reflect, RerankPassages
 from sense_memory.mind.records import MindRecords
-from sense_memory.mind.reflection import ReflectionTracker, reflect
+from sense_memory.mind.reflection import ReflectionTracker, newest_lines, reflect
 from sense_memory.mind.scenes import Scenes
 from sense_memory.mind.share import Shares
 from sense_memory.mind.tools import mind_tools
@@ -204,6 +203,9 @@ class Mind:
     ) -> LogEntry | None:
         """Have the model conclude a belief from the entries since an agent's last reflection, if one is due.
 
+        Of more entries than fit a request (some 32,000 characters), the model reads the newest; `left_out` in the payload
+        of the reflection says how many older ones it did not read.
+
         Args:
             agent_name: the agent, as entries name it in `actor`.
             threshold: the number of visible entries that make a reflection due.
@@ -222,9 +224,11 @@ class Mind:
         seen = [entry for entry in tracker.pending(await self.log.entries()) if entry.text.strip()]
         if len(seen) < threshold:
             return None
-        lines = tuple(f"{entry.actor}: {' '.join(entry.text.split())[:MAX_LINE_CHARS]}" for entry in seen)
-        found = await self.model.answer(Reflect(agent=agent_name, experiences=lines, scene=scene))
-        evidence = [seen[place] for place in found.based_on]
+        lines = newest_lines(seen)
+        left_out = len(seen) - len(lines)
+        task = Reflect(agent=agent_name, experiences=lines, scene=scene, left_out=left_out)
+        found = await self.model.answer(task)
+        evidence = [seen[left_out + place] for place in found.based_on]
         return await reflect(
             self.log,
             agent_name,
@@ -233,6 +237,7 @@ class Mind:
             turn=turn,
             conversation=conversation,
             is_by_rule=found.is_by_rule,
+            left_out=left_out,
         )
 
     async def append_reflection(
