@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.ledger.device import is_own_device
 from sense_memory.ledger.removals import (
     Cover,
     FilingContext,
@@ -30,7 +31,6 @@ from sense_memory.ledger.removals import (
     Removal,
     add_forgotten_fork,
     add_fork,
-    device_of,
     elect_head,
     is_held_by_relay,
     read_removal,
@@ -162,7 +162,7 @@ def _file_conflict_copy(db: Database, filed: FiledEvent, seq: int, copied: str, 
     origin = filed.known_origin
     if read_removal(db, copied).names(origin.said):
         add_fork(db, filed.slot, seq)
-    elif is_new and origin.device and origin.device == device_of(db):
+    elif is_new and is_own_device(db, origin.device):
         record_overruled(db, filed.slot)
 
 
@@ -316,7 +316,7 @@ def _record_if_overruled(
     old, new = context.of(bytes.fromhex(state.head_id), state.head_at), filed.known_origin
     if old.text == new.text or new.knows(old):
         return
-    is_ours = bool(old.device) and old.device == device_of(db)
+    is_ours = is_own_device(db, old.device)
     if _may_merge(filed):
         is_lost = is_ours and not is_held_by_relay(db, old.said)
     else:

@@ -450,7 +450,6 @@ class Log:
         heads = ledger.heads.uncovered_at(slots)
         crowded = set(ledger.heads.crowded_beneath(address.LOG_PAGES))
         opened = await reader.opened([(head.slot, head.seq) for head in heads])
-        own = f"{address.LOG_PAGES}{ledger.edits.device}-"
         for number, item in enumerate(opened):
             if number % _PAGES_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -461,13 +460,17 @@ class Log:
             if slot in crowded:
                 await self._unite_versions(slot)
             # Another device may have removed an entry in a version that this head has replaced.
-            is_ours = self._signing is None or slot.startswith(own)
+            is_ours = self._signing is None or self._is_own(slot)
             page.is_behind = is_ours and not page.is_covered_by(self._counted(fields), fields)
         if self._signing is not None:  # any holder of the key can delete or replace a page
             read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
-            for slot in {slot for slot in slots if slot.startswith(own)} - read:
+            for slot in {slot for slot in slots if self._is_own(slot)} - read:
                 if slot in self._pages:
                     self._pages[slot].is_behind = bool(self._pages[slot].entries)
+
+    def _is_own(self, slot: str) -> bool:
+        """Whether a page is of this ledger."""
+        return self._store.ledger.edits.is_own(slot.removeprefix(address.LOG_PAGES).rpartition("-")[0])
 
     async def _unite_versions(self, slot: str) -> None:
         for stored in self._store.ledger.versions(slot)[1:]:
