@@ -39,9 +39,13 @@ if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of this user's own is made in it
-_KEPT_COUNT: Final = 1_000  # handovers of one user, 4 KB each; then the older half goes, which costs new ids at most
+_KEPT_COUNT: Final = (
+    1_000  # handovers of one user, 4 KB each; then the older half goes, which costs new ids at most
+)
 _JUMP_SECONDS: Final = 10  # a clock that was set by less is not suspected
-_ROW: Final = "device:"  # begins the name of an id's row; its value is the id (hex) of the last event, or empty
+_ROW: Final = (
+    "device:"  # begins the name of an id's row; its value is the id (hex) of the last event, or empty
+)
 _IS_OWN: Final = f"SELECT 1 FROM meta WHERE name = '{_ROW}' || ?1 OR (name = 'device' AND value = ?1)"
 
 

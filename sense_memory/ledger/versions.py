@@ -284,6 +284,8 @@ def _file_version(
                 "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", state.head
             )
         return FilingResult.NEW, seq
+    if not (wins or context.is_ours):
+        _record_if_back(db, filed, state, context)
     return FilingResult.STALE, None if filed.role is Role.EMBEDDING else _insert(db, filed)
 
 
@@ -322,6 +324,18 @@ def _record_if_overruled(
     else:
         is_lost = db.row(_HELD, state.head) is None or (bool(new.seen) and is_ours)
     if is_lost:
+        record_overruled(db, filed.slot)
+
+
+def _record_if_back(db: Database, filed: FiledEvent, state: _PreviousState, context: FilingContext) -> None:
+    """Record an edit of this ledger, or of a copy, that a relay serves after an edit here replaced it unread.
+
+    That happens after the ledger was set back.
+    """
+    if context.origins is None or state.head is None or state.has_tombstone or not overwrites(filed):
+        return
+    head, back = context.of(bytes.fromhex(state.head_id), state.head_at), filed.known_origin
+    if is_own_device(db, back.device) and back.text != head.text and not head.knows(back):
         record_overruled(db, filed.slot)
 
 
