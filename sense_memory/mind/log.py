@@ -151,6 +151,7 @@ class Log:
         self._arrived: list[LogEntry] = []
         self._gone: list[str] = []
         self._pages: dict[str, LogPage] = {}  # by slot
+        self._removed: set[str] = set()  # ids that any page lists as removed
         self._signed: dict[str, list[Any]] = {}  # rows whose signature was verified
         self._cursor, self._row = START, 0
         self.forged.clear()
@@ -215,12 +216,11 @@ class Log:
         held = {slot: page for slot, page in self._pages.items() if entry_id in page.entries}
         if not held:
             raise InvalidInput("no entry of the log has this id; nothing was removed")
-        for page in held.values():
-            self._drop(page.unite([], {entry_id}, set()))
-            page.is_behind = True
         ahead = self._ahead()
+        self._removed.add(entry_id)
+        self._remove_everywhere(held)
         await self._write_pages(held.keys() - ahead, forgets=True)
-        await self._withdraw(held.keys() & ahead)
+        await self._withdraw(held.keys() & ahead, entry_id)
         await self.refresh()
         self._store.ledger.checkpoint()
 
@@ -233,7 +233,7 @@ class Log:
         async with self._flushing:
             await self.refresh()
             ledger, rows = self._store.ledger, await self._opened_rows(0)
-            known = {ident for page in self._pages.values() for ident in (*page.entries, *page.removed)}
+            known = {ident for page in self._pages.values() for ident in page.entries} | self._removed
             fresh = [row for _, row in rows if entry_key(row) not in known]
             ahead = self._ahead()
             touched = [slot for slot, page in self._pages.items() if page.is_behind and slot not in ahead]
@@ -245,12 +245,17 @@ class Log:
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
             return written
 
-    def _place(self, rows: Sequence[list[Any]], ahead: Collection[str]) -> list[str]:
+    def _place(
+        self, rows: Sequence[list[Any]], ahead: Collection[str], removed: Collection[str] = ()
+    ) -> list[str]:
         """Put rows into the last page of this device, and into new pages when it is full; returns the changed slots.
 
-        Pages in `ahead` are left alone.
+        Args:
+            rows: the entries.
+            ahead: pages to leave alone.
+            removed: ids that the last page is to list as removed.
         """
-        if not rows:
+        if not (rows or removed):
             return []
         prefix = f"{address.LOG_PAGES}{self._store.ledger.edits.device}-"
         ends = [slot.removeprefix(prefix) for slot in (*self._pages, *ahead) if slot.startswith(prefix)]
@@ -267,6 +272,11 @@ class Log:
             page.is_behind = True  # until the page is written: after a failed flush, the next one writes it
             size += length
             changed.append(f"{prefix}{number}")
+        if removed:
+            slot = f"{prefix}{number if page else number + 1}"
+            page = self._pages.setdefault(slot, LogPage())
+            page.removed.update(removed)
+            changed.append(slot)
         return changed
 
     # ── Pages dated ahead ───────────────────────────────────────────────────────────────
@@ -290,13 +300,17 @@ class Log:
         found = {key: row for slot in left for key, row in pages[slot].entries.items() if key not in held}
         return list(found.values())
 
-    async def _withdraw(self, slots: Collection[str]) -> None:
-        """Move the entries of pages dated ahead to a new page, and delete these pages by their ids, here and on relays."""
+    async def _withdraw(self, slots: Collection[str], removed: str) -> None:
+        """Delete pages dated ahead by their ids, here and on relays, because an entry of theirs was removed.
+
+        Before that, their other entries are put into a page of this ledger, which lists the entry as removed.
+        """
         if not slots:
             return
         held = {key for slot, page in self._pages.items() if slot not in slots for key in page.entries}
         rest = {key: row for slot in slots for key, row in self._pages[slot].entries.items()}
-        moved = self._place([row for key, row in rest.items() if key not in held], self._ahead())
+        left = [row for key, row in rest.items() if key not in held]
+        moved = self._place(left, self._ahead(), {removed})
         await self._write_pages(dict.fromkeys(moved))
         await self._records.forget([slot.removeprefix(address.PREFIX) for slot in slots])
 
@@ -448,7 +462,7 @@ class Log:
         heads = ledger.heads.uncovered_at(slots)
         if self._signing is None:
             self._close_pages({*slots} - {head.slot for head in heads})
-        crowded = set(ledger.heads.crowded_beneath(address.LOG_PAGES))
+        crowded, removed = set(ledger.heads.crowded_beneath(address.LOG_PAGES)), len(self._removed)
         opened = await reader.opened([(head.slot, head.seq) for head in heads])
         for number, item in enumerate(opened):
             if number % _PAGES_AT_ONCE == 0:
@@ -462,11 +476,21 @@ class Log:
             # Another device may have removed an entry in a version that this head has replaced.
             is_ours = self._signing is None or self._is_own(slot)
             page.is_behind = is_ours and not page.is_covered_by(self._counted(fields), fields)
+        read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
         if self._signing is not None:  # any holder of the key can delete or replace a page
-            read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
             for slot in {slot for slot in slots if self._is_own(slot)} - read:
                 if slot in self._pages:
                     self._pages[slot].is_behind = bool(self._pages[slot].entries)
+
+        self._remove_everywhere(self._pages if len(self._removed) > removed else read & self._pages.keys())
+
+    def _remove_everywhere(self, slots: Iterable[str]) -> None:
+        """Remove from pages what any page lists as removed: a copy of an entry may be in several pages."""
+        for slot in slots:
+            page = self._pages[slot]
+            if found := self._removed & page.entries.keys():
+                self._drop(page.unite([], found, set()))
+                page.is_behind = True
 
     def _close_pages(self, slots: Iterable[str]) -> None:
         """Drop pages that were deleted, and their entries that no other page has."""
@@ -491,6 +515,7 @@ class Log:
         removed, moved = (
             set[str]() if self._signing else ids_in(fields, name) for name in ("removed", "moved")
         )
+        self._removed |= removed
         self._drop(page.unite(rows, removed, moved))
         page.seqs.add(seq)
         self._add(row for row in rows if entry_key(row) in page.entries)
@@ -502,8 +527,7 @@ class Log:
 
     async def _read_rows(self) -> None:
         rows = await self._opened_rows(self._row)
-        removed = {ident for page in self._pages.values() for ident in page.removed}
-        self._add(row for _, row in rows if row[0] not in removed)
+        self._add(row for _, row in rows if row[0] not in self._removed)
         self._row = rows[-1][0] if rows else self._row
 
     async def _opened_rows(self, after: int) -> list[tuple[int, list[Any]]]:
