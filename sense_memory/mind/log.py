@@ -2,13 +2,17 @@
 
 Guaranteed: an entry that `append` returned survives a kill, is queued for relays by the next `flush`, and never changes
 its id. A page never loses an entry: the entries of a page are the union of all its versions, on this ledger or on relays,
-except entries that a version lists as removed.
+except entries that a page lists as removed. A page that was dated by a clock that ran ahead stops nothing.
 
 Safe, because a new entry is a sealed row (`ledger.caches`) until a durable page holds it; after a kill between the two,
-the entry exists twice under one id. A device adds entries only to its own pages. The ledger can hold several versions of
-a page: if it was set back (a restored disk image), if another process wrote the same page, or if another device removed
-one of its entries. The next flush writes the union of the versions, and drops only versions that it has read. Devices
-that do this at the same time write the same union, so no further write follows.
+the entry exists twice under one id. A process adds entries only to pages of its device id, which no other process has and
+no copy of the ledger (`ledger.device`). So no page is replaced by one that does not contain it. The ledger can still hold
+several versions of a page: if another device removed one of its entries, or from an earlier version of this program. The
+next flush writes the union of the versions, and drops only versions that it has read. Devices that do this at the same
+time write the same union, so no further write follows.
+
+A page that is dated too far ahead of the clock is left alone, and the next entries get a new page. Entries that only such
+pages hold are written again, because other devices do not read them before their date.
 
 Cost: one sealed row for each entry. A page that is not full is signed and sent again with each flush, so each flush sends
 half a page on average, and a relay holds one event for each page. Reading decrypts each version of a page once in a
@@ -31,11 +35,12 @@ import orjson
 
 from sense_memory.errors import BadPayload, InvalidInput, TooLargeError
 from sense_memory.ledger.feed import START
-from sense_memory.limits import LOG_PAGE_BYTES, MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
+from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
 from sense_memory.mind.log_pages import (
     NUMBERS,
     PAGE_OVERHEAD_BYTES,
     LogPage,
+    LogPages,
     entry_key,
     ids_in,
     is_row,
@@ -52,7 +57,6 @@ if TYPE_CHECKING:
     from sense_memory.mind.records import MindRecords
 
 _MAX_NAME_CHARS: Final = 256  # of a kind, an actor or a conversation
-_AHEAD_COUNT: Final = 8  # pages dated ahead whose entries are always written again
 _PAGES_AT_ONCE: Final = 8  # pages read before other tasks get a turn, some 10 ms
 _PAGE_DEPTH: Final = 8  # levels of JSON that a page adds to an entry, at most; the encoder limits the depth
 
@@ -150,8 +154,7 @@ class Log:
         self._is_sorted = True
         self._arrived: list[LogEntry] = []
         self._gone: list[str] = []
-        self._pages: dict[str, LogPage] = {}  # by slot
-        self._removed: set[str] = set()  # ids that any page lists as removed
+        self._pages = LogPages()
         self._signed: dict[str, list[Any]] = {}  # rows whose signature was verified
         self._cursor, self._row = START, 0
         self.forged.clear()
@@ -212,15 +215,14 @@ class Log:
             raise InvalidInput("an entry of a shared log cannot be removed; nothing was removed")
         await self.flush()
         await self.refresh()  # so that the version that was just written is dropped too
-        # Two processes that flush at the same time can put an entry into two pages.
-        held = {slot: page for slot, page in self._pages.items() if entry_id in page.entries}
+        held = self._pages.holding(entry_id)
         if not held:
             raise InvalidInput("no entry of the log has this id; nothing was removed")
         ahead = self._ahead()
-        self._removed.add(entry_id)
-        self._remove_everywhere(held)
-        await self._write_pages(held.keys() - ahead, forgets=True)
-        await self._withdraw(held.keys() & ahead, entry_id)
+        self._pages.removed.add(entry_id)
+        self._drop(self._pages.remove_from(held))
+        await self._write_pages(held - ahead, forgets=True)
+        await self._withdraw(held & ahead, entry_id)
         await self.refresh()
         self._store.ledger.checkpoint()
 
@@ -233,72 +235,21 @@ class Log:
         async with self._flushing:
             await self.refresh()
             ledger, rows = self._store.ledger, await self._opened_rows(0)
-            known = {ident for page in self._pages.values() for ident in page.entries} | self._removed
+            pages, device = self._pages, ledger.edits.device_id
+            known = pages.entries() | pages.removed
             fresh = [row for _, row in rows if entry_key(row) not in known]
             ahead = self._ahead()
-            touched = [slot for slot, page in self._pages.items() if page.is_behind and slot not in ahead]
-            over = [row for slot in touched for row in self._pages[slot].overflow()]
-            held = {key for page in self._pages.values() for key in page.entries} if over else set()
-            fresh = [row for row in over if entry_key(row) not in held] + self._stranded(ahead) + fresh
-            touched += self._place(fresh, ahead)
+            touched = [slot for slot, page in pages.by_slot.items() if page.is_behind and slot not in ahead]
+            fresh = [*pages.overflow(touched), *pages.stranded(ahead, self._is_own), *fresh]
+            touched += pages.place(fresh, device.get(), ahead) if fresh else []
             written = await self._write_pages(dict.fromkeys(touched))
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
             return written
-
-    def _place(
-        self, rows: Sequence[list[Any]], ahead: Collection[str], removed: Collection[str] = ()
-    ) -> list[str]:
-        """Put rows into the last page of this device, and into new pages when it is full; returns the changed slots.
-
-        Args:
-            rows: the entries.
-            ahead: pages to leave alone.
-            removed: ids that the last page is to list as removed.
-        """
-        if not (rows or removed):
-            return []
-        prefix = f"{address.LOG_PAGES}{self._store.ledger.edits.device}-"
-        ends = [slot.removeprefix(prefix) for slot in (*self._pages, *ahead) if slot.startswith(prefix)]
-        number = max((int(end) for end in ends if end.isascii() and end.isdigit()), default=0)
-        page = None if f"{prefix}{number}" in ahead else self._pages.get(f"{prefix}{number}")
-        size = page.size() if page else LOG_PAGE_BYTES
-        changed = []
-        for row in rows:
-            length = len(orjson.dumps(row)) + 1
-            if page is None or size + length > LOG_PAGE_BYTES:
-                number, size = number + 1, PAGE_OVERHEAD_BYTES
-                page = self._pages[f"{prefix}{number}"] = LogPage()
-            page.entries[entry_key(row)] = row
-            page.is_behind = True  # until the page is written: after a failed flush, the next one writes it
-            size += length
-            changed.append(f"{prefix}{number}")
-        if removed:
-            slot = f"{prefix}{number if page else number + 1}"
-            page = self._pages.setdefault(slot, LogPage())
-            page.removed.update(removed)
-            changed.append(slot)
-        return changed
-
-    # ── Pages dated ahead ───────────────────────────────────────────────────────────────
-    # A clock that ran ahead has dated a page so far ahead that no version of it can be dated later. It is left alone.
 
     def _ahead(self) -> frozenset[str]:
         """The slots of pages that are dated too far ahead of this clock to be written, and of those that once were there."""
         latest = int(self._store.options.clock()) + MAX_FUTURE_SECONDS
         return frozenset(self._store.ledger.heads.dated_after(address.LOG_PAGES, latest))
-
-    def _stranded(self, ahead: Collection[str]) -> list[list[Any]]:
-        """The entries of this ledger that only pages dated ahead have: others would not read them before that date.
-
-        If most pages are dated ahead, the clock is behind rather than the pages ahead, and no entry is stranded.
-        """
-        pages = self._pages
-        if len(ahead) > max(_AHEAD_COUNT, len(pages) // 2):
-            return []
-        left = [slot for slot in ahead if slot in pages and (pages[slot].is_behind or self._is_own(slot))]
-        held = {key for slot, page in pages.items() if slot not in ahead for key in page.entries}
-        found = {key: row for slot in left for key, row in pages[slot].entries.items() if key not in held}
-        return list(found.values())
 
     async def _withdraw(self, slots: Collection[str], removed: str) -> None:
         """Delete pages dated ahead by their ids, here and on relays, because an entry of theirs was removed.
@@ -307,16 +258,14 @@ class Log:
         """
         if not slots:
             return
-        held = {key for slot, page in self._pages.items() if slot not in slots for key in page.entries}
-        rest = {key: row for slot in slots for key, row in self._pages[slot].entries.items()}
-        left = [row for key, row in rest.items() if key not in held]
-        moved = self._place(left, self._ahead(), {removed})
+        rows, device = self._pages.only_in(slots), self._store.ledger.edits.device
+        moved = self._pages.place(rows, device, self._ahead(), {removed})
         await self._write_pages(dict.fromkeys(moved))
         await self._records.forget([slot.removeprefix(address.PREFIX) for slot in slots])
 
     async def _write_pages(self, slots: Iterable[str], *, forgets: bool = False) -> int:
         """Write pages, and drop the versions of them that were read; returns how many pages."""
-        pages = {slot: self._pages[slot] for slot in slots}
+        pages = {slot: self._pages.by_slot[slot] for slot in slots}
         if not pages:
             return 0
         read = [seq for page in pages.values() for seq in page.seqs]
@@ -404,7 +353,7 @@ class Log:
 
     def pages(self) -> dict[str, list[str]]:
         """The ids of the entries in each page, by slot, as of the last `refresh`."""
-        return {slot: [row[0] for row in page.entries.values()] for slot, page in self._pages.items()}
+        return {slot: [row[0] for row in page.entries.values()] for slot, page in self._pages.by_slot.items()}
 
     async def count_since(self, entry_id: str) -> int:
         """The number of entries after an entry.
@@ -447,7 +396,9 @@ class Log:
         changes, judged = ledger.feed.since(self._cursor), self._pages
         slots = [slot for slot in changes.slots if address.is_log_page(slot)]
         if changes.is_everything:
-            slots = [*{*self._pages, *(slot for slot, _ in ledger.heads.seqs_beneath(address.LOG_PAGES))}]
+            slots = [
+                *{*self._pages.by_slot, *(slot for slot, _ in ledger.heads.seqs_beneath(address.LOG_PAGES))}
+            ]
         if slots:
             await self._read_pages(slots)
         await self._read_rows()
@@ -461,8 +412,8 @@ class Log:
         ledger, reader = self._store.ledger, self._store.reader
         heads = ledger.heads.uncovered_at(slots)
         if self._signing is None:
-            self._close_pages({*slots} - {head.slot for head in heads})
-        crowded, removed = set(ledger.heads.crowded_beneath(address.LOG_PAGES)), len(self._removed)
+            self._drop(self._pages.close({*slots} - {head.slot for head in heads}))
+        crowded, removed = set(ledger.heads.crowded_beneath(address.LOG_PAGES)), len(self._pages.removed)
         opened = await reader.opened([(head.slot, head.seq) for head in heads])
         for number, item in enumerate(opened):
             if number % _PAGES_AT_ONCE == 0:
@@ -479,24 +430,11 @@ class Log:
         read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
         if self._signing is not None:  # any holder of the key can delete or replace a page
             for slot in {slot for slot in slots if self._is_own(slot)} - read:
-                if slot in self._pages:
-                    self._pages[slot].is_behind = bool(self._pages[slot].entries)
+                if (page := self._pages.by_slot.get(slot)) is not None:
+                    page.is_behind = bool(page.entries)
 
-        self._remove_everywhere(self._pages if len(self._removed) > removed else read & self._pages.keys())
-
-    def _remove_everywhere(self, slots: Iterable[str]) -> None:
-        """Remove from pages what any page lists as removed: a copy of an entry may be in several pages."""
-        for slot in slots:
-            page = self._pages[slot]
-            if found := self._removed & page.entries.keys():
-                self._drop(page.unite([], found, set()))
-                page.is_behind = True
-
-    def _close_pages(self, slots: Iterable[str]) -> None:
-        """Drop pages that were deleted, and their entries that no other page has."""
-        closed = [self._pages.pop(slot) for slot in slots if slot in self._pages]
-        held = {key for page in self._pages.values() for key in page.entries} if closed else set()
-        self._drop(key for page in closed for key in page.entries if key not in held)
+        is_more = len(self._pages.removed) > removed
+        self._drop(self._pages.remove_from(self._pages.by_slot if is_more else read))
 
     def _is_own(self, slot: str) -> bool:
         """Whether a page is of this ledger."""
@@ -509,13 +447,13 @@ class Log:
                 self._unite(slot, record.fields, stored.seq)
 
     def _unite(self, slot: str, fields: Mapping[str, Any], seq: int) -> LogPage:
-        page = self._pages.setdefault(slot, LogPage())
+        page = self._pages.at(slot)
         rows = self._counted(fields)
         # Any member can write any page of a scene, so removals in its pages do not count.
         removed, moved = (
             set[str]() if self._signing else ids_in(fields, name) for name in ("removed", "moved")
         )
-        self._removed |= removed
+        self._pages.removed |= removed
         self._drop(page.unite(rows, removed, moved))
         page.seqs.add(seq)
         self._add(row for row in rows if entry_key(row) in page.entries)
@@ -527,7 +465,7 @@ class Log:
 
     async def _read_rows(self) -> None:
         rows = await self._opened_rows(self._row)
-        self._add(row for _, row in rows if row[0] not in self._removed)
+        self._add(row for _, row in rows if row[0] not in self._pages.removed)
         self._row = rows[-1][0] if rows else self._row
 
     async def _opened_rows(self, after: int) -> list[tuple[int, list[Any]]]:
