@@ -47,4 +47,6 @@ def sleep_with(store: MemoryStore, sleep: Callable[[float], Awaitable[None]]) ->
 
 def name_device(store: MemoryStore, name: str) -> None:
     """Name the device of an open ledger; otherwise the name is drawn at random."""
-    ledger_of(store).edits._device = name
+    device = ledger_of(store).edits.device_id
+    device.get()
+    device._id = name

@@ -1,7 +1,8 @@
 """A random game of several devices of one key, and an oracle that knows who knew what when.
 
 The devices write, forget, recall, connect and prune, with clocks up to seconds apart, restart, lose their machine,
-and meet one relay or two now and then. The oracle never looks into a store: it only keeps, for every operation, which
+are copied and set back, and meet one relay or two now and then. They also say things to the log and take them back,
+sometimes while their clock is far ahead. The oracle never looks into a store: it only keeps, for every operation, which
 operations its device had heard of when it was made (causality). When all have met until it is quiet, it compares what
 the stores show with what that history allows:
 
@@ -10,7 +11,8 @@ the stores show with what that history allows:
   (`overruled`), and holds it as a draft where it was forgotten;
 * a text that was forgotten by somebody who saw it is nowhere: not visible, not in a history, not in a draft;
 * a text that was replaced by somebody who knew it is not visible;
-* an automatic deletion never took a memory that was recalled or edited without the pruning device's knowledge.
+* an automatic deletion never took a memory that was recalled or edited without the pruning device's knowledge;
+* every entry of the log is shown everywhere, and none that was removed.
 
 Every text is unique, so a text names its operation.
 """
@@ -18,6 +20,7 @@ Every text is unique, so a text names its operation.
 from __future__ import annotations
 
 import random
+import shutil
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -35,6 +38,8 @@ FLAT = ("k0", "k1")
 PALACE = ("people/facts/p0", "people/facts/p1", "self/beliefs/p2")
 STEPS = (0.3, 1.0, 1.0, 2.0, 5.0, 60.0, 600.0, 600.0, 3_600.0, 90_000.0)
 LEAPS = (20 * 86_400.0, 45 * 86_400.0)
+JUMPS = (200.0, 600.0, 2 * 86_400.0, 400 * 86_400.0)  # of a clock that is set right afterwards
+LOG = "log"  # the path of what is said
 START = 1_750_000_000.0
 SETTLE_ROUNDS = 5
 SETTLE_SECONDS = 4_000.0  # past the hour after which a relay is healed again
@@ -48,7 +53,7 @@ class Operation:
 
     Attributes:
         number: in the order of the game.
-        kind: write, forget, touch or prune.
+        kind: write, forget, touch, prune, say or unsay.
         path: of the memory.
         device: who did it.
         at: by the true clock, seconds since 1970.
@@ -98,6 +103,7 @@ class Game:
         self._chance = random.Random(self.seed)
         self._key = LocalSigner.from_hex(self._chance.randbytes(32).hex())
         self._skews = [self._chance.choice((0.0, 0.0, 0.0, 1.5, -1.5)) for _ in range(self.devices)]
+        self._images: dict[int, frozenset[int]] = {}  # what the image of a device's ledger knew
         self._known: list[set[int]] = [set() for _ in range(self.devices)]
         self._relay_knows: list[set[int]] = [set() for _ in range(self.relays)]
         self._lost: set[int] = set()
@@ -142,8 +148,11 @@ class Game:
         self.now += chance.choice(LEAPS) if chance.random() < 0.06 else chance.choice(STEPS)
         device = chance.randrange(self.devices)
         (kind,) = chance.choices(
-            ("write", "burst", "forget", "touch", "link", "prune", "sync", "restart", "wipe"),
-            (30, 3, 9, 12, 4, 7, 30, 3, 1),
+            (
+                *("write", "burst", "forget", "touch", "link", "prune", "sync", "restart", "wipe"),
+                *("say", "jump", "unsay", "copy", "image", "back"),
+            ),
+            (30, 3, 9, 12, 4, 7, 30, 3, 1, 8, 3, 3, 2, 3, 2),
         )
         await getattr(self, f"_{kind}")(device)
 
@@ -215,20 +224,82 @@ class Game:
         """The machine is lost, and what no relay had with it; a new one starts from relays."""
         if self._chance.random() < 0.5:
             await self._sync(device)
-        await self._stores.pop(device).close()
-        for file in self.folder.glob(f"{device}.db*"):
-            file.unlink()
-        reached = set().union(*(self._relay_knows[relay] for relay in self._reach[device]))
-        self._lost |= {
-            one.number for one in self.operations if one.number not in set().union(*self._relay_knows)
-        } & self._known[device]
-        self._wiped |= {one.number for one in self.operations if one.device == device and one.kind == "write"}
-        self._known[device] = set(reached)
-        self._told[device] = set()
+        await self._lose(device)
+        self._known[device] = set().union(*(self._relay_knows[relay] for relay in self._reach[device]))
         self._unasked.add(device)
         await self._open(device)
         await self._sync(device)
         self._note(f"wipe {device}")
+
+    async def _lose(self, device: int) -> None:
+        """A ledger is gone, with what nobody else has."""
+        await self._stores.pop(device).close()
+        for file in self.folder.glob(f"{device}.db*"):
+            file.unlink()
+        others = [known for other, known in enumerate(self._known) if other != device]
+        self._lost |= self._known[device].difference(*self._relay_knows, *others)
+        self._wiped |= {one.number for one in self.operations if one.device == device and one.kind == "write"}
+        self._told[device] = set()
+
+    def _put(self, source: str, target: str) -> None:
+        for file in self.folder.glob(f"{source}*"):
+            shutil.copy(file, self.folder / file.name.replace(source, target, 1))
+
+    async def _copy(self, device: int) -> None:
+        """Another device gives way to a copy of this one; both go on, sometimes this one without a restart."""
+        other = self._chance.choice([number for number in range(self.devices) if number != device])
+        is_running = self._chance.random() < 0.5
+        if not is_running:
+            await self._stores[device].close()
+        await self._lose(other)
+        self._put(f"{device}.db", f"{other}.db")
+        self._known[other] = set(self._known[device])
+        (self._unasked.add if device in self._unasked else self._unasked.discard)(other)
+        if not is_running:
+            await self._open(device)
+        await self._open(other)
+        self._note(f"copy {device} to {other} running={is_running}")
+
+    async def _image(self, device: int) -> None:
+        for file in self.folder.glob(f"image{device}.db*"):
+            file.unlink()
+        self._put(f"{device}.db", f"image{device}.db")
+        self._images[device] = frozenset(self._known[device])
+        self._note(f"image {device}")
+
+    async def _back(self, device: int) -> None:
+        """The image of a ledger is brought back."""
+        if device in self._images:
+            await self._lose(device)
+            self._put(f"image{device}.db", f"{device}.db")
+            self._known[device] = set(self._images[device])
+            self._lost -= self._known[device]
+            await self._open(device)
+            self._note(f"back {device}")
+
+    # ── The log ─────────────────────────────────────────────────────────────────────────
+
+    async def _say(self, device: int) -> None:
+        text = f"said{len(self.operations)}by{device}"
+        mind = self._stores[device].mind
+        await mind.log.append("agent.spoke", {"text": text}, actor="me")
+        self._record("say", LOG, device, text=text)
+        if self._chance.random() < 0.5:
+            await mind.flush()
+
+    async def _jump(self, device: int) -> None:
+        """The clock is ahead for a moment."""
+        jump = self._chance.choice(JUMPS)
+        self._skews[device] += jump
+        await self._say(device)
+        self._skews[device] -= jump
+
+    async def _unsay(self, device: int) -> None:
+        log = self._stores[device].mind.log
+        if device not in self._unasked and (entries := await log.entries()):
+            entry = self._chance.choice(entries)
+            await log.remove(entry.id)
+            self._record("unsay", LOG, device, text=entry.text)
 
     def _heard(self, device: int) -> None:
         self._unasked.discard(device)
@@ -285,9 +356,21 @@ class Game:
         ]
         visible = {text for memories in shown for text in memories.values()}
         held = [await self._held(device, shown[device]) for device in range(self.devices)]
+        await self._judge_log()
         for write in self.operations:
             if write.kind == "write" and write.number not in self._lost and write.number not in self._wiped:
                 self._judge_text(write, visible, held, drafts)
+
+    async def _judge_log(self) -> None:
+        kept = [one for one in self.operations if one.path == LOG and one.number not in self._lost]
+        removed = {one.text for one in kept if one.kind == "unsay"}
+        said = {one.text for one in kept if one.kind == "say"} - removed
+        for device in range(self.devices):
+            shown = {entry.text for entry in await self._stores[device].mind.log.entries()}
+            if shown & removed or said - shown:
+                self._object(
+                    f"the log of device {device} shows {sorted(shown & removed)} and lacks {sorted(said - shown)}"
+                )
 
     async def _held(self, device: int, shown: dict[str, str]) -> set[str]:
         held: set[str] = set()

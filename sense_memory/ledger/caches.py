@@ -351,6 +351,10 @@ class LogRows(SealedKey):
     def __bool__(self) -> bool:
         return self._db.row("SELECT 1 FROM log_rows LIMIT 1") is not None
 
+    def __len__(self) -> int:
+        (count,) = self._db.row("SELECT count(*) FROM log_rows") or (0,)
+        return int(count)
+
     def after(self, row: int) -> list[tuple[int, bytes]]:
         """The number and the sealed entry of every row after row `row` (0 for all), in order."""
         return self._db.rows("SELECT row, body FROM log_rows WHERE row > ? ORDER BY row", row)

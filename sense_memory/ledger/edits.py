@@ -16,17 +16,16 @@ since its last edit.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sense_memory.ledger.device import DeviceId, is_own_device
 from sense_memory.ledger.removals import (
     NOTHING,
     HeadMoved,
     Origin,
     Removal,
     add_head_fork,
-    device_of,
     read_removal,
 )
 from sense_memory.ledger.schema import Role
@@ -71,21 +70,23 @@ class Edits:
 
     Args:
         db: the open ledger file.
+
+    Attributes:
+        device_id: the id under which this process writes.
     """
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._device = ""
+        self.device_id = DeviceId(db)
 
     @property
     def device(self) -> str:
-        """The name of this device: 8 random hex digits, generated and stored at the first use."""
-        self._device = self._device or device_of(self._db)
-        if not self._device:
-            with self._db.transaction():
-                self._db.execute("INSERT OR IGNORE INTO meta VALUES ('device', ?)", secrets.token_hex(4))
-            self._device = device_of(self._db)
-        return self._device
+        """The id under which this process writes, 8 hex digits; see `DeviceId`."""
+        return self.device_id.get()
+
+    def is_own(self, device: str) -> bool:
+        """Whether this ledger, or the ledger of which it is a copy, has written under a device id."""
+        return is_own_device(self._db, device)
 
     # ── Editing ─────────────────────────────────────────────────────────────────────────
 

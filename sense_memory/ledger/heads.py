@@ -157,6 +157,11 @@ class Heads:
         )
         return [slot for (slot,) in self._db.rows(query, *beneath(prefix))]
 
+    def dated_after(self, prefix: str, second: int) -> dict[str, int]:
+        """The slots beneath a prefix whose newest version is dated after a second, each with its date; with a head or not."""
+        query = f"SELECT s.slot, s.mark_at FROM slots s WHERE {_BENEATH} AND s.mark_at > ?"
+        return dict(self._db.rows(query, *beneath(prefix), second))
+
     def slots_under(self, prefix: str) -> list[str]:
         """The slots directly under a prefix (no further `/`), with a head or without."""
         return [

@@ -111,7 +111,8 @@ class Ledger:
             await asyncio.sleep(BUSY_PAUSE_SECONDS)
 
     def close(self) -> None:
-        """Checkpoint and close."""
+        """Leave the device id to the next process, checkpoint and close."""
+        self.edits.device_id.hand_over()
         self._db.close()
 
     @property
@@ -207,6 +208,8 @@ class Ledger:
                 self._draft_lost_texts(lost_texts or {}, now)
                 self.outbox.queue_events(seqs, relays, now)
                 self.drafts.remove_at(discarded)
+                for last in items[-1:]:
+                    self.edits.device_id.record(last.event.id)
         except _SecondTaken:
             return False
         # A new conflict copy, which no edit starts from, has a text that the user of this process may not know.

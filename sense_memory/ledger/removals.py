@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.ledger.device import is_own_device
 from sense_memory.ledger.schema import HELD, Role
 from sense_memory.limits import MAX_FORGOTTEN_TEXTS_COUNT
 from sense_memory.nostr import address
@@ -252,7 +253,6 @@ _HELD: Final = (
     f"SELECT 1 FROM events e JOIN outbox o ON o.event = e.seq WHERE e.id = ? AND o.state IN {HELD} LIMIT 1"
 )
 _OF_SLOT: Final = "FROM events WHERE slot = ? AND quarantined = 0"
-_DEVICE: Final = "SELECT value FROM meta WHERE name = 'device'"
 _DRAFTED: Final = f"SELECT draft FROM drafts WHERE said <> '' AND substr(said, 1, {ID_CHARS}) IN "
 # A version that a deletion or a tombstone covers is never the head.
 _ELECTED: Final = (
@@ -310,12 +310,6 @@ def record_overruled(db: Database, slot: str) -> None:
 def is_held_by_relay(db: Database, event_id: str) -> bool:
     """Whether a relay has accepted or served an event, by its id (hex)."""
     return db.row(_HELD, bytes.fromhex(event_id)) is not None
-
-
-def device_of(db: Database) -> str:
-    """The name of this device; empty before it is generated."""
-    (device,) = db.row(_DEVICE) or ("",)
-    return str(device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,8 +402,7 @@ def _draft_unseen(
     db: Database, removal: Removal, stored: Iterable[_StoredMemory], gone: Iterable[_StoredMemory], now: float
 ) -> None:
     """Save the last text of this device as a draft, if it was forgotten by a device that did not have it."""
-    device = device_of(db)
-    unseen = [item for item in gone if item.origin.device == device != "" and not item.is_history]
+    unseen = [item for item in gone if is_own_device(db, item.origin.device) and not item.is_history]
     newest = max(unseen, key=lambda item: (item.origin.said_at, item.at), default=None)
     if newest is None or (removal.knew(newest.origin) and not _is_never_seen(db, removal, newest)):
         return

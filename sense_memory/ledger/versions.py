@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.ledger.device import is_own_device
 from sense_memory.ledger.removals import (
     Cover,
     FilingContext,
@@ -30,7 +31,6 @@ from sense_memory.ledger.removals import (
     Removal,
     add_forgotten_fork,
     add_fork,
-    device_of,
     elect_head,
     is_held_by_relay,
     read_removal,
@@ -284,6 +284,8 @@ def _file_version(
                 "DELETE FROM outbox WHERE event = ? AND state IN ('queued', 'refused', 'parked')", state.head
             )
         return FilingResult.NEW, seq
+    if not (wins or context.is_ours):
+        _record_if_back(db, filed, state, context)
     return FilingResult.STALE, None if filed.role is Role.EMBEDDING else _insert(db, filed)
 
 
@@ -316,12 +318,24 @@ def _record_if_overruled(
     old, new = context.of(bytes.fromhex(state.head_id), state.head_at), filed.known_origin
     if old.text == new.text or new.knows(old):
         return
-    is_ours = bool(old.device) and old.device == device_of(db)
+    is_ours = is_own_device(db, old.device)
     if _may_merge(filed):
         is_lost = is_ours and not is_held_by_relay(db, old.said)
     else:
         is_lost = db.row(_HELD, state.head) is None or (bool(new.seen) and is_ours)
     if is_lost:
+        record_overruled(db, filed.slot)
+
+
+def _record_if_back(db: Database, filed: FiledEvent, state: _PreviousState, context: FilingContext) -> None:
+    """Record an edit of this ledger, or of a copy, that a relay serves after an edit here replaced it unread.
+
+    That happens after the ledger was set back.
+    """
+    if context.origins is None or state.head is None or state.has_tombstone or not overwrites(filed):
+        return
+    head, back = context.of(bytes.fromhex(state.head_id), state.head_at), filed.known_origin
+    if is_own_device(db, back.device) and back.text != head.text and not head.knows(back):
         record_overruled(db, filed.slot)
 
 

@@ -97,5 +97,5 @@ async def _own_texts(ledger: Ledger, reader: Reader, path: str) -> AsyncIterator
         record = await reader.record(stored)
         if record is not None and record.type is RecordType.PERSONA:
             origin = origin_of(record, stored.id.hex(), stored.created_at)
-            if origin.device == ledger.edits.device:
+            if ledger.edits.is_own(origin.device):
                 yield origin

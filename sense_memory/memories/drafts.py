@@ -119,10 +119,9 @@ async def _has_own_text(ledger: Ledger, reader: Reader, slot: str) -> bool:
         return True
     for stored in ledger.versions(slot):
         record = await reader.record(stored)
-        if (
-            record is not None
-            and origin_of(record, stored.id.hex(), stored.created_at).device == ledger.edits.device
-        ):
+        if record is None:
+            continue
+        if ledger.edits.is_own(origin_of(record, stored.id.hex(), stored.created_at).device):
             return True
     return False
 

@@ -83,7 +83,7 @@ class Replication:
         self._persona, self._has_persona = persona, has_persona
         self._pool: Pool | None = None
         self._waiting: set[asyncio.Future[Any]] = set()  # calls that wait for relays
-        self._is_over = False
+        self._is_over, self._has_pulled = False, False
         self._accesses_at = 0.0
 
     # ── The pool ────────────────────────────────────────────────────────────────────────
@@ -166,14 +166,18 @@ class Replication:
         return replace(report, unfit=(*report.unfit, *unfit), is_first=is_first)
 
     async def flush(self) -> SyncReport:
-        """Push; pull first if a relay was never pulled completely, unless `offline_first`."""
+        """Push; pull first if a relay was never pulled completely, unless `offline_first`.
+
+        A ledger with a new device id may have been copied or set back, so it is pulled first too.
+        """
         from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 
         unfit: list[str] = []
         if self._has_persona() or self._ledger.edits.accesses():
             unfit = await self._persona().publish_accesses()
         fresh = [url for url in self._urls if self._ledger.relays.state(url).completed_at is None]
-        pulls = bool(fresh) and not self._offline_first
+        may_be_copy = self._ledger.edits.device_id.is_renewed and not self._has_pulled
+        pulls = (bool(fresh) or may_be_copy) and not self._offline_first
         report = await self._round(SyncPlan(RelayQuestion.COMPARE if pulls else RelayQuestion.PUSH))
         return replace(report, unfit=tuple(unfit))
 
@@ -252,7 +256,11 @@ class Replication:
         from sense_memory.relay.sync.reports import SyncReport
 
         await self._reader.file_quarantined()
-        return await self._while_open(self.pool().sync(plan)) if self._urls else SyncReport()
+        if not self._urls:
+            return SyncReport()
+        report = await self._while_open(self.pool().sync(plan))
+        self._has_pulled |= plan.question.pulls and report.complete
+        return report
 
     async def _while_open(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Await work with relays; raises StoreClosed if the store closes meanwhile."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sense_memory.ledger.relays import Remark
+from sense_memory.limits import MAX_FUTURE_SECONDS
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.relay_url import is_local
@@ -68,12 +69,17 @@ class Status:
         counts: heads, with the journal entries among them; events, with the logs of introspection, embeddings, older
             versions, tombstones, deletions and quarantined events among them; and drafts.
         relays: the state of each relay.
+        dated_ahead: the addresses whose newest version here is dated too far ahead of this clock to be edited before
+            that date, each with the date, seconds since 1970.
+        unflushed: how many entries of the log are in no page yet, so that relays do not get them.
     """
 
     npub: str
     ledger: str
     counts: Mapping[str, int]
     relays: tuple[RelayStatus, ...]
+    dated_ahead: Mapping[str, int] = field(default_factory=dict)
+    unflushed: int = 0
 
     @property
     def was_ever_complete(self) -> bool:
@@ -136,4 +142,9 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
             paused_seconds=max(0.0, ledger.relays.paused_until(url) - now),
         )
         lines.append(line)
-    return Status(npub(public_key), str(ledger.path or ":memory:"), ledger.counts_by_kind(), tuple(lines))
+    ahead = ledger.heads.dated_after(address.PREFIX, int(now) + MAX_FUTURE_SECONDS)
+    names = {
+        slot.removeprefix(address.PREFIX).removeprefix(address.PERSONA): at for slot, at in ahead.items()
+    }
+    counts, path = ledger.counts_by_kind(), str(ledger.path or ":memory:")
+    return Status(npub(public_key), path, counts, tuple(lines), names, len(ledger.log_rows))

@@ -2,13 +2,17 @@
 
 Guaranteed: an entry that `append` returned survives a kill, is queued for relays by the next `flush`, and never changes
 its id. A page never loses an entry: the entries of a page are the union of all its versions, on this ledger or on relays,
-except entries that a version lists as removed.
+except entries that a page lists as removed. A page that was dated by a clock that ran ahead stops nothing.
 
 Safe, because a new entry is a sealed row (`ledger.caches`) until a durable page holds it; after a kill between the two,
-the entry exists twice under one id. A device adds entries only to its own pages. The ledger can hold several versions of
-a page: if it was set back (a restored disk image), if another process wrote the same page, or if another device removed
-one of its entries. The next flush writes the union of the versions, and drops only versions that it has read. Devices
-that do this at the same time write the same union, so no further write follows.
+the entry exists twice under one id. A process adds entries only to pages of its device id, which no other process has and
+no copy of the ledger (`ledger.device`). So no page is replaced by one that does not contain it. The ledger can still hold
+several versions of a page: if another device removed one of its entries, or from an earlier version of this program. The
+next flush writes the union of the versions, and drops only versions that it has read. Devices that do this at the same
+time write the same union, so no further write follows.
+
+A page that is dated too far ahead of the clock is left alone, and the next entries get a new page. Entries that only such
+pages hold are written again, because other devices do not read them before their date.
 
 Cost: one sealed row for each entry. A page that is not full is signed and sent again with each flush, so each flush sends
 half a page on average, and a relay holds one event for each page. Reading decrypts each version of a page once in a
@@ -24,7 +28,6 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from math import isfinite
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -32,21 +35,29 @@ import orjson
 
 from sense_memory.errors import BadPayload, InvalidInput, TooLargeError
 from sense_memory.ledger.feed import START
-from sense_memory.limits import LOG_PAGE_BYTES, MAX_PLAINTEXT_BYTES
+from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
+from sense_memory.mind.log_pages import (
+    NUMBERS,
+    PAGE_OVERHEAD_BYTES,
+    LogPage,
+    LogPages,
+    entry_key,
+    ids_in,
+    is_row,
+    list_in,
+)
 from sense_memory.nostr import address
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.local_cipher import LOG_KEY_NAME, LocalCipher, local_cipher
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sense_memory.mind.records import MindRecords
 
 _MAX_NAME_CHARS: Final = 256  # of a kind, an actor or a conversation
-_MAX_ID_CHARS: Final = 64
 _PAGES_AT_ONCE: Final = 8  # pages read before other tasks get a turn, some 10 ms
-_PAGE_OVERHEAD_BYTES: Final = 200  # the JSON of a page without its entries
 _PAGE_DEPTH: Final = 8  # levels of JSON that a page adds to an entry, at most; the encoder limits the depth
 
 
@@ -109,55 +120,8 @@ class SignsEntries(Protocol):
         """Whether the author of a signed row may speak under its actor's name; if not, the entry is not shown."""
 
 
-@dataclass(slots=True)
-class _Page:
-    """The union of the versions of a page that this process has read: rows of entries by `_key`, and removed ids."""
-
-    entries: dict[str, list[Any]] = field(default_factory=dict)
-    removed: set[str] = field(default_factory=set)
-    moved: set[str] = field(default_factory=set)  # entries that a later page holds: this one was full
-    seqs: set[int] = field(default_factory=set)  # the versions that were read
-    is_behind: bool = False  # whether the head lacks a part of the union
-
-    def unite(self, entries: Iterable[list[Any]], removed: set[str], moved: set[str]) -> list[str]:
-        """Add the contents of a version; returns the ids of entries that are removed by it."""
-        self.removed |= removed
-        self.moved |= moved
-        gone = [ident for ident in self.removed if ident in self.entries]
-        self.entries |= {_key(row): row for row in entries if _key(row) not in self.entries}
-        for ident in (self.removed | self.moved) & self.entries.keys():
-            del self.entries[ident]
-        return gone
-
-    def overflow(self) -> list[list[Any]]:
-        """Remove and return the newest entries that do not fit an event after a union; they go to a later page."""
-        rows: list[list[Any]] = []
-        while self.size() > MAX_PLAINTEXT_BYTES - _PAGE_OVERHEAD_BYTES:
-            ident, row = self.entries.popitem()
-            self.moved.add(ident)
-            rows.append(row)
-        return rows[::-1]
-
-    def size(self) -> int:
-        """The approximate length of the page's JSON, in bytes."""
-        return _PAGE_OVERHEAD_BYTES + len(orjson.dumps(self.fields()))
-
-    def is_covered_by(self, rows: Iterable[list[Any]], fields: Mapping[str, Any]) -> bool:
-        """Whether one version, with these valid rows, contains the whole union."""
-        held = {_key(row) for row in rows}
-        is_held = self.entries.keys() <= held and self.removed <= _ids(fields, "removed")
-        return is_held and held.isdisjoint(self.moved)
-
-    def fields(self) -> dict[str, Any]:
-        moved = {"moved": sorted(self.moved)} if self.moved else {}
-        return {"entries": list(self.entries.values()), "removed": sorted(self.removed), **moved}
-
-
 class Log:
     """The log of an agent.
-
-    Inside a page, an entry is a row: id, time, kind, actor, turn, conversation, payload, and in a shared log its author's
-    public key and signature.
 
     Args:
         records: writes and decrypts pages.
@@ -190,7 +154,7 @@ class Log:
         self._is_sorted = True
         self._arrived: list[LogEntry] = []
         self._gone: list[str] = []
-        self._pages: dict[str, _Page] = {}  # by slot
+        self._pages = LogPages()
         self._signed: dict[str, list[Any]] = {}  # rows whose signature was verified
         self._cursor, self._row = START, 0
         self.forged.clear()
@@ -234,8 +198,8 @@ class Log:
             rows = [[*row, *await self._signing.signature(row)] for row in rows]
         texts = [_json(row) for row in rows]
         for text in texts:
-            if len(text) + _PAGE_OVERHEAD_BYTES > MAX_PLAINTEXT_BYTES:
-                raise TooLargeError(len(text), MAX_PLAINTEXT_BYTES - _PAGE_OVERHEAD_BYTES)
+            if len(text) + PAGE_OVERHEAD_BYTES > MAX_PLAINTEXT_BYTES:
+                raise TooLargeError(len(text), MAX_PLAINTEXT_BYTES - PAGE_OVERHEAD_BYTES)
         async with self._store.writing() as store:
             await store.ledger.write(store.ledger.log_rows.add, [cipher.seal(text) for text in texts])
         self._on_append(sum(map(len, texts)))
@@ -251,14 +215,14 @@ class Log:
             raise InvalidInput("an entry of a shared log cannot be removed; nothing was removed")
         await self.flush()
         await self.refresh()  # so that the version that was just written is dropped too
-        # Two processes that flush at the same time can put an entry into two pages.
-        held = {slot: page for slot, page in self._pages.items() if entry_id in page.entries}
+        held = self._pages.holding(entry_id)
         if not held:
             raise InvalidInput("no entry of the log has this id; nothing was removed")
-        for page in held.values():
-            self._drop(page.unite([], {entry_id}, set()))
-            page.is_behind = True
-        await self._write_pages(held, forgets=True)
+        ahead = self._ahead()
+        self._pages.removed.add(entry_id)
+        self._drop(self._pages.remove_from(held))
+        await self._write_pages(held - ahead, forgets=True)
+        await self._withdraw(held & ahead, entry_id)
         await self.refresh()
         self._store.ledger.checkpoint()
 
@@ -266,45 +230,42 @@ class Log:
         """Write every entry that is in no page yet to a page, and queue the pages for relays; returns how many pages.
 
         Raises:
-            ClockSkewError: the clock is far behind the newest version of a page; the entries stay durable as rows.
             LedgerError: the ledger could not be written; the entries stay durable as rows.
         """
         async with self._flushing:
             await self.refresh()
             ledger, rows = self._store.ledger, await self._opened_rows(0)
-            known = {ident for page in self._pages.values() for ident in (*page.entries, *page.removed)}
-            fresh = [row for _, row in rows if _key(row) not in known]
-            touched = [slot for slot, page in self._pages.items() if page.is_behind]
-            over = [row for slot in touched for row in self._pages[slot].overflow()]
-            held = {key for page in self._pages.values() for key in page.entries} if over else set()
-            fresh = [row for row in over if _key(row) not in held] + fresh
-            touched += self._place(fresh, ledger.edits.device)
+            pages, device = self._pages, ledger.edits.device_id
+            known = pages.entries() | pages.removed
+            fresh = [row for _, row in rows if entry_key(row) not in known]
+            ahead = self._ahead()
+            touched = [slot for slot, page in pages.by_slot.items() if page.is_behind and slot not in ahead]
+            fresh = [*pages.overflow(touched), *pages.stranded(ahead, self._is_own), *fresh]
+            touched += pages.place(fresh, device.get(), ahead) if fresh else []
             written = await self._write_pages(dict.fromkeys(touched))
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
             return written
 
-    def _place(self, rows: Iterable[list[Any]], device: str) -> list[str]:
-        """Put rows into the last page of this device, and into new pages when it is full; returns the changed slots."""
-        prefix = f"{address.LOG_PAGES}{device}-"
-        ends = [slot.removeprefix(prefix) for slot in self._pages if slot.startswith(prefix)]
-        number = max((int(end) for end in ends if end.isascii() and end.isdigit()), default=0)
-        page = self._pages.get(f"{prefix}{number}")
-        size = page.size() if page else LOG_PAGE_BYTES
-        changed = []
-        for row in rows:
-            length = len(orjson.dumps(row)) + 1
-            if page is None or size + length > LOG_PAGE_BYTES:
-                number, size = number + 1, _PAGE_OVERHEAD_BYTES
-                page = self._pages[f"{prefix}{number}"] = _Page()
-            page.entries[_key(row)] = row
-            page.is_behind = True  # until the page is written: after a failed flush, the next one writes it
-            size += length
-            changed.append(f"{prefix}{number}")
-        return changed
+    def _ahead(self) -> frozenset[str]:
+        """The slots of pages that are dated too far ahead of this clock to be written, and of those that once were there."""
+        latest = int(self._store.options.clock()) + MAX_FUTURE_SECONDS
+        return frozenset(self._store.ledger.heads.dated_after(address.LOG_PAGES, latest))
+
+    async def _withdraw(self, slots: Collection[str], removed: str) -> None:
+        """Delete pages dated ahead by their ids, here and on relays, because an entry of theirs was removed.
+
+        Before that, their other entries are put into a page of this ledger, which lists the entry as removed.
+        """
+        if not slots:
+            return
+        rows, device = self._pages.only_in(slots), self._store.ledger.edits.device
+        moved = self._pages.place(rows, device, self._ahead(), {removed})
+        await self._write_pages(dict.fromkeys(moved))
+        await self._records.forget([slot.removeprefix(address.PREFIX) for slot in slots])
 
     async def _write_pages(self, slots: Iterable[str], *, forgets: bool = False) -> int:
         """Write pages, and drop the versions of them that were read; returns how many pages."""
-        pages = {slot: self._pages[slot] for slot in slots}
+        pages = {slot: self._pages.by_slot[slot] for slot in slots}
         if not pages:
             return 0
         read = [seq for page in pages.values() for seq in page.seqs]
@@ -328,7 +289,7 @@ class Log:
                 )
         if new.turn is not None and type(new.turn) is not int:
             raise InvalidInput("the turn of an entry must be a whole number; nothing was appended")
-        if new.at is not None and not (type(new.at) in _NUMBERS and abs(new.at) <= LAST_SECOND):
+        if new.at is not None and not (type(new.at) in NUMBERS and abs(new.at) <= LAST_SECOND):
             raise InvalidInput("the time of an entry must be in seconds since 1970; nothing was appended")
         if not isinstance(new.payload, Mapping):
             raise InvalidInput("the payload of an entry must be a mapping; nothing was appended")
@@ -392,7 +353,7 @@ class Log:
 
     def pages(self) -> dict[str, list[str]]:
         """The ids of the entries in each page, by slot, as of the last `refresh`."""
-        return {slot: [row[0] for row in page.entries.values()] for slot, page in self._pages.items()}
+        return {slot: [row[0] for row in page.entries.values()] for slot, page in self._pages.by_slot.items()}
 
     async def count_since(self, entry_id: str) -> int:
         """The number of entries after an entry.
@@ -435,7 +396,9 @@ class Log:
         changes, judged = ledger.feed.since(self._cursor), self._pages
         slots = [slot for slot in changes.slots if address.is_log_page(slot)]
         if changes.is_everything:
-            slots = [slot for slot, _ in ledger.heads.seqs_beneath(address.LOG_PAGES)]
+            slots = [
+                *{*self._pages.by_slot, *(slot for slot, _ in ledger.heads.seqs_beneath(address.LOG_PAGES))}
+            ]
         if slots:
             await self._read_pages(slots)
         await self._read_rows()
@@ -448,9 +411,10 @@ class Log:
     async def _read_pages(self, slots: Sequence[str]) -> None:
         ledger, reader = self._store.ledger, self._store.reader
         heads = ledger.heads.live_heads_at(slots)
-        crowded = set(ledger.heads.crowded_beneath(address.LOG_PAGES))
+        if self._signing is None:
+            self._drop(self._pages.close({*slots} - {head.slot for head in heads}))
+        crowded, removed = set(ledger.heads.crowded_beneath(address.LOG_PAGES)), len(self._pages.removed)
         opened = await reader.opened([(head.slot, head.seq) for head in heads])
-        own = f"{address.LOG_PAGES}{ledger.edits.device}-"
         for number, item in enumerate(opened):
             if number % _PAGES_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -461,13 +425,20 @@ class Log:
             if slot in crowded:
                 await self._unite_versions(slot)
             # Another device may have removed an entry in a version that this head has replaced.
-            is_ours = self._signing is None or slot.startswith(own)
+            is_ours = self._signing is None or self._is_own(slot)
             page.is_behind = is_ours and not page.is_covered_by(self._counted(fields), fields)
+        read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
         if self._signing is not None:  # any holder of the key can delete or replace a page
-            read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
-            for slot in {slot for slot in slots if slot.startswith(own)} - read:
-                if slot in self._pages:
-                    self._pages[slot].is_behind = bool(self._pages[slot].entries)
+            for slot in {slot for slot in slots if self._is_own(slot)} - read:
+                if (page := self._pages.by_slot.get(slot)) is not None:
+                    page.is_behind = bool(page.entries)
+
+        is_more = len(self._pages.removed) > removed
+        self._drop(self._pages.remove_from(self._pages.by_slot if is_more else read))
+
+    def _is_own(self, slot: str) -> bool:
+        """Whether a page is of this ledger."""
+        return self._store.ledger.edits.is_own(slot.removeprefix(address.LOG_PAGES).rpartition("-")[0])
 
     async def _unite_versions(self, slot: str) -> None:
         for stored in self._store.ledger.versions(slot)[1:]:
@@ -475,26 +446,26 @@ class Log:
             if record is not None and record.type is RecordType.MIND:
                 self._unite(slot, record.fields, stored.seq)
 
-    def _unite(self, slot: str, fields: Mapping[str, Any], seq: int) -> _Page:
-        page = self._pages.setdefault(slot, _Page())
+    def _unite(self, slot: str, fields: Mapping[str, Any], seq: int) -> LogPage:
+        page = self._pages.at(slot)
         rows = self._counted(fields)
         # Any member can write any page of a scene, so removals in its pages do not count.
         removed, moved = (
-            set[str]() if self._signing else _ids(fields, name) for name in ("removed", "moved")
+            set[str]() if self._signing else ids_in(fields, name) for name in ("removed", "moved")
         )
+        self._pages.removed |= removed
         self._drop(page.unite(rows, removed, moved))
         page.seqs.add(seq)
-        self._add(row for row in rows if _key(row) in page.entries)
+        self._add(row for row in rows if entry_key(row) in page.entries)
         return page
 
     def _counted(self, fields: Mapping[str, Any]) -> list[list[Any]]:
         """The valid rows of a page; in a shared log, only rows that their authors signed."""
-        return [row for row in _list(fields, "entries") if _is_row(row) and self._is_signed(row)]
+        return [row for row in list_in(fields, "entries") if is_row(row) and self._is_signed(row)]
 
     async def _read_rows(self) -> None:
         rows = await self._opened_rows(self._row)
-        removed = {ident for page in self._pages.values() for ident in page.removed}
-        self._add(row for _, row in rows if row[0] not in removed)
+        self._add(row for _, row in rows if row[0] not in self._pages.removed)
         self._row = rows[-1][0] if rows else self._row
 
     async def _opened_rows(self, after: int) -> list[tuple[int, list[Any]]]:
@@ -508,8 +479,8 @@ class Log:
         return found
 
     def _add(self, rows: Iterable[list[Any]]) -> None:
-        fresh = (row for row in rows if _key(row) not in self._entries and self._is_genuine(row))
-        found = {_key(row): _entry(row) for row in fresh}
+        fresh = (row for row in rows if entry_key(row) not in self._entries and self._is_genuine(row))
+        found = {entry_key(row): _entry(row) for row in fresh}
         self._entries |= found
         new = list(found.values())
         self._arrived += new
@@ -524,12 +495,12 @@ class Log:
         return False
 
     def _is_signed(self, row: list[Any]) -> bool:
-        if self._signing is None or self._signed.get(_key(row)) == row:
+        if self._signing is None or self._signed.get(entry_key(row)) == row:
             return True
         if not self._signing.is_signed(row):
             self.forged.add(row[0])
             return False
-        self._signed[_key(row)] = row
+        self._signed[entry_key(row)] = row
         return True
 
     def _drop(self, removed: Iterable[str]) -> None:
@@ -546,46 +517,13 @@ class Log:
 
 
 _is_id: Final = re.compile(r"[0-9a-f]{20}").fullmatch
-_NUMBERS: Final = frozenset({int, float})
 LAST_SECOND: Final = 253_402_300_799  # the end of the year 9999, after which `datetime` ends
 _order: Final = attrgetter("at", "id")
-
-
-def _key(row: Sequence[Any]) -> str:
-    """The key of an entry: its id, and in a shared log also its author, so that no author can take another's id."""
-    return str(row[0]) if len(row) == 7 else f"{row[0]}{row[7]}"
 
 
 def _entry(row: Sequence[Any]) -> LogEntry:
     ident, at, kind, actor, turn, conversation, payload, *author = row[:8]
     return LogEntry(ident, kind, actor, payload, at, turn, conversation, *author)
-
-
-def _ids(fields: Mapping[str, Any], name: str) -> set[str]:
-    return {ident for ident in _list(fields, name) if isinstance(ident, str)}
-
-
-def _list(fields: Mapping[str, Any], name: str) -> list[Any]:
-    """A list in a page; empty if another program wrote a value of another type."""
-    found = fields.get(name)
-    return found if isinstance(found, list) else []
-
-
-def _is_row(row: object) -> bool:
-    """Whether a value is a row as this program writes rows; other values are left out."""
-    if not isinstance(row, list) or len(row) < 7:
-        return False
-    ident, at, kind, actor, turn, conversation, payload = row[:7]
-    is_named = isinstance(ident, str) and isinstance(kind, str) and isinstance(actor, str)
-    is_timed = type(at) in _NUMBERS and isfinite(at) and (turn is None or type(turn) is int)
-    return (
-        is_named
-        and is_timed
-        and 0 < len(ident) <= _MAX_ID_CHARS
-        and (conversation is None or isinstance(conversation, str))
-        and isinstance(payload, dict)
-        and (len(row) == 7 or all(isinstance(text, str) for text in row[7:]))
-    )
 
 
 def _json(row: Sequence[Any]) -> bytes:

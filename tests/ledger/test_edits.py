@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sense_memory.ledger import Basis, HeadMoved, Ledger
+from sense_memory.ledger import Basis, HeadMoved
 
 
 SLOT = "sense-memory/persona/people/facts/a"
@@ -94,14 +94,3 @@ def test_an_edit_takes_only_the_accesses_along_that_it_knew(me, ledger, append):
     append(me.memory(KEY, at=2), basis)
 
     assert ledger.edits.accesses() == {SLOT: (NOW + 1, 2)}
-
-
-def test_a_device_keeps_its_name(me, tmp_path):
-    names = []
-    for _ in range(2):
-        ledger = Ledger(tmp_path / "a.db", me.public_key)
-        names.append(ledger.edits.device)
-        ledger.close()
-
-    assert names[0] == names[1]
-    assert len(names[0]) == 8

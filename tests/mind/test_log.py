@@ -15,7 +15,7 @@ from sense_memory.errors import ClockSkewError, InvalidInput, StorageFullError, 
 from sense_memory.mind.log import NewEntry
 from sense_memory.nostr import address
 from tests.conftest import FakeClock
-from tests.inside import database_of, ledger_of
+from tests.inside import database_of, ledger_of, name_device
 
 
 ME = "5" * 64
@@ -129,8 +129,10 @@ async def test_a_ledger_that_was_set_back_loses_no_entry_that_a_relay_has(tmp_pa
 
 
 async def test_two_processes_that_flush_one_page_lose_nothing(tmp_path):
-    """Two stores on one ledger are one device: both write its last page."""
+    """As the processes of an earlier version, which were one device."""
     async with opened(tmp_path / "a.db") as one, opened(tmp_path / "a.db") as two:
+        name_device(one, "0badcafe")
+        name_device(two, "0badcafe")
         for number in range(6):
             await say(one, f"one {number}")
             await say(two, f"two {number}")
@@ -192,6 +194,7 @@ async def test_versions_of_one_page_that_together_fit_no_event_move_on_to_the_ne
     path, image = tmp_path / "a.db", tmp_path / "image.db"
     async with EmbeddedRelay(clock=loop_clock()) as relay:
         async with opened(path, [relay.url], clock=loop_clock()) as store:
+            name_device(store, "0badcafe")
             await say(store, "first")
             await store.sync()
         shutil.copy(path, image)
@@ -199,6 +202,7 @@ async def test_versions_of_one_page_that_together_fit_no_event_move_on_to_the_ne
         for number in range(4):
             shutil.copy(image, path)
             async with opened(path, [relay.url], clock=loop_clock()) as store:
+                name_device(store, "0badcafe")  # as a ledger of an earlier version kept its name
                 said += [f"{number}{line} " + "x" * 2_500 for line in range(5)]
                 for text in said[-5:]:
                     await say(store, text)
@@ -260,16 +264,21 @@ async def test_a_page_of_another_shape_hides_no_other_entry(page):
         assert await store.mind.log.entries() == [entry]
 
 
+async def failing(*_, **__):
+    raise StorageFullError("the disk is full")
+
+
 async def test_entries_whose_page_could_not_be_written_are_written_by_the_next_flush(tmp_path, clock):
-    """The clock is set back for a while: nothing can be dated then, and nothing may be taken for written."""
+    """A write fails once: nothing may be taken for written then."""
     async with opened(tmp_path / "a.db", clock=clock) as store:
         await say(store, "before")
         await store.mind.flush()
-        clock.now -= 86_400 * 10
         await say(store, "meanwhile")
-        with pytest.raises(ClockSkewError):
+        records, write = store.mind.records, store.mind.records.write
+        records.write = failing
+        with pytest.raises(StorageFullError):
             await store.mind.flush()
-        clock.now += 86_400 * 10 + 60
+        records.write = write
         await store.mind.flush()
     async with opened(tmp_path / "a.db", clock=clock) as again:
         assert sorted(await texts(again)) == ["before", "meanwhile"]

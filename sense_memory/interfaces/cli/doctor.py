@@ -1,6 +1,6 @@
 """`doctor`: a table of checks, each ok, doubtful or broken.
 
-The checks cover key, ledger, embedder, relays, the events on relays, and the clock, and change nothing. A check
+The checks cover key, ledger, embedder, relays, the events on relays, the log, and the clock, and change nothing. A check
 returns findings and never raises for the problem that it looks for. What a relay says about itself is data.
 """
 
@@ -147,6 +147,7 @@ OPEN_SECONDS: Final = 5.0
 DOUBT_SECONDS: Final = 2.0  # for a relay that may not know the request
 CLOSE_SECONDS: Final = 1.0
 CLOCK_SLACK_SECONDS: Final = 300
+NAMED_COUNT: Final = 3  # records dated ahead that are named
 NO_EARLIER: Final = 1_735_689_600  # 2025-01-01: before it, this program did not exist
 
 
@@ -233,6 +234,8 @@ async def examine(invocation: Invocation) -> Findings:
         found.append(
             Check("backup", CheckState.OK if status.is_replicated else CheckState.WARN, survival(status))
         )
+    if status is not None and (log := check_log(status)) is not None:
+        found.append(log)
     found.append(check_clock(status, time.time()))
     problems = {check.name: check.finding for check in relays if check.state is CheckState.FAIL}
     findings = (
@@ -430,16 +433,39 @@ def check_clock(status: Status | None, now: float) -> Check:
             CheckState.FAIL,
             f"set this clock: it reads {local_time(now)}, years behind, and would date memories wrongly",
         )
-    ahead = status.counts["quarantined"] if status else 0
-    if ahead:
-        return Check(
-            "clock",
-            CheckState.WARN,
-            f"reads {local_time(now)}; {quantity(ahead, 'event')} from another device "
-            f"{'is' if ahead == 1 else 'are'} dated more than {CLOCK_SLACK_SECONDS // 60} min later: "
-            "check the clocks of both",
-        )
+    found = _dated_ahead(status) if status else []
+    if found:
+        return Check("clock", CheckState.WARN, f"reads {local_time(now)}; {'; '.join(found)}")
     return Check("clock", CheckState.OK, f"reads {local_time(now)}, and nothing here is dated later")
+
+
+def _dated_ahead(status: Status) -> list[str]:
+    """What the ledger holds that is dated later than this clock allows."""
+    found = []
+    if waiting := status.counts["quarantined"]:
+        verb = "is" if waiting == 1 else "are"
+        found.append(
+            f"{quantity(waiting, 'event')} from another device {verb} dated more than "
+            f"{CLOCK_SLACK_SECONDS // 60} min later: check the clocks of both"
+        )
+    if ahead := status.dated_ahead:
+        latest = sorted(ahead, key=lambda name: (-ahead[name], name))
+        named = ", ".join(f"{name} ({local_time(ahead[name])})" for name in latest[:NAMED_COUNT])
+        more = f" and {len(ahead) - NAMED_COUNT:,} more" if len(ahead) > NAMED_COUNT else ""
+        found.append(
+            f"this clock was ahead when {quantity(len(ahead), 'record')} got a later date: {named}{more}. If it is right "
+            "now, these are sent and edited again from that date on; the log goes on in new pages"
+        )
+    return found
+
+
+def check_log(status: Status) -> Check | None:
+    """Check whether each entry of the log is in a page; None if so."""
+    if not status.unflushed:
+        return None
+    verb = "is" if status.unflushed == 1 else "are"
+    finding = f"{quantity(status.unflushed, 'entry', 'entries')} {verb} in no page yet, so no relay gets them"
+    return Check("log", CheckState.WARN, f"{finding}: run `{program()} sync`")
 
 
 def _mode(path: Path) -> int:

@@ -465,7 +465,7 @@ class Palace:
             record = trimmed(whole)
             if envelope.fits(record):
                 records[slot] = record
-            elif is_lasting or loser.provenance.device == self._ledger.edits.device:
+            elif is_lasting or self._ledger.edits.is_own(loser.provenance.device):
                 lost_texts[loser.id] = loser.provenance.id
             else:
                 raise TooLargeError(MAX_PLAINTEXT_BYTES + 1, MAX_PLAINTEXT_BYTES)

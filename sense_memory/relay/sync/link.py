@@ -232,11 +232,15 @@ class RelayLink:
         )
 
     async def drain(self, *, offline_first: bool) -> None:
-        """Send queued events now, unless the last run failed and the relay is not connected."""
+        """Send queued events now, unless the last run failed and the relay is not connected.
+
+        A ledger that may have been copied or set back is pulled first, as a new one is.
+        """
         if self.report is not None and self.report.problem and not self._is_connected():
             return
         with suppress(SenseMemoryError):  # of the ledger: queued events stay queued
             is_fresh = self._ledger.relays.state(self.url).completed_at is None
+            is_fresh |= self._ledger.edits.device_id.is_renewed and not self.last_pull_complete
             question = RelayQuestion.COMPARE if is_fresh and not offline_first else RelayQuestion.PUSH
             plan = SyncPlan(question, offline_first)
             if await self._has_unsent(replace(plan, offline_first=True)):

@@ -19,6 +19,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.errors import SenseMemoryError
 from sense_memory.limits import DEBOUNCE_SECONDS, FIRST_ANSWER_SECONDS, FIRST_SILENCE_SECONDS
 from sense_memory.relay.client.nip11 import broken_limit
 from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
@@ -203,10 +204,15 @@ class Pool:
         return end - asyncio.get_running_loop().time() if new else 0.0
 
     async def drain(self, seconds: float) -> None:
-        """Send queued events for up to `seconds`, without waiting for relays that failed."""
-        with suppress(TimeoutError):
+        """Send queued events for up to `seconds`, without waiting for relays that failed.
+
+        Versions that must be merged are merged, because this ledger may not be opened again.
+        """
+        with suppress(TimeoutError, SenseMemoryError):  # of the ledger: queued events stay queued
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*(link.drain(offline_first=self._offline_first) for link in self._links))
+                if self._ledger.edits.forked_slots():
+                    await self.sync(SyncPlan())
 
     async def close(self) -> None:
         """End the background and the connections. Queued events stay queued in the ledger."""

@@ -1,0 +1,179 @@
+"""The device id: the name under which this ledger counts its edits and numbers its pages of the log.
+
+Other devices conclude from an id and a count what a version knew, and a page of the log is written by the device that its
+address names. So two writers must never have one id, even if a ledger was copied: by `cp -r`, in the image of a container
+or a virtual machine, or by a restored snapshot of a disk.
+
+Guaranteed: an id has one holder at a time, and the holder's ledger contains everything that was written under the id.
+
+Why it is safe: a process gets an id by taking the id's *handover*, a small file in a file system that lies in memory
+only, so no copy of a disk contains it. Removing the file takes it, and only one process can remove it. When the process
+closes its ledger, it puts the file back. The file names the event that was written last under the id, and the ledger
+notes the same event in the transaction that writes it. A handover is used only if both agree, so a ledger that was set
+back does not get the id. Handovers are kept by the path of the ledger, so a copy at another path finds none. If the
+memory of the whole machine was set back, its clock has jumped against the time since it was started, and the handover
+is not used either. A process without a handover makes a new id: after a restart of the machine, if the last process was
+killed, or while another process uses the ledger.
+
+Cost: one row of the table `meta` in each transaction that writes events; one file for each process that writes; an id of
+eight digits for each time that a handover was lost, which version vectors keep (see `records.origins`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sense_memory.ledger.database import Database
+
+_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of this user's own is made in it
+_KEPT_COUNT: Final = (
+    1_000  # handovers of one user, 4 KB each; then the older half goes, which costs new ids at most
+)
+_JUMP_SECONDS: Final = 10  # a clock that was set by less is not suspected
+_ROW: Final = (
+    "device:"  # begins the name of an id's row; its value is the id (hex) of the last event, or empty
+)
+_IS_OWN: Final = f"SELECT 1 FROM meta WHERE name = '{_ROW}' || ?1 OR (name = 'device' AND value = ?1)"
+
+
+class DeviceId:
+    """The id of this process's ledger.
+
+    Args:
+        db: the open ledger file.
+
+    Attributes:
+        is_renewed: whether this process has made an id although the ledger had one before, so that the ledger may be a
+            copy, or may have been set back.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._id, self._last, self._offset = "", "", 0
+        self.is_renewed = False
+
+    def get(self) -> str:
+        """The id, 8 hex digits; taken over or made at the first call."""
+        if self._id and abs(_clock_offset() - self._offset) <= _JUMP_SECONDS:
+            return self._id
+        self._id, self._offset = "", _clock_offset()
+        for device, last in _taken(self._db.path):
+            if self._db.row("SELECT value FROM meta WHERE name = ?", _ROW + device) == (last,):
+                self._id, self._last = device, last
+                return device
+        device = secrets.token_hex(4)
+        with self._db.transaction():
+            self.is_renewed |= self._db.row(_ANY) is not None
+            self._db.execute("INSERT INTO meta VALUES (?, '')", _ROW + device)
+        self._id, self._last = device, ""
+        return device
+
+    def record(self, event_id: str) -> None:
+        """Record the last event of a transaction that writes events; call this in the transaction.
+
+        Args:
+            event_id: 64 hex digits.
+        """
+        if self._id:
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", _ROW + self._id, event_id)
+            self._last = event_id
+
+    def hand_over(self) -> None:
+        """Leave the id to the next process. After this, this process makes a new id when it needs one."""
+        device, self._id = self._id, ""
+        if device and self._db.path is not None:
+            _put(self._db.path, device, self._last)
+
+
+_ANY: Final = f"SELECT 1 FROM meta WHERE name = 'device' OR substr(name, 1, {len(_ROW)}) = '{_ROW}' LIMIT 1"
+
+
+def is_own_device(db: Database, device: str) -> bool:
+    """Whether a version with a device id was written by this ledger, or by the ledger of which it is a copy."""
+    return bool(device) and db.row(_IS_OWN, device) is not None
+
+
+# ── Handovers ───────────────────────────────────────────────────────────────────────────
+# A file `{hash of the ledger's path}.{device id}`, which holds the last event's id and the clock's offset.
+
+
+def _taken(path: Path | None) -> Iterator[tuple[str, str]]:
+    """Take the handovers of a ledger one by one: the id, and the last event that was written under it."""
+    folder = None if path is None else _folder()
+    if path is None or folder is None:
+        return
+    for file in sorted(folder.glob(f"{_name(path)}.*")):
+        with suppress(OSError, ValueError):  # another process was faster
+            last, _, offset = file.read_text().partition(" ")
+            file.unlink()
+            if abs(int(offset) - _clock_offset()) <= _JUMP_SECONDS:
+                yield file.suffix.removeprefix("."), last
+
+
+def _put(path: Path, device: str, last: str) -> None:
+    folder = _folder()
+    if folder is None:
+        return
+    with suppress(OSError):  # the next process makes a new id
+        made = os.open(folder / f"{_name(path)}.{device}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(made, "w") as file:
+            file.write(f"{last} {_clock_offset()}")
+        if len(others := list(folder.iterdir())) > _KEPT_COUNT:
+            for other in sorted(others, key=lambda other: other.stat().st_mtime)[: _KEPT_COUNT // 2]:
+                other.unlink(missing_ok=True)
+
+
+def _name(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:32]
+
+
+def _folder() -> Path | None:
+    """The folder of this user's handovers; None if the system has no place that is empty after a restart."""
+    place, session = _MEMORY, ""
+    if sys.platform == "darwin":  # no file system lies in memory, but each start of the system has a name
+        place, session = Path(tempfile.gettempdir()), _boot_session()
+        if not session:
+            return None
+    elif not os.path.ismount(os.path.realpath(place)):  # of a container's image, perhaps
+        return None
+    folder = place / f"sense-memory-{os.geteuid()}{session}"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+            return folder
+    return None
+
+
+def _boot_session() -> str:
+    """The name of this start of macOS, with a leading hyphen; empty if it is not known."""
+    import ctypes
+
+    with suppress(OSError, AttributeError, ValueError):
+        value, size = ctypes.create_string_buffer(64), ctypes.c_size_t(64)
+        system = ctypes.CDLL(None)
+        if system.sysctlbyname(b"kern.bootsessionuuid", value, ctypes.byref(size), None, 0) == 0:
+            return f"-{value.value.decode('ascii')}"
+    return ""
+
+
+def _clock_offset() -> int:
+    """The time at which the machine was started, seconds since 1970; 0 where sleep stops the clock that counts from it.
+
+    It changes only if the clock is set, or if the memory of the machine is set back.
+    """
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return 0 if boot is None else round(time.time() - time.clock_gettime(boot))

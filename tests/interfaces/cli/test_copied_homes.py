@@ -1,0 +1,83 @@
+"""Copied data folders, and a clock that was ahead for a moment, on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+
+from sense_memory import MemoryStore
+from tests.inside import ledger_of
+
+
+def test_three_containers_of_one_image_append_and_a_new_machine_reads_all_of_it(agent, relay, home, tmp_path):
+    agent("relays", "add", relay)
+    agent("mind", "log", "append", "in the image", "--kind", "x", "--actor", "me")
+    agent("sync")
+    shutil.copytree(home, tmp_path / "image")
+    for number in range(3):
+        shutil.rmtree(home)
+        shutil.copytree(tmp_path / "image", home)
+        agent("mind", "log", "append", f"container {number}", "--kind", "x", "--actor", "me")
+        agent("remember", f"people/facts/of-{number}", f"Container {number} wrote this.")
+
+    agent("--ledger", tmp_path / "new.db", "sync")
+    shown = agent("--ledger", tmp_path / "new.db", "mind", "log", "show").stdout
+    assert [
+        text for text in ("in the image", *(f"container {n}" for n in range(3))) if text not in shown
+    ] == []
+
+
+def test_two_homes_that_edit_one_memory_keep_both_texts(agent, relay, home, tmp_path, monkeypatch):
+    agent("relays", "add", relay)
+    agent("remember", "people/facts/lisa", "Lisa lives in Graz.")
+    agent("sync")
+    shutil.copytree(home, tmp_path / "copy")
+    agent("remember", "people/facts/lisa", "Her phone is 555-1234.", "--wait", "0")
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "copy"))
+    agent("remember", "people/facts/lisa", "She is allergic to nuts.", "--wait", "0")
+    for folder in (home, tmp_path / "copy", home):
+        monkeypatch.setenv("SENSE_MEMORY_HOME", str(folder))
+        agent("sync")
+
+    for folder in (home, tmp_path / "copy"):
+        monkeypatch.setenv("SENSE_MEMORY_HOME", str(folder))
+        shown = agent("list", "people").stdout
+        assert "555-1234" in shown
+        assert "allergic" in shown
+
+
+def test_a_clock_that_was_ahead_for_one_entry_stops_no_command(agent, nsec, relay, tmp_path):
+    async def ahead():
+        def later():
+            return time.time() + 86_400
+
+        async with MemoryStore.from_settings(relays=[], background=False, clock=later) as store:
+            await store.mind.log.append("x", {"text": "said ahead"}, actor="me")
+
+    asyncio.run(ahead())
+    agent("relays", "add", relay)
+
+    agent("mind", "log", "append", "said today", "--kind", "x", "--actor", "me")
+    assert "kept" in agent("remember", "fresh", "a memory of today").stdout
+    assert "forgotten here" in agent("forget", "fresh").stdout
+    found = {check["name"]: check for check in agent.json("doctor")["checks"]}
+    assert found["clock"]["state"] == "warn"
+    assert "mind/log/" in found["clock"]["finding"]
+    agent("--ledger", tmp_path / "new.db", "sync")
+    shown = agent("--ledger", tmp_path / "new.db", "mind", "log", "show").stdout
+    assert "said today" in shown
+    assert "said ahead" in shown
+
+
+def test_doctor_counts_the_entries_that_are_in_no_page(agent, nsec):
+    async def append():
+        store = MemoryStore.from_settings(relays=[], background=False)
+        await store.__aenter__()
+        await store.mind.log.append("x", {"text": "before the kill"}, actor="me")
+        ledger_of(store).close()
+
+    asyncio.run(append())
+
+    found = {check["name"]: check for check in agent.json("doctor")["checks"]}
+    assert found["log"]["finding"].startswith("1 entry is in no page yet")

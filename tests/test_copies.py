@@ -1,0 +1,200 @@
+"""Copied ledgers: whatever is copied, or brought back, nothing that was acknowledged disappears unnamed."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import AsyncExitStack
+
+import pytest
+
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+
+
+KEY = LocalSigner.from_hex("7" * 64)
+LISA = "people", "facts", "lisa"
+
+
+def opened(path, relays=(), **options):
+    return MemoryStore(KEY, relays, ledger=path, **{"background": False, "snapshot": False} | options)
+
+
+def copy(source, target):
+    for file in target.parent.glob(f"{target.name}*"):
+        file.unlink()
+    for file in source.parent.glob(f"{source.name}*"):
+        shutil.copy(file, target.parent / file.name.replace(source.name, target.name, 1))
+
+
+async def say(store, text):
+    await store.mind.log.append("agent.spoke", {"text": text}, actor="me")
+
+
+async def said(store):
+    return [entry.text for entry in await store.mind.log.entries()]
+
+
+async def texts(store):
+    return {memory.path: memory.value for memory in await store.persona_recall(include_forgotten=True)}
+
+
+async def sync_all(stores, clock, rounds=3):
+    reports = []
+    for _ in range(rounds):
+        for store in stores:
+            clock.advance(2)
+            reports.append(await store.sync())
+    assert all(report.complete for report in reports)
+    return reports[-len(stores) :]
+
+
+@pytest.mark.parametrize("end", ["flush", "close", "sync"])
+async def test_short_lived_containers_of_one_image_lose_no_entry_of_the_log(end, tmp_path, clock):
+    path, image = tmp_path / "a.db", tmp_path / "image.db"
+    async with EmbeddedRelay(clock=clock) as relay:
+        async with opened(path, [relay.url], clock=clock) as store:
+            await say(store, "in the image")
+            await store.sync()
+        copy(path, image)
+        for number in range(3):
+            clock.advance(2)
+            copy(image, path)
+            options = {"background": end == "close", "close_timeout": 10.0}
+            async with opened(path, [relay.url], clock=clock, **options) as store:
+                await say(store, f"container {number}")
+                if end != "close":
+                    await getattr(store, end)()
+        async with opened(tmp_path / "new.db", [relay.url], clock=clock) as bare:
+            assert (await bare.sync()).in_step
+            assert await said(bare) == ["in the image", "container 0", "container 1", "container 2"]
+
+
+async def test_two_copies_that_edit_one_palace_memory_keep_both_texts(tmp_path, clock):
+    async with AsyncExitStack() as stack:
+        relay = await stack.enter_async_context(EmbeddedRelay(clock=clock))
+        async with opened(tmp_path / "a.db", [relay.url], clock=clock) as store:
+            await store.persona_remember(*LISA, "Lisa lives in Graz.")
+            await store.sync()
+        copy(tmp_path / "a.db", tmp_path / "b.db")
+        stores = [
+            await stack.enter_async_context(opened(tmp_path / name, [relay.url], clock=clock))
+            for name in ("a.db", "b.db")
+        ]
+        for store, text in zip(stores, ("her phone is 555", "she is allergic"), strict=True):
+            clock.advance(2)
+            await store.persona_remember(*LISA, text)
+        await sync_all(stores, clock)
+
+        for store in stores:
+            assert set((await texts(store)).values()) == {"her phone is 555", "she is allergic"}
+
+
+@pytest.mark.parametrize("kind", ["flat", "block"])
+async def test_the_loser_of_two_copies_is_told(kind, tmp_path, clock):
+    async def write(store, text):
+        clock.advance(2)
+        if kind == "flat":
+            await store.remember("k", text)
+        else:
+            await store.mind.blocks.update("persona", value=text)
+
+    async with AsyncExitStack() as stack:
+        relay = await stack.enter_async_context(EmbeddedRelay(clock=clock))
+        async with opened(tmp_path / "a.db", [relay.url], clock=clock) as store:
+            if kind == "block":
+                await store.mind.blocks.create("persona")
+            await write(store, "in the image")
+            await store.sync()
+        copy(tmp_path / "a.db", tmp_path / "b.db")
+        one, two = [
+            await stack.enter_async_context(opened(tmp_path / name, [relay.url], clock=clock))
+            for name in ("a.db", "b.db")
+        ]
+        await write(one, "of the first")
+        await write(two, "of the second")
+        reports = await sync_all([one, two], clock, rounds=1)
+        reports += await sync_all([one, two], clock, rounds=1)
+
+        assert ("k" if kind == "flat" else "mind/block/persona") in reports[2].overruled
+
+
+async def test_a_ledger_that_was_set_back_replaces_nothing_unread(tmp_path, clock):
+    """A flush of the restored ledger first asks what relays have."""
+    path, image = tmp_path / "a.db", tmp_path / "image.db"
+    async with EmbeddedRelay(clock=clock) as relay:
+        async with opened(path, [relay.url], clock=clock) as store:
+            await store.persona_remember(*LISA, "of Monday")
+            await store.remember("flat", "of Monday")
+            await store.sync()
+        copy(path, image)
+        clock.advance(60)
+        async with opened(path, [relay.url], clock=clock) as store:
+            await store.persona_remember(*LISA, "of Tuesday")
+            await store.remember("flat", "of Tuesday")
+            await store.remember("new", "of Tuesday")
+            await say(store, "on Tuesday")
+            await store.sync()
+        copy(image, path)
+        clock.advance(60)
+        async with opened(path, [relay.url], clock=clock) as store:
+            await store.persona_remember(*LISA, "of Wednesday")
+            await store.remember("flat", "of Wednesday")
+            await say(store, "on Wednesday")
+            await store.flush()
+            assert (await store.recall("new")).value == "of Tuesday"
+            assert set((await texts(store)).values()) == {"of Tuesday", "of Wednesday"}
+            assert await said(store) == ["on Tuesday", "on Wednesday"]
+            assert {version.value for version in await store.history("flat")} >= {
+                "of Tuesday",
+                "of Wednesday",
+            }
+            assert "flat" in (await store.sync()).overruled
+        async with opened(tmp_path / "new.db", [relay.url], clock=clock) as bare:
+            await bare.sync()
+            assert set((await texts(bare)).values()) == {"of Tuesday", "of Wednesday"}
+            assert await said(bare) == ["on Tuesday", "on Wednesday"]
+
+
+async def test_a_ledger_that_closes_asks_relays_first_if_it_was_set_back(tmp_path, clock):
+    path, image = tmp_path / "a.db", tmp_path / "image.db"
+    async with EmbeddedRelay(clock=clock) as relay:
+        async with opened(path, [relay.url], clock=clock) as store:
+            await store.persona_remember(*LISA, "of Monday")
+            await store.sync()
+        copy(path, image)
+        for number in range(3):
+            copy(image, path)
+            clock.advance(60)
+            options = {"background": True, "close_timeout": 10.0}
+            async with opened(path, [relay.url], clock=clock, **options) as store:
+                await store.persona_remember(*LISA, f"container {number}")
+        async with opened(tmp_path / "new.db", [relay.url], clock=clock) as bare:
+            await bare.sync()
+            assert set((await texts(bare)).values()) == {f"container {number}" for number in range(3)}
+
+
+async def test_processes_that_follow_each_other_write_one_page(tmp_path, clock):
+    for number in range(20):
+        clock.advance(1)
+        async with opened(tmp_path / "a.db", clock=clock) as store:
+            await say(store, f"call {number}")
+    async with opened(tmp_path / "a.db", clock=clock) as store:
+        assert len(await said(store)) == 20
+        assert len(store.mind.log.pages()) == 1
+
+
+async def test_a_moved_ledger_goes_on_and_loses_nothing(tmp_path, clock):
+    home, moved = tmp_path / "home", tmp_path / "moved"
+    async with EmbeddedRelay(clock=clock) as relay:
+        async with opened(home / "a.db", [relay.url], clock=clock) as store:
+            await store.persona_remember(*LISA, "before the move")
+            await say(store, "before the move")
+            await store.sync()
+        home.rename(moved)
+        clock.advance(60)
+        async with opened(moved / "a.db", [relay.url], clock=clock) as store:
+            await store.persona_remember(*LISA, "after the move")
+            await say(store, "after the move")
+            await store.flush()
+            assert (await store.sync()).overruled == ()
+            assert await texts(store) == {"people/facts/lisa": "after the move"}
+            assert await said(store) == ["before the move", "after the move"]
