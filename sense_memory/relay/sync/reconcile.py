@@ -82,7 +82,9 @@ class InventoryCache:
 
     def note_entries(self, ids: Iterable[bytes]) -> None:
         """Note that events are of the journal's kind, because the ledger does not store those of other programs."""
-        self._foreign_entries.update(ids)
+        if not self._foreign_entries.issuperset(ids := set(ids)):
+            self._foreign_entries |= ids
+            self._items.clear()
 
     async def items_for(self, url: str, since: int | None = None) -> tuple[InventoryVersion, ItemsByKinds]:
         """The current version of a relay's inventory, and its items, all or only those dated since a second.

@@ -399,7 +399,6 @@ def key_of(event):
 
 async def strangers(stage):
     """Events of our key that are none of ours, and the kinds of trouble they mean."""
-    peer = stage.stranger.public_key
     return {
         "foreign": [
             await stage.event(tags=[("d", "other-app/settings")]),
