@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sense_memory.exchange.transcript import TranscriptMessage
-    from sense_memory.memories.journal import JournalEntry
+    from sense_memory.models import JournalEntry
     from sense_memory.store import MemoryStore
 
 MAX_INPUT_BYTES: Final = 1_000_000
