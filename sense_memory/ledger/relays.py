@@ -60,6 +60,7 @@ class Remark(StrEnum):
     LOST = "lost"
     INCOMPLETE = "incomplete"
     UNDELETED = "undeleted"
+    HIDES_JOURNAL = "hides-journal"
     RATE_LIMITED = "rate-limited"
 
 
@@ -86,6 +87,10 @@ _REMARKS: Final = {
         "whose deletion only this relay knows may be copied"
     ),
     Remark.UNDELETED: "does not honour a deletion: it accepted the request, but still serves the memory",
+    Remark.HIDES_JOURNAL: (
+        "hides journal entries (kind 4): it takes them, but does not show what it keeps of them, and entries of other "
+        "devices do not arrive from it"
+    ),
     Remark.RATE_LIMITED: "limits its rate: sending pauses, for an hour at most",
 }
 
@@ -325,6 +330,10 @@ class RelayRecords:
     def has_remark(self, url: str, remark: Remark) -> bool:
         """Whether a relay has a remark."""
         return remark in self._of(url)
+
+    def has_shown_journal(self, url: str) -> bool:
+        """Whether a pull of a relay was ever complete, and the relay did not hide the journal in the last one."""
+        return self.state(url).completed_at is not None and not self.has_remark(url, Remark.HIDES_JOURNAL)
 
     def never_shows_all(self, url: str) -> bool:
         """Whether to stop waiting for a relay, because it has not shown everything for `INCOMPLETE_COUNT` hours."""

@@ -250,7 +250,7 @@ class OpenStore:
             warn=warn,
         )
         ask = self.replication.ask
-        self.journal = Journal(*parts, clock=clock, ask=ask)
+        self.journal = Journal(*parts, clock=clock, ask=self.replication.ask_for_journal)
         self.flat = FlatMemories(
             *parts, clock=clock, ask=ask, plan=options.plan, persona_count=self._persona_count
         )

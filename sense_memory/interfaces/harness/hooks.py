@@ -12,10 +12,11 @@ Before a compaction nothing is printed, because Claude Code would take it as ins
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.errors import InvalidInput
+from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange.transcript import conversation_of, messages_of, without_keys, without_tags
 from sense_memory.interfaces.text import age, one_line, quantity, safe
 from sense_memory.interfaces.tool_results import DATA_NOTE
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sense_memory.exchange.transcript import TranscriptMessage
+    from sense_memory.models import JournalEntry
     from sense_memory.store import MemoryStore
 
 MAX_INPUT_BYTES: Final = 1_000_000
@@ -68,7 +70,9 @@ def is_whole(text: bytes) -> bool:
 async def session_start(store: MemoryStore, now: float) -> str:
     """The answer at the start of a session: context as JSON, or an empty text if there is no context."""
     palace = await store.persona_compress(max_tokens=CONTEXT_TOKENS)
-    entries = await store.recent(_JOURNAL_COUNT)
+    entries: list[JournalEntry] = []
+    with suppress(NotSynced):  # a relay may hide the journal, and the palace is here
+        entries = await store.recent(_JOURNAL_COUNT)
     blocks = [f"# Memory (sense-memory)\n{DATA_NOTE}"]
     if palace.included:
         left = f"\n({quantity(len(palace.left_out), 'memory', 'memories')} more)" if palace.left_out else ""

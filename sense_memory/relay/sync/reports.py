@@ -61,6 +61,11 @@ class RelayReport:
         return self.asked and not self.problem and self.pulled.complete
 
     @property
+    def shows_all_but_hidden(self) -> bool:
+        """As `complete`, although the relay may hide the journal."""
+        return self.asked and not self.problem and self.pulled.shows_all_but_hidden
+
+    @property
     def in_step(self) -> bool:
         """Whether the relay and the ledger hold the same events.
 
