@@ -27,6 +27,7 @@ from sense_memory.mind.share import Shares
 from sense_memory.mind.tools import mind_tools
 from sense_memory.mind.topics import Topics
 from sense_memory.palace import estimated_tokens
+from sense_memory.plain_text import one_line
 
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ class Mind:
         seen = [entry for entry in tracker.pending(await self.log.entries()) if entry.text.strip()]
         if len(seen) < threshold:
             return None
-        lines = tuple(f"{entry.actor}: {' '.join(entry.text.split())[:MAX_LINE_CHARS]}" for entry in seen)
+        lines = tuple(f"{one_line(entry.actor)}: {one_line(entry.text)[:MAX_LINE_CHARS]}" for entry in seen)
         found = await self.model.answer(Reflect(agent=agent_name, experiences=lines, scene=scene))
         evidence = [seen[place] for place in found.based_on]
         return await reflect(
