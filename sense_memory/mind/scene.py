@@ -32,6 +32,7 @@ from sense_memory.ledger.database import SCENE_LEDGER
 from sense_memory.memories.open_store import OpenStore
 from sense_memory.mind.announcements import MOVED, all_counted, announcement_of, counted_parts
 from sense_memory.mind.episodic import GLOBAL_KINDS
+from sense_memory.mind.flusher import Flusher
 from sense_memory.mind.invitations import opened_invitation, sealed_invitation
 from sense_memory.mind.log import Log, NewEntry
 from sense_memory.mind.membership import (
@@ -92,6 +93,7 @@ class Scene:
             False  # whether the owner has told this member, under its newest key, that it was removed
         )
         self._judges: dict[str, EntrySigner] = {}
+        self._flushers: list[Flusher] = []
         self._opened: dict[str, tuple[OpenStore, Log]] = {}
         for key in state.keys:
             self._add(key, stores[key.id])
@@ -125,7 +127,14 @@ class Scene:
 
     def _add(self, key: SceneKey, store: OpenStore) -> None:
         self._judges[key.id] = self._signing(key)
-        self._opened[key.id] = store, Log(MindRecords(store), signing=self._judges[key.id])
+
+        async def write_pages() -> int:
+            return await log.flush()
+
+        flusher = Flusher(write_pages, is_on=store.options.background)
+        log = Log(MindRecords(store), flusher.appended, self._judges[key.id])
+        self._flushers.append(flusher)
+        self._opened[key.id] = store, log
 
     def _judge(self) -> None:
         """Judge the entries again under the keys where members, or what counts of removed members, have changed."""
@@ -155,6 +164,9 @@ class Scene:
         self, kind: str, payload: Mapping[str, Any], *, actor: str | None = None, turn: int | None = None
     ) -> LogEntry:
         """Append an entry: of a globally visible kind to the scene, of another kind to the agent's own log.
+
+        Durable on return. It travels with `sync`, `flush` and the end of the store; and, where the store follows relays in
+        the background, a moment later by itself, like an entry of the agent's own log.
 
         Args:
             kind: what happened, such as `agent.spoke` or `world.observed`.
@@ -242,6 +254,8 @@ class Scene:
 
     async def close(self, seconds: float | None = None) -> None:
         """Flush, wait up to `seconds` for relays (None: do not wait), and close the ledgers, even if a step fails."""
+        for flusher in self._flushers:
+            await flusher.stop()
         async with AsyncExitStack() as stack:
             for store, log in self._opened.values():
                 stack.push_async_callback(closed, store, log, seconds)

@@ -11,6 +11,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.errors import BadPayload, InvalidInput, LedgerCorrupt, StoreClosed
+from sense_memory.limits import LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.log import Log, NewEntry
 from sense_memory.mind.records import MindRecords
@@ -832,3 +833,59 @@ async def test_honest_entries_keep_their_times():
         said = [await baker.append("world.observed", {"text": f"{number}"}) for number in range(5)]
         await in_step(baker, judge)
         assert [entry for entry in await judge.entries() if entry.text.isdigit()] == said
+
+
+# ── When entries travel ─────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def background():
+    """A scene of two agents whose stores follow their relay, as servers do."""
+    options = {"ledger": ":memory:", "background": True, "snapshot": False}
+    async with (
+        EmbeddedRelay(clock=loop_clock()) as relay,
+        MemoryStore(BAKER, [relay.url], clock=loop_clock(), **options) as baker,
+        MemoryStore(SMITH, [relay.url], clock=loop_clock(), **options) as smith,
+    ):
+        scene = await baker.mind.scenes.create("village", as_name="baker")
+        joined = await smith.mind.scenes.join(await scene.invite(SMITH.npub, "smith"))
+        await in_step(scene, joined)
+        yield scene, joined
+
+
+async def test_what_is_appended_travels_after_a_quiet_moment_without_a_sync():
+    async with background() as (baker, smith):
+        passes = asyncio.get_running_loop().passes
+        await baker.append("world.observed", {"text": "it rains"})
+        await passes(LOG_QUIET_SECONDS / 2)
+        await smith.sync()
+        assert await texts(smith) == []
+        await passes(LOG_QUIET_SECONDS / 2 + 5)
+        await smith.sync()
+        assert await texts(smith) == ["it rains"]
+
+
+async def test_members_who_follow_their_relays_need_no_sync_at_all():
+    async with background() as (baker, smith):
+        await baker.append("world.observed", {"text": "it rains"})
+        await asyncio.get_running_loop().passes(60)
+        assert await texts(smith) == ["it rains"]
+
+
+async def test_an_entry_of_a_busy_scene_travels_in_a_bounded_time():
+    async with background() as (baker, smith):
+        for number in range(6):
+            await baker.append("world.observed", {"text": f"{number}"})
+            await asyncio.get_running_loop().passes(LOG_WAIT_SECONDS / 4)
+        await smith.sync()
+        assert (await texts(smith))[:1] == ["0"]
+
+
+async def test_a_scene_that_is_closed_while_entries_wait_keeps_them(tmp_path):
+    async with EmbeddedRelay(clock=loop_clock()) as relay:
+        options = {"ledger": tmp_path / "ledger", "snapshot": False, "clock": loop_clock()}
+        async with MemoryStore(BAKER, [relay.url], **options) as store:
+            scene = await begun(store, "village")
+        async with agent(BAKER, relay, tmp_path / "ledger") as store:
+            assert await texts(await store.mind.scenes.open(scene.state.id)) == ["it rains"]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
