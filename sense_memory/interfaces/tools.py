@@ -35,6 +35,7 @@ from sense_memory.interfaces.tool_results import (
 from sense_memory.limits import MAX_RECENT_COUNT
 from sense_memory.nostr.address import persona_name
 from sense_memory.palace.lifecycle import unusual_in
+from sense_memory.plain_text import printed
 from sense_memory.store import MemoryStore
 
 
@@ -100,7 +101,7 @@ class MemoryTool:
         sentence that says what to do.
         """
         try:
-            return await self._run(arguments or {})
+            return _shown(await self._run(arguments or {}))  # type: ignore[no-any-return]
         except NotSynced:
             return {
                 "error": "Not found on this machine, but no relay has shown everything yet: try again in a minute. "
@@ -108,6 +109,15 @@ class MemoryTool:
             }
         except SenseMemoryError as error:
             return {"error": str(error)}
+
+
+def _shown(result: Any) -> Any:
+    """A result whose texts are safe to show to a model."""
+    if isinstance(result, str):
+        return printed(result)
+    if isinstance(result, dict):
+        return {_shown(name): _shown(item) for name, item in result.items()}
+    return list(map(_shown, result)) if isinstance(result, list | tuple) else result
 
 
 def memory_tools(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.reflection import Digest, ReflectionTracker, digest, reflect
     from sense_memory.mind.rule_model import RuleModel
     from sense_memory.mind.salience import SalienceMemory, SalienceWeights
-    from sense_memory.mind.scenes import Scene
+    from sense_memory.mind.scene import Scene
     from sense_memory.mind.search import MindHit, Place
     from sense_memory.mind.token_counter import tokenizer
     from sense_memory.mind.tools import MindTool

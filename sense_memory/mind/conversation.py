@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape
 
 from sense_memory.errors import InvalidInput
-from sense_memory.mind.context import printed
 from sense_memory.mind.log import NewEntry
 from sense_memory.mind.model import MAX_SUMMARY_WORDS, SummarizeConversation
 from sense_memory.nostr import address
+from sense_memory.plain_text import one_line
 
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Conversation:
             Mappings with `role` and `content`. The caller adds tool calls and results, whose form depends on the model.
         """
         summary = (await self.state()).summary
-        quoted = escape(printed(" ".join(summary.split())))
+        quoted = escape(one_line(summary))
         so_far = f"Summary of the conversation so far: {quoted}" if summary else ""
         first = "\n\n".join(filter(None, (system, so_far)))
         head = [{"role": "system", "content": first}] if first else []
@@ -312,9 +312,15 @@ def _fields(state: ContextState) -> dict[str, Any]:
 
 
 def transcript(messages: Iterable[Message]) -> str:
-    """Messages as text for a model, one on a line after its speaker. Line breaks in a message become spaces."""
-    lines = ((message.name or message.role, " ".join(message.content.split())) for message in messages)
-    return "\n".join(f"{name}: {content}" for name, content in lines)
+    """Messages as text for a model: each is one line, after its role and its name in parentheses.
+
+    A line begins with the role, so that no name speaks as another role. Hidden characters are escaped.
+    """
+    return "\n".join(f"{_speaker(message)}: {one_line(message.content)}" for message in messages)
+
+
+def _speaker(message: Message) -> str:
+    return f"{message.role} ({one_line(message.name)})" if message.name else message.role
 
 
 def _in_context(messages: Sequence[Message], state: ContextState) -> list[Message]:

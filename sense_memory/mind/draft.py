@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.mind.identity import EVERY_COUNT
 from sense_memory.mind.model import Canonicalize, WriteReply
+from sense_memory.plain_text import one_line
 
 
 if TYPE_CHECKING:
@@ -154,15 +155,18 @@ def _is_repeated(text: str, hits: Iterable[MindHit]) -> bool:
 
 
 async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
-    """The context of a draft: the identity, the recalled thoughts, and the summaries of their topics."""
+    """The context of a draft: the identity, the summaries of the topics of the recalled thoughts, and these thoughts.
+
+    Each is one line, and only a topic's name and this function end a line.
+    """
     hits = list(recalled)
     identity = (await mind.identity.get()).lines()
     names = dict.fromkeys(name for hit in hits for name in hit.topics)
     summaries = await mind.topics.summaries()
     parts = (
-        "\n".join(identity),
-        "\n".join(f"{name}:\n{summaries[name]}" for name in names if summaries.get(name)),
-        "\n".join(hit.text for hit in hits),
+        "\n".join(map(one_line, identity)),
+        "\n".join(f"{one_line(name)}:\n{one_line(summaries[name])}" for name in names if summaries.get(name)),
+        "\n".join(one_line(hit.text) for hit in hits),
     )
     return "\n\n".join(filter(None, parts))
 

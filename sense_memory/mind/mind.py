@@ -1,20 +1,18 @@
-"""`Mind`: the parts of an agent's mind as attributes, and the flusher of the log."""
+"""`Mind`: the parts of an agent's mind as attributes."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.config.model_choice import ModelChoice
 from sense_memory.errors import SenseMemoryError
-from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind import draft as pipeline
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
 from sense_memory.mind.conversation import IMPORTED, Conversation
+from sense_memory.mind.flusher import Flusher
 from sense_memory.mind.four_tier import MemoryManager
 from sense_memory.mind.identity import IdentityKernel
 from sense_memory.mind.log import Log
@@ -63,15 +61,13 @@ class Mind:
     def __init__(self, store: OpenStore) -> None:
         self.store = store
         self.records = MindRecords(store)
-        self.log, self.blocks = Log(self.records, self._appended), Blocks(self.records)
+        self._flusher = Flusher(self._write_pages, is_on=store.options.background)
+        self.log, self.blocks = Log(self.records, self._flusher.appended), Blocks(self.records)
         self.archive = Archive(self.records)
         self.topics = Topics(self.records, self.archive, self._open_model)
         self.identity = IdentityKernel(self.records, self.topics)
         self.scenes = Scenes(self.records, self.log)
         self.shares = Shares(store, self.scenes)
-        self._flusher: asyncio.Task[None] | None = None
-        self._unflushed = 0
-        self._last_append = 0.0
 
     @cached_property
     def _search(self) -> MindSearch:
@@ -257,16 +253,14 @@ class Mind:
 
     async def flush(self) -> int:
         """Write the entries of the log that are in no page yet to pages; returns how many. Raises as `Log.flush`."""
-        self._unflushed = 0
+        return await self._flusher.flush()
+
+    async def _write_pages(self) -> int:
         return await self.log.flush()
 
     async def close(self) -> None:
         """Flush the log and stop. Entries that cannot be flushed stay durable, and the next flush takes them."""
-        flusher, self._flusher = self._flusher, None
-        if flusher is not None:
-            flusher.cancel()
-            with suppress(asyncio.CancelledError):
-                await flusher
+        await self._flusher.stop()
         try:
             await self.flush()
         except SenseMemoryError as error:
@@ -281,23 +275,3 @@ class Mind:
             finally:
                 if "_search" in vars(self):
                     await self._search.close()
-
-    def _appended(self, size: int) -> None:
-        self._unflushed += size
-        if not self.store.options.background:
-            return
-        self._last_append = asyncio.get_running_loop().time()
-        if self._flusher is None or self._flusher.done():
-            self._flusher = asyncio.create_task(self._flush_soon())
-
-    async def _flush_soon(self) -> None:
-        """Flush once the log is quiet, a page is full, or the first entry has waited for `LOG_WAIT_SECONDS`."""
-        now = asyncio.get_running_loop().time
-        latest = now() + LOG_WAIT_SECONDS
-        while self._unflushed < LOG_PAGE_BYTES:
-            rest = min(self._last_append + LOG_QUIET_SECONDS, latest) - now()
-            if rest <= 0:
-                break
-            await asyncio.sleep(min(rest, 1.0))
-        with suppress(SenseMemoryError):  # the entries are durable; the next append tries again
-            await self.flush()

@@ -15,6 +15,7 @@ from sense_memory.errors import InvalidInput
 from sense_memory.mind.context import MAX_LINE_CHARS
 from sense_memory.mind.episodic import is_visible
 from sense_memory.mind.model import MAX_INPUT_CHARS
+from sense_memory.plain_text import one_line
 
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def newest_lines(entries: Sequence[LogEntry]) -> tuple[str, ...]:
     """The newest of some entries for the task `Reflect`, one line each and `MAX_INPUT_CHARS` at most, oldest first."""
     lines, left = list[str](), MAX_INPUT_CHARS
     for entry in reversed(entries):
-        line = f"{entry.actor}: {' '.join(entry.text.split())[:MAX_LINE_CHARS]}"
+        line = f"{one_line(entry.actor)}: {one_line(entry.text)[:MAX_LINE_CHARS]}"
         left -= len(line)
         if left < 0:
             break

@@ -172,7 +172,8 @@ class RuleModel:
         contents = [content for _, content in lines if content]
         before = dict(_section.findall(task.previous_summary))
         asked = next(
-            (content for who, content in lines if who == "user" and content), next(iter(contents), "")
+            (content for who, content in lines if who.partition(" ")[0] == "user" and content),
+            next(iter(contents), ""),
         )
         last = contents[-1] if contents else ""
         first = before.get("Task", asked)

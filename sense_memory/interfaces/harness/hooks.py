@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange.transcript import conversation_of, messages_of, without_keys, without_tags
-from sense_memory.interfaces.text import age, one_line, quantity, safe
+from sense_memory.interfaces.text import age, quantity
 from sense_memory.interfaces.tool_results import DATA_NOTE
 from sense_memory.mind.log import NewEntry
+from sense_memory.plain_text import one_line, printed
 
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ async def session_start(store: MemoryStore, now: float) -> str:
         blocks.append("\n".join(("## Journal, newest first", *lines)))
     if len(blocks) == 1:
         return ""
-    context = safe(without_tags(without_keys("\n\n".join(blocks))))
+    context = printed(without_tags(without_keys("\n\n".join(blocks))))
     answer = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": context}}
     return json.dumps(answer, ensure_ascii=False)
 
@@ -153,5 +154,5 @@ async def _journal_text(
 
 def _brief(text: str, limit: int) -> str:
     """A text on one line, cut."""
-    plain = " ".join(text.split())
-    return one_line(plain if len(plain) <= limit else plain[:limit].rstrip() + "…")
+    plain = one_line(text)
+    return plain if len(plain) <= limit else plain[:limit].rstrip() + "…"

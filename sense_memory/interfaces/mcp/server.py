@@ -19,6 +19,7 @@ from sense_memory.errors import InvalidInput, SenseMemoryError
 from sense_memory.interfaces.text import as_json
 from sense_memory.interfaces.tool_results import DATA_NOTE
 from sense_memory.interfaces.tools import Access, Profile, memory_tools
+from sense_memory.plain_text import one_line
 from sense_memory.relay import silent_traceback
 
 
@@ -219,9 +220,8 @@ class MemoryServer:
         memories = await store.persona_recall(include_forgotten=True)
         domains: dict[str, dict[str, dict[str, str]]] = {}
         for memory in memories[:_MAX_TREE]:
-            domains.setdefault(memory.domain, {}).setdefault(memory.facet, {})[memory.key] = (
-                memory.state.value
-            )
+            domain, facet, key = map(one_line, (memory.domain, memory.facet, memory.key))
+            domains.setdefault(domain, {}).setdefault(facet, {})[key] = memory.state.value
         more = {"left_out": len(memories) - _MAX_TREE} if len(memories) > _MAX_TREE else {}
         return {"note": DATA_NOTE, "domains": domains, "total": len(memories), **more}
 
