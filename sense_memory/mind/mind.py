@@ -14,6 +14,7 @@ from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECO
 from sense_memory.mind import draft as pipeline
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
+from sense_memory.mind.chat.message_index import MessageIndex
 from sense_memory.mind.context import MAX_LINE_CHARS
 from sense_memory.mind.conversation import IMPORTED, Conversation
 from sense_memory.mind.four_tier import MemoryManager
@@ -70,6 +71,7 @@ class Mind:
         self.identity = IdentityKernel(self.records, self.topics)
         self.scenes = Scenes(self.records, self.log)
         self.shares = Shares(store, self.scenes)
+        self._messages = MessageIndex(self.log)
         self._flusher: asyncio.Task[None] | None = None
         self._unflushed = 0
         self._last_append = 0.0
@@ -139,15 +141,18 @@ class Mind:
         Raises:
             InvalidAddress: the id cannot be part of an address.
         """
-        return Conversation(self.log, self.records, conversation_id, count_tokens=count_tokens, window=window)
+        return Conversation(
+            self.log,
+            self.records,
+            conversation_id,
+            count_tokens=count_tokens,
+            window=window,
+            index=self._messages,
+        )
 
     async def conversations(self) -> dict[str, int]:
         """The ids of all conversations with the numbers of their messages, newest conversation first."""
-        counts: dict[str, int] = {}
-        for entry in reversed(await self.log.entries()):
-            if entry.conversation is not None and entry.kind.startswith("message."):
-                counts[entry.conversation] = counts.get(entry.conversation, 0) + 1
-        return counts
+        return await self._messages.counts()
 
     async def conversation_titles(self) -> dict[str, str]:
         """The titles of conversations by their ids; only imported conversations have one."""
