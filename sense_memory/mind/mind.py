@@ -11,6 +11,7 @@ from sense_memory.errors import SenseMemoryError
 from sense_memory.mind import draft as pipeline
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
+from sense_memory.mind.chat.message_index import MessageIndex
 from sense_memory.mind.conversation import IMPORTED, Conversation
 from sense_memory.mind.flusher import Flusher
 from sense_memory.mind.four_tier import MemoryManager
@@ -68,6 +69,7 @@ class Mind:
         self.identity = IdentityKernel(self.records, self.topics)
         self.scenes = Scenes(self.records, self.log)
         self.shares = Shares(store, self.scenes)
+        self._messages = MessageIndex(self.log)
 
     @cached_property
     def _search(self) -> MindSearch:
@@ -134,15 +136,18 @@ class Mind:
         Raises:
             InvalidAddress: the id cannot be part of an address.
         """
-        return Conversation(self.log, self.records, conversation_id, count_tokens=count_tokens, window=window)
+        return Conversation(
+            self.log,
+            self.records,
+            conversation_id,
+            count_tokens=count_tokens,
+            window=window,
+            index=self._messages,
+        )
 
     async def conversations(self) -> dict[str, int]:
         """The ids of all conversations with the numbers of their messages, newest conversation first."""
-        counts: dict[str, int] = {}
-        for entry in reversed(await self.log.entries()):
-            if entry.conversation is not None and entry.kind.startswith("message."):
-                counts[entry.conversation] = counts.get(entry.conversation, 0) + 1
-        return counts
+        return await self._messages.counts()
 
     async def conversation_titles(self) -> dict[str, str]:
         """The titles of conversations by their ids; only imported conversations have one."""
