@@ -161,7 +161,7 @@ async def test_the_review_counts_the_contradictions_that_are_decided(opened, clo
         assert {0} == {found["decided"] for name, found in lists.items() if name != "contradictions"}
 
 
-@pytest.mark.parametrize("path", ["palace", "flat", "introspection", "journal", "search?q=press"])
+@pytest.mark.parametrize("path", ["palace", "flat", "graph", "introspection", "journal", "search?q=press"])
 async def test_where_no_relay_ever_answered_nothing_here_is_not_nothing_anywhere(clock, path):
     signer = LocalSigner.generate()
     async with (

@@ -2,7 +2,7 @@
 
 import { get, palace } from "./api.js";
 import { GLYPHS, STATES, countsOver, memoryOf, relevanceThen, stateOf } from "./decay.js";
-import { ago, announce, clock, count, day, el, empty, figure, growing, heading, nothing, number, quoted, route } from "./dom.js";
+import { ago, announce, clock, count, day, el, figure, growing, heading, nothing, number, quoted, route } from "./dom.js";
 import { draw } from "./app.js";
 import { colours, stacked } from "./charts.js";
 
@@ -261,7 +261,7 @@ export async function showFacet(domain = "", facet = "") {
   if (!moments.at) moments.at = whole.now;
   const memories = whole.rows.map(memoryOf).filter((memory) => memory.domain === domain && memory.facet === facet);
   const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace"), " / ", el("span", { text: domain })), heading(facet));
-  if (!memories.length) return [title, empty("This facet is empty", "There is no memory in it, or none any more.")];
+  if (!memories.length) return [title, nothing(whole, "No memories in this facet", "There is no memory in it, or none any more.")];
   const list = el("ul", { class: "rows" });
   let items = [], shown = 0;
   function more() {
