@@ -239,6 +239,7 @@ class Api:
             "edges": shown.edges,
             "reachable": shown.reachable,
             "total": len(memories),
+            "is_whole": self._is_whole(),
         }
 
     # ── Search, reviews, relays ─────────────────────────────────────────────────────────

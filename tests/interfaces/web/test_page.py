@@ -385,6 +385,20 @@ def test_the_review_tells_decided_contradictions_from_those_to_confirm(page):
     assert 0 == page.locator(".review.contradictions").count()
 
 
+def test_an_empty_view_does_not_say_that_there_is_nothing_where_relays_may_hold_some(page):
+    told = page.evaluate(
+        """async () => {
+            const { nothing } = await import("/js/dom.js");
+            return [false, true].map((is_whole) => nothing({ is_whole }, "No memories yet", "The first one …", "remember").textContent);
+        }"""
+    )
+
+    assert [
+        "No memories here yetRelays may hold some.sense-memory sync",
+        "No memories yetThe first one …remember",
+    ] == told
+
+
 def test_a_search_is_answered_while_it_is_typed_and_needs_no_mouse(page):
     go(page, "")
     page.keyboard.press("/")

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { GLYPHS, memoryOf, relevanceAt, stateOf } from "./decay.js";
-import { count, el, empty, memoryLink, number, percent, route, svg, visible } from "./dom.js";
+import { count, el, memoryLink, nothing, number, percent, route, svg, visible } from "./dom.js";
 
 const LABEL = 12; // pixels on the screen, at any zoom
 
@@ -18,7 +18,7 @@ export async function showGraph(path) {
     ? el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/graph" }, "Graph"), " / ", memoryLink(path)), el("h1", {}, "Around ", el("span", { text: path.split("/").at(-1), dir: "auto" })))
     : el("h1", {}, "Graph");
   if (!nodes.length || (!edges.length && !path)) {
-    return [title, empty("No links yet", "Connect two memories to see them here.", "sense-memory palace connect lisa bremen")];
+    return [title, nothing(told, "No links yet", "Connect two memories to see them here.", "sense-memory palace connect lisa bremen")];
   }
   const part = path ? `The ${number(nodes.length)} nearest of ${number(told.reachable)} memories.` : `${number(nodes.length)} of ${number(told.reachable)} linked memories: the most linked ones, and those that they are linked with.`;
   const shown = nodes.length < told.reachable ? part : `${count(nodes.length, "memory", "memories")}, ${count(edges.length, "link")}.`;

@@ -2,7 +2,7 @@
 
 import { get, palace } from "./api.js";
 import { GLYPHS, STATES, countsOver, memoryOf, relevanceThen, stateOf } from "./decay.js";
-import { ago, announce, clock, count, day, el, empty, figure, growing, heading, nothing, number, quoted, route } from "./dom.js";
+import { ago, announce, clock, count, day, el, figure, growing, heading, nothing, number, quoted, route } from "./dom.js";
 import { draw } from "./app.js";
 import { colours, stacked } from "./charts.js";
 
@@ -40,10 +40,10 @@ const ofTheLedger = (missing) => `As this machine's ledger has it.${missing ? ` 
 /**
  * The slider with the chart behind it.
  *
- * `moved` gets the memories as they are known at a time, the time, and what `recalled` gave for a past that the ledger was
+ * `moved` gets the memories as they are known at a time, the time, and what `flatAt` gave for a past that the ledger was
  * asked for; null before that. `keeps` says which memories of the palace belong here.
  */
-function timeline(memories, moved, { keeps = () => true, recalled = async () => null } = {}) {
+function timeline(memories, moved, { keeps = () => true, flatAt = async () => null } = {}) {
   const now = moments.now;
   const first = Math.min(now - 30 * DAY, ...[memories.reduce((least, memory) => Math.min(least, memory.created), now)]);
   const days = { back: Math.ceil((now - first) / DAY), ahead: 365 };
@@ -70,7 +70,7 @@ function timeline(memories, moved, { keeps = () => true, recalled = async () => 
     if (offset > 0) note.textContent = "If nothing is recalled or written until then.";
     else if (offset === 0) note.textContent = "";
     else note.textContent = asked ? ofTheLedger(asked.missing.length) : "By the dates of today's memories.";
-    moved(items, at, asked && asked.more);
+    moved(items, at, asked && asked.flat);
   }
 
   function choose(offset) {
@@ -81,10 +81,10 @@ function timeline(memories, moved, { keeps = () => true, recalled = async () => 
   }
 
   async function recall(at) {
-    const [found, more] = await Promise.all([palace(at), recalled(at)]).catch(() => []);
+    const [found, flat] = await Promise.all([palace(at), flatAt(at)]).catch(() => []);
     if (found && at === moments.at && slider.isConnected) {
       const then = found.rows.map(memoryOf).filter(keeps), paths = new Set(then.map((memory) => memory.path));
-      past = { at, memories: then, missing: memories.filter((memory) => !paths.has(memory.path) && memory.created <= at), more };
+      past = { at, memories: then, missing: memories.filter((memory) => !paths.has(memory.path) && memory.created <= at), flat };
       show();
     }
   }
@@ -163,11 +163,11 @@ export async function showPalace() {
   if (flatHolder) { flatHolder.append(...flatRoom(flat)); rooms.append(flatHolder); }
 
   /** The flat memories of a time: those of the ledger, or until it has answered those of today by their dates. */
-  function paintFlat(at, recalled) {
+  function paintFlat(at, then) {
     if (!flatHolder) return;
     const isPast = at < whole.now, rows = isPast ? flat.rows.filter(([, , created]) => created <= at) : flat.rows;
     const byDates = { rows, total: !isPast ? flat.total : flat.next === null ? rows.length : null };
-    flatHolder.replaceChildren(...flatRoom((isPast && recalled) || byDates, isPast ? flat.total : null));
+    flatHolder.replaceChildren(...flatRoom((isPast && then) || byDates, isPast ? flat.total : null));
   }
 
   function paint(items) {
@@ -186,7 +186,7 @@ export async function showPalace() {
     for (const one of rooms.querySelectorAll("[data-domain]")) one.textContent = count(held.get(one.dataset.domain) ?? 0, "memory", "memories");
   }
   let last = [];
-  const time = memories.length ? timeline(memories, (items, at, recalled) => { last = items; paint(items); paintFlat(at, recalled); }, { recalled: (at) => (flatHolder ? get("flat", { at }) : null) }) : null;
+  const time = memories.length ? timeline(memories, (items, at, then) => { last = items; paint(items); paintFlat(at, then); }, { flatAt: (at) => (flatHolder ? get("flat", { at }) : null) }) : null;
   const begin = () => { time?.begin(); };
   requestAnimationFrame(begin);
   document.addEventListener("painted", () => { if (rooms.isConnected) paint(last); });
@@ -261,7 +261,7 @@ export async function showFacet(domain = "", facet = "") {
   if (!moments.at) moments.at = whole.now;
   const memories = whole.rows.map(memoryOf).filter((memory) => memory.domain === domain && memory.facet === facet);
   const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace"), " / ", el("span", { text: domain })), heading(facet));
-  if (!memories.length) return [title, empty("This facet is empty", "There is no memory in it, or none any more.")];
+  if (!memories.length) return [title, nothing(whole, "No memories in this facet", "There is no memory in it, or none any more.")];
   const list = el("ul", { class: "rows" });
   let items = [], shown = 0;
   function more() {

@@ -41,7 +41,7 @@ export async function showMind() {
     mind.topics.length ? el("section", {}, el("h2", {}, "Topics", el("small", {}, number(mind.topics_total))), el("dl", { class: "topics" }, mind.topics.map((topic) => [el("dt", {}, el("b", { text: topic.name, dir: "auto" }), el("small", {}, count(topic.passages, "passage"))), el("dd", {}, topic.summary ? quoted(topic.summary) : "No summary yet.")])), unlisted(mind.topics_total - mind.topics.length)) : null,
     mind.conversations.length ? el("section", {}, el("h2", {}, "Conversations", el("small", {}, number(mind.conversations_total))), el("ul", { class: "rows" }, mind.conversations.map((one) => el("li", {}, el("a", { class: "row", href: route("conversation", one.id) }, el("span", { class: "row-key" }, el("b", { text: one.id, dir: "auto" })), one.title ? quoted(one.title, "span", "row-text") : el("span", { class: "row-text" }), el("span", { class: "row-state" }, count(one.count, "message")))))), unlisted(mind.conversations_total - mind.conversations.length)) : null,
   ].filter(Boolean);
-  if (!parts.length) return [title, empty("The mind is empty", "Blocks, topics and conversations appear here once an agent has written them.", "sense-memory mind --help")];
+  if (!parts.length) return [title, empty("No blocks, topics or conversations yet", "They appear here once an agent has written them. Passages without a topic, the log and scenes are not shown here.", "sense-memory mind --help")];
   return [title, el("div", { class: "mind" }, parts)];
 }
 

@@ -12,7 +12,7 @@ const TITLES = {
   conflicts: ["Edits that lost", "Another device changed the same memory at the same time."],
   suggested_revisions: ["May be outdated", "Old enough to be wrong by now."],
   stale_beliefs: ["Weak beliefs", "Low confidence, and hardly ever recalled."],
-  forgotten_memories: ["Forgotten", "They dissolve unless they are recalled, the first one first."],
+  forgotten_memories: ["Forgotten", "They dissolve unless they are recalled; the next to dissolve comes first."],
   orphaned: ["Not connected", "Active or fading, and connected with no other memory."],
   overloaded_facets: ["Large facets", "Too many active memories in one facet."],
   suggested_compressions: ["Large domains", "The active memories of each would fill a prompt."],

@@ -19,13 +19,13 @@ export async function showSearch(query) {
   });
   const { hits, in_mind: inMind } = told;
   const took = performance.now() - begun;
-  const title = el("h1", { class: "search-title" }, hits.length ? found(hits, told.has_more) : inMind.length ? "No memories" : "Nothing", " for ", quoted(query, "q"));
+  const title = el("h1", { class: "search-title" }, hits.length ? found(hits, told.has_more) : inMind.length ? "Only in the mind" : "Nothing", " for ", quoted(query, "q"));
   const total = hits.length + inMind.length;
   announce(total ? `${told.has_more || told.has_more_in_mind ? "The best " : ""}${count(total, "hit")}` : "No hits");
   if (!total) return [title, nothing(told, "Nothing was found", "Try fewer words, or the beginning of one: photo*. Forgotten and dissolved memories are left out; their facets still show them.")];
   const best = hits[0]?.score;
   const now = Date.now() / 1000;
-  return [title, el("p", { class: "note" }, `${Math.max(1, Math.round(took))} ms. Searching revives nothing.`),
+  return [title, el("p", { class: "note" }, `${Math.max(1, Math.round(took))} ms. Searching revives nothing, and leaves forgotten and dissolved memories out.`),
     el("ol", { class: "hits", "data-took": took.toFixed(1) }, hits.map((hit) => shown(hit, best, now))),
     inMind.length ? el("section", { class: "in-mind" }, el("h2", {}, "In the mind", el("small", {}, `${told.has_more_in_mind ? "the best " : ""}${number(inMind.length)}`)), el("ol", { class: "hits" }, inMind.map((hit) => said(hit, now)))) : null].filter(Boolean);
 }
@@ -41,7 +41,7 @@ function found(hits, hasMore) {
 function said(hit, now) {
   const name = hit.place === "conversation" ? el("a", { class: "memory-link", href: route("conversation", hit.conversation) }, el("span", { class: "place" }, "conversation / "), el("b", { text: hit.conversation, dir: "auto" })) : el("b", {}, hit.place);
   return el("li", { class: "hit" },
-    el("p", { class: "hit-head" }, name, hit.actor ? quoted(hit.actor) : null, hit.is_corrected ? el("span", { class: "chip against" }, "corrected later") : null, el("span", { class: "hit-age" }, ago(hit.at, now))),
+    el("p", { class: "hit-head" }, name, hit.actor ? quoted(hit.actor) : null, hit.is_corrected ? el("span", { class: "chip against" }, "perhaps corrected later") : null, el("span", { class: "hit-age" }, ago(hit.at, now))),
     el("p", { class: "hit-text quoted", dir: "auto" }, marked(hit.text, hit.found_by), hit.is_cut ? "…" : ""));
 }
 
