@@ -14,7 +14,7 @@ from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
-from sense_memory.palace.contradictions.figures import MONTH, WHEN, WORD, Figure, items
+from sense_memory.palace.contradictions.figures import BEFORE_FIGURES, MONTH, WHEN, WORD, Figure, items
 from sense_memory.palace.contradictions.vocabulary import axis, in_one_word, stem, words
 
 
@@ -296,6 +296,29 @@ def _words(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterato
                 key, spelled.get(item, word.replace("_", " ")).removesuffix("'s"), lead, article, phrase
             )
             lead, article = "→" if key[0] == "→" else "", ""
+
+
+def tells_how_many(clause: Clause, figure: Figure) -> bool:
+    """Whether a figure of a clause surely tells how many or how much, and not which one of several is meant.
+
+    It does if it has a unit, or follows a verb, a preposition, a plural or what is measured: "Ana has 3 cats", and not
+    "value 3 of load", "motor 3 from the shop".
+    """
+    at = clause.row.index(figure)
+    before = next((item for item in reversed(clause.row[:at]) if item not in terms.ARTICLES), "")
+    after = next(iter(clause.row[at + 1 :]), "")
+    if figure.kind == "date":
+        return not before or not isinstance(before, str) or bool({before, stem(before)} & _DATED)
+    if figure.kind or after in terms.TIMES or not isinstance(before, str):
+        return True
+    is_plural = before.endswith("s") and stem(before) != before  # or a verb: "shows 24 prints"
+    return not before or is_plural or bool({before, stem(before)} & _COUNTING)
+
+
+# Not behind words that are nouns too: "take 3", "turn 17".
+_COUNTING: Final = (BEFORE_FIGURES - words("take turn hold last")) | terms.MEASURED
+
+_DATED: Final = BEFORE_FIGURES | terms.SCHEDULED | terms.OCCASIONS | words("es est")
 
 
 # ── Alignment ───────────────────────────────────────────────────────────────────────────
