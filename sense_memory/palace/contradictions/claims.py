@@ -28,6 +28,7 @@ MAX_READ_CHARS: Final = 400  # of a value; what stands beyond counts as not said
 MAX_CLAUSES_COUNT: Final = 12
 _MAX_KEY_CHARS: Final = 256
 _MAX_BARE_COUNT: Final = 3
+_UNIT_CHARS: Final = 2  # of a unit that `figures` does not know: "mg", "Hz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +302,8 @@ def _words(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterato
 def tells_how_many(clause: Clause, figure: Figure) -> bool:
     """Whether a figure of a clause surely tells how many or how much, and not which one of several is meant.
 
-    It does if it has a unit, or follows a verb, a preposition, a plural or what is measured: "Ana has 3 cats", and not
-    "value 3 of load", "motor 3 from the shop".
+    It does if it has a unit, or follows a verb, a preposition or what is measured: "Ana has 3 cats", and not "value 3 of
+    load", "motor 3 from the shop".
     """
     at = clause.row.index(figure)
     before = next((item for item in reversed(clause.row[:at]) if item not in terms.ARTICLES), "")
@@ -311,8 +312,10 @@ def tells_how_many(clause: Clause, figure: Figure) -> bool:
         return not before or not isinstance(before, str) or bool({before, stem(before)} & _DATED)
     if figure.kind or after in terms.TIMES or not isinstance(before, str):
         return True
-    is_plural = before.endswith("s") and stem(before) != before  # or a verb: "shows 24 prints"
-    return not before or is_plural or bool({before, stem(before)} & _COUNTING)
+    is_counted = str(after).endswith("s") or (len(str(after)) <= _UNIT_CHARS and after not in terms.STOP)
+    # "shows 24 prints", "takes 5 mg"; not "the lens 24 cracked"
+    is_count = before.endswith("s") and stem(before) != before and is_counted
+    return not before or is_count or bool({before, stem(before)} & _COUNTING)
 
 
 # Not behind words that are nouns too: "take 3", "turn 17".
