@@ -20,6 +20,8 @@ ORDINALS = (
 TEMPLATES = """
 value number {n} of load
 value number {n} of load is {m}
+this is the old job {n}.txt
+our job v{n} is in the list
 the value number {n} is stored
 this is value number {n}
 this is memory number {n} of the load test
@@ -422,6 +424,8 @@ def test_where_only_the_keys_have_a_number_they_name_two_things(key, old, new):
     assert verdict(old, new, (key.format(3), f"{key.format(3)}-now")).acts
 
 
-@pytest.mark.parametrize("key", ["age-{}", "note-{}", "fact-{}", "k{}"])
-def test_the_number_of_a_note_or_of_the_value_itself_names_no_thing(key):
-    assert verdict("My age is 31", "My age is 32", (key.format(31), key.format(32))).acts
+@pytest.mark.parametrize(
+    "keys", [("cost-31", "cost-32"), ("note-1", "note-2"), ("fact-1", "fact-2"), ("k1", "k2")]
+)
+def test_the_number_of_a_note_or_of_the_value_itself_names_no_thing(keys):
+    assert verdict("An evening takes 31 euros", "An evening takes 32 euros", keys).acts
