@@ -8,16 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from sense_memory.limits import MAX_SAFE_INTEGER
 from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.catalog import STATES, Columns, states_at
 from sense_memory.palace.lifecycle import (
     current_relevance,
     current_state,
+    is_by_hand,
+    is_undecided,
     opponents,
     reconciled,
     revived,
     state_at,
     superseded,
+    unopposed,
+    unusual_in,
     without,
     without_dismissed,
 )
@@ -106,6 +111,17 @@ def test_an_access_revives_and_counts():
     assert (again.state, again.dissolved_at, current_state(again, NOW)) == (State.ACTIVE, None, State.ACTIVE)
 
 
+def test_an_access_by_a_clock_behind_takes_no_time_back_and_the_count_has_a_bound():
+    later = memory(last_accessed=NOW + DAY, access_count=MAX_SAFE_INTEGER)
+    again = revived(later, NOW, 2)
+    assert (again.last_accessed, again.access_count) == (NOW + DAY, MAX_SAFE_INTEGER)
+
+
+def test_an_access_revives_a_memory_no_further_than_its_contradictions_allow():
+    opposed = memory(contradicts=["a/b/c", "a/b/d", "a/b/e"])
+    assert revived(opposed, NOW).state is State.FADING
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -161,3 +177,59 @@ def test_void_names_are_left_out_and_others_stay():
     marked = superseded(superseded(memory(), "a/b/c"), N)
     assert opponents(without(marked, N.__eq__)) == ("a/b/c",)
     assert without(marked, "z/z/z".__eq__) is marked
+
+
+def test_a_mark_by_hand_on_either_side_is_a_decision():
+    one, other = memory(), memory(key="n")
+    marked = superseded(one, N, by_hand=True)
+    assert marked.marked_by_hand == (N,)
+    assert superseded(one, N).marked_by_hand == ()
+    assert [is_by_hand(*pair) for pair in ((marked, other), (other, marked), (one, other))] == [
+        True,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    "decided", [{"superseded_by": "a/b/c"}, {"contradicts": [N]}, {"dismissed": [N]}, {"superseded_by": N}]
+)
+def test_two_memories_are_undecided_while_neither_is_superseded_marks_or_dismisses_the_other(decided):
+    other = memory(key="n")
+    assert is_undecided(memory(), other)
+    assert not is_undecided(memory(**decided), other)
+    assert not is_undecided(other, memory(**decided))
+
+
+def test_what_is_unusual_in_a_mark_is_said_in_words():
+    old = memory(written_at=NOW, contradicts=["a/b/c", "a/b/d", N])
+    assert unusual_in(memory(written_at=NOW, contradicts=[N]), memory(key="n", written_at=NOW)) == []
+    assert unusual_in(old, memory(key="n", domain="world", written_at=NOW - 1)) == [
+        "they are of different domains, people and world",
+        "people/facts/lisa was written later than world/facts/n",
+        "people/facts/lisa was already contradicted by people/facts/n",
+    ]
+    assert unusual_in(old, memory(key="n", written_at=NOW)) == [
+        "people/facts/lisa was already contradicted by a/b/d"
+    ]
+
+
+def test_what_is_dismissed_stays_dismissed_with_what_is_dismissed_later():
+    assert reconciled(memory(dismissed=["a/b/c"]), [N, N]).dismissed == ("a/b/c", N)
+
+
+def test_a_memory_without_its_marks_has_none_by_hand_either():
+    marked = superseded(memory(), N, by_hand=True)
+    assert unopposed(marked) == memory()
+
+
+def test_where_the_superseding_mark_goes_the_latest_of_the_others_supersedes_and_marks_by_hand_go_too():
+    marked = memory()
+    for name in ("a/b/c", "a/b/d", N):
+        marked = superseded(marked, name, by_hand=True)
+    left = without(marked, N.__eq__)
+    assert (left.contradicts, left.superseded_by) == (("a/b/c", "a/b/d"), "a/b/d")
+    assert left.marked_by_hand == ("a/b/c", "a/b/d")
+    assert without(left, "a/b/c".__eq__).superseded_by == "a/b/d"
+    stray = memory(marked_by_hand=[N])  # of a writer that dropped the mark and kept the hand's
+    assert without(stray, N.__eq__).marked_by_hand == ()

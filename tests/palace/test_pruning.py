@@ -116,6 +116,12 @@ def test_a_mark_from_a_clock_ahead_deletes_nothing():
     assert len(plan([item], NOW + 430 * DAY).deletions) == 1
 
 
+def test_a_mark_of_this_very_second_is_not_from_a_clock_ahead():
+    item = memory(State.DISSOLVED, dissolved_at=NOW)
+    assert plan([item], NOW).held == {}
+    assert plan([item], NOW - 1).held.keys() == {item.path}
+
+
 def test_a_memory_that_shall_never_fade_is_never_deleted():
     eternal = memory(State.ACTIVE, halflife_days=MAX_HALFLIFE_DAYS)
     assert plan([eternal], NOW + 10_000 * DAY).steps == ()

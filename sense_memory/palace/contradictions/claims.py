@@ -14,7 +14,7 @@ from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
-from sense_memory.palace.contradictions.figures import MONTH, WHEN, WORD, Figure, items
+from sense_memory.palace.contradictions.figures import BEFORE_FIGURES, MONTH, WHEN, WORD, Figure, items
 from sense_memory.palace.contradictions.vocabulary import axis, in_one_word, stem, words
 
 
@@ -28,6 +28,7 @@ MAX_READ_CHARS: Final = 400  # of a value; what stands beyond counts as not said
 MAX_CLAUSES_COUNT: Final = 12
 _MAX_KEY_CHARS: Final = 256
 _MAX_BARE_COUNT: Final = 3
+_UNIT_CHARS: Final = 2  # of a unit that `figures` does not know: "mg", "Hz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +129,11 @@ _SHORT: Final = tuple(
         r"'ll\b": " will",
         r"'d\b": " would",
         r"\b([ldmtsjnq])'(?=[aeiouyhàâéèêî])": r"\1' ",
-        r"(?:\b(?:n[or]\.|n[°º]\.?|nr)\s?|#)(?=\d)": "number ",
+        r"\bn[or]\. ?(?=\d)": "number ",
         r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
     }.items()
 )
-_SHORTENED: Final = re.compile(r"['?°º#]|-old|annot|\bn[or]\b", re.IGNORECASE)  # most texts are not
+_SHORTENED: Final = re.compile(r"['?]|-old|annot|\bn[or]\.", re.IGNORECASE)  # most texts are not
 # Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", not "is A", and not the "A" of A Title In Capitals.
 _LETTERED: Final = re.compile(
     r"\b(?!(?:is|are|was|at|to|of|in|on|for|by|and|or|not) )([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))"
@@ -296,6 +297,31 @@ def _words(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterato
                 key, spelled.get(item, word.replace("_", " ")).removesuffix("'s"), lead, article, phrase
             )
             lead, article = "→" if key[0] == "→" else "", ""
+
+
+def tells_how_many(clause: Clause, figure: Figure) -> bool:
+    """Whether a figure of a clause surely tells how many or how much, and not which one of several is meant.
+
+    It does if it has a unit, or follows a verb, a preposition or what is measured: "Ana has 3 cats", and not "value 3 of
+    load", "motor 3 from the shop".
+    """
+    at = clause.row.index(figure)
+    before = next((item for item in reversed(clause.row[:at]) if item not in terms.ARTICLES), "")
+    after = next(iter(clause.row[at + 1 :]), "")
+    if figure.kind == "date":
+        return not before or not isinstance(before, str) or bool({before, stem(before)} & _DATED)
+    if figure.kind or after in terms.TIMES or not isinstance(before, str):
+        return True
+    is_counted = str(after).endswith("s") or (len(str(after)) <= _UNIT_CHARS and after not in terms.STOP)
+    # "shows 24 prints", "takes 5 mg"; not "the lens 24 cracked"
+    is_count = before.endswith("s") and stem(before) != before and is_counted
+    return not before or is_count or bool({before, stem(before)} & _COUNTING)
+
+
+# Not behind words that are nouns too: "take 3", "turn 17".
+_COUNTING: Final = (BEFORE_FIGURES - words("take turn hold last")) | terms.MEASURED
+
+_DATED: Final = BEFORE_FIGURES | terms.SCHEDULED | terms.OCCASIONS | words("es est")
 
 
 # ── Alignment ───────────────────────────────────────────────────────────────────────────

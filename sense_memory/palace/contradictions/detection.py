@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import vocabulary as terms
-from sense_memory.palace.contradictions.claims import Alignment, read
-from sense_memory.palace.contradictions.figures import BEFORE_FIGURES, DATES, Figure
+from sense_memory.palace.contradictions.claims import Alignment, read, tells_how_many
+from sense_memory.palace.contradictions.figures import DATES, Figure
 from sense_memory.palace.contradictions.suspicion import suspicion
 from sense_memory.palace.contradictions.vocabulary import is_city, stem
 
@@ -134,7 +134,8 @@ def compare_readings(
     pair = Alignment.of(old_reading, new_reading)
     found = difference(pair)
     sure = sureness(pair, found) or suspicion(pair, near) or _DOUBTFUL * _are_filled_apart(pair)
-    if not sure:
+    is_other_thing = (pair.apart or pair.flips) and _are_numbered_apart(old_reading, new_reading)
+    if not sure or is_other_thing:
         return None
     if found is None:
         return turned(old, new, sure)
@@ -301,6 +302,22 @@ def _is_named_apart(pair: Alignment) -> bool:
     return one != other and old.named[1:] == new.named[1:] != () and not is_said
 
 
+def _are_numbered_apart(old: Reading, new: Reading) -> bool:
+    """Whether only the numbers in their keys say which things two texts are about: `run-3` and `run-4`, "the loss is 0.3"."""
+    numbers = [{word for word in note.named if word.isdigit()} for note in (old, new)]
+    names = [[word for word in note.named if not word.isdigit()] for note in (old, new)]
+    if not all(numbers) or numbers[0] == numbers[1] or names[0] != names[1]:
+        return False
+    said = [{*map(stem, _KEY_WORD.findall(note.text.lower()))} for note in (old, new)]
+    are_values = any(given & words for given, words in zip(numbers, said, strict=True))  # `age-31`
+    return (
+        not are_values and bool({*names[0]} - terms.KEY_NOISE) and said[0].union(said[1]).isdisjoint(names[0])
+    )
+
+
+_KEY_WORD: Final = re.compile(r"[^\W_]+")
+
+
 def _are_filled_apart(pair: Alignment) -> bool:
     """Whether one relation that has one value at a time has two, whatever else the texts say.
 
@@ -378,6 +395,10 @@ def _figure(pair: Alignment) -> Difference | None:
     ''
     >>> between("The inspector comes on 4 May", "The inspector comes again on 9 May")
     ''
+    >>> between("The load is 3", "The load is 4"), between("Value number 3 of load", "Value number 4 of load")
+    ('acts: 3 → 4', '')
+    >>> between("Ana has 3 cats", "Ana has 4 cats"), between("Motor 3 from the shop hums", "Motor 4 from the shop hums")
+    ('acts: 3 → 4', '')
     """
     one, other = pair.apart[0]
     if one is None or other is None or one.kind != other.kind:
@@ -385,8 +406,9 @@ def _figure(pair: Alignment) -> Difference | None:
     text, changed = f"{one.text} → {other.text}", frozenset({one, other})
     if one.kind not in DATES:
         is_bound = _BOUND.search(f"{pair.old.text} {pair.new.text}")
-        is_sure = not is_bound and _is_how_many(pair.old, one) and _is_how_many(pair.new, other)
-        return Difference("number", text, changed, _SURE if is_sure else _DOUBTFUL)
+        if not (tells_how_many(pair.old, one) and tells_how_many(pair.new, other)):
+            return Difference("number", text, changed, 0.0)
+        return Difference("number", text, changed, _DOUBTFUL if is_bound else _SURE)
     said = {key.lstrip("±→") for key in pair.shared}
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
     is_any = any(word.article == "a" for word in pair.old.words)
@@ -397,25 +419,6 @@ def _figure(pair: Alignment) -> Difference | None:
     return Difference("date", text, changed, sure * (is_once and is_known and is_only))
 
 
-def _is_how_many(clause: Clause, figure: Figure) -> bool:
-    """Whether a figure surely tells how many or how much, and not which one of several: it has a unit, or follows a verb,
-    a preposition, a plural or what is measured.
-
-    >>> between("Value number 3 of load", "Value number 4 of load"), between("The load is 3", "The load is 4")
-    ('', 'acts: 3 → 4')
-    >>> between("Motor 3 from the shop hums", "Motor 4 from the shop hums"), between("Ana has 3 cats", "Ana has 4 cats")
-    ('', 'acts: 3 → 4')
-    """
-    at = clause.row.index(figure)
-    before, after = (clause.row[place] if 0 <= place < len(clause.row) else "" for place in (at - 1, at + 1))
-    if figure.kind or after in terms.TIMES or not isinstance(before, str):
-        return True
-    is_plural = before.endswith("s") and stem(before) != before  # or a verb: "shows 24 prints"
-    return not before or is_plural or bool({before, stem(before)} & _COUNTING)
-
-
-# Not behind words that are nouns too: "take 3", "turn 17".
-_COUNTING: Final = (BEFORE_FIGURES - terms.words("take turn hold last")) | terms.MEASURED
 _BOUND: Final = re.compile(
     r"\b(?:at least|(?:more|less|fewer) than|over|under|above|below|mindestens|über|unter|au moins|al menos|m[aá]i?s de)\b"
     r"|[<>≤≥]|\d\+",

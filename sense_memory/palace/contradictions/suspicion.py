@@ -17,11 +17,13 @@ where its answer can decide. Pure.
 
 from __future__ import annotations
 
+import re
 from itertools import takewhile
 from math import exp, log1p
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.contradictions import vocabulary as terms
+from sense_memory.palace.contradictions.claims import tells_how_many
 from sense_memory.palace.contradictions.figures import DATES
 
 
@@ -113,9 +115,11 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
     is_turned = old.polarity != new.polarity
     is_other = found["other subject"] or old.owned != new.owned
     is_other_name = found["other subject"] and _is_named(old) and _is_named(new)
+    is_one_of_a_series = not (found["turn"] or found["hint"]) and (_is_numbered(pair) or _is_coded(pair))
     is_other_figure = found["figure"] and not (found["same start"] or found["turn"] or found["hint"])
     return bool(
         "added" in after.flags
+        or is_one_of_a_series
         or (before.numbered and after.numbered and before.numbered.isdisjoint(after.numbered))
         or is_other_name
         or (before.keys <= after.keys and is_other_figure)
@@ -132,6 +136,25 @@ def _is_named(clause: Clause) -> bool:
     verb = str(clause.row[1]) if len(clause.row) > 1 else ""
     is_told = verb in _AFTER_NAMES or verb.endswith("s")
     return any(word.text[0].isupper() and (word.article or is_told) for word in clause.words[:1])
+
+
+def _is_numbered(pair: Alignment) -> bool:
+    """Whether the texts differ in a number that may tell which one of several is meant: "value 3 of load"."""
+    return any(
+        one is not None
+        and other is not None
+        and not (tells_how_many(pair.old, one) and tells_how_many(pair.new, other))
+        for one, other in pair.apart
+    )
+
+
+def _is_coded(pair: Alignment) -> bool:
+    """Whether the texts differ in the digits of a word: `draft-3.txt` and `draft-4.txt`, `0xc62` and `0x1f9`."""
+    old, new = ([word.text for word in side] for side in (pair.old_only, pair.new_only))
+    return old != new and [_DIGITS.sub("", word) for word in old] == [_DIGITS.sub("", word) for word in new]
+
+
+_DIGITS: Final = re.compile(r"[\da-f]")  # those of hexadecimal numbers too
 
 
 # ── The weights ─────────────────────────────────────────────────────────────────────────

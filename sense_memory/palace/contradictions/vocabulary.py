@@ -292,4 +292,4 @@ neveu nièce voisin voisine hermana hermano hija hijo perro gato amigo amiga col
 sobrino vecina vecino irmã irmão filha filho cão cachorro tia tio vizinha vizinho""")
 # Said of a key, and no part of the subject that it names.
 KEY_NOISE: Final = _stems("""one two place company new old now first second latest note current is not no the of a in
-on at moved prefers likes lives home city address job work employer""")
+on at moved prefers likes lives home city address job work employer fact memory mem item entry key id k m info""")

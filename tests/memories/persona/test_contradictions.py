@@ -336,3 +336,21 @@ async def test_an_imported_memory_of_long_ago_supersedes_nothing_newer(open_stor
         assert (found.superseded, found.suspected) == ((), ("people/facts/home",))
         later = await store.persona_remember("people", "facts", "home-3", "Mira lives in Rome.")
         assert set(later.superseded) == {"people/facts/home", "people/facts/home-2"}
+
+
+async def test_a_palace_of_numbered_things_keeps_them_all_and_hands_over_the_one_that_is_asked_for(
+    open_store,
+):
+    text = "value number {} of load"
+    async with open_store() as store:
+        values = {"domain": "load", "facet": "facts"}
+        told = await store.persona_remember_many(
+            [values | {"key": f"value-{number}", "value": text.format(number)} for number in range(80)]
+        )
+        assert {(one.superseded, one.suspected) for one in told} == {((), ())}
+
+        report = await store.persona_introspect(dry_run=True)
+        assert (report.contradictions, report.suggested_contradictions) == ((), ())
+        found = await store.persona_compress("load", question=f"what is {text.format(17)}?")
+        assert text.format(17) in str(found).splitlines()[1]
+        assert (await store.persona_search(text.format(17)))[0].key == "value-17"
