@@ -41,8 +41,8 @@ from sense_memory.interfaces.text import age, as_json, iso, local_time, quantity
 
 if TYPE_CHECKING:
     from sense_memory.mind.conversation import ContextState, Conversation, Message
+    from sense_memory.mind.hits import MindHit
     from sense_memory.mind.log import LogEntry
-    from sense_memory.mind.search import MindHit
     from sense_memory.store import MemoryStore
 
 _PLACES: Final = ("conversation", "archive", "log")  # where `mind search` looks
