@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory import MemoryStore
 from sense_memory.mind import NewEntry
-from sense_memory.nostr.address import mind_path
 
 from .figure import Figure, Rule
 from .insights import queries
@@ -93,10 +92,7 @@ async def _fill(store: MemoryStore, texts: list[str]) -> None:
     for first in range(0, len(texts), _BATCH_COUNT):
         part = enumerate(texts[first : first + _BATCH_COUNT], first)
         await store.mind.records.write(
-            {
-                mind_path("archive", f"{number:016x}"): {"content": text, "ts": float(number)}
-                for number, text in part
-            }
+            {f"mind/archive/{number:016x}": {"content": text, "ts": float(number)} for number, text in part}
         )
 
 
