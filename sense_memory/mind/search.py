@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from sense_memory.errors import LedgerError
+from sense_memory.errors import LedgerError, StoreClosed
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
 from sense_memory.mind.archive import Passage
 from sense_memory.mind.hits import EVERYWHERE, MindHit, Place, with_corrections_first
@@ -124,6 +124,7 @@ class MindSearch(CachedIndex):
         Raises:
             ValueError: a place is unknown.
             MissingExtra: the store's embedder is not installed.
+            StoreClosed: the store was closed meanwhile.
         """
         places, about = frozenset(map(Place, within)), (conversation, frozenset(tags), topic)
         index = await self._ready()
@@ -182,6 +183,8 @@ class MindSearch(CachedIndex):
         done, _ = await asyncio.wait({task}, timeout=_WORDS_SECONDS)
         if not done:
             return None
+        if task.cancelled():
+            raise StoreClosed
         return await self.refresh() if is_running else task.result()  # what came meanwhile is found too
 
     def _warm_up(self) -> asyncio.Task[SearchIndex]:

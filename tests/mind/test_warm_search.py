@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sense_memory.errors import MissingExtra
+from sense_memory.errors import MissingExtra, StoreClosed
 from sense_memory.mind import search, text_scan
 from sense_memory.mind.hits import Place
 from sense_memory.mind.text_scan import best_texts
@@ -113,6 +113,15 @@ async def test_a_store_that_closes_during_the_warm_up_ends_it_and_the_next_one_f
     async with opened(tmp_path / "a.db", snapshot=True) as store:
         assert {hit.place for hit in await store.mind.search("Kaja Graz", 10)} == set(Place)
         assert await texts(store, "line 149", limit=1) == ["Line 149."]
+
+
+async def test_a_search_that_waits_while_the_store_closes_says_so(warming, barrier, monkeypatch):
+    async with warming("index") as store:
+        monkeypatch.setattr(search, "_WORDS_SECONDS", 10 * SECOND)
+        waiting = asyncio.create_task(store.mind.search("Graz"))
+        await barrier.reached()
+    with pytest.raises(StoreClosed):
+        await waiting
 
 
 async def test_a_warm_up_that_fails_is_told_and_words_still_answer(barrier, caplog):
