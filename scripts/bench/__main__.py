@@ -28,6 +28,7 @@ from . import (
     replicating,
     searching,
     starting,
+    thoughts,
     writing,
 )
 from .stage import Stage
@@ -52,6 +53,7 @@ _GROUPS: Final[dict[str, Callable[[Stage], list[Figure]]]] = {
     "palace": palace.measure,
     "searching": searching.measure,
     "log": log.measure,
+    "thoughts": thoughts.measure,
 }
 
 

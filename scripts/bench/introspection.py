@@ -1,14 +1,18 @@
-"""The cost of a look over a whole palace, ten times larger than elsewhere: the states of all memories, and a report."""
+"""The cost of a look over a whole palace, ten times larger than elsewhere: the states of all memories, and a report.
+
+Then a look over a palace of few words, in which many memories are suspected to contradict each other.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sense_memory import PersonaMemory
+from sense_memory import MemoryStore, PersonaMemory
 from sense_memory.palace import Columns, introspect
 
 from .figure import Figure, Rule
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
 _NOW: Final = 1_775_000_000.0
 _DAY: Final = 86_400.0
+_VOCABULARY_COUNT: Final = 60
 _DOMAINS: Final = ("self", "people", "projects", "world", "skills")
 _FACETS: Final = ("facts", "beliefs", "decisions", "procedures", "emotions")
 _THEMES: Final = [f"theme-{number}" for number in range(500)]
@@ -36,6 +41,7 @@ def measure(stage: Stage) -> list[Figure]:
         _states(stage, palace),
         _report(stage, plain, "without themes", 1.0),
         _report(stage, palace, "all", 2.0),
+        asyncio.run(_few_words(stage)),
     ]
 
 
@@ -72,6 +78,37 @@ def _report(stage: Stage, palace: Sequence[PersonaMemory], which: str, limit: fl
         "a loop that reads three fields of each",
         Rule.AT_MOST,
         limit * max(1.0, len(palace) / 100_000),
+    )
+
+
+async def _few_words(stage: Stage) -> Figure:
+    stage.say(f"introspection, {_VOCABULARY_COUNT} words")
+    dice = random.Random(stage.seed)  # noqa: S311 - texts, not secrets
+    syllables = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
+    words = ["".join(dice.choices(syllables, k=3)) for _ in range(_VOCABULARY_COUNT)]
+
+    def said() -> str:
+        one, two, three, four = dice.choices(words, k=4)
+        return f"{one} likes {two} and {three} is {four}"
+
+    names = ("domain", "facet", "key", "value")
+    new = [dict(zip(names, ("projects", "facts", f"k-{n}", said()), strict=True)) for n in range(stage.count)]
+    path = stage.path("few-words")
+    async with MemoryStore(stage.signer, ledger=path, background=False) as store:
+        await store.persona_remember_many(new)
+    async with MemoryStore(stage.signer, ledger=path, background=False) as store:
+        await store.persona_stats()
+        begun = time.process_time()
+        await store.persona_introspect()
+        seconds = time.process_time() - begun
+    return Figure(
+        f"introspect {stage.count:,} memories of {_VOCABULARY_COUNT} words",
+        "s",
+        seconds,
+        0.001 * stage.count / 1_000,
+        "a microsecond for each memory",
+        Rule.AT_MOST,
+        2.0 * max(1.0, stage.count / 10_000),
     )
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )  # not in __all__: it needs the extra `model`
     from sense_memory.mind.episodic import EpisodicMemory
     from sense_memory.mind.four_tier import MemoryManager
+    from sense_memory.mind.hits import MindHit, Place
     from sense_memory.mind.identity import AgentIdentity, Objective
     from sense_memory.mind.log import LogEntry, NewEntry
     from sense_memory.mind.membership import SceneState
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from sense_memory.mind.rule_model import RuleModel
     from sense_memory.mind.salience import SalienceMemory, SalienceWeights
     from sense_memory.mind.scene import Scene
-    from sense_memory.mind.search import MindHit, Place
     from sense_memory.mind.token_counter import tokenizer
     from sense_memory.mind.tools import MindTool
     from sense_memory.mind.topics import Topic, TopicProposal
@@ -60,13 +60,13 @@ _HOMES = {
     "MemoryManager": "four_tier",
     "Message": "chat.messages",
     "Mind": "mind",
-    "MindHit": "search",
+    "MindHit": "hits",
     "MindTool": "tools",
     "ModelExtractor": "model",
     "NewEntry": "log",
     "Objective": "identity",
     "Passage": "archive",
-    "Place": "search",
+    "Place": "hits",
     "Reflect": "model",
     "ReflectionTracker": "reflection",
     "RuleModel": "rule_model",

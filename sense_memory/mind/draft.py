@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from sense_memory.mind.archive import Archive
+    from sense_memory.mind.hits import MindHit
     from sense_memory.mind.identity import IdentityKernel
     from sense_memory.mind.log import Log, LogEntry
     from sense_memory.mind.model import Coherence, LanguageModel, Reply
-    from sense_memory.mind.search import MindHit
     from sense_memory.mind.topics import Topics
 
 INPUT, OUTPUT = "agent.input", "agent.output"

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sense_memory.memories.open_store import OpenStore
+    from sense_memory.mind.hits import MindHit
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.model import LanguageModel
-    from sense_memory.mind.search import MindHit, MindSearch
+    from sense_memory.mind.search import MindSearch
     from sense_memory.mind.tools import MindTool
 
 _RERANKED: Final = 4  # passages that the model ranks, for each result
@@ -91,6 +92,10 @@ class Mind:
         return await self._search.search(
             query, limit, within=within, conversation=conversation, tags=tags, topic=topic
         )
+
+    async def warm(self) -> None:
+        """Bring the index of `search` up to date, in parts; searches meanwhile do not wait for it."""
+        await self._search.warm()
 
     @property
     def model(self) -> LanguageModel:

@@ -5,6 +5,11 @@ processes the snapshot keeps the index. With an embedder, messages and passages 
 items without vectors for a second at most, newest first. If the embedder fails or does not answer, the search ranks by
 words. Age lowers a score by a tenth at most, so an old entry that matches best is found.
 
+In a store with `background`, a search never waits longer than `_WORDS_SECONDS` for the index or for the embedder. A task
+brings the index up to date in parts, and another one embeds items, for `_FILL_SECONDS` after each search. Until the index
+is ready, a search reads all texts (see `text_scan`), which finds every item that has the words; until items are embedded,
+it ranks them by words. Without `background`, a search brings the index up to date first.
+
 A removed entry leaves the caches too. The ledger's sealed vectors have one row for each passage, and one for each page of
 the log with the vectors of all its entries. Removing an entry removes the row of its page in the same transaction, and the
 next refresh discards the snapshot, because the index contains words. The cost: the other entries of the page are embedded
@@ -14,23 +19,24 @@ again, and the next process builds a new index.
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from sense_memory.errors import LedgerError
+from sense_memory.errors import LedgerError, StoreClosed
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
 from sense_memory.mind.archive import Passage
-from sense_memory.mind.corrections import corrects
+from sense_memory.mind.hits import EVERYWHERE, MindHit, Place, with_corrections_first
+from sense_memory.mind.text_scan import best_texts
 from sense_memory.nostr import address
 from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, made_of
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import FORMAT, SearchIndex
-from sense_memory.search.ranking import Reason, SearchOptions
+from sense_memory.search.ranking import SearchOptions
 
 
 if TYPE_CHECKING:
@@ -49,54 +55,18 @@ _T = TypeVar("_T")
 _FLOOR: Final = 0.9  # the least factor by which age lowers a score
 _PART_COUNT: Final = 100  # items to index before other tasks get a turn, some 10 ms
 _THREAD_COUNT: Final = 5_000  # an index with so many items sorts its words in a thread
-_ANSWER_SECONDS: Final = 2 * EMBED_SECONDS  # the longest wait of a search for its embedder
+_ANSWER_SECONDS: Final = (
+    2 * EMBED_SECONDS
+)  # the longest wait of a search for its embedder, without `background`
+_WORDS_SECONDS: Final = 0.1  # with `background`, the longest wait for the index, and for the embedder
+_FILL_SECONDS: Final = 10.0  # with `background`, items are embedded for so long after a search
+_FILL_COUNT: Final = 16  # and so many at once, so that a question is soon the next one
 _KEPT_COUNT: Final = 256  # items with new vectors that are cached together
 _READ_COUNT: Final = 16  # rows of cached vectors to read before other tasks get a turn
 _NUMBER_BYTES: Final = 8
 _MORE_COUNT: Final = 15  # more hits than asked for, to find corrections among them
-_STEP: Final = 1e-5  # the score of a correction above the corrected hit
+_log = logging.getLogger("sense_memory.mind")
 _ARCHIVE: Final = f"{address.PREFIX}{address.MIND}archive/"
-
-
-class Place(StrEnum):
-    """Where a hit was found."""
-
-    CONVERSATION = "conversation"  # a message
-    ARCHIVE = "archive"  # a passage
-    LOG = "log"  # any other entry of the log
-
-
-EVERYWHERE: Final = tuple(Place)
-
-
-@dataclass(frozen=True, slots=True)
-class MindHit:
-    """A message, an entry of the log or a passage that was found.
-
-    Attributes:
-        place: where it was found.
-        id: the id of the entry or the passage.
-        text: its text.
-        at: when it was written, seconds since 1970.
-        score: higher is better; comparable within one search only.
-        actor: who said it; empty for a passage.
-        conversation: the conversation's id, or None.
-        tags, topics: the tags and topics of a passage.
-        why: the reasons that make up the score, largest first.
-        corrected_by: the id of a later hit that corrects this hit and ranks before it, see `corrections`; or empty.
-    """
-
-    place: Place
-    id: str
-    text: str = field(repr=False)
-    at: float
-    score: float
-    actor: str = ""
-    conversation: str | None = None
-    tags: tuple[str, ...] = ()
-    topics: tuple[str, ...] = ()
-    why: tuple[Reason, ...] = field(default=(), repr=False)
-    corrected_by: str = ""
 
 
 class MindSearch(CachedIndex):
@@ -121,6 +91,8 @@ class MindSearch(CachedIndex):
         self._fresh: set[str] = set()  # items whose vectors are not cached yet
         self._newest = ""  # the id of the entry that arrived last
         self._made = 0  # vectors made since vectors were last cached
+        self._warming: asyncio.Task[SearchIndex] | None = None  # brings the index up to date
+        self._embedding: asyncio.Task[None] | None = None  # embeds items after a search
         self._asking: set[asyncio.Task[NDArray[np.float32] | None]] = set()
         self._is_late = (
             False  # whether a search gave up waiting for the embedder, and its answer is still to come
@@ -152,10 +124,14 @@ class MindSearch(CachedIndex):
         Raises:
             ValueError: a place is unknown.
             MissingExtra: the store's embedder is not installed.
+            StoreClosed: the store was closed meanwhile.
         """
-        places = frozenset(map(Place, within))
-        index = await self.refresh()
-        direction = await self._direction(index, query)
+        places, about = frozenset(map(Place, within)), (conversation, frozenset(tags), topic)
+        index = await self._ready()
+        if index is None:
+            index, direction = await self._excerpt(query, places, *about), None
+        else:
+            direction = await self._direction(index, query)
         now = self._store.options.clock()
         hits = index.search(
             query,
@@ -163,7 +139,7 @@ class MindSearch(CachedIndex):
             now=now,
             options=replace(index.options, dense=direction is not None),
             kinds=places,
-            only=self._allowed(index, conversation, frozenset(tags), topic),
+            only=self._allowed(index, *about),
             factors=lambda names: self._factors(names, now),
             direction=direction,
         )
@@ -183,12 +159,68 @@ class MindSearch(CachedIndex):
         return sorted(hits, key=is_asked)
 
     async def close(self) -> None:
-        """Stop waiting for the embedder, and cache new vectors."""
-        for task in list(self._asking):
+        """Stop the tasks, and cache new vectors."""
+        tasks = [task for task in (*self._asking, self._warming, self._embedding) if task is not None]
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         meaning = await self._store.embedding() if self._fresh else None
         if meaning is not None and self._index is not None:
             await self._cache_vectors(self._index, meaning)
+
+    # ── While the index is not ready ────────────────────────────────────────────────────
+
+    async def warm(self) -> None:
+        """Bring the index up to date; searches meanwhile do not wait for it."""
+        await asyncio.shield(self._warm_up())
+
+    async def _ready(self) -> SearchIndex | None:
+        """The index, up to date; None if that takes longer than `_WORDS_SECONDS`, and the search should not wait."""
+        is_running = self._warming is not None and not self._warming.done()
+        if not (is_running or self._store.options.background):
+            return await self.refresh()
+        task = self._warm_up()
+        done, _ = await asyncio.wait({task}, timeout=_WORDS_SECONDS)
+        if not done:
+            return None
+        if task.cancelled():
+            raise StoreClosed
+        return await self.refresh() if is_running else task.result()  # what came meanwhile is found too
+
+    def _warm_up(self) -> asyncio.Task[SearchIndex]:
+        if self._warming is None or self._warming.done():
+            self._warming = asyncio.create_task(self.refresh())
+            self._warming.add_done_callback(_warn_of_failure)
+        return self._warming
+
+    async def _excerpt(
+        self,
+        query: str,
+        places: Collection[Place],
+        conversation: str | None,
+        tags: frozenset[str],
+        topic: str | None,
+    ) -> SearchIndex:
+        """An index of the items that have most words of a query."""
+        self._passages, _ = await self._archive.changes(self._passage_changes)
+
+        def text_of(thing: LogEntry | Passage) -> str | None:
+            if isinstance(thing, Passage):
+                is_meant = Place.ARCHIVE in places and conversation is None and _is_about(thing, tags, topic)
+                return (
+                    " ".join((thing.content, thing.title, *thing.tags, *thing.topics)) if is_meant else None
+                )
+            is_meant = _place_of(thing) in places and (
+                conversation is None or thing.conversation == conversation
+            )
+            return f"{thing.text} {thing.actor}" if is_meant and not tags and topic is None else None
+
+        entries = await self._log.entries()
+        self._newest = entries[-1].id if entries else ""
+        things: list[LogEntry | Passage] = [*self._passages.values(), *entries]
+        index, chosen = SearchIndex(), await best_texts(query, things, text_of)
+        index.put_many(filter(None, map(_item_of, chosen)))
+        return index
 
     # ── The index ───────────────────────────────────────────────────────────────────────
 
@@ -269,10 +301,17 @@ class MindSearch(CachedIndex):
         meaning = await self._store.embedding()
         if meaning is None or self._is_late:
             return None
-        task = asyncio.create_task(self._ask(index, meaning, query))
+        is_quick = self._store.options.background
+        ask = self._question(index, meaning, query) if is_quick else self._ask(index, meaning, query)
+        task = asyncio.create_task(ask)
         self._asking.add(task)
         task.add_done_callback(self._answered)
-        done, _ = await asyncio.wait({task}, timeout=_ANSWER_SECONDS)
+        done, _ = await asyncio.wait({task}, timeout=_WORDS_SECONDS if is_quick else _ANSWER_SECONDS)
+        if is_quick and (self._embedding is None or self._embedding.done()):
+            self._embedding = asyncio.create_task(
+                self._embed_newest(index, meaning, _FILL_SECONDS, _FILL_COUNT)
+            )
+            self._embedding.add_done_callback(_warn_of_failure)
         self._is_late = not done
         return task.result() if done else None
 
@@ -286,16 +325,27 @@ class MindSearch(CachedIndex):
         self, index: SearchIndex, meaning: EmbedderClient, query: str
     ) -> NDArray[np.float32] | None:
         """The vector of a question. First, for up to `EMBED_SECONDS`, items without vectors get theirs."""
-        end = meaning.clock() + EMBED_SECONDS
+        await self._embed_newest(index, meaning, EMBED_SECONDS, EMBED_BATCH_COUNT)
+        return await self._question(index, meaning, query)
+
+    async def _question(
+        self, index: SearchIndex, meaning: EmbedderClient, query: str
+    ) -> NDArray[np.float32] | None:
+        asked = index.asks(query)
+        rows = await meaning.rows([asked]) if asked else None
+        return None if rows is None else rows[0]
+
+    async def _embed_newest(
+        self, index: SearchIndex, meaning: EmbedderClient, seconds: float, count: int
+    ) -> None:
+        """Give items without vectors theirs for some seconds, the newest first and `count` at once."""
+        end = meaning.clock() + seconds
         async with self._filling:
-            while (newest := index.without_meaning(EMBED_BATCH_COUNT)) and meaning.clock() <= end:
+            while (newest := index.without_meaning(count)) and meaning.clock() <= end:
                 if not await self._read(index, meaning, newest):
                     break
             if self._made >= _KEPT_COUNT:
                 await self._cache_vectors(index, meaning)
-        asked = index.asks(query)
-        rows = await meaning.rows([asked]) if asked else None
-        return None if rows is None else rows[0]
 
     async def _read(self, index: SearchIndex, meaning: EmbedderClient, names: Sequence[str]) -> int:
         """Embed some items; returns how many got vectors."""
@@ -354,7 +404,7 @@ class MindSearch(CachedIndex):
         meant = [
             _passage_name(passage.id)
             for passage in self._passages.values()
-            if (not tags or not tags.isdisjoint(passage.tags)) and (topic is None or topic in passage.topics)
+            if _is_about(passage, tags, topic)
         ]
         allowed = np.zeros(len(documents), np.bool_)
         if conversation is None:  # no passage is of a conversation
@@ -380,9 +430,7 @@ class MindSearch(CachedIndex):
 
     def _item(self, name: str) -> SearchItem | None:
         found = self._found(name)
-        if isinstance(found, Passage):
-            return _passage_item(found)
-        return None if found is None else _entry_item(found)
+        return None if found is None else _item_of(found)
 
     # ── The snapshot ────────────────────────────────────────────────────────────────────
 
@@ -408,32 +456,12 @@ class MindSearch(CachedIndex):
         return SearchIndex(SearchOptions(), embedder=embedder)
 
 
-def with_corrections_first(hits: Iterable[MindHit]) -> list[MindHit]:
-    """Hits in which each correction ranks just before the hit that it corrects; the other hits keep their order.
-
-    A speaker corrects only its own statements and those of an assistant, in the same conversation.
-    """
-    scored: dict[str, MindHit] = {hit.id: hit for hit in hits}
-    by_age = sorted(scored.values(), key=lambda hit: (hit.at, hit.id))
-    for place, new in enumerate(by_age):
-        old = [
-            scored[hit.id]
-            for hit in by_age[:place]
-            if _may_correct(new, hit) and corrects(new.text, hit.text)
-        ]
-        for hit in old:
-            scored[hit.id] = replace(hit, corrected_by=new.id)
-        added = max((hit.score for hit in old), default=0.0) + _STEP - new.score
-        if old and added > 0:
-            why = (*new.why, Reason("corrects", "", added))
-            scored[new.id] = replace(new, score=new.score + added, why=why)
-    return sorted(scored.values(), key=lambda hit: -hit.score)
-
-
-def _may_correct(new: MindHit, old: MindHit) -> bool:
-    """Whether two hits are in one place and conversation, and of one speaker or the older one of an assistant."""
-    is_spoken = old.actor in {new.actor, "assistant"}
-    return is_spoken and (new.place, new.conversation) == (old.place, old.conversation)
+def _warn_of_failure(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.warning(
+            "a search of the mind goes on by the words of the texts: a task for its index failed (%s)",
+            type(error).__name__,
+        )
 
 
 # ── Items ───────────────────────────────────────────────────────────────────────────────
@@ -451,6 +479,11 @@ def _passage_name(ident: str) -> str:
 
 def _ident(name: str) -> str:
     return name.partition("/")[2]
+
+
+def _is_about(passage: Passage, tags: frozenset[str], topic: str | None) -> bool:
+    has_tag = not tags or not tags.isdisjoint(passage.tags)
+    return has_tag and (topic is None or topic in passage.topics)
 
 
 def _place_of(entry: LogEntry) -> Place:
@@ -471,6 +504,10 @@ def _hit(found: LogEntry | Passage, hit: SearchHit) -> MindHit:
         return MindHit(place, found.id, found.content, found.at, hit.score, tags=tags, topics=topics, why=why)
     more = hit.score, found.actor, found.conversation
     return MindHit(_place_of(found), found.id, found.text, found.at, *more, why=hit.why)
+
+
+def _item_of(thing: LogEntry | Passage) -> SearchItem | None:
+    return _passage_item(thing) if isinstance(thing, Passage) else _entry_item(thing)
 
 
 def _entry_item(entry: LogEntry) -> SearchItem | None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from sense_memory.mind.archive import Archive
     from sense_memory.mind.blocks import Block, Blocks
-    from sense_memory.mind.search import MindHit, MindSearch
+    from sense_memory.mind.hits import MindHit
+    from sense_memory.mind.search import MindSearch
 
 MAX_RESULTS: Final = 50
 MAX_RESULT_CHARS: Final = 2_000  # of one hit

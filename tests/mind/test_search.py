@@ -8,7 +8,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner
 from sense_memory.errors import InvalidInput
-from sense_memory.mind.search import Place
+from sense_memory.mind.hits import Place
 from sense_memory.search.lexical import LexicalIndex
 from tests.inside import ledger_of
 from tests.memories.test_embedding_jobs import Topics

@@ -74,6 +74,7 @@ FIGURES = {
         "states of 500 memories",
         "introspect 500 memories, without themes",
         "introspect 500 memories, all",
+        "introspect 50 memories of 60 words",
     },
     "compression": {
         "a palace of 200, all of it",
@@ -109,6 +110,12 @@ FIGURES = {
         "compile the blocks, p50",
         "a context from 50 entries, p50",
     },
+    "thoughts": {
+        "the first search of the mind among 500",
+        "making the rest of its index, 500",
+        "a recall after an insert among 50, p50",
+        "a thought by rules after 15 others, p50",
+    },
 }
 
 
@@ -117,7 +124,7 @@ FIGURES = {
 FEWER = """
 import sys
 sys.executable = sys.argv.pop()
-from scripts.bench import __main__ as program, contradictions, in_step, log, palace, replicating, searching, starting
+from scripts.bench import __main__ as program, contradictions, in_step, log, palace, replicating, searching, starting, thoughts
 for module, name, few in (
     (contradictions, "_CHECKS_COUNT", 50),
     (in_step, "_SYNC_COUNT", 1),
@@ -134,6 +141,8 @@ for module, name, few in (
     (searching, "_SEARCHES_COUNT", 20),
     (searching, "_STARTS_COUNT", 1),
     (starting, "_START_COUNT", 1),
+    (thoughts, "_ASKED_COUNT", 5),
+    (thoughts, "_FEW_COUNT", 5),
 ):
     assert getattr(module, name) > few
     setattr(module, name, few)

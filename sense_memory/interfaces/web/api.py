@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from sense_memory.interfaces.web.server import ServerSecrets
-    from sense_memory.mind.search import MindHit
+    from sense_memory.mind.hits import MindHit
     from sense_memory.models import IntrospectionReport, PersonaMemory
     from sense_memory.store import MemoryStore
 
@@ -115,7 +115,7 @@ class Api:
             await self._store.persona_recall()
             await self._store.index()
             if self._store.has_mind():
-                await self._store.mind.search("", 0)
+                await self._store.mind.warm()
 
     async def _session(self, request: Request) -> Response:
         """Who the agent is: for the browser of the session, or for one that exchanges the token now."""

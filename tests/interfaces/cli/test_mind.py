@@ -225,6 +225,25 @@ def test_topics_are_merged_and_passages_found_by_tag_and_topic(agent):
     assert "none of these topics" in agent("mind", "topics", "merge", "none", "--into", "x", code=2).stderr
 
 
+def test_what_did_not_fit_a_request_is_counted(agent, monkeypatch):
+    monkeypatch.setattr("sense_memory.mind.reflection.MAX_INPUT_CHARS", 60)
+    monkeypatch.setattr("sense_memory.mind.topic_choice.MAX_INPUT_CHARS", 60)
+    about = ("--kind", "world.observed", "--actor", "world", "--wait", "0")
+    for day in ("Monday", "Tuesday", "Friday"):
+        agent("mind", "log", "append", f"The mill stood still on {day}.", *about)
+    told = agent("mind", "reflect", "baker", "--threshold", "3")
+    assert "2 older ones did not fit the request" in told.stderr
+    agent("mind", "log", "append", "The mill turns.", *about)
+    assert agent.json("mind", "reflect", "baker", "--threshold", "1")["entry"]["left_out"] == 0
+
+    for text in ("Sourdough wants warm water.", "Violins want hide glue."):
+        agent("mind", "archive", "add", text, "--classify", "--wait", "0")
+    assert (
+        "1 topic with few passages did not fit" in agent("mind", "identity", "refresh", "--wait", "0").stderr
+    )
+    assert agent.json("mind", "identity", "show")["left_out"] == 1
+
+
 def test_an_agent_reflects_when_it_is_due_or_with_a_belief_of_its_own(agent):
     for _ in range(3):
         agent(

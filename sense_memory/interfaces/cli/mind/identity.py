@@ -19,7 +19,7 @@ from sense_memory.interfaces.cli.mind.group import (
     show,
 )
 from sense_memory.interfaces.cli.program import ends
-from sense_memory.interfaces.text import age, as_json, iso, one_line, safe
+from sense_memory.interfaces.text import age, as_json, iso, one_line, quantity, safe
 
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def _identity_data(found: AgentIdentity) -> dict[str, Any]:
         "recent_reflections": list(found.recent_reflections),
         "covered": found.covered,
         "is_by_rule": found.is_by_rule,
+        "left_out": found.left_out,
         "at": iso(found.at),
     }
 
@@ -69,6 +70,10 @@ def _tell_identity(context: typer.Context, found: AgentIdentity) -> None:
         values = (f"I value {value}." for value in found.values)
         nothing = f"{_SAYS_NOTHING} {program()} mind archive add TEXT --classify"
         typer.echo(safe("\n".join((*found.lines(), *values)) or nothing))
+        if found.left_out:
+            note(
+                f"{quantity(found.left_out, 'topic')} with few passages did not fit the request and were left out"
+            )
 
 
 @identity.command("show", epilog=ends("sense-memory mind identity show"))
@@ -291,6 +296,10 @@ def reflect(
         note(f"no reflection is due: {actor} saw fewer than {threshold} new entries; see --threshold")
     else:
         typer.echo(one_line(str(found.payload.get("belief", ""))))
+        if left_out := found.payload.get("left_out"):
+            note(
+                f"the belief is concluded from the newest entries; {left_out} older ones did not fit the request"
+            )
 
 
 def _reflection_data(entry: LogEntry) -> dict[str, Any]:
@@ -302,5 +311,6 @@ def _reflection_data(entry: LogEntry) -> dict[str, Any]:
         "actor": entry.actor,
         "belief": belief,
         "based_on": list(based_on(entry)),
+        "left_out": entry.payload.get("left_out", 0),
         "at": iso(entry.at),
     }

@@ -1,0 +1,85 @@
+"""What a search of the mind finds, and how corrections rank among it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.mind.corrections import corrects
+from sense_memory.search.ranking import Reason
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_STEP: Final = 1e-5  # the score of a correction above the corrected hit
+
+
+class Place(StrEnum):
+    """Where a hit was found."""
+
+    CONVERSATION = "conversation"  # a message
+    ARCHIVE = "archive"  # a passage
+    LOG = "log"  # any other entry of the log
+
+
+EVERYWHERE: Final = tuple(Place)
+
+
+@dataclass(frozen=True, slots=True)
+class MindHit:
+    """A message, an entry of the log or a passage that was found.
+
+    Attributes:
+        place: where it was found.
+        id: the id of the entry or the passage.
+        text: its text.
+        at: when it was written, seconds since 1970.
+        score: higher is better; comparable within one search only.
+        actor: who said it; empty for a passage.
+        conversation: the conversation's id, or None.
+        tags, topics: the tags and topics of a passage.
+        why: the reasons that make up the score, largest first.
+        corrected_by: the id of a later hit that corrects this hit and ranks before it, see `corrections`; or empty.
+    """
+
+    place: Place
+    id: str
+    text: str = field(repr=False)
+    at: float
+    score: float
+    actor: str = ""
+    conversation: str | None = None
+    tags: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    why: tuple[Reason, ...] = field(default=(), repr=False)
+    corrected_by: str = ""
+
+
+def with_corrections_first(hits: Iterable[MindHit]) -> list[MindHit]:
+    """Hits in which each correction ranks just before the hit that it corrects; the other hits keep their order.
+
+    A speaker corrects only its own statements and those of an assistant, in the same conversation.
+    """
+    scored: dict[str, MindHit] = {hit.id: hit for hit in hits}
+    by_age = sorted(scored.values(), key=lambda hit: (hit.at, hit.id))
+    for place, new in enumerate(by_age):
+        old = [
+            scored[hit.id]
+            for hit in by_age[:place]
+            if _may_correct(new, hit) and corrects(new.text, hit.text)
+        ]
+        for hit in old:
+            scored[hit.id] = replace(hit, corrected_by=new.id)
+        added = max((hit.score for hit in old), default=0.0) + _STEP - new.score
+        if old and added > 0:
+            why = (*new.why, Reason("corrects", "", added))
+            scored[new.id] = replace(new, score=new.score + added, why=why)
+    return sorted(scored.values(), key=lambda hit: -hit.score)
+
+
+def _may_correct(new: MindHit, old: MindHit) -> bool:
+    """Whether two hits are in one place and conversation, and of one speaker or the older one of an assistant."""
+    is_spoken = old.actor in {new.actor, "assistant"}
+    return is_spoken and (new.place, new.conversation) == (old.place, old.conversation)
