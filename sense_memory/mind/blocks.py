@@ -276,7 +276,9 @@ class Blocks:
         pieces: list[str | None] = [None]
         if isinstance(device, str) and type(count) is int and 0 < count <= MAX_BLOCK_CHARS:
             with suppress(InvalidAddress):  # another program wrote a device that is no name
-                paths = [_piece_path(block.label, device, number) for number in range(min(count, _MAX_PIECES))]
+                paths = [
+                    _piece_path(block.label, device, number) for number in range(min(count, _MAX_PIECES))
+                ]
                 pieces = [await self._piece(path, token) for path in paths]
         is_whole = None not in pieces
         value = "".join((block.value, *(piece for piece in pieces if piece is not None)))
