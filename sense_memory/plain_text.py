@@ -91,6 +91,15 @@ def without_headings(text: str, headings: frozenset[str]) -> str:
     return "\n".join(f"  {line.strip()}" if line.strip() in headings else line for line in lines)
 
 
+def has_hidden(text: str) -> bool:
+    r"""Whether a text has characters that `printed` escapes.
+
+    >>> has_hidden("ada"), has_hidden("ada\u200b")
+    (False, True)
+    """
+    return printed(text) != text
+
+
 def escaped(char: str) -> str:
     r"""A character by its number.
 

@@ -13,7 +13,7 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import escaped, printed
 
 
 if TYPE_CHECKING:
@@ -71,17 +71,18 @@ def size(count: int) -> str:
 
 
 def safe(text: str) -> str:
-    """A text for a terminal: line breaks, tabs and all kinds of spaces stay; other invisible characters are escaped."""
-    if text.isprintable():
-        return text
-    return "".join(char if _is_harmless(char) else printable(char) for char in text)
+    """A text for a terminal: line breaks, tabs and all kinds of spaces stay; other invisible characters are escaped.
+
+    What `plain_text` hides from a model is escaped here too, and so are joiners, which terminals show in different ways.
+    """
+    if not text.isprintable():
+        text = "".join(char if _is_harmless(char) else escaped(char) for char in text)
+    return printed(text)
 
 
 def one_line(text: str, limit: int | None = None) -> str:
     """A text on one line, at most `limit` characters long, for a terminal."""
     cut = text if limit is None else text[:limit]
-    if cut.isprintable():
-        return cut
     return safe(cut.replace("\r\n", "\n").replace("\n", "↵ ").replace("\t", " "))
 
 

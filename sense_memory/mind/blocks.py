@@ -21,13 +21,14 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape
 
 import orjson
 
-from sense_memory.errors import InvalidInput
+from sense_memory.errors import InvalidAddress, InvalidInput
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
 from sense_memory.nostr import address
 from sense_memory.plain_text import printed
@@ -274,8 +275,11 @@ class Blocks:
         device, token, count = more.get("device"), more.get("of"), more.get("count")
         pieces: list[str | None] = [None]
         if isinstance(device, str) and type(count) is int and 0 < count <= MAX_BLOCK_CHARS:
-            paths = [_piece_path(block.label, device, number) for number in range(min(count, _MAX_PIECES))]
-            pieces = [await self._piece(path, token) for path in paths]
+            with suppress(InvalidAddress):  # another program wrote a device that is no name
+                paths = [
+                    _piece_path(block.label, device, number) for number in range(min(count, _MAX_PIECES))
+                ]
+                pieces = [await self._piece(path, token) for path in paths]
         is_whole = None not in pieces
         value = "".join((block.value, *(piece for piece in pieces if piece is not None)))
         return replace(

@@ -3,7 +3,9 @@
     salience(e) = 0.30 * relevance(e, scene) + 0.40 * recency(e, turn) + 0.30 * importance(e.kind)
 
 Relevance is the Jaccard similarity between the words of the entry and of the current scene; with a `MemoryIndex`, it
-follows the ranking of the index. Recency is exp(-0.1 * turns passed), which halves in about seven turns. Importance
+follows the ranking of the index. Recency is exp(-0.1 * turns passed), which halves in about seven turns. An entry that
+claims a later turn than the current one counts as one without a turn, so give the current turn where others write into
+the log, as in a scene: otherwise an entry of the turn 1,000,000 would be the only recent one. Importance
 depends on the kind. The entries with the highest salience are returned in the order of time, so that a prompt reads
 naturally. Without an index, the result depends only on the arguments, to the last bit.
 """
@@ -121,7 +123,7 @@ class SalienceMemory:
     ) -> list[SalientEntry]:
         """As `visible`, with the terms of each entry's salience."""
         seen = [entry for entry in entries if is_visible(entry, self.agent_name)]
-        turns = _turns(seen)
+        turns = _turns(seen, turn)
         now = max(turns, default=0) if turn is None else turn
         relevance = self._relevances(seen, scene)
         fading = {turn: exp(-self.decay * max(0, now - turn)) for turn in set(turns)}
@@ -187,9 +189,10 @@ def _ranked(index: MemoryIndex, seen: Sequence[LogEntry], scene: str) -> list[st
         count *= 4
 
 
-def _turns(entries: Sequence[LogEntry]) -> list[int]:
-    """The turn of each entry; an entry without a turn has the turn of the entry before it."""
+def _turns(entries: Sequence[LogEntry], current: int | None) -> list[int]:
+    """The turn of each entry; an entry without a turn, or of a turn to come, has the turn of the entry before it."""
     found: list[int] = []
     for entry in entries:
-        found.append(entry.turn if entry.turn is not None else found[-1] if found else 0)
+        is_past = entry.turn is not None and (current is None or entry.turn <= current)
+        found.append(entry.turn if is_past and entry.turn is not None else found[-1] if found else 0)
     return found

@@ -58,6 +58,7 @@ from sense_memory.mind.records import MindRecords
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import Secret, parse_public
 from sense_memory.nostr.signer import LocalSigner
+from sense_memory.plain_text import has_hidden
 
 
 if TYPE_CHECKING:
@@ -270,13 +271,18 @@ class Scene:
             name: the member's name in the scene.
 
         Raises:
-            InvalidInput: this member is not the owner, the name is taken, or the scene is full; nothing was changed.
+            InvalidInput: this member is not the owner, the name is taken or has characters that are not seen, or the scene
+                is full; nothing was changed.
             BadKey: not a public key.
         """
         key = parse_public(npub)
         wanted = tidy(name)
         if not wanted:
             raise InvalidInput("give the new member a name; nothing was changed")
+        if has_hidden(wanted):  # it could look like another member's
+            raise InvalidInput(
+                "give the new member a name whose characters are all seen; nothing was changed"
+            )
 
         def invited(state: SceneState) -> SceneState:
             taken = {folded(member) for other, member in state.members.items() if other != key}

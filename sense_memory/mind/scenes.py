@@ -11,6 +11,7 @@ from sense_memory.errors import InvalidInput, LedgerCorrupt, StoreClosed
 from sense_memory.mind.invitations import opened_invitation
 from sense_memory.mind.membership import UNREADABLE, SceneKey, SceneState, fields_of, state_of, tidy
 from sense_memory.mind.scene import SCENES, Scene, counted_folder, new_secret, opened_ledger, scene_path
+from sense_memory.plain_text import has_hidden
 
 
 if TYPE_CHECKING:
@@ -56,11 +57,13 @@ class Scenes:
             as_name: the agent's name in the scene.
 
         Raises:
-            InvalidInput: a name is empty; nothing was created.
+            InvalidInput: a name is empty, or has characters that are not seen; nothing was created.
         """
         name, as_name = tidy(name), tidy(as_name)
         if not (name and as_name):
             raise InvalidInput("give the scene and yourself a name; nothing was created")
+        if has_hidden(name) or has_hidden(as_name):
+            raise InvalidInput("give names whose characters are all seen; nothing was created")
         options = self._records.store.options
         me = options.signer.public_key
         key = SceneKey(new_secret(), {me: as_name})

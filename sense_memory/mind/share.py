@@ -222,7 +222,11 @@ def _is_signed(scene: Scene, record: MindRecord, fields: Mapping[str, Any]) -> b
 
 
 def _hash(fields: Mapping[str, Any]) -> str:
-    return sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+    """A hash of a memory's fields; empty for fields that a reader nested too deeply for JSON."""
+    try:
+        return sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+    except orjson.JSONEncodeError:
+        return ""
 
 
 def _genuine(scene: Scene, record: MindRecord) -> SharedMemory | None:

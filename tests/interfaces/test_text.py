@@ -16,6 +16,7 @@ from sense_memory.interfaces.text import (
     some,
     wrap,
 )
+from sense_memory.plain_text import escaped
 
 
 @pytest.mark.parametrize(
@@ -98,3 +99,14 @@ def test_json_is_printable_and_means_the_same():
     assert all(char.isprintable() or char == "\n" for char in shown)
     assert "東京" in shown
     assert json.loads(shown) == value
+
+
+@pytest.mark.parametrize(
+    "char", ["\u3164", "\uffa0", "\ufe01", "\U000e0101", "\u200d", "\u202e", "\U000e0041"]
+)
+def test_what_no_font_shows_is_seen_on_a_terminal(char):
+    assert safe(f"a{char}b") == one_line(f"a{char}b") == f"a{escaped(char)}b"
+
+
+def test_an_emoji_keeps_its_colour_on_a_terminal():
+    assert safe("❤\ufe0f") == "❤\ufe0f"

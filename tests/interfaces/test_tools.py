@@ -13,6 +13,7 @@ from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore
 from sense_memory.interfaces import tools
 from sense_memory.interfaces.tool_results import DATA_NOTE, MAX_LISTED_CHARS
 from sense_memory.interfaces.tools import memory_tools
+from sense_memory.plain_text import printed
 
 
 DAY = 86_400
@@ -519,3 +520,55 @@ async def test_a_number_that_is_none_is_refused_and_nothing_is_done(opened, cloc
 
 def test_every_tool_with_a_number_is_among_those():
     assert {"remember", "recall", "search", "context", "recent", "memory_insert"} <= dict(NUMBERS).keys()
+
+
+HIDDEN = "a\u202eb\u2066c\U000e0041\u200bd\ud7ff\u2028e"
+
+
+def texts_in(result):
+    if isinstance(result, dict):
+        for name, item in result.items():
+            yield name
+            yield from texts_in(item)
+    elif isinstance(result, list):
+        for item in result:
+            yield from texts_in(item)
+    elif isinstance(result, str):
+        yield result
+
+
+async def test_no_tool_shows_a_model_what_a_person_does_not_see(opened, clock):
+    async with opened as store:
+        name = "lisa\u202e\U000e0041"
+        await store.persona_remember(
+            "people", f"facts{name}", name, HIDDEN, themes=[name], source=f"tool:{name}"
+        )
+        await store.remember(f"flat{name}", HIDDEN)
+        await store.journal(HIDDEN)
+        await store.mind.archive.insert(HIDDEN, [name], title=name)
+        await store.mind.conversation("c").add("user", f"{HIDDEN} family 👩\u200d👧", name=name)
+        tools = {tool.name: tool for tool in memory_tools(store, profile="all", clock=clock)}
+        asked = {
+            "recall": [
+                {},
+                {"path": "people"},
+                {"path": f"people/facts{name}/{name}"},
+                {"path": f"flat{name}"},
+            ],
+            "search": [{"query": "a"}, {"query": HIDDEN}],
+            "context": [{}, {"question": HIDDEN}],
+            "introspect": [{}],
+            "recent": [{}],
+            "remember": [{"path": f"flat{name}", "value": "new"}],
+            "conversation_search": [{"query": "family"}],
+            "archival_search": [{"query": "a"}],
+            "memory_append": [{"block": name, "content": "x"}],
+        }
+        for tool, calls in asked.items():
+            for arguments in calls:
+                result = await tools[tool].call(arguments)
+                assert list(texts_in(result))
+                for text in texts_in(result):
+                    assert text == printed(text), (tool, text)
+        found = await tools["conversation_search"].call({"query": "family"})
+        assert "👩\u200d👧" in found["result"]

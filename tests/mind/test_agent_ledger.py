@@ -108,6 +108,15 @@ def test_the_most_salient_entries_come_in_the_order_of_time():
     assert found == sorted(found, key=lambda item: item.at)
 
 
+def test_an_entry_that_claims_a_later_turn_fades_like_the_others():
+    log = [entry(0, text="rain", turn=1), entry(1, actor="baker", text="me first", turn=10**9)]
+    honest, claimed = SalienceMemory("baker").scored(log, turn=1)
+    assert honest.recency == claimed.recency == 1.0
+    later = [*log, entry(2, text="sun", turn=30)]
+    honest, claimed, newest = SalienceMemory("baker").scored(later, turn=30)
+    assert honest.recency == claimed.recency < 0.1 < newest.recency
+
+
 def test_a_planted_clue_comes_back_after_two_hundred_turns():
     clue = entry(0, "clue.found", text="the silver locket was hidden in the mill", turn=0)
     log = [

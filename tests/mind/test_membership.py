@@ -13,6 +13,7 @@ from sense_memory import LocalSigner
 from sense_memory.mind.membership import (
     MAX_INVITATION_BYTES,
     MAX_RECORD_BYTES,
+    MAX_RELAYS,
     SceneKey,
     SceneState,
     ended,
@@ -192,3 +193,24 @@ def test_keys_that_follow_each_other_in_a_circle_stop_nothing():
         made, members = settled(united(state, FIRST), decides=decides)
         assert members is None or made.with_key("3" * 64, members).members == members
         assert made.members
+
+
+def test_only_urls_of_relays_are_relays_of_a_scene():
+    fields = fields_of(FIRST)
+    odd = [
+        "wss://relay.example/",
+        "wss://relay.example",
+        "x/\n",
+        "http://a.example",
+        "",
+        None,
+        1,
+        [],
+        {},
+        "ws://b.example",
+    ]
+    assert state_of({**fields, "relays": odd}).relays == ("wss://relay.example", "ws://b.example")
+    for value in (None, True, 1, "wss://relay.example", {}, {"wss://relay.example": 1}):
+        assert state_of({**fields, "relays": value}).relays == ()
+    many = [f"wss://relay-{number}.example" for number in range(1_000)]
+    assert len(state_of({**fields, "relays": many}).relays) == MAX_RELAYS

@@ -407,6 +407,16 @@ async def test_names_are_tidied_and_told_apart_whatever_their_case():
         assert (scene.state.name, scene.name_of_self) == ("new town", "me")
 
 
+async def test_no_name_hides_a_character_that_makes_it_look_like_another():
+    async with village() as (_, (store, _, _), baker, _):
+        for name in ("smith\u200b", "smi\U000e0041th", "\u202ehtims"):
+            with pytest.raises(InvalidInput, match="characters are all seen"):
+                await baker.invite(JUDGE.npub, name)
+            with pytest.raises(InvalidInput, match="characters are all seen"):
+                await store.mind.scenes.create("mill", as_name=name)
+        await baker.invite(JUDGE.npub, "judge 👩\u200d🎨")
+
+
 async def test_who_may_not_speak_is_told_who_may():
     async with village() as (_, _, baker, smith):
         for name, problem in (
@@ -773,7 +783,7 @@ async def test_two_devices_that_remove_at_once_count_what_either_had_seen():
         await in_step(smith, other)
         await other.remove(SMITH.npub)
         await baker.remove(SMITH.npub)
-        for _ in range(2):
+        for _ in range(3):
             await store.sync()
             await second.sync()
             await in_step(baker, other, judge)

@@ -355,3 +355,10 @@ async def test_no_transcript_is_an_error_that_changes_nothing(store, path):
         with pytest.raises((InvalidInput, OSError)):
             await pre_compact(store, {"transcript_path": path})
         assert await store.recent() == []
+
+
+async def test_a_session_hides_no_character_and_keeps_emoji_whole(store):
+    async with store:
+        await store.journal("a\u202eb \U000e0041 👩\u200d🎨")
+        context = json.loads(await session_start(store, NOW))["hookSpecificOutput"]["additionalContext"]
+    assert "a\\u202eb \\U000e0041 👩\u200d🎨" in context
