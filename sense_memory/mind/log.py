@@ -430,8 +430,8 @@ class Log:
         read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
         if self._signing is not None:  # any holder of the key can delete or replace a page
             for slot in {slot for slot in slots if self._is_own(slot)} - read:
-                if (page := self._pages.by_slot.get(slot)) is not None:
-                    page.is_behind = bool(page.entries)
+                if (lost := self._pages.by_slot.get(slot)) is not None:
+                    lost.is_behind = bool(lost.entries)
 
         is_more = len(self._pages.removed) > removed
         self._drop(self._pages.remove_from(self._pages.by_slot if is_more else read))
