@@ -12,7 +12,8 @@ closes its ledger, it puts the file back. The file names the event that was writ
 notes the same event in the transaction that writes it. A handover is used only if both agree, so a ledger that was set
 back does not get the id. Handovers are kept by the path of the ledger, so a copy at another path finds none. If the
 memory of the whole machine was set back, its clock has jumped against the time since it was started, and the handover
-is not used either. A process without a handover makes a new id: after a restart of the machine, if the last process was
+is not used either. If the memory of a process was copied all the same, the id is given up as soon as a relay serves a text
+under it that this ledger never wrote, and the edit is named as one that may have lost. A process without a handover makes a new id: after a restart of the machine, if the last process was
 killed, or while another process uses the ledger.
 
 Cost: one row of the table `meta` in each transaction that writes events; one file for each process that writes; an id of
@@ -90,6 +91,23 @@ class DeviceId:
         if self._id:
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", _ROW + self._id, event_id)
             self._last = event_id
+
+    def renew_if_shared(self, device: str, said: str, event_id: str) -> bool:
+        """Give the id up if a relay serves a text under it that this ledger never wrote; returns whether it did.
+
+        Then the memory of this process was copied with the file.
+
+        Args:
+            device: the id under which the text was written.
+            said: id of the event that had the text first, 64 hex digits.
+            event_id: id of the event that was served, which this ledger did not have before.
+        """
+        if not self._id or device != self._id:
+            return False
+        if said != event_id and self._db.row("SELECT 1 FROM events WHERE id = ?", bytes.fromhex(said)):
+            return False
+        self._id = ""
+        return True
 
     def hand_over(self) -> None:
         """Leave the id to the next process. After this, this process makes a new id when it needs one."""
