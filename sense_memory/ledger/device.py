@@ -133,7 +133,9 @@ def _taken(path: Path | None) -> Iterator[tuple[str, str]]:
     folder = None if path is None else _folder()
     if path is None or folder is None:
         return
-    for file in sorted(folder.glob(f"{_name(path)}.*")):
+    ours = f"{_name(path)}."
+    names = [name for name in os.listdir(folder) if name.startswith(ours)]  # noqa: PTH208 - paths take five times as long
+    for file in (folder / name for name in sorted(names)):
         with suppress(OSError, ValueError):  # another process was faster
             last, _, offset = file.read_text().partition(" ")
             file.unlink()
@@ -149,8 +151,10 @@ def _put(path: Path, device: str, last: str) -> None:
         made = os.open(folder / f"{_name(path)}.{device}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(made, "w") as file:
             file.write(f"{last} {_clock_offset()}")
-        if len(others := list(folder.iterdir())) > _KEPT_COUNT:
-            for other in sorted(others, key=lambda other: other.stat().st_mtime)[: _KEPT_COUNT // 2]:
+        if len(os.listdir(folder)) > _KEPT_COUNT:  # noqa: PTH208
+            for other in sorted(folder.iterdir(), key=lambda other: other.stat().st_mtime)[
+                : _KEPT_COUNT // 2
+            ]:
                 other.unlink(missing_ok=True)
 
 
