@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
 from sense_memory.errors import InvalidInput, InvalidRelayUrl, InvalidSetting
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_LINGER_SECONDS
@@ -15,6 +15,8 @@ from sense_memory.nostr.verdict import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_FunctionT = TypeVar("_FunctionT", bound="Callable[..., Any]")
 
 CONTRADICTION_MODES: Final = ("act", "suggest", "off")  # the first is the default
 
@@ -113,6 +115,12 @@ def written_at(given: object, now: float) -> float:
     return float(at)
 
 
+def limit(given: object) -> None:
+    """Check the largest number of results: a whole number of at least 0, or None for all."""
+    if given is not None and (type(given) is not int or given < 0):
+        raise InvalidInput("limit must be a whole number of at least 0, or None for all")
+
+
 def contradictions(given: object) -> str:
     """A mode for contradictions: act, suggest or off."""
     if given not in CONTRADICTION_MODES:
@@ -148,7 +156,7 @@ def ledger(given: object) -> str | Path | None:
     return None if given is None else ":memory:" if given == ":memory:" else path(given)
 
 
-def function(given: Callable[[], float], name: str) -> Callable[[], float]:
+def function(given: _FunctionT, name: str) -> _FunctionT:
     """A function; a class is not a function."""
     if not callable(given) or isinstance(given, type):
         raise InvalidInput(f"{name} must be a function")

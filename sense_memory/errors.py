@@ -31,7 +31,7 @@
     ├── NotSynced                      not in the ledger, and no relay has shown everything yet
     ├── EmbedderError                  texts could not be embedded; search by words still works
     ├── MemoryIndexError               a backend of a memory index failed; the log has everything
-    ├── ModelError                     a language model gave no usable answer; the memory is unchanged
+    ├── ModelError                     a language model gave no usable answer, of which nothing was written
     ├── WrongThreadError               the store was opened in another thread
     ├── ChangesMissed                  a `watch` ended because it was read too slowly
     └── StoreClosed                    the store is not open
@@ -400,7 +400,7 @@ class MemoryIndexError(SenseMemoryError):
 
 
 class ModelError(SenseMemoryError):
-    """A language model gave no usable answer. The memory is as it was before the model was asked.
+    """A language model gave no usable answer. Nothing of it was written, and what was written before it stays.
 
     Attributes:
         model: the name of the model.
@@ -411,7 +411,7 @@ class ModelError(SenseMemoryError):
         self.model, self.problem = model, problem
         super().__init__(
             f"the language model {model}: {problem.removesuffix('.')}{'' if problem.endswith('?') else '.'} "
-            "The memory is as it was before the model was asked."
+            "Nothing of this answer was written, and what was written before it stays."
         )
 
 

@@ -69,6 +69,7 @@ LOG_WRITTEN_BYTES = 5_000  # of the seconds in which texts were written, 5.3 byt
 LOG_PAIRS_BYTES = 3_000  # of the contradicting pairs; the whole log stays well below 40,960
 
 # ── The version clock (docs/wire-format.md) ─────────────────────────────────────────────
+USUAL_EVENTS_PER_SECOND_COUNT = 50  # a page of 100, the smallest in use, holds a second of two devices
 MAX_EVENTS_PER_SECOND_COUNT = 200  # one page of 500 must hold all events of a second
 STAMP_LOOKBACK_SECONDS = 3_600  # a burst may be backdated this far: within every relay's age limit
 AHEAD_SECONDS = 1.0  # an event dated ahead waits at most this long before it is sent

@@ -95,6 +95,7 @@ class Change(_Frozen):
         event_id: the event that made the change, 64 hex digits.
         relay: the relay that brought the event, or None for another process on this machine.
         superseded_by: the path of the successor, if this change marked a persona memory as superseded; else None.
+        conflict_of: if this is a new conflict copy, the path of the memory in which its text lost; else None.
     """
 
     kind: ChangeKind
@@ -105,6 +106,7 @@ class Change(_Frozen):
     event_id: str
     relay: str | None = None
     superseded_by: str | None = None
+    conflict_of: str | None = None
 
 
 class State(StrEnum):

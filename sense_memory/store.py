@@ -666,10 +666,12 @@ class MemoryStore:
         return await self._open.persona().as_of(arguments.moment(time), domain, facet)
 
     async def undo(self, key: str) -> Memory | PersonaMemory | None:
-        """Write the value before the last edit as a new version; a second `undo` goes one edit further back.
+        """Write the text before the last edit of the text as a new version; a second `undo` goes one edit further back.
 
-        `key` may be the path `domain/facet/key` of a persona memory: value, themes, links and supersession become
-        what they were. Returns the memory as it is now, or None where there is no earlier value.
+        `key` may be the path `domain/facet/key` of a persona memory: its themes, source and confidence become what they
+        were with that text, and its marks of contradiction as far as they still hold. Connections, accesses and the
+        half-life stay; `persona_disconnect` and `persona_reconcile` take a connection and a mark back. Returns the
+        memory as it is now, or None where no other text is known.
         """
         async with self._open.writing() as store:
             return await store.undo(key)
@@ -838,7 +840,7 @@ class MemoryStore:
         Returns a report for each relay; a relay that fails raises no error. `overruled` names the memories in which
         an edit of this device lost since the last call to one of a device that did not know it; the text is in
         `history`, in a conflict copy, or in `drafts`. `written_again` names those that were forgotten, and that another
-        device has written again.
+        device has written again. `conflicts` names the conflict copies of memories where the edit of this device counts.
         """
         from sense_memory.mind.sync import sync
 

@@ -617,10 +617,12 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.persona_as_of(time, domain, facet))
 
     def undo(self, key: str) -> Memory | PersonaMemory | None:
-        """Write the value before the last edit as a new version; a second `undo` goes one edit further back.
+        """Write the text before the last edit of the text as a new version; a second `undo` goes one edit further back.
 
-        `key` may be the path `domain/facet/key` of a persona memory: value, themes, links and supersession become
-        what they were. Returns the memory as it is now, or None where there is no earlier value.
+        `key` may be the path `domain/facet/key` of a persona memory: its themes, source and confidence become what they
+        were with that text, and its marks of contradiction as far as they still hold. Connections, accesses and the
+        half-life stay; `persona_disconnect` and `persona_reconcile` take a connection and a mark back. Returns the
+        memory as it is now, or None where no other text is known.
         """
         return self._loop.wait(self._store.undo(key))
 

@@ -46,6 +46,7 @@ LAYERS = (
     "models",
     "limits",
     "errors",
+    "plain_text",
     "__about__",
 )
 

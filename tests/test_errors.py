@@ -90,7 +90,7 @@ SENTENCES = [
         errors.ModelError("ollama:m", "did not answer. Is it running?"),
         (
             "the language model ollama:m: did not answer. Is it running? "
-            "The memory is as it was before the model was asked."
+            "Nothing of this answer was written, and what was written before it stays."
         ),
     ),
     (

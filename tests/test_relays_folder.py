@@ -69,6 +69,17 @@ def test_strfry_serves_what_is_asked_for(conf):
     assert conf["events.maxEventSize"] + 1_024 <= limits.MAX_FRAME_BYTES
 
 
+def test_strfry_hides_no_kind_of_ours(conf):
+    assert conf["relay.auth.restrictedReadKinds"] == ""
+
+
+def test_the_image_of_strfry_is_one_release():
+    text = (RELAYS / "strfry" / "compose.yaml").read_text("utf-8")
+    (release,) = re.findall(r"strfry\.git#(\S+)$", text, re.MULTILINE)
+    assert re.findall(r"image: (\S+)$", text, re.MULTILINE) == [f"strfry:{release}"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", release)
+
+
 def test_strfry_logs_no_message(conf):
     assert {conf[f"relay.logging.{name}"] for name in ("dumpInAll", "dumpInEvents", "dumpInReqs")} == {
         "false"

@@ -36,6 +36,7 @@ from relays.faults.lines import (
     Deaf,
     ExclusiveUntil,
     HangUpAt,
+    HidesKinds,
     Information,
     NoNegentropy,
 )
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HANGUP", "AuthGate", "AuthStorm", "ClaimsEquality", "CloseEvery", "ClosedOnly", "Deaf", "DeletesWhateverTheDate", "Drip", "EarlyEose", "ExclusiveUntil", "Fault",
-    "FaultyRelay", "Flood", "Forge", "ForgetAfterAck", "Fuzz", "HangUpAt", "Information", "Inject", "LieInOk", "NoEose", "NoNegentropy",
+    "FaultyRelay", "Flood", "Forge", "ForgetAfterAck", "Fuzz", "HangUpAt", "HidesKinds", "Information", "Inject", "LieInOk", "NoEose", "NoNegentropy",
     "NoticeOnly", "Oversized", "Pause", "RateLimit", "Record", "Refuse", "Rollback", "SplitView", "Stall",
     "SwallowPublish", "Withhold",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from relays.proxy import HANGUP, TOO_LARGE, Fault, Pause
 
@@ -103,6 +103,78 @@ class AuthGate(Fault):
             talk.answer(["OK", frame[1]["id"], False, "auth-required: who are you"])
         else:
             yield frame
+
+
+class HidesKinds(Fault):
+    """Hides kinds from clients that it does not know, as strfry does since July 2026 (R-23).
+
+    It refuses a filter that names such kinds only, and leaves them out of a mixed answer, of a live subscription and
+    of a comparison without a word.
+
+    Args:
+        kinds: which.
+        auth: what becomes of an authentication: it "works"; it is "refused", as where strfry has no `serviceUrl`; or
+            it never begins, because there is "no challenge".
+        compares: whether comparisons have the kinds for clients that it knows; strfry's have not.
+        says_so: whether it refuses a filter that names such kinds only; otherwise its answer is empty.
+    """
+
+    def __init__(
+        self,
+        *kinds: int,
+        auth: Literal["works", "refused", "no challenge"] = "no challenge",
+        compares: bool = False,
+        says_so: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kinds, self.auth, self.compares, self.says_so = frozenset(kinds), auth, compares, says_so
+        self._known: set[int] = set()
+        self._challenged: set[int] = set()
+
+    def from_relay(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Swallow the events of the kinds, and the challenge of the relay behind."""
+        hidden = frame[0] == "EVENT" and frame[2]["kind"] in self.kinds and talk.number not in self._known
+        if frame[0] != "AUTH" and not hidden:
+            yield frame
+
+    def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
+        """Answer instead of the relay where only such kinds are asked for, and take them out of other comparisons."""
+        known, verb = talk.number in self._known, frame[0]
+        if verb == "AUTH":
+            self._authenticate(frame, talk)
+            return
+        if verb in {"REQ", "COUNT", "NEG-OPEN"} and self.says_so and not known and self._asks_only(frame):
+            self._refuse(frame, talk)
+            return
+        if verb == "NEG-OPEN" and not (known and self.compares):
+            frame[2] = self._visible(frame[2])
+        yield frame
+
+    def _asks_only(self, frame: Frame) -> bool:
+        wanted = frame[2:3] if frame[0] == "NEG-OPEN" else frame[2:]
+        return all(self.kinds.issuperset(one.get("kinds") or [-1]) for one in wanted)
+
+    def _visible(self, wanted: NostrEvent) -> NostrEvent:
+        kinds = [kind for kind in wanted["kinds"] if kind not in self.kinds]
+        return {**wanted, "kinds": kinds} if kinds else {**wanted, "ids": ["0" * 64]}
+
+    def _refuse(self, frame: Frame, talk: Talk) -> None:
+        if self.auth != "no challenge" and talk.number not in self._challenged:
+            self._challenged.add(talk.number)
+            talk.answer(["AUTH", f"challenge {talk.number}"])
+        words = "auth-required: requested filter requires authentication"
+        if frame[0] == "NEG-OPEN":
+            talk.answer(["NEG-ERR", frame[1], words])
+        else:
+            talk.answer(["CLOSED", frame[1], f"ERROR: {words}"])
+
+    def _authenticate(self, frame: Frame, talk: Talk) -> None:
+        if self.auth == "works":
+            self._known.add(talk.number)
+            talk.answer(["OK", frame[1]["id"], True, "successfully authenticated"])
+        else:
+            words = "error: relay needs serviceUrl to be configured before AUTH can work"
+            talk.answer(["OK", frame[1]["id"], False, words])
 
 
 class AuthStorm(Fault):

@@ -1,13 +1,18 @@
 """The tools of an agent as plain functions, for frameworks that take functions as tools.
 
-Frameworks read a tool from its function: name, docstring, and the annotations of its arguments. The functions here have
-them, check what a model passes, and answer with a JSON object; what cannot be done is an answer too, under `error`.
+Frameworks read a tool from its function: name, docstring, and the annotations of its arguments. They look for what an
+argument means in different places, so it stands in each: in a line of the docstring under `Args:` (smolagents), and in
+the annotation as a plain text (autogen-core) and as a `Field` of pydantic (pydantic-ai, CrewAI). Annotations are types, never
+texts that name types. The functions check what a model passes, and answer with a JSON object; what cannot be done is an
+answer too, under `error`.
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+from pydantic import Field
 
 from sense_memory.errors import StoreClosed
 from sense_memory.interfaces.store_calls import StoreCalls
@@ -85,8 +90,9 @@ class StoreTools:
 def memory_functions(store: MemoryStore | SyncMemoryStore, **options: Any) -> list[Callable[..., Any]]:
     """The tools of an agent as functions: async ones on a `MemoryStore`, and blocking ones on a `SyncMemoryStore`.
 
-    Each has a name, a docstring and annotations, takes its arguments by name, and returns a JSON object as a dict, with
-    the one key `error` where the arguments cannot be used. Keep the store open as long as they are used.
+    Each has a name, a docstring with a line for each argument under `Args:`, and annotations, takes its arguments by name,
+    and returns a JSON object as a dict, with the one key `error` where the arguments cannot be used. Keep the store open
+    as long as they are used.
 
     Args:
         store: an open store.
@@ -102,7 +108,9 @@ def memory_functions(store: MemoryStore | SyncMemoryStore, **options: Any) -> li
 
 def _function(tools: StoreTools, tool: MemoryTool, *, is_blocking: bool) -> Callable[..., Any]:
     signature = inspect.signature(tool.function)
-    hints = get_type_hints(tool.function, include_extras=True) | {"return": dict[str, Any]}
+    types = get_type_hints(tool.function, include_extras=True)
+    about = {name: part["description"] for name, part in tool.parameters["properties"].items()}
+    hints = {name: _described(types[name], text) for name, text in about.items()} | {"return": dict[str, Any]}
 
     def given(values: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         return signature.bind_partial(*values).arguments | named
@@ -115,9 +123,20 @@ def _function(tools: StoreTools, tool: MemoryTool, *, is_blocking: bool) -> Call
 
     made: Any = block if is_blocking else run
     made.__name__ = made.__qualname__ = tool.name
-    made.__doc__ = tool.description
+    made.__doc__ = _docstring(tool.description, about)
     made.__annotations__ = hints
     parameters = [item.replace(annotation=hints[name]) for name, item in signature.parameters.items()]
     made.__signature__ = signature.replace(parameters=parameters, return_annotation=hints["return"])
     function: Callable[..., Any] = made
     return function
+
+
+def _described(hint: Any, text: str) -> Any:
+    """The type of an argument with its description as a text and as a field; the text has to come first."""
+    kind, extras = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
+    return Annotated[kind, text, *extras] if extras else Annotated[hint, text, Field(description=text)]
+
+
+def _docstring(description: str, about: Mapping[str, str]) -> str:
+    lines = [f"    {name}: {text}" for name, text in about.items()]
+    return "\n".join([description, "", "Args:", *lines]) if lines else description

@@ -35,6 +35,7 @@ try:
         GetOp,
         Item,
         ListNamespacesOp,
+        MatchCondition,
         PutOp,
         SearchItem,
         SearchOp,
@@ -47,7 +48,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from langgraph.store.base import MatchCondition, Op, Result, TTLConfig
+    from langgraph.store.base import Op, Result, TTLConfig
 
     from sense_memory.models import PersonaMemory
     from sense_memory.search.hits import Hit
@@ -69,6 +70,8 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
     The asynchronous methods may be awaited in any event loop, the others called in any thread except that of the
     store's own loop. Reads of a batch see the state before its writes; the last of several writes of one item
     counts; all values are checked before the first is written.
+
+    A namespace may be a list wherever it may be a tuple; what is returned has tuples.
 
     Args:
         store: an open store; a `MemoryStore` in the event loop in which it was opened.
@@ -110,17 +113,15 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
 
         Raises:
             InvalidNamespaceError: a namespace is not valid.
-            InvalidInput: a value, a time to live or a filter cannot be used; nothing was written.
+            InvalidInput: a value, a number, a time to live or a filter cannot be used, or a namespace is neither a tuple
+                nor a list; nothing was written.
             TooLargeError: a value is too long for a memory; nothing was written.
             NotSynced: nothing was found, and no relay ever answered completely.
         """
         return await self._calls.run(self._batch(list(ops)))
 
-    async def _batch(self, ops: Sequence[Op]) -> list[Result]:
-        for op in ops:
-            if not isinstance(op, GetOp | PutOp | SearchOp | ListNamespacesOp):
-                raise InvalidInput(f"a {type(op).__name__} is not an operation of a store; nothing was done")
-            validate_op_namespace(op)
+    async def _batch(self, given: Sequence[Op]) -> list[Result]:
+        ops = [_checked(op) for op in given]
         puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
         written = [self._memory(op) for op in puts.values() if op.value is not None]
         results = [await self._read(op) for op in ops]
@@ -291,6 +292,61 @@ class _StoredItem:
             "created_at": datetime.fromtimestamp(self.memory.created_at, UTC),
             "updated_at": datetime.fromtimestamp(self.updated, UTC),
         }
+
+
+# ── Operations ──────────────────────────────────────────────────────────────────────────
+
+
+def _checked(op: Op) -> Op:
+    """An operation with tuples as namespaces. Raises InvalidInput or InvalidNamespaceError for what cannot be done."""
+    if isinstance(op, GetOp | PutOp):
+        op = op._replace(namespace=_labels(op.namespace))
+        if not isinstance(op.key, str):
+            raise InvalidInput(f"a key is a text, and not {_kind(op.key)}; nothing was done")
+        if isinstance(op, PutOp) and not isinstance(op.value, dict | None):
+            raise InvalidInput(f"a value is a dict, and not {_kind(op.value)}; nothing was written")
+    elif isinstance(op, SearchOp):
+        op = op._replace(namespace_prefix=_labels(op.namespace_prefix))
+        if not isinstance(op.filter, dict | None):
+            raise InvalidInput(f"a filter is a dict, and not {_kind(op.filter)}; nothing was done")
+    elif isinstance(op, ListNamespacesOp):
+        op = op._replace(match_conditions=_conditions(op.match_conditions))
+        if op.max_depth is not None:
+            _check_count("max_depth", op.max_depth, least=1)
+    else:
+        raise InvalidInput(f"a {type(op).__name__} is not an operation of a store; nothing was done")
+    if isinstance(op, SearchOp | ListNamespacesOp):
+        _check_count("limit", op.limit)
+        _check_count("offset", op.offset)
+    validate_op_namespace(op)
+    return op
+
+
+def _labels(given: object) -> tuple[Any, ...]:
+    if not isinstance(given, tuple | list):
+        raise InvalidInput(
+            f"a namespace is a tuple or a list of labels, and not {_kind(given)}; nothing was done"
+        )
+    return tuple(given)
+
+
+def _conditions(given: object) -> tuple[MatchCondition, ...]:
+    conditions = () if given is None else given
+    if not isinstance(conditions, tuple | list) or not all(
+        isinstance(one, MatchCondition) for one in conditions
+    ):
+        raise InvalidInput("match_conditions is a tuple or a list of MatchCondition; nothing was done")
+    return tuple(one._replace(path=_labels(one.path)) for one in conditions)
+
+
+def _check_count(name: str, given: object, least: int = 0) -> None:
+    if type(given) is not int or given < least:
+        raise InvalidInput(f"{name} must be a whole number, {least} or more; nothing was done")
+
+
+def _kind(given: object) -> str:
+    name = type(given).__name__
+    return "None" if given is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def halflife_days(ttl: object) -> float:

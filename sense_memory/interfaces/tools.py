@@ -35,6 +35,7 @@ from sense_memory.interfaces.tool_results import (
 from sense_memory.limits import MAX_RECENT_COUNT
 from sense_memory.nostr.address import persona_name
 from sense_memory.palace.lifecycle import unusual_in
+from sense_memory.plain_text import printed
 from sense_memory.store import MemoryStore
 
 
@@ -59,9 +60,10 @@ _is_export_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}").fullmatch
 class Access(StrEnum):
     """What a tool may do to a memory."""
 
-    READ = "read"
-    WRITE = "write"  # what it changes can be taken back
-    DESTRUCTIVE = "destructive"
+    READ = "read"  # changes nothing
+    WRITE = "write"  # what it changes can be taken back; called again, it changes something again
+    EXPORT = "export"  # adds a file, and replaces none
+    DESTRUCTIVE = "destructive"  # what it deletes is gone; called again, it changes nothing
 
 
 class Profile(StrEnum):
@@ -99,7 +101,7 @@ class MemoryTool:
         sentence that says what to do.
         """
         try:
-            return await self._run(arguments or {})
+            return _shown(await self._run(arguments or {}))  # type: ignore[no-any-return]
         except NotSynced:
             return {
                 "error": "Not found on this machine, but no relay has shown everything yet: try again in a minute. "
@@ -107,6 +109,15 @@ class MemoryTool:
             }
         except SenseMemoryError as error:
             return {"error": str(error)}
+
+
+def _shown(result: Any) -> Any:
+    """A result whose texts are safe to show to a model."""
+    if isinstance(result, str):
+        return printed(result)
+    if isinstance(result, dict):
+        return {_shown(name): _shown(item) for name, item in result.items()}
+    return list(map(_shown, result)) if isinstance(result, list | tuple) else result
 
 
 def memory_tools(
@@ -145,7 +156,7 @@ def memory_tools(
         found += _mind_tools(given)
     allowed = {Access.READ}
     if not read_only:
-        allowed |= {Access.WRITE, Access.DESTRUCTIVE} if allow_destructive else {Access.WRITE}
+        allowed |= set(Access) if allow_destructive else {Access.WRITE}
     return [
         tool
         for tool in found
@@ -157,20 +168,21 @@ def memory_tools(
 
 
 def _palace_tools(calls: _Calls) -> list[MemoryTool]:
+    noting = Access.READ if calls.is_read_only else Access.WRITE  # they keep that they were called, or when
     return [
         _tool(calls.remember, Access.WRITE),
-        _tool(calls.recall, Access.READ),
+        _tool(calls.recall, noting),
         _tool(calls.search, Access.READ),
         _tool(calls.context, Access.READ),
         _tool(calls.connect, Access.WRITE),
         _tool(calls.supersede, Access.WRITE),
-        _tool(calls.introspect, Access.READ),
+        _tool(calls.introspect, noting),
         _tool(calls.journal, Access.WRITE),
         _tool(calls.recent, Access.READ),
         _tool(calls.status, Access.READ),
         _tool(calls.forget, Access.DESTRUCTIVE),
         _tool(calls.prune, Access.DESTRUCTIVE),
-        _tool(calls.export, Access.DESTRUCTIVE),
+        _tool(calls.export, Access.EXPORT),
     ]
 
 
@@ -250,12 +262,12 @@ def _mind_tool(shape: MindTool, given: Callable[[], Awaitable[MemoryStore]]) -> 
 # ── The tools ───────────────────────────────────────────────────────────────────────────
 
 _Path = Annotated[str, Field(description="domain/facet/key")]
-_Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS)]
+_Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS, description="how many at most")]
 _Domain = Annotated[str | None, Field(description="only of this domain")]
 
 
 class _Calls:
-    """The functions of the tools, on the store that `given` gives."""
+    """The functions of the tools, on the store that `given` gives; if `read_only`, recalls and reports leave no trace."""
 
     def __init__(
         self,
@@ -266,7 +278,7 @@ class _Calls:
         export_folder: Path | None,
     ) -> None:
         self._given, self._clock = given, clock
-        self._is_read_only, self._export_folder = read_only, export_folder
+        self.is_read_only, self._export_folder = read_only, export_folder
 
     async def remember(
         self,
@@ -278,7 +290,7 @@ class _Calls:
         halflife_days: Annotated[
             float | None, Field(description="days to half relevance; 30 at first")
         ] = None,
-        confidence: Annotated[float | None, Field(ge=0, le=1)] = None,
+        confidence: Annotated[float | None, Field(ge=0, le=1, description="how sure it is")] = None,
         source: Annotated[str, Field(description="user, agent, tool:NAME or document:HASH")] = "agent",
     ) -> dict[str, Any]:
         """Write a memory, or rewrite the one at this path. Domains: self, people, projects, world, skills or your own;
@@ -333,13 +345,13 @@ class _Calls:
             str, Field(description="domain/facet/key, a flat key, domain/facet, a domain, or empty")
         ] = "",
         limit: _Limit = 20,
-        include_forgotten: bool = False,
+        include_forgotten: Annotated[bool, Field(description="list forgotten ones too")] = False,
     ) -> dict[str, Any]:
         """Read one memory by its exact path, which revives it; or list a facet or domain; or, without a path, name all
         domains and facets.
         """
         store = await self._given()
-        path, now, revives = persona_name(path.strip("/")), self._clock(), not self._is_read_only
+        path, now, revives = persona_name(path.strip("/")), self._clock(), not self.is_read_only
         if not path:
             stats = await store.persona_stats()
             return {
@@ -369,7 +381,9 @@ class _Calls:
         query: Annotated[str, Field(description='words or a question; "quoted" words must be there')],
         *,
         limit: _Limit = 10,
-        within: list[Literal["palace", "journal", "flat"]] | None = None,
+        within: Annotated[
+            list[Literal["palace", "journal", "flat"]] | None, Field(description="only there")
+        ] = None,
         domain: _Domain = None,
         state: Annotated[
             Literal["active", "fading", "forgotten", "dissolved"] | None,
@@ -395,7 +409,7 @@ class _Calls:
             str | None, Field(description="what comes next; what it needs is put first")
         ] = None,
         domain: _Domain = None,
-        max_tokens: Annotated[int, Field(ge=32, le=MAX_CONTEXT_TOKENS)] = 500,
+        max_tokens: Annotated[int, Field(ge=32, le=MAX_CONTEXT_TOKENS, description="how long at most")] = 500,
     ) -> dict[str, Any]:
         """The active memories, compressed to fit a prompt. Use it at the start of a conversation.
 
@@ -454,9 +468,9 @@ class _Calls:
         forgotten.
         """
         store = await self._given()
-        return report_data(await store.persona_introspect(dry_run=self._is_read_only))
+        return report_data(await store.persona_introspect(dry_run=self.is_read_only))
 
-    async def journal(self, text: str) -> dict[str, Any]:
+    async def journal(self, text: Annotated[str, Field(description="the entry")]) -> dict[str, Any]:
         """Write a journal entry: what happened, what you learnt. Entries are never replaced."""
         store = await self._given()
         await store.journal(text)

@@ -1,8 +1,9 @@
 """Heads: the version that counts at each slot, and every query about them.
 
-A slot has at most one head. A *live* head is a memory. A head is *covered* if a deletion of its slot is dated later:
-relays would refuse a covered head, and it is not shown. This module has all queries of heads, except those that
-change something and those about one relay (`outbox`, `inventory`).
+A slot has at most one head. A *live* head is a memory. A version that a deletion of its slot covers (it is dated in the
+second of the deletion or before) is never a live head, because relays would refuse it: `removals` elects another, or none.
+This module has all queries of heads, except those that change something and those about one relay (`outbox`,
+`inventory`).
 """
 
 from __future__ import annotations
@@ -28,11 +29,7 @@ _ROLES: Final = {int(role): role for role in Role}
 _JOIN: Final = "FROM slots s JOIN events e ON e.seq = s.head"
 _LIVE: Final = f"{_JOIN} WHERE e.role = {int(Role.MEMORY)}"
 _STORED: Final = "SELECT e.seq, e.id, e.slot, e.role, e.body"
-_HEAD: Final = "SELECT s.slot, e.seq, e.id"
-_UNCOVERED: Final = (
-    f"{_HEAD} {_JOIN} LEFT JOIN deletions d ON d.target = s.slot "
-    f"WHERE e.role = {int(Role.MEMORY)} AND (d.until IS NULL OR d.until < s.mark_at) AND "
-)
+_LIVE_HEADS: Final = f"SELECT s.slot, e.seq, e.id {_LIVE} AND "
 _BENEATH: Final = "s.slot >= ? AND s.slot < ?"
 _UNDER: Final = f"{_BENEATH} AND instr(substr(s.slot, ?), '/') = 0"  # directly under a prefix; see `_under`
 _EMBEDDINGS: Final = f"SELECT s.slot, s.head {_JOIN} WHERE e.role = {int(Role.EMBEDDING)} AND s.slot "
@@ -110,9 +107,9 @@ class Heads:
         """The live heads of some slots."""
         return [stored(row) for row in self._db.rows_in(f"{_STORED} {_LIVE} AND s.slot IN ", slots)]
 
-    def uncovered_at(self, slots: Iterable[str]) -> list[Head]:
-        """The live, uncovered heads of some slots."""
-        return [Head(*row) for row in self._db.rows_in(f"{_UNCOVERED}s.slot IN ", slots)]
+    def live_heads_at(self, slots: Iterable[str]) -> list[Head]:
+        """The live heads of some slots, without their events."""
+        return [Head(*row) for row in self._db.rows_in(f"{_LIVE_HEADS}s.slot IN ", slots)]
 
     def is_live_after(self, slot: str, second: int) -> bool:
         """Whether a slot has a memory, or an embedding, that is dated after a second."""
@@ -123,14 +120,14 @@ class Heads:
     # ── Under a prefix ──────────────────────────────────────────────────────────────────
 
     def live_under(self, prefix: str) -> list[StoredEvent]:
-        """The live heads directly under a prefix (no further `/`), ordered by slot."""
-        rows = self._db.rows(f"{_STORED} {_LIVE} AND {_UNDER} ORDER BY s.slot", *_under(prefix))
-        return list(map(stored, rows))
+        """The live heads directly under a prefix (no further `/`)."""
+        return list(map(stored, self._db.rows(f"{_STORED} {_LIVE} AND {_UNDER}", *_under(prefix))))
 
     def uncovered_under(self, prefix: str) -> list[tuple[str, int]]:
-        """Slot and seq of the uncovered heads directly under a prefix (no further `/`), by slot.
+        """Slot and seq of the heads directly under a prefix (no further `/`), by slot; few of them are tombstones.
 
-        No event is read, so some heads may be tombstones; `Ledger.read` gives the role.
+        No event is read, so nothing here knows a tombstone; `Ledger.read` gives the role. Most tombstones are left out,
+        because they are covered: they have the second of their deletion, and a memory is dated later than that.
         """
         return self._db.rows(
             "SELECT s.slot, s.head FROM slots s LEFT JOIN deletions d ON d.target = s.slot "
@@ -181,11 +178,11 @@ class Heads:
 
     # ── Of a whole kind ─────────────────────────────────────────────────────────────────
 
-    def uncovered_flat_and_journal(self) -> list[Head]:
-        """The live, uncovered heads of flat memories and journal entries, and everything at hashed addresses."""
-        rows = self._db.rows(f"{_UNCOVERED}{_BENEATH}", "#", "$")
-        rows += self._db.rows(f"{_UNCOVERED}{_BENEATH}", *beneath(address.JOURNAL_PREFIX))
-        rows += self._db.rows(f"{_UNCOVERED}{_UNDER}", *_under(address.PREFIX))
+    def live_flat_and_journal(self) -> list[Head]:
+        """The live heads of flat memories and journal entries, and all live heads at hashed addresses."""
+        rows = self._db.rows(f"{_LIVE_HEADS}{_BENEATH}", "#", "$")
+        rows += self._db.rows(f"{_LIVE_HEADS}{_BENEATH}", *beneath(address.JOURNAL_PREFIX))
+        rows += self._db.rows(f"{_LIVE_HEADS}{_UNDER}", *_under(address.PREFIX))
         return [Head(*row) for row in rows]
 
     def flat_count(self) -> int:
@@ -200,7 +197,7 @@ class Heads:
 
     def live_after(self, slot: str, limit: int) -> list[Head]:
         """The next live heads after a slot, by slot."""
-        query = f"{_HEAD} {_LIVE} AND s.slot > ? ORDER BY s.slot LIMIT ?"
+        query = f"{_LIVE_HEADS}s.slot > ? ORDER BY s.slot LIMIT ?"
         return [Head(*row) for row in self._db.rows(query, slot, limit)]
 
     def live_counts(self) -> tuple[int, int, int, int]:

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sense_memory.ledger.heads import LOGS, Heads, beneath
 from sense_memory.ledger.outbox import WAS_ACCEPTED
-from sense_memory.ledger.relays import LedgerReason, Remark
+from sense_memory.ledger.relays import LedgerReason, RelayRecords, Remark
 from sense_memory.ledger.schema import HELD, Role
 from sense_memory.limits import HEAL_SECONDS
+from sense_memory.nostr.event import KINDS
 
 
 if TYPE_CHECKING:
@@ -73,8 +74,9 @@ _UNCONFIRMED = (
 )
 # SQLite's random() cannot be guessed by a relay: it is seeded by the operating system.
 _CONFIRMED = (
-    "SELECT e.id FROM outbox o CROSS JOIN slots s ON s.head = o.event CROSS JOIN events e ON e.seq = o.event "
-    f"WHERE o.relay = ?1 AND o.state = 'confirmed' AND o.event NOT IN ({_EXEMPT}) ORDER BY random() LIMIT ?2"
+    "SELECT e.kind, e.id FROM outbox o CROSS JOIN slots s ON s.head = o.event CROSS JOIN events e ON e.seq = o.event "
+    f"WHERE o.relay = ?1 AND o.state = 'confirmed' AND o.event NOT IN ({_EXEMPT}) "
+    "AND e.kind IN (SELECT value FROM json_each(?3)) ORDER BY random() LIMIT ?2"
 )
 _ACCEPTED = f"SELECT event FROM outbox WHERE relay = ? AND {WAS_ACCEPTED}"
 # The last condition, because only this one reads events, and few heads are left by then.
@@ -112,7 +114,7 @@ class Inventory:
     """
 
     def __init__(self, db: Database) -> None:
-        self._db, self._heads = db, Heads(db)
+        self._db, self._relays, self._heads = db, RelayRecords(db), Heads(db)
 
     def version(self, url: str) -> InventoryVersion:
         """The current version of a relay's inventory; much cheaper than the inventory."""
@@ -145,9 +147,16 @@ class Inventory:
         """The ids of the heads that a relay has not been found to hold; a comparison may confirm them."""
         return {ident for (ident,) in self._db.rows(_UNCONFIRMED, self._relay(url))}
 
-    def sample_confirmed(self, url: str, count: int) -> list[bytes]:
-        """The ids of up to `count` random heads that a relay was found to hold, and must still hold."""
-        return [ident for (ident,) in self._db.rows(_CONFIRMED, self._relay(url), count)]
+    def sample_confirmed(
+        self, url: str, count: int, kinds: Collection[int] = KINDS
+    ) -> list[tuple[int, bytes]]:
+        """Kind and id of up to `count` random heads of some kinds that a relay was found to hold, and must still hold."""
+        return self._db.rows(_CONFIRMED, self._relay(url), count, json.dumps([*kinds]))
+
+    def journal_ids(self) -> set[bytes]:
+        """The ids of the events of the journal's kind, forgotten entries included."""
+        query = "SELECT id FROM events WHERE kind = 4 AND quarantined = 0"
+        return {ident for (ident,) in self._db.rows(query)}
 
     def counts_by_kind(self, version: InventoryVersion) -> dict[int, tuple[int, int]]:
         """By kind, the number of events that a relay should hold, and the number that it need not hold but may."""
@@ -173,6 +182,7 @@ class Inventory:
         begun: float,
         since: int | None = None,
         every: float = HEAL_SECONDS,
+        kinds: Collection[int] = KINDS,
     ) -> int:
         """Record the result of a complete comparison: queue what the relay lacks, and confirm what it holds.
 
@@ -184,8 +194,9 @@ class Inventory:
             now: seconds since 1970.
             begun: when the comparison began; it may have missed events that the relay accepted later.
             since: only events dated then or later were compared; None if all events were.
-            every: seconds after its last sending at which a lost event is sent again; always an hour if the relay
-                holds an older version instead.
+            every: seconds after its last sending at which a lost event is sent again; if the relay holds an older
+                version instead, see `Outbox.requeue_lost`.
+            kinds: the kinds that were compared; nothing is recorded of the others.
 
         Returns:
             The number of events that the relay had accepted and no longer holds.
@@ -195,51 +206,76 @@ class Inventory:
             return 0  # the relay was removed meanwhile
         lacking = self._heads.seqs_of_ids(lacks)
         accepted = self._db.rows(_ACCEPTED, relay, begun) if lacking else ()
-        lost = sum(seq in lacking for (seq,) in accepted)
+        lost = {seq for (seq,) in accepted if seq in lacking}
         with self._db.transaction():
             self._db.execute_many(
                 "DELETE FROM aside WHERE relay = ? AND id = ?", [(relay, ident) for ident in lacks]
             )
-            waits = self._waits(lacking, holds, every)
+            waits = self._waits(lacking, holds, every, self._relays.state(url).behind_seconds(now))
             self._db.execute_many(
                 _SEND, [(relay, seq, now, wait, why, begun) for seq, (wait, why) in waits.items()]
             )
-            self._confirm(relay, version, lacking, now, since)
+            self._relays.excuse_lost_deletions(url, lost)
+            uncompared = self._of_other_kinds(kinds)
+            self._confirm(relay, version, {*lacking, *uncompared}, now, since, is_whole=not uncompared)
             self._db.execute_many(_THERE_AFTER_ALL, [(now, relay, ident) for _, ident in holds])
             exempt = self._exempt(relay) if holds else ()
             self._db.execute_many(
                 "INSERT OR IGNORE INTO aside (relay, created_at, id) VALUES (?, ?, ?)",
                 [(relay, *pair) for pair in holds if self._is_aside(pair[1], exempt, lacks)],
             )
-        return lost
+        return len(lost)
 
     def _waits(
-        self, lacking: Iterable[int], holds: Sequence[Pair], every: float
+        self, lacking: Iterable[int], holds: Sequence[Pair], every: float, behind_seconds: float
     ) -> dict[int, tuple[float, str]]:
         """By seq of each missing head, the seconds to wait since it was last sent, and the reason to send it again."""
         found = [self._db.row("SELECT slot FROM events WHERE id = ?", ident) for _, ident in holds]
         behind = {row[0] for row in found if row is not None}
         slots = {seq: self._db.row("SELECT slot FROM events WHERE seq = ?", seq) for seq in lacking}
         return {
-            seq: (HEAL_SECONDS, LedgerReason.BEHIND)
+            seq: (behind_seconds, LedgerReason.BEHIND)
             if row is not None and row[0] in behind
             else (every, LedgerReason.LOST)
             for seq, row in slots.items()
         }
 
     def _confirm(
-        self, relay: int, version: InventoryVersion, lacking: Collection[int], now: float, since: int | None
+        self,
+        relay: int,
+        version: InventoryVersion,
+        others: Collection[int],
+        now: float,
+        since: int | None,
+        *,
+        is_whole: bool,
     ) -> None:
-        """Confirm the compared heads that the relay holds, whatever it answered when they were sent."""
-        others = json.dumps([*lacking, *version.exempt])
+        """Confirm the compared heads that the relay holds, whatever it answered when they were sent.
+
+        Args:
+            relay: the number of the relay.
+            version: the version of the compared inventory.
+            others: seqs of the heads that the relay lacks, or that were not compared.
+            now: seconds since 1970.
+            since: only events dated then or later were compared; None if all events were.
+            is_whole: whether `others` has no head that was not compared; such a head may have no row yet.
+        """
+        listed = json.dumps([*others, *version.exempt])
         if since is not None:
-            self._db.execute(_CONFIRM + _DATED, relay, version.newest, others, now, since)
+            self._db.execute(_CONFIRM + _DATED, relay, version.newest, listed, now, since)
             return
         for statement in (_CONFIRM, _FILL):
-            self._db.execute(statement, relay, version.newest, others, now)
-        self._db.execute(
-            "UPDATE relays SET filled_to = ?2 WHERE relay = ?1 AND filled_to < ?2", relay, version.newest
-        )
+            self._db.execute(statement, relay, version.newest, listed, now)
+        if is_whole:
+            self._db.execute(
+                "UPDATE relays SET filled_to = ?2 WHERE relay = ?1 AND filled_to < ?2", relay, version.newest
+            )
+
+    def _of_other_kinds(self, kinds: Collection[int]) -> list[int]:
+        """The seqs of the heads that are of none of these kinds."""
+        if set(KINDS) <= set(kinds):
+            return []
+        return [seq for kind, seq in self._heads.kinds() if kind not in kinds]
 
     def _is_aside(self, ident: bytes, exempt: Collection[int], lacks: Collection[bytes]) -> bool:
         """Whether an event outside the inventory is useless here and will stay at the relay."""

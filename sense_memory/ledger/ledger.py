@@ -30,6 +30,7 @@ from sense_memory.limits import (
     MAX_FUTURE_SECONDS,
     MAX_SAFE_INTEGER,
     STAMP_LOOKBACK_SECONDS,
+    USUAL_EVENTS_PER_SECOND_COUNT,
 )
 from sense_memory.nostr.event import Event, is_hex64
 
@@ -90,9 +91,8 @@ class Ledger:
         self.vectors, self.log_rows = Vectors(self._db), LogRows(self._db)
         self.suspicions = SuspicionRows(self._db)
         self._erasure = Erasure(self._db)
-        self._full: set[int] = (
-            set()
-        )  # full seconds, because a write after a burst examines every second of the burst
+        # The events of full seconds, because a write after a burst examines every second of the burst.
+        self._full: dict[int, int] = {}
 
     @classmethod
     async def opened(cls, path: str | Path, owner: str) -> Ledger:
@@ -212,8 +212,12 @@ class Ledger:
                     self.edits.device_id.record(last.event.id)
         except _SecondTaken:
             return False
-        ids = (bytes.fromhex(item.event.id) for item in items)
-        self.head_changes.leave_out(zip(ids, seqs, strict=True))
+        # A new conflict copy, which no edit starts from, has a text that the user of this process may not know.
+        self.head_changes.leave_out(
+            (bytes.fromhex(item.event.id), seq)
+            for item, seq in zip(items, seqs, strict=True)
+            if not item.known_origin.copy_of or item.slot in (bases or {})
+        )
         return True
 
     def _file_own(
@@ -532,13 +536,13 @@ class Ledger:
         with suppress(LedgerError):  # the erasure stays owed
             self._erasure.finish()
 
-    def _used(self, second: int) -> int:
-        """How many events for relays a second holds; a second that was full is not counted again."""
-        if second in self._full:
-            return MAX_EVENTS_PER_SECOND_COUNT
+    def _used(self, second: int, room: int = MAX_EVENTS_PER_SECOND_COUNT) -> int:
+        """How many events for relays a second holds; a second that was full, with `room` events, is not counted again."""
+        if self._full.get(second, 0) >= room:
+            return self._full[second]
         (count,) = self._db.row(_USED, second) or (0,)
-        if count >= MAX_EVENTS_PER_SECOND_COUNT:
-            self._full.add(second)
+        if count >= USUAL_EVENTS_PER_SECOND_COUNT:
+            self._full[second] = count
         return int(count)
 
     def _is_full(self, item: FiledEvent, used: dict[int, int]) -> bool:

@@ -22,6 +22,7 @@ even among a hundred thousand accepted events. Times are seconds since 1970, fro
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -40,12 +41,12 @@ from sense_memory.limits import (
     RETRY_FIRST_SECONDS,
     RETRY_MAX_SECONDS,
 )
-from sense_memory.nostr.event import Event
+from sense_memory.nostr.event import KINDS, Event
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from sense_memory.ledger.database import Database
 
@@ -121,7 +122,9 @@ class Outbox:
             found = (seq for slot in slots for (seq,) in self._db.rows(_CURRENT_OF_SLOT, slot, slot))
             return sum(self._requeue(url, seq, now) for seq in found)
 
-    def lost_events(self, url: str, begun: float, since: int = 0) -> list[int]:
+    def lost_events(
+        self, url: str, begun: float, since: int = 0, kinds: Collection[int] = KINDS
+    ) -> list[int]:
         """Seqs of events that a relay accepted, but did not serve in a complete pull.
 
         A tombstone whose deletion the relay accepted is left out, because the relay need not hold the tombstone.
@@ -130,32 +133,36 @@ class Outbox:
             url: the relay.
             begun: when the pull began; it may have missed events that the relay accepted later.
             since: the pull asked only for events dated then or later, in seconds since 1970.
+            kinds: the kinds that the pull covered.
         """
         rows = self._db.rows(
             "SELECT o.event FROM outbox o JOIN relays r USING (relay) JOIN events e ON e.seq = o.event "
             "JOIN slots s ON s.head = e.seq WHERE r.url = ? AND coalesce(o.seen_at, 0) < ? AND e.created_at >= ? "
-            f"AND {WAS_ACCEPTED} AND {_NO_DELETION if self._drops_deletions(url) else f'NOT {_IS_SETTLED}'}",
+            f"AND {WAS_ACCEPTED} AND e.kind IN (SELECT value FROM json_each(?)) "
+            f"AND {_NO_DELETION if self._drops_deletions(url) else f'NOT {_IS_SETTLED}'}",
             url,
             begun,
             since,
             begun,
+            json.dumps([*kinds]),
         )
         return [seq for (seq,) in rows]
 
     def requeue_lost(self, url: str, seqs: Sequence[int], begun: float, now: float, *, every: float) -> None:
         """Queue lost events again, to be sent `every` seconds after they were last sent.
 
-        An event waits an hour if the pull that began at `begun` served an older version instead, because such a relay
-        will lose the event again.
+        Where the pull that began at `begun` served an older version instead, the relay was set back. Its events are sent
+        at once too, unless the relay was repaired less than an hour ago: then they wait an hour, because such a relay
+        will lose them again.
         """
+        wait = self._relays.state(url).behind_seconds(now)
         with self._db.transaction():
             behind = {seq for seq in seqs if self._db.row(_OLDER_SEEN, seq, url, begun)}
             self._db.execute_many(
                 _LOST_AGAIN, [(LedgerReason.LOST, now, every, seq, url) for seq in seqs if seq not in behind]
             )
-            self._db.execute_many(
-                _LOST_AGAIN, [(LedgerReason.BEHIND, now, HEAL_SECONDS, seq, url) for seq in behind]
-            )
+            self._db.execute_many(_LOST_AGAIN, [(LedgerReason.BEHIND, now, wait, seq, url) for seq in behind])
+            self._relays.excuse_lost_deletions(url, seqs)
 
     # ── Deletions ───────────────────────────────────────────────────────────────────────
 
@@ -273,11 +280,13 @@ class Outbox:
         return self._db.execute(
             "INSERT INTO outbox (relay, event, state, due_at) "
             "SELECT relay, ?, 'queued', ? FROM relays WHERE url = ? "
-            "ON CONFLICT DO UPDATE SET state = 'queued', due_at = excluded.due_at, tries = 0, first_try_at = NULL "
+            "ON CONFLICT DO UPDATE SET state = 'queued', reason = iif(state = 'superseded', '', ?), "
+            "due_at = excluded.due_at, tries = 0, first_try_at = NULL "
             "WHERE state IN ('acked', 'confirmed', 'superseded') AND due_at <= excluded.due_at - ?",
             seq,
             now,
             url,
+            LedgerReason.BEHIND,
             HEAL_SECONDS,
         ).rowcount
 

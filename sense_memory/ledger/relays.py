@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.database import open_damaged
+from sense_memory.ledger.schema import Role
 from sense_memory.limits import (
     CURSOR_OVERLAP_SECONDS,
     HEAL_SECONDS,
@@ -59,6 +60,7 @@ class Remark(StrEnum):
     LOST = "lost"
     INCOMPLETE = "incomplete"
     UNDELETED = "undeleted"
+    HIDES_JOURNAL = "hides-journal"
     RATE_LIMITED = "rate-limited"
 
 
@@ -85,6 +87,10 @@ _REMARKS: Final = {
         "whose deletion only this relay knows may be copied"
     ),
     Remark.UNDELETED: "does not honour a deletion: it accepted the request, but still serves the memory",
+    Remark.HIDES_JOURNAL: (
+        "hides journal entries (kind 4): it takes them, but does not show what it keeps of them, and entries of other "
+        "devices do not arrive from it"
+    ),
     Remark.RATE_LIMITED: "limits its rate: sending pauses, for an hour at most",
 }
 
@@ -125,6 +131,10 @@ class RelayState:
     def may_heal(self, now: float) -> bool:
         """Whether lost events may be sent again at once: at most once an hour."""
         return self.healed_at is None or now - self.healed_at >= HEAL_SECONDS
+
+    def behind_seconds(self, now: float) -> float:
+        """How many seconds after its last sending an event is sent again to a relay that serves an older version."""
+        return 0 if self.may_heal(now) else HEAL_SECONDS
 
 
 def last_pull(path: Path) -> float | None:
@@ -306,9 +316,24 @@ class RelayRecords:
                     before,
                 )
 
+    def excuse_lost_deletions(self, url: str, lost: Iterable[int]) -> None:
+        """Remove the remark `UNDELETED` if events that the relay has lost, by seq, are deletions, as after a backup.
+
+        A relay cannot honour a deletion that it no longer has. The deletion is sent again; a relay that has still lost
+        events when it is asked next is not excused.
+        """
+        roles = f"{int(Role.TOMBSTONE)}, {int(Role.DELETION)}"
+        deletions = self._db.rows_in(f"SELECT seq FROM events WHERE role IN ({roles}) AND seq IN ", lost)
+        if not self.has_remark(url, Remark.FORGETFUL) and any(deletions):
+            self.remove_remark(url, Remark.UNDELETED)
+
     def has_remark(self, url: str, remark: Remark) -> bool:
         """Whether a relay has a remark."""
         return remark in self._of(url)
+
+    def has_shown_journal(self, url: str) -> bool:
+        """Whether a pull of a relay was ever complete, and the relay did not hide the journal in the last one."""
+        return self.state(url).completed_at is not None and not self.has_remark(url, Remark.HIDES_JOURNAL)
 
     def never_shows_all(self, url: str) -> bool:
         """Whether to stop waiting for a relay, because it has not shown everything for `INCOMPLETE_COUNT` hours."""

@@ -1,26 +1,36 @@
 """The version clock: the second of a new event (docs/wire-format.md), and the events that were not handed out yet.
 
 A new event gets the latest second that is after the address's mark, not after now, at most an hour back, and holds
-fewer than 200 events of this ledger. If there is no such second, the event gets the mark itself, if the version there
-was not handed out and may be replaced (see below); otherwise the first second ahead with room.
+fewer than 50 events of this ledger. If there is no such second, the event gets the first of these that there is:
+
+* the mark itself, if the version there was not handed out and may be replaced (see below);
+* the latest second as above that holds fewer than 200 events;
+* the first second ahead that holds fewer than 200.
 
 Guaranteed: no two versions of an address that were handed out share a second. No second holds more than 200 events of
-this ledger (deletion requests aside), so a second always fits a page of a relay. Rewriting an address dates it at
-most a second ahead.
+this ledger (deletion requests aside), so a second always fits a page of 500. Rewriting an address dates it at most a
+second ahead. A process that alone writes up to 180,000 new addresses in an hour puts at most 50 of them into a second,
+so a second fits the smaller pages of some relays too.
 
-Why it is safe: the ledger checks every stamp again inside the transaction that writes the event, so several processes
-may stamp events at the same time.
+Why it is safe: the ledger checks inside the transaction that writes the event that its second is free and below 200, so
+several processes may stamp events at the same time. Together, they may put more than 50 events into a second.
 
-Cost: one count by index for each second examined; a full second is not counted again.
+Cost: one count by index for each second examined; a second that was full is not counted again.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import ClockSkewError
 from sense_memory.ledger.schema import Role
-from sense_memory.limits import MAX_EVENTS_PER_SECOND_COUNT, MAX_FUTURE_SECONDS, STAMP_LOOKBACK_SECONDS
+from sense_memory.limits import (
+    MAX_EVENTS_PER_SECOND_COUNT,
+    MAX_FUTURE_SECONDS,
+    STAMP_LOOKBACK_SECONDS,
+    USUAL_EVENTS_PER_SECOND_COUNT,
+)
 from sense_memory.nostr import address
 
 
@@ -47,14 +57,16 @@ class Stamps:
 
     Args:
         now: this machine's time, whole seconds since 1970.
-        used: returns how many events of this ledger a second holds.
+        used: returns how many events of this ledger a second holds. Its second argument is the number at which the
+            caller calls the second full: if the second holds so many, any number from there on will do.
     """
 
-    def __init__(self, now: int, used: Callable[[int], int]) -> None:
+    def __init__(self, now: int, used: Callable[[int, int], int]) -> None:
         self._now = now
         self._used = used
-        self._counts: dict[int, int] = {}  # by second: the events stored, and those stamped since
-        self._full_from = now + 1  # every second from here to `now` is known to be full
+        self._stored: dict[tuple[int, int], int] = {}  # by second and room: the events stored
+        self._stamped: Counter[int] = Counter()  # by second: those stamped since
+        self._full_from: dict[int, int] = {}  # by room: every second from here to `now` is known to be full
 
     def assign(self, mark: int | None, *, is_open: bool = False) -> int:
         """Assign a second to one more event at an address.
@@ -67,21 +79,23 @@ class Stamps:
             ClockSkewError: the mark is more than 300 s ahead of this clock.
             BurstWait: every second up to 300 s ahead is full of events of this ledger.
         """
-        second = self._behind(mark)
+        second = self._behind(mark, USUAL_EVENTS_PER_SECOND_COUNT)
         if second is None and is_open and mark is not None and mark <= self._now + MAX_FUTURE_SECONDS:
             return mark
         if second is None:
+            second = self._behind(mark, MAX_EVENTS_PER_SECOND_COUNT)
+        if second is None:
             second = self._ahead(mark)
-        self._counts[second] += 1
+        self._stamped[second] += 1
         return second
 
-    def _behind(self, mark: int | None) -> int | None:
+    def _behind(self, mark: int | None, room: int) -> int | None:
         lowest = max(self._now - STAMP_LOOKBACK_SECONDS, 0 if mark is None else mark + 1)
-        second = min(self._now, self._full_from - 1)
+        second = min(self._now, self._full_from.get(room, self._now + 1) - 1)
         while second >= lowest:
-            if self._has_room(second):
+            if self._has_room(second, room):
                 return second
-            self._full_from = second
+            self._full_from[room] = second
             second -= 1
         return None
 
@@ -90,16 +104,16 @@ class Stamps:
         if mark is not None and mark > latest:
             raise ClockSkewError(self._now, mark)
         second = (self._now if mark is None else max(self._now, mark)) + 1
-        while not self._has_room(second):
+        while not self._has_room(second, MAX_EVENTS_PER_SECOND_COUNT):
             second += 1
         if second > latest:
             raise BurstWait(second - latest)
         return second
 
-    def _has_room(self, second: int) -> bool:
-        if second not in self._counts:
-            self._counts[second] = self._used(second)
-        return self._counts[second] < MAX_EVENTS_PER_SECOND_COUNT
+    def _has_room(self, second: int, room: int) -> bool:
+        if (second, room) not in self._stored:
+            self._stored[second, room] = self._used(second, room)
+        return self._stored[second, room] + self._stamped[second] < room
 
 
 # ── Events not handed out yet ───────────────────────────────────────────────────────────

@@ -158,11 +158,11 @@ def file_event(db: Database, filed: FiledEvent, context: FilingContext) -> tuple
 
 
 def _file_conflict_copy(db: Database, filed: FiledEvent, seq: int, copied: str, *, is_new: bool) -> None:
-    """List a conflict copy of a forgotten text as a fork; if the text is of this device, record that the edit lost."""
+    """List a conflict copy of a forgotten text as a fork; record any other new copy, for the devices of both texts."""
     origin = filed.known_origin
     if read_removal(db, copied).names(origin.said):
         add_fork(db, filed.slot, seq)
-    elif is_new and is_own_device(db, origin.device):
+    elif is_new:
         record_overruled(db, filed.slot)
 
 

@@ -2,17 +2,19 @@
 
 An edit loses where another device wrote without having seen it. The ledger notes the loss in the transaction in which
 the edit loses: a flat memory was replaced, the text of a persona memory is kept as a conflict copy, or a text was
-forgotten and is a draft now. The ledger also notes where a forgotten memory is written again on another device.
-`overruled` names the memory of each note, and reports each note once.
+forgotten and is a draft now. The ledger also notes where a forgotten memory is written again on another device, and
+each new conflict copy: the device whose text counts has to know too. `edit_notices` reports each note once.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sense_memory import arguments
 from sense_memory.errors import InvalidInput, LedgerError
+from sense_memory.memories.conflicts import copy_at, is_of_others, is_won_here
 from sense_memory.models import Draft
 from sense_memory.nostr import address
 from sense_memory.records import envelope
@@ -80,24 +82,35 @@ def discard(ledger: Ledger, number: int) -> None:
     ledger.checkpoint()
 
 
-async def overruled(
-    ledger: Ledger, reader: Reader, signer: Signer
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of memories where an edit of this device has lost since the last call, and of those that were forgotten
-    and have been written again on another device; both sorted.
+@dataclass(frozen=True, slots=True)
+class EditNotices:
+    """What became of edits since the last notices; see the fields of `SyncReport`. Sorted."""
 
-    A name is a key, or `domain/facet/key`. Several processes may use the ledger; each name goes to the first that asks.
+    overruled: tuple[str, ...] = ()
+    written_again: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+
+async def edit_notices(ledger: Ledger, reader: Reader, signer: Signer) -> EditNotices:
+    """What the ledger has noted about edits of this device and of others, each note once.
+
+    A name is a key, or `domain/facet/key`. Several processes may use the ledger; each note goes to the first that asks.
     """
     slots = ledger.edits.overruled()
     if not slots:
-        return (), ()
+        return EditNotices()
     contents = {draft.slot: draft.content for draft in ledger.drafts.all()}
-    lost, again = set[str](), set[str]()
+    lost, again, won = set[str](), set[str](), set[str]()
     for slot in slots:
+        copy = await copy_at(ledger, reader, slot)
+        if copy is not None and await is_of_others(ledger, reader, copy):
+            if await is_won_here(ledger, reader, copy):
+                won.add(copy.path.removeprefix(address.PERSONA))
+            continue
         names = lost if slot in contents or await _has_own_text(ledger, reader, slot) else again
         names.add(await _name(ledger, reader, slot, contents.get(slot), signer))
     await ledger.write(ledger.edits.clear_overruled, slots)
-    return tuple(sorted(lost)), tuple(sorted(again))
+    return EditNotices(tuple(sorted(lost)), tuple(sorted(again)), tuple(sorted(won)))
 
 
 async def _has_own_text(ledger: Ledger, reader: Reader, slot: str) -> bool:

@@ -6,11 +6,14 @@ versions: `forget` purges them, and only the tombstone remains.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidAddress
 from sense_memory.ledger import Role
+from sense_memory.memories.conflicts import copies_of
+from sense_memory.memories.version_changes import SIGNED_AGAIN, changes
 from sense_memory.nostr import address
 from sense_memory.nostr.verdict import printable
 from sense_memory.records.envelope import RecordType
@@ -18,9 +21,11 @@ from sense_memory.records.origins import origin_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sense_memory.ledger import Ledger, StoredEvent
+    from sense_memory.ledger.removals import Origin
+    from sense_memory.memories.conflicts import ConflictCopy
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
 
@@ -78,6 +83,9 @@ class Version:
         event_id: 64 hex digits.
         is_head: whether this version counts now.
         restored: the id of the event whose value an undo wrote again with this version, or empty.
+        changes: what else this version changed, in words, such as "connected with people/facts/bob".
+        conflicts: the names of memories with a text that a device wrote without knowing this one, or this one's without
+            knowing theirs: of a memory its conflict copies, of a conflict copy its memory.
     """
 
     value: str | None = field(repr=False)
@@ -85,6 +93,8 @@ class Version:
     event_id: str
     is_head: bool
     restored: str = ""
+    changes: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
 
 
 async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[Version]:
@@ -96,15 +106,41 @@ async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[
         paths: the paths to read for the memory, see `paths_of`.
     """
     head = head_at(ledger, paths)
-    found = []
+    kept: list[tuple[StoredEvent, Record, Origin]] = []
     versions = [stored for path in paths for stored in ledger.versions(address.d_tag(path))]
     # Each path has its own versions. The sort is stable, so versions of one second keep the ledger's order.
     for stored in sorted(versions, key=lambda item: -item.created_at):
         record = await reader.record(stored)
         if record is not None and record.type in _MEMORIES and not _is_stray(ledger, record, stored):
-            is_head = head is not None and head.seq == stored.seq
-            written_at = record.written_at(stored)
-            found.append(version(record, stored.id.hex(), written_at, is_head=is_head))
+            kept.append((stored, record, origin_of(record, stored.id.hex(), stored.created_at)))
+    found = []
+    for (stored, record, origin), older in zip_longest(kept, kept[1:]):
+        is_head = head is not None and head.seq == stored.seq
+        shown = version(record, stored.id.hex(), record.written_at(stored), is_head=is_head)
+        told = () if older is None else changes(older[1], older[2], record, origin)
+        found.append(replace(shown, changes=told))
+    copies = [copy for path in paths if "/" in path for copy in await copies_of(ledger, reader, path)]
+    return _with_conflicts(found, [origin for _, _, origin in kept], copies)
+
+
+def _with_conflicts(
+    found: list[Version], origins: Sequence[Origin], copies: Sequence[ConflictCopy]
+) -> list[Version]:
+    """Versions with the names of conflict copies: on those with the text that lost, and with the texts that did not know it.
+
+    Where none of the latter is here, the oldest version that knew the copy has its name: it is the merge.
+    """
+    for copy in copies:
+        lost = [place for place, origin in enumerate(origins) if origin.said == copy.origin.said]
+        others = [place for place, origin in enumerate(origins) if copy.was_unknown_to(origin)]
+        knew = [place for place, origin in enumerate(origins) if origin.knows(copy.origin)]
+        merge = sorted({*knew} - {*lost})[-1:]
+        name = copy.path.removeprefix(address.PERSONA)
+        for place in {*lost, *(others or merge)}:
+            found[place] = replace(found[place], conflicts=(*found[place].conflicts, name))
+        for place in merge:
+            if found[place].changes == (SIGNED_AGAIN,):
+                found[place] = replace(found[place], changes=(f"merged with {name}",))
     return found
 
 
@@ -118,13 +154,14 @@ def _is_stray(ledger: Ledger, record: Record, stored: StoredEvent) -> bool:
 def version(record: Record, event_id: str, created_at: float, *, is_head: bool) -> Version:
     """A version from the record of a memory or a tombstone."""
     forgotten = record.type is RecordType.TOMBSTONE
-    restored: Any = record.fields.get(RESTORED, "")
+    original = record.fields.get("conflict_of")
     return Version(
         None if forgotten else record.fields["value"],
         created_at,
         event_id,
         is_head,
-        restored if isinstance(restored, str) else "",
+        restored_in(record.fields),
+        conflicts=(original,) if isinstance(original, str) and original else (),
     )
 
 
@@ -134,17 +171,22 @@ def version_at(versions: Sequence[Version], time: float) -> Version | None:
 
 
 def undo_target(versions: Sequence[Version]) -> Version | None:
-    """The version whose value an undo writes again; None if there is nothing to undo.
+    """The version whose text an undo writes again; None if there is nothing to undo.
 
-    An undo goes back one step from the head. If the head is itself an undo, the step starts at the version that the head
-    restored, so undoing twice goes back two steps. Versions with the same text as the head are not steps.
+    An undo goes from the head back to the last version with another text. If an undo brought the text of the head back,
+    the step starts at the version that this undo restored, so undoing twice goes back two steps. Versions with the same
+    text, which only record an access, a link or a new signature, are not steps.
     """
     if not versions or not versions[0].is_head:
         return None
-    place = 0
-    if versions[0].restored:
-        place = next(
-            (index for index, item in enumerate(versions) if item.event_id == versions[0].restored), 0
-        )
-    passed = {None, versions[0].value}
-    return next((item for item in versions[place + 1 :] if item.value not in passed), None)
+    texts = {None, versions[0].value}
+    same = takewhile(lambda item: item.value == versions[0].value, versions)
+    restored = next((item.restored for item in same if item.restored), None)
+    place = next((index for index, item in enumerate(versions) if item.event_id == restored), 0)
+    return next((item for item in versions[place + 1 :] if item.value not in texts), None)
+
+
+def restored_in(fields: Mapping[str, Any]) -> str:
+    """The id of the event whose text an undo wrote again, as a version says; empty if it says none."""
+    restored = fields.get(RESTORED, "")
+    return restored if isinstance(restored, str) else ""

@@ -250,7 +250,7 @@ class OpenStore:
             warn=warn,
         )
         ask = self.replication.ask
-        self.journal = Journal(*parts, clock=clock, ask=ask)
+        self.journal = Journal(*parts, clock=clock, ask=self.replication.ask_for_journal)
         self.flat = FlatMemories(
             *parts, clock=clock, ask=ask, plan=options.plan, persona_count=self._persona_count
         )
@@ -403,7 +403,7 @@ class OpenStore:
         return report
 
     async def undo(self, key: str) -> Memory | PersonaMemory | None:
-        """Restore a memory, named by a flat key or a path, to its value before the last edit."""
+        """Bring back the text of a memory, named by a flat key or a path, before the last edit of the text."""
         if isinstance(key, str) and "/" in key:
             return await self.persona().undo(*parts_of(key))
         return await self.flat.undo(key)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sense_memory.errors import InvalidInput, LedgerError, NotSynced, StoreClosed
+from sense_memory.ledger.relays import Remark
 from sense_memory.limits import HOUR_SECONDS, SMALL_EVENT_BYTES
 from sense_memory.nostr import address
 from sense_memory.nostr.relay_url import relay_url
@@ -153,16 +154,17 @@ class Replication:
     # ── Sync ────────────────────────────────────────────────────────────────────────────
 
     async def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
-        """Pull from every relay, then push. The caller adds the edits that lost, see `drafts.overruled`."""
+        """Pull from every relay, then push. The caller adds the edits that lost, see `drafts.edit_notices`."""
         from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 
+        is_first = not self._ledger.feed.cursor().seq
         unfit = await self._publish_accesses()
         if retry_refused:
             await self._ledger.write(self._ledger.outbox.requeue_refused, self._urls, self._clock())
         report = await self._round(SyncPlan(RelayQuestion.SWEEP if full else RelayQuestion.COMPARE))
         if not self._urls:
             await self.settle_forks()
-        return replace(report, unfit=(*report.unfit, *unfit))
+        return replace(report, unfit=(*report.unfit, *unfit), is_first=is_first)
 
     async def flush(self) -> SyncReport:
         """Push; pull first if a relay was never pulled completely, unless `offline_first`.
@@ -203,16 +205,36 @@ class Replication:
         Raises:
             NotSynced: nothing was found, and no relay ever answered completely.
         """
-        relays = self._ledger.relays
-        if all(relays.state(url).completed_at is not None for url in self._urls):
+        return await self._ask(what, found, self._has_answered)
+
+    async def ask_for_journal(self, what: str) -> bool:
+        """As `ask`, before a caller answers that there is no journal entry: a relay that hides the journal does not count.
+
+        Raises:
+            NotSynced: no relay ever showed its journal entries.
+        """
+        return await self._ask(what, lambda: False, self._ledger.relays.has_shown_journal)
+
+    def _has_answered(self, url: str) -> bool:
+        return self._ledger.relays.state(url).completed_at is not None
+
+    async def _ask(self, what: str, found: Callable[[], object], answered: Callable[[str], bool]) -> bool:
+        if all(map(answered, self._urls)):
             return False
         pool = self.pool()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._read_timeout):
                 await self._while_open(pool.wait_for_first_answers(found))
-        if not found() and not any(relays.state(url).completed_at is not None for url in self._urls):
-            raise NotSynced(what, pool.problems)
+        if not found() and not any(map(answered, self._urls)):
+            raise NotSynced(what, pool.problems or self._hiding())
         return True
+
+    def _hiding(self) -> tuple[str, ...]:
+        """One sentence for each relay that hides the journal, where this process has not asked it yet."""
+        from sense_memory.relay.sync.walk import HIDDEN
+
+        hides, relays = Remark.HIDES_JOURNAL, self._ledger.relays
+        return tuple(f"{url}: {HIDDEN}" for url in self._urls if relays.has_remark(url, hides))
 
     def incomplete(self, without: object) -> Callable[[], Coroutine[Any, Any, list[str]]]:
         """A function that syncs, and returns each relay that did not answer completely, with the reason.

@@ -119,9 +119,9 @@ class RecordItems:
         changes = feed.since(self._cursor)
         slots = {slot for slot in changes.slots if _may_hold_one(slot)}
         if changes.is_everything:
-            slots, heads = set(self._rows), self._ledger.heads.uncovered_flat_and_journal()
+            slots, heads = set(self._rows), self._ledger.heads.live_flat_and_journal()
         else:
-            heads = self._ledger.heads.uncovered_at(slots)
+            heads = self._ledger.heads.live_heads_at(slots)
         gone = self._drop((self._rows.keys() & slots) - {head.slot for head in heads})
         stamped = ((head, head.id[:STAMP_BYTES].hex()) for head in heads)
         fresh = {

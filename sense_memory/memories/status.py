@@ -35,6 +35,7 @@ class RelayStatus:
         memories: how many heads of memories and journal entries the relay has shown; `events` counts older versions and
             deletions too.
         promised: how many more heads the relay has accepted and not shown yet.
+        hides_journal: whether the relay hid the journal in its last complete pull, so that nothing is known of its entries.
         is_forgetful: whether the relay lacked events that it had accepted, when it was last asked.
         paused_seconds: how long nothing is sent to the relay, because it limits how often it takes events.
     """
@@ -49,6 +50,7 @@ class RelayStatus:
     remarks: tuple[str, ...] = ()
     memories: int = 0
     promised: int = 0
+    hides_journal: bool = False
     is_forgetful: bool = False
     paused_seconds: float = 0.0
 
@@ -138,6 +140,7 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
             remarks=ledger.relays.remarks(url),
             memories=shown,
             promised=accepted,
+            hides_journal=ledger.relays.has_remark(url, Remark.HIDES_JOURNAL),
             is_forgetful=ledger.relays.has_remark(url, Remark.FORGETFUL),
             paused_seconds=max(0.0, ledger.relays.paused_until(url) - now),
         )

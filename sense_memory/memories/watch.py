@@ -252,13 +252,15 @@ class Watchers:
         path, fields = self._path(head, record), record.fields if record is not None else {}
         if not path or (head.gone is None and record is None):
             return None
-        kind, value, superseded_by = ChangeKind.FORGOTTEN, None, None
+        kind, value, superseded_by, conflict_of = ChangeKind.FORGOTTEN, None, None, None
         if head.gone is None:
             kind, value = ChangeKind.REMEMBERED, fields.get("value")
             if record is not None and record.type is RecordType.JOURNAL:
                 kind, value = ChangeKind.JOURNAL, fields.get("content")
             elif record is not None and record.type is RecordType.PERSONA:
                 kind, superseded_by = await self._kind(head, record)
+                copied = fields.get("conflict_of")
+                conflict_of = copied if isinstance(copied, str) and kind is ChangeKind.REMEMBERED else None
         return Change(
             kind=kind,
             path=path,
@@ -268,6 +270,7 @@ class Watchers:
             event_id=ident,
             relay=self._sources.get(ident),
             superseded_by=superseded_by,
+            conflict_of=conflict_of,
         )
 
     async def _kind(self, head: HeadChange, record: Record) -> tuple[ChangeKind, str | None]:

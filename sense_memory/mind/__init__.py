@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from sense_memory.mind.archive import Passage
     from sense_memory.mind.beliefs import Belief, BeliefGraph
     from sense_memory.mind.blocks import Block, compile_blocks
+    from sense_memory.mind.chat.compaction import ContextState
+    from sense_memory.mind.chat.messages import Message, ToolCall
     from sense_memory.mind.context import Context, ContextBuilder
-    from sense_memory.mind.conversation import ContextState, Conversation, Message
+    from sense_memory.mind.conversation import Conversation
     from sense_memory.mind.draft import DraftResult, backfill, store_thought
     from sense_memory.mind.endpoint_model import (
         EndpointModel as EndpointModel,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.reflection import Digest, ReflectionTracker, digest, reflect
     from sense_memory.mind.rule_model import RuleModel
     from sense_memory.mind.salience import SalienceMemory, SalienceWeights
-    from sense_memory.mind.scenes import Scene
+    from sense_memory.mind.scene import Scene
     from sense_memory.mind.search import MindHit, Place
     from sense_memory.mind.token_counter import tokenizer
     from sense_memory.mind.tools import MindTool
@@ -45,7 +47,7 @@ _HOMES = {
     "Block": "blocks",
     "Context": "context",
     "ContextBuilder": "context",
-    "ContextState": "conversation",
+    "ContextState": "chat.compaction",
     "Conversation": "conversation",
     "Digest": "reflection",
     "DraftResult": "draft",
@@ -56,7 +58,7 @@ _HOMES = {
     "LogEntry": "log",
     "MemoryIndex": "memory_index",
     "MemoryManager": "four_tier",
-    "Message": "conversation",
+    "Message": "chat.messages",
     "Mind": "mind",
     "MindHit": "search",
     "MindTool": "tools",
@@ -72,6 +74,7 @@ _HOMES = {
     "SalienceWeights": "salience",
     "Scene": "scenes",
     "SceneState": "membership",
+    "ToolCall": "chat.messages",
     "Topic": "topics",
     "TopicProposal": "topics",
     "backfill": "draft",
@@ -116,6 +119,7 @@ __all__ = [
     "SalienceWeights",
     "Scene",
     "SceneState",
+    "ToolCall",
     "Topic",
     "TopicProposal",
     "backfill",

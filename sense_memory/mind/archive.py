@@ -2,22 +2,26 @@
 
 A passage is one record with its tags and topics. A thought is a passage that names its entry of the log as its source;
 storing the thought of the same entry again replaces it. `MindSearch` searches the archive.
+
+Cost: the passages stay in RAM once they were read, and only changed ones are read again, so an insert and the next count
+of topics cost the same among ten passages and ten thousand.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.records import RecordView
 from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from sense_memory.ledger.feed import ChangeFeed
     from sense_memory.mind.records import MindRecord, MindRecords
 
 _PREFIX: Final = f"{address.MIND}archive/"
@@ -55,11 +59,9 @@ class Archive:
 
     def __init__(self, records: MindRecords) -> None:
         self._records = records
-
-    @property
-    def feed(self) -> ChangeFeed:
-        """The changes of the ledger, for a follower of the archive."""
-        return self._records.store.ledger.feed
+        self._view = RecordView(records, _PREFIX, _passage)
+        self._topics, self._counted = Counter[str](), dict[str, tuple[str, ...]]()
+        self._seen = 0
 
     async def insert(
         self,
@@ -117,8 +119,20 @@ class Archive:
 
     async def all(self) -> list[Passage]:
         """Every passage, oldest first."""
-        found = [_passage(record) for record in await self._records.under(_PREFIX)]
-        return sorted(found, key=lambda passage: (passage.at, passage.id))
+        found = await self._view.refresh()
+        return sorted(found.values(), key=lambda passage: (passage.at, passage.id))
+
+    async def count(self) -> int:
+        """The number of passages."""
+        return len(await self._view.refresh())
+
+    async def changes(self, seen: int) -> tuple[Mapping[str, Passage], Sequence[str]]:
+        """The passages by id, and the ids of passages that were added, changed or removed.
+
+        Args:
+            seen: the number of changes that the follower has seen.
+        """
+        return await self._view.refresh(), self._view.changed[seen:]
 
     async def delete(self, passage_id: str) -> str:
         """Forget a passage here, and ask relays to delete it; returns the id of the deletion request.
@@ -132,18 +146,22 @@ class Archive:
 
     async def tags(self) -> dict[str, int]:
         """Every tag with the number of passages that have it, most frequent first."""
-        return _counted(passage.tags for passage in await self.all())
+        passages = await self._view.refresh()
+        return _by_count(Counter(tag for passage in passages.values() for tag in passage.tags))
 
     async def topics(self) -> dict[str, int]:
         """Every topic with the number of passages that have it, most frequent first."""
-        return _counted(passage.topics for passage in await self.all())
+        passages = await self._view.refresh()
+        changed, self._seen = self._view.changed[self._seen :], len(self._view.changed)
+        for ident in dict.fromkeys(changed):
+            self._topics.subtract(self._counted.pop(ident, ()))
+            if ident in passages:
+                self._counted[ident] = passages[ident].topics
+                self._topics.update(passages[ident].topics)
+        return _by_count(+self._topics)
 
 
-def _counted(names: Iterable[Iterable[str]]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for some in names:
-        for name in some:
-            counts[name] = counts.get(name, 0) + 1
+def _by_count(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -29,8 +29,8 @@ import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
-from sense_memory.mind.context import printed
 from sense_memory.nostr import address
+from sense_memory.plain_text import printed
 from sense_memory.records import envelope
 
 
@@ -92,8 +92,12 @@ class Blocks:
     # ── Reading ─────────────────────────────────────────────────────────────────────────
 
     async def all(self) -> list[Block]:
-        """All blocks: `persona` and `human` first, then the others by label."""
-        stored = {record.name: await self._block(record) for record in await self._records.under(_path(""))}
+        """All blocks: `persona` and `human` first, then the others by label.
+
+        A record that another program wrote under a name that is no label is left out.
+        """
+        records = await self._records.under(_path(""))
+        stored = {record.name: await self._block(record) for record in records if _label(record.name)}
         defaults = {label: Block(label, description) for label, description in DESCRIPTIONS.items()}
         found = defaults | stored
         return [found[label] for label in (*defaults, *sorted(found.keys() - defaults.keys()))]
@@ -299,7 +303,7 @@ class Blocks:
 def compile_blocks(blocks: Iterable[Block]) -> str:
     """Blocks as XML for a system prompt, in the format of the four-tier memory. Values are escaped as XML text.
 
-    U+FFFD replaces characters that XML forbids or that control a terminal.
+    Hidden characters, and those that XML forbids or that control a terminal, are escaped (`plain_text`).
     """
     parts = [f"<memory_blocks>\n{_INTRODUCTION}\n"]
     parts += [

@@ -4,17 +4,18 @@
 
 Identity, scene and output format are never shortened. The rest of the budget goes to the last visitors' words, then to
 memory, which loses its oldest entries first, then to the extra part. Text of the log is data: each entry is one line,
-labelled with its turn, actor and kind.
+labelled with its turn, actor and kind. A line of another part that equals the name of a layer is indented, so a prompt
+has only the layers that were built. Hidden characters are escaped (`plain_text`).
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput
 from sense_memory.palace import estimated_tokens
+from sense_memory.plain_text import label, one_line, without_headings
 
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 VISITOR_KIND: Final = "user.injected"
 VISITOR_COUNT: Final = 3
 MAX_LINE_CHARS: Final = 600  # of one entry in a prompt
-# Characters that XML 1.0 forbids or that control a terminal, except tabs and line breaks.
-_controls = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
-_BRACKETS: Final = str.maketrans("[]", "()")
+_HEADINGS: Final = frozenset(
+    {"IDENTITY", "CURRENT SCENE", "YOUR MEMORY", "VISITOR", "EXTRA", "OUTPUT FORMAT"}
+)
 _BREAK_TOKENS: Final = 2  # the line breaks around a layer
 
 
@@ -83,6 +84,9 @@ class ContextBuilder:
         Raises:
             InvalidInput: identity, scene and output format alone exceed the budget.
         """
+        identity, scene, extra, output_format = (
+            without_headings(part, _HEADINGS) for part in (identity, scene, extra, output_format)
+        )
         fixed = {"IDENTITY": identity, "CURRENT SCENE": scene, "OUTPUT FORMAT": output_format}
         left = self.budget - sum(self._cost(name, text) for name, text in fixed.items())
         if left < 0:
@@ -124,23 +128,9 @@ class ContextBuilder:
         return self.count_tokens(f"{name}\n{text}") + _BREAK_TOKENS if text else 0
 
 
-def printed(text: str) -> str:
-    r"""A text for a prompt: U+FFFD replaces each control character, except tabs and line breaks.
-
-    >>> printed("a\x1b[2Jb")
-    'a\ufffd[2Jb'
-    """
-    return _controls.sub("\ufffd", text)
-
-
 def line(entry: LogEntry) -> str:
     """An entry as one line of a prompt: turn, actor and kind, then its text, cut and without line breaks."""
-    text = " ".join(entry.text.split())
+    text = one_line(entry.text)
     text = text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}…"
     when = "" if entry.turn is None else f"turn {entry.turn}, "
-    return f"{label(f'{when}{entry.actor}, {entry.kind}')} {printed(text)}"
-
-
-def label(text: str) -> str:
-    """The label before an entry's text in a prompt, on one line; its text cannot end the label or begin another."""
-    return f"[{printed(' '.join(text.split())).translate(_BRACKETS)}]"
+    return f"{label(f'{when}{entry.actor}, {entry.kind}')} {text}"

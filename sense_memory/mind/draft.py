@@ -1,10 +1,10 @@
 """The draft pipeline of the layered memory: input, recall, gather, draft, canonicalise, check, remember.
 
 One function over the parts of a mind. Without a language model, rules do every step. An output that is not coherent is
-returned with the verdict and is not remembered. If a model fails in a step before the output is remembered, only the
-input is in the memory.
+returned with the verdict and is not remembered.
 
-Guaranteed: an output is not evidence for itself. Its entry names the thoughts that it was drafted with (`based_on`). An
+Guaranteed: once the reply is written, the caller gets it, whatever fails after it: `DraftResult.not_done` names the steps
+that were not done, and `error` has the cause. An output that was not checked is not remembered. An output is not evidence for itself. Its entry names the thoughts that it was drafted with (`based_on`). An
 earlier output is recalled only if none of its thoughts is recalled, and with half its score. An output that only repeats
 recalled text does not become a thought, so drafting the same input twice leaves the archive, the topics and the identity
 unchanged.
@@ -12,26 +12,29 @@ unchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from sense_memory.errors import SenseMemoryError
 from sense_memory.mind.identity import EVERY_COUNT
 from sense_memory.mind.model import Canonicalize, WriteReply
+from sense_memory.plain_text import one_line
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from sense_memory.mind.archive import Archive
     from sense_memory.mind.identity import IdentityKernel
     from sense_memory.mind.log import Log, LogEntry
-    from sense_memory.mind.model import Coherence, LanguageModel
+    from sense_memory.mind.model import Coherence, LanguageModel, Reply
     from sense_memory.mind.search import MindHit
     from sense_memory.mind.topics import Topics
 
 INPUT, OUTPUT = "agent.input", "agent.output"
 BASED_ON: Final = "based_on"  # the field of an output with the ids of the thoughts that it was drafted with
 RECALLED_COUNT: Final = 5
+STEPS: Final = ("canonicalise", "check", "remember", "store the thought", "refresh the identity")
 _CANDIDATES: Final = 3  # hits to choose from, for each thought to recall
 _BACKFILLED: Final = frozenset({OUTPUT, "agent.spoke", "message.assistant"})
 
@@ -57,14 +60,17 @@ class DraftResult:
     """The result of the pipeline for an input.
 
     Attributes:
-        ok: whether the output is coherent, and was remembered.
-        reason: why the output was not remembered; empty if ok.
-        text: the output.
+        ok: whether the output is coherent, and every step was done.
+        reason: why not; empty if ok.
+        text: the output; as the model drafted it, if it could not be canonicalised.
         recalled: the thoughts that the output was drafted with.
         topics: the topics of the output; empty if it was not remembered.
-        verdict: the result of the coherence check.
+        verdict: the result of the coherence check; None if the output was not checked.
         has_new_identity: whether the identity was refreshed.
         is_new: whether the output became a thought; false if it only repeats recalled text, or says nothing.
+        not_done: the steps that a failure left undone, in order: canonicalise, check, remember, store the thought, refresh
+            the identity. A thought that was not stored is in the log, and `backfill` stores it.
+        error: the cause of the failure, or None.
     """
 
     ok: bool
@@ -72,9 +78,11 @@ class DraftResult:
     text: str = field(repr=False)
     recalled: tuple[MindHit, ...]
     topics: tuple[str, ...]
-    verdict: Coherence
+    verdict: Coherence | None
     has_new_identity: bool = False
     is_new: bool = False
+    not_done: tuple[str, ...] = ()
+    error: Exception | None = field(default=None, repr=False, compare=False)
 
 
 async def draft(
@@ -102,33 +110,65 @@ async def draft(
 
     Raises:
         InvalidInput: the log does not accept the input; nothing was written.
-        ModelError: the model gave no valid answer; only the input was written.
+        ModelError: the model wrote no reply; only the input is in the log.
     """
     model = model or mind.model
     await mind.log.append(INPUT, {"text": text, "title": title}, actor="user")
     hits = await mind.recall(f"{title} {text}".strip(), _CANDIDATES * recalled_count, topic)
     recalled = await _evidence(mind, hits, recalled_count)
-    identity = await mind.identity.get()
     context = await gather(mind, recalled)
     reply = await model.answer(WriteReply(input=text, context=context))
-    found = await model.answer(Canonicalize(text=reply.text, identity=identity.lines()))
-    verdict = await mind.identity.check(found.text)
+    result, done = DraftResult(True, "", reply.text, tuple(recalled), (), None), 0
+    try:
+        async for found in _finished(
+            mind, result, hits, reply, model, title=title, actor=actor, identity_every=identity_every
+        ):
+            result, done = found, done + 1
+    except Exception as error:  # the caller gets the reply, whatever fails after it
+        return _unfinished(result, STEPS[done:], error)
+    return result
+
+
+async def _finished(
+    mind: Layers,
+    result: DraftResult,
+    hits: Sequence[MindHit],
+    reply: Reply,
+    model: LanguageModel,
+    *,
+    title: str,
+    actor: str,
+    identity_every: int,
+) -> AsyncIterator[DraftResult]:
+    """The result after each of the `STEPS`; an output that is not coherent, or not new, needs no further ones."""
+    identity = await mind.identity.get()
+    text = (await model.answer(Canonicalize(text=reply.text, identity=identity.lines()))).text
+    yield (result := replace(result, text=text))
+    verdict = await mind.identity.check(text)
+    reason = "; ".join(f"{issue.against}: {issue.reason} ({issue.statement})" for issue in verdict.issues)
+    yield (result := replace(result, ok=verdict.is_coherent, reason=reason, verdict=verdict))
     if not verdict.is_coherent:
-        reason = "; ".join(f"{issue.against}: {issue.reason} ({issue.statement})" for issue in verdict.issues)
-        return DraftResult(False, reason, found.text, tuple(recalled), (), verdict)
-    is_new = not reply.is_empty and not _is_repeated(found.text, hits)
-    payload = {"text": found.text, "title": title, BASED_ON: [hit.id for hit in recalled]}
+        return
+    is_new = not reply.is_empty and not _is_repeated(text, hits)
+    payload = {"text": text, "title": title, BASED_ON: [hit.id for hit in result.recalled]}
     entry = await mind.log.append(OUTPUT, payload | ({} if is_new else {"is_new": False}), actor=actor)
+    repeated = () if is_new else (hit for hit in result.recalled if _is_repeated(text, [hit]))
+    topics = tuple(dict.fromkeys(name for hit in repeated for name in hit.topics))
+    yield (result := replace(result, is_new=is_new, topics=topics))
     if not is_new:
-        topics = tuple(
-            dict.fromkeys(name for hit in recalled if _is_repeated(found.text, [hit]) for name in hit.topics)
-        )
-        return DraftResult(True, "", found.text, tuple(recalled), topics, verdict)
-    topics = await store_thought(mind, entry, title=title)
+        return
+    yield (result := replace(result, topics=await store_thought(mind, entry, title=title)))
     is_due = await mind.identity.is_due(every=identity_every)
     if is_due:
         await mind.identity.refresh_identity_kernel()
-    return DraftResult(True, "", found.text, tuple(recalled), topics, verdict, is_due, is_new=True)
+    yield replace(result, has_new_identity=is_due)
+
+
+def _unfinished(result: DraftResult, left: tuple[str, ...], error: Exception) -> DraftResult:
+    cause = str(error) if isinstance(error, SenseMemoryError) else type(error).__name__
+    remedy = " The log has the output, and `backfill` stores the thought." if left[0] == STEPS[3] else ""
+    reason = f"not done: {', '.join(left)} ({cause}).{remedy}"
+    return replace(result, ok=False, reason=reason, not_done=left, error=error)
 
 
 async def _evidence(mind: Layers, hits: Sequence[MindHit], count: int) -> list[MindHit]:
@@ -154,15 +194,18 @@ def _is_repeated(text: str, hits: Iterable[MindHit]) -> bool:
 
 
 async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
-    """The context of a draft: the identity, the recalled thoughts, and the summaries of their topics."""
+    """The context of a draft: the identity, the summaries of the topics of the recalled thoughts, and these thoughts.
+
+    Each is one line, and only a topic's name and this function end a line.
+    """
     hits = list(recalled)
     identity = (await mind.identity.get()).lines()
     names = dict.fromkeys(name for hit in hits for name in hit.topics)
-    summaries = {topic.name: topic.summary for topic in await mind.topics.all() if topic.name in names}
+    summaries = await mind.topics.summaries()
     parts = (
-        "\n".join(identity),
-        "\n".join(f"{name}:\n{summaries[name]}" for name in names if summaries.get(name)),
-        "\n".join(hit.text for hit in hits),
+        "\n".join(map(one_line, identity)),
+        "\n".join(f"{one_line(name)}:\n{one_line(summaries[name])}" for name in names if summaries.get(name)),
+        "\n".join(one_line(hit.text) for hit in hits),
     )
     return "\n\n".join(filter(None, parts))
 
@@ -181,12 +224,12 @@ async def store_thought(
         topics: the topics of the thought; by default the model classifies it.
 
     Raises:
-        ModelError: the model gave no valid answer; the thought was not stored.
+        ModelError: the model gave no valid answer; the archive does not have the thought, and topics that were updated
+            before stay so. Repeat the call.
     """
     names = tuple(topics) or await mind.topics.classify(entry.text, title)
     for name in names:
-        if (await mind.topics.get(name)).last != entry.id:
-            await mind.topics.update_topic_summary(name, entry.text, last=entry.id)
+        await mind.topics.cover(name, entry.text, entry.id)
     await mind.archive.insert(entry.text, topics=names, title=title, source=entry.id, at=entry.at)
     return names
 

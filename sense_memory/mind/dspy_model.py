@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from sense_memory.errors import MissingExtra, ModelError
+from sense_memory.plain_text import printed
 
 
 try:
@@ -111,7 +112,7 @@ def _answer_fields(task_type: type[Task[Any]]) -> dict[str, str]:
 def _data(value: Any) -> Any:
     """Inputs whose texts cannot begin another field of the prompt."""
     if isinstance(value, str):
-        return value.replace(_MARK, "[ [##")
+        return printed(value).replace(_MARK, "[ [##")
     if isinstance(value, dict):
         return {_data(name): _data(item) for name, item in value.items()}
     return tuple(map(_data, value)) if isinstance(value, tuple) else value

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from sense_memory.config.model_choice import KEY_VARIABLE
 from sense_memory.errors import MissingExtra, ModelError
+from sense_memory.plain_text import one_line, printed
 
 
 try:
@@ -190,7 +191,7 @@ def _agent(model: Any, task: Task[AnswerT], output: Any) -> Any:
 
 
 def inputs(task: Task[AnswerT]) -> str:
-    """The inputs of a task for a prompt: each escaped, of bounded length, and between tags with its name."""
+    """The inputs of a task for a prompt: each escaped (XML, and hidden characters), bounded, between tags."""
     return "\n".join(f"<{name}>\n{_shown(value)}\n</{name}>" for name, value in task)
 
 
@@ -211,7 +212,7 @@ def _data(value: object, *, quote: bool = False) -> str:
     if len(text) > MAX_INPUT_CHARS:
         half = MAX_INPUT_CHARS // 2
         text = f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
-    return escape(text.encode("utf-8", "replace").decode(), quote=quote)
+    return escape(one_line(text) if quote else printed(text), quote=quote)
 
 
 class _Bounded(httpx2.AsyncByteStream):  # type: ignore[misc]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from sense_memory.mind.archive import Archive
     from sense_memory.mind.blocks import Blocks
-    from sense_memory.mind.conversation import ContextState, Conversation
+    from sense_memory.mind.chat.compaction import ContextState
+    from sense_memory.mind.conversation import Conversation
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.search import MindSearch
     from sense_memory.mind.tools import MindTool
@@ -59,7 +60,7 @@ class MemoryManager:
         lines = [f"- The current system date is: {utc(self._clock())}"]
         if changed:
             lines.append(f"- Memory blocks were last modified: {utc(max(changed))}")
-        messages, passages = len(await self.conversation.messages()), len(await self._archive.all())
+        messages, passages = len(await self.conversation.messages()), await self._archive.count()
         lines.append(
             f"- {messages} previous messages between you and the user are stored in recall memory (use "
             "conversation_search to access)"

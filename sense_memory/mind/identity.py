@@ -15,6 +15,7 @@ from zlib import crc32
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.model import CheckCoherence, Coherence, DistillIdentity
 from sense_memory.mind.salience import words
+from sense_memory.mind.topic_choice import fitting
 from sense_memory.nostr import address
 
 
@@ -66,6 +67,7 @@ class AgentIdentity:
         at: when the identity was distilled, seconds since 1970; None for the empty identity.
         is_by_rule: whether rules distilled the identity, and not a language model.
         own_roles, own_values: roles and values that were set by hand; they come first, and a refresh keeps them.
+        left_out: how many topics with summaries were too many for the request, and not read; those with fewest passages.
     """
 
     themes: str = ""
@@ -80,6 +82,7 @@ class AgentIdentity:
     is_by_rule: bool = False
     own_roles: tuple[str, ...] = ()
     own_values: tuple[str, ...] = ()
+    left_out: int = 0
 
     def lines(self) -> tuple[str, ...]:
         """The identity as lines of text for a prompt: themes, roles, tensions."""
@@ -129,20 +132,22 @@ class IdentityKernel:
         return 1 - _similarity(before.sketch, _sketch(topic.summary for topic in topics)) >= moved
 
     async def refresh_identity_kernel(self) -> AgentIdentity:
-        """Distil a new identity from all topic summaries.
+        """Distil a new identity from the topic summaries, as many as fit a request; topics with most passages come first.
 
         Raises:
             ModelError: the model gave no valid answer; the identity was not changed.
         """
         topics, objectives = await self._topics.all(), await self.objectives()
         summaries = {topic.name: topic.summary for topic in topics if topic.summary}
+        shown = fitting(summaries.items())
         newest = [topic.last for topic in topics if topic.last]
 
         async def distilled(before: AgentIdentity) -> AgentIdentity:
             task = DistillIdentity(
-                topic_summaries=summaries,
+                topic_summaries=shown,
                 objectives=tuple(objective.text for objective in objectives),
                 previous_themes=before.themes,
+                left_out=len(summaries) - len(shown),
             )
             answer = await self._model.answer(task)
             return replace(
@@ -156,6 +161,7 @@ class IdentityKernel:
                 covered=sum(topic.covered for topic in topics),
                 sketch=_sketch(summaries.values()),
                 is_by_rule=answer.is_by_rule,
+                left_out=task.left_out,
             )
 
         return await self._rewrite(distilled)
@@ -316,6 +322,7 @@ def _fields(identity: AgentIdentity) -> dict[str, Any]:
         "sketch": list(identity.sketch),
         "ts": identity.at,
         "is_by_rule": identity.is_by_rule,
+        "left_out": identity.left_out,
     }
 
 
@@ -328,6 +335,7 @@ def _identity(record: MindRecord) -> AgentIdentity:
         sketch=tuple(item for item in sketch if type(item) is int) if isinstance(sketch, list) else (),
         at=record.written_at,
         is_by_rule=record.is_true("is_by_rule"),
+        left_out=record.whole("left_out"),
     )
 
 

@@ -28,6 +28,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -355,21 +356,16 @@ class Log:
         """The ids of the entries in each page, by slot, as of the last `refresh`."""
         return {slot: [row[0] for row in page.entries.values()] for slot, page in self._pages.by_slot.items()}
 
-    async def count_since(self, entry_id: str) -> int:
-        """The number of entries after an entry.
+    def signed(self) -> list[list[Any]]:
+        """The rows of a shared log that members signed, as of the last `refresh`."""
+        return list(self._signed.values())
 
-        Raises:
-            InvalidInput: no entry has this id.
-        """
+    async def count_since(self, entry_id: str) -> int:
+        """The number of entries after an entry. Raises InvalidInput: no entry has this id."""
         return len(await self._all()) - await self._place_of(entry_id) - 1
 
     async def changes(self, arrived: int, gone: int) -> tuple[list[LogEntry], list[str]]:
-        """The changes that a follower has not seen: new entries in the order of arrival, and ids of removed entries.
-
-        Args:
-            arrived: the number of arrived entries that the follower has seen.
-            gone: the number of removed ids that the follower has seen.
-        """
+        """The new entries in the order of arrival, and the ids of removed ones, after those that a follower has seen."""
         await self._all()
         return self._arrived[arrived:], self._gone[gone:]
 
@@ -410,7 +406,7 @@ class Log:
 
     async def _read_pages(self, slots: Sequence[str]) -> None:
         ledger, reader = self._store.ledger, self._store.reader
-        heads = ledger.heads.uncovered_at(slots)
+        heads = ledger.heads.live_heads_at(slots)
         if self._signing is None:
             self._drop(self._pages.close({*slots} - {head.slot for head in heads}))
         crowded, removed = set(ledger.heads.crowded_beneath(address.LOG_PAGES)), len(self._pages.removed)
@@ -421,7 +417,7 @@ class Log:
             if item.type is not RecordType.MIND:
                 continue
             slot, fields = address.d_tag(item.path), item.record.fields
-            page = self._unite(slot, fields, item.seq)
+            page = self._unite(slot, fields, item.seq, item.created_at)
             if slot in crowded:
                 await self._unite_versions(slot)
             # Another device may have removed an entry in a version that this head has replaced.
@@ -430,8 +426,8 @@ class Log:
         read = {address.d_tag(item.path) for item in opened if item.type is RecordType.MIND}
         if self._signing is not None:  # any holder of the key can delete or replace a page
             for slot in {slot for slot in slots if self._is_own(slot)} - read:
-                if (lost := self._pages.by_slot.get(slot)) is not None:
-                    lost.is_behind = bool(lost.entries)
+                if (held := self._pages.by_slot.get(slot)) is not None:
+                    held.is_behind = bool(held.entries)
 
         is_more = len(self._pages.removed) > removed
         self._drop(self._pages.remove_from(self._pages.by_slot if is_more else read))
@@ -444,9 +440,9 @@ class Log:
         for stored in self._store.ledger.versions(slot)[1:]:
             record = await self._store.reader.record(stored)
             if record is not None and record.type is RecordType.MIND:
-                self._unite(slot, record.fields, stored.seq)
+                self._unite(slot, record.fields, stored.seq, stored.created_at)
 
-    def _unite(self, slot: str, fields: Mapping[str, Any], seq: int) -> LogPage:
+    def _unite(self, slot: str, fields: Mapping[str, Any], seq: int, created_at: int) -> LogPage:
         page = self._pages.at(slot)
         rows = self._counted(fields)
         # Any member can write any page of a scene, so removals in its pages do not count.
@@ -456,7 +452,9 @@ class Log:
         self._pages.removed |= removed
         self._drop(page.unite(rows, removed, moved))
         page.seqs.add(seq)
-        self._add(row for row in rows if entry_key(row) in page.entries)
+        # A member may claim any time, but no entry of a page is later than the page.
+        latest = created_at + 1.0 if self._signing else inf
+        self._add((row for row in rows if entry_key(row) in page.entries), latest)
         return page
 
     def _counted(self, fields: Mapping[str, Any]) -> list[list[Any]]:
@@ -478,9 +476,9 @@ class Log:
                 self.damaged.add(number)
         return found
 
-    def _add(self, rows: Iterable[list[Any]]) -> None:
+    def _add(self, rows: Iterable[list[Any]], latest: float = inf) -> None:
         fresh = (row for row in rows if entry_key(row) not in self._entries and self._is_genuine(row))
-        found = {entry_key(row): _entry(row) for row in fresh}
+        found = {entry_key(row): _entry(row, latest) for row in fresh}
         self._entries |= found
         new = list(found.values())
         self._arrived += new
@@ -521,9 +519,9 @@ LAST_SECOND: Final = 253_402_300_799  # the end of the year 9999, after which `d
 _order: Final = attrgetter("at", "id")
 
 
-def _entry(row: Sequence[Any]) -> LogEntry:
+def _entry(row: Sequence[Any], latest: float = inf) -> LogEntry:
     ident, at, kind, actor, turn, conversation, payload, *author = row[:8]
-    return LogEntry(ident, kind, actor, payload, at, turn, conversation, *author)
+    return LogEntry(ident, kind, actor, payload, min(at, latest), turn, conversation, *author)
 
 
 def _json(row: Sequence[Any]) -> bytes:

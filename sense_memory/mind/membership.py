@@ -3,6 +3,10 @@
 A scene gets a new key whenever a member is removed. A key names the members who were removed with it (`removed`) and the
 keys that it directly follows (`after`). Under one key members only join, so two versions of a key are united by union.
 
+A removed member still holds the earlier keys, and can write under them with any time. So the owner names, by digest, the
+entries of that member that it had seen when it removed the member (`counts`, see `announcements`). Under the keys before
+the removal, no other entry of that member counts. Entries of the other members count whenever they arrive.
+
 Guaranteed: devices that know the same keys agree on the members and on the current key, in whatever order they learned of
 the keys; and a member whom any device removed is not a member under the current key, unless a device that knew of the
 removal invited the member again.
@@ -15,6 +19,7 @@ members, and then choose one of the two. The cost is one pass over the keys.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -22,11 +27,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import orjson
 
-from sense_memory.errors import InvalidEvent
+from sense_memory.errors import BadKey, InvalidAddress, InvalidEvent, InvalidRelayUrl
 from sense_memory.mind.log import LAST_SECOND
 from sense_memory.nostr import address
 from sense_memory.nostr.event import RawEvent, Unsigned, event_id, verify
 from sense_memory.nostr.keys import parse_public
+from sense_memory.nostr.relay_url import relay_url
 from sense_memory.nostr.signer import LocalSigner
 
 
@@ -36,11 +42,21 @@ if TYPE_CHECKING:
     from sense_memory.nostr.signer import Signer
 
 MAX_MEMBERS: Final = 100
+MAX_RELAYS: Final = 20
 MAX_RECORD_BYTES: Final = 38_000  # of a scene in its record
 MAX_INVITATION_BYTES: Final = 20_000  # of a scene in an invitation, which becomes a text of 36,000 bytes
 _PLAIN_BYTES: Final = 16_000  # a smaller scene lists the members for each key, as earlier versions read them
 KIND_ENTRY: Final = 24_078  # ephemeral (NIP-01): a relay that is sent one does not store it
 _KEY_ID_CHARS: Final = 16
+_DIGEST_CHARS: Final = 24  # 96 bits: nobody finds another entry with the digest of one that counts
+UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    BadKey,
+    InvalidAddress,
+)  # see `state_of`
 
 
 @dataclass(frozen=True)
@@ -53,6 +69,8 @@ class SceneKey:
         removed: the public keys of the members who were removed with this key.
         after: the ids of the keys that this key directly follows.
         depth: the length of the longest chain of keys before this key.
+        counts: whether the owner names what counts of the removed members; an earlier version of this program does not,
+            and then everything counts until a device with this version names it.
     """
 
     secret: str = field(repr=False)
@@ -60,6 +78,7 @@ class SceneKey:
     removed: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
     depth: int = 0
+    counts: bool = False
 
     @cached_property
     def id(self) -> str:
@@ -108,10 +127,10 @@ class SceneState:
 
 
 def leaves(keys: Iterable[SceneKey]) -> list[SceneKey]:
-    """The keys that no other key follows."""
+    """The keys that no other key follows; all keys if they follow each other in a circle, as no honest device writes."""
     found = list(keys)
     followed = frozenset[str]().union(*(key.after for key in found))
-    return [key for key in found if key.id not in followed]
+    return [key for key in found if key.id not in followed] or found
 
 
 def united(one: SceneState, other: SceneState) -> SceneState:
@@ -124,6 +143,7 @@ def united(one: SceneState, other: SceneState) -> SceneState:
             members=_joined(known.members, key.members),
             removed=known.removed | key.removed,
             after=known.after | key.after,
+            counts=known.counts or key.counts,
         )
     order = sorted(keys.values(), key=lambda key: (key.depth, key.id))
     relays = tuple(dict.fromkeys((*one.relays, *other.relays)))
@@ -183,6 +203,40 @@ def waiting(state: SceneState, key: SceneKey) -> set[str]:
     }
 
 
+def removed_and_unaware(state: SceneState, key: SceneKey) -> set[str]:
+    """The members under a key who were removed, and may know no later key than this one."""
+    later = [other for other in state.keys if other.depth > key.depth]
+    gone = key.members.keys() - state.members.keys()
+    return {member for member in gone if not any(member in other.members for other in later)}
+
+
+def before(state: SceneState, key: SceneKey) -> set[str]:
+    """The ids of the known keys before a key."""
+    return _with_ancestors({one.id: one for one in state.keys}, key.id) & {
+        one.id for one in state.keys if one.id != key.id
+    }
+
+
+def ended(
+    state: SceneState, counted: Mapping[str, Mapping[str, frozenset[str]]]
+) -> dict[str, dict[str, frozenset[str]]]:
+    """By key, what still counts of the members who were removed with a later key, as digests by author.
+
+    Args:
+        state: the scene.
+        counted: by the id of the later key, what the owner named there, by author.
+    """
+    found = {key.id: dict[str, frozenset[str]]() for key in state.keys}
+    for later in state.keys:
+        named = counted.get(later.id, {})
+        members = later.removed if later.counts else later.removed & named.keys()
+        for key_id in before(state, later) if members else ():
+            for member in members:
+                known = found[key_id].get(member, frozenset())
+                found[key_id][member] = known | named.get(member, frozenset())
+    return found
+
+
 def _joined(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
     """The union of two sets of members; if two members have one name, the second gets a part of its key."""
     names: dict[str, str] = {}
@@ -236,7 +290,7 @@ def _tabled(state: SceneState) -> dict[str, Any]:
 
 def _beside(key: SceneKey) -> dict[str, Any]:
     beside = {"removed": sorted(key.removed), "after": sorted(key.after), "depth": key.depth}
-    return {"secret": key.secret} | beside
+    return {"secret": key.secret} | beside | ({"counts": True} if key.counts else {})
 
 
 def _fields(state: SceneState, keys: list[dict[str, Any]]) -> dict[str, Any]:
@@ -269,14 +323,22 @@ def state_of(fields: Mapping[str, Any]) -> SceneState:
         # Earlier versions of this program do not write `removed`: it is the difference to the key before.
         gone = (one for one in (keys[-1].members if keys else ()) if one not in members)
         after, removed = _texts(row.get("after"), known), _texts(row.get("removed"), gone)
-        keys.append(
-            SceneKey(row["secret"], members, removed, after, depth if type(depth) is int else len(keys))
-        )
+        depth = depth if type(depth) is int else len(keys)
+        keys.append(SceneKey(row["secret"], members, removed, after, depth, counts=row.get("counts") is True))
     ident, name, owner = fields["id"], fields["name"], fields["owner"]
     address.mind_path("scene", ident)
     if not keys or not all(isinstance(text, str) for text in (ident, name, owner)):
         raise ValueError
-    return SceneState(ident, name, parse_public(owner), tuple(keys), tuple(map(str, fields["relays"])))
+    return SceneState(ident, name, parse_public(owner), tuple(keys), _relays(fields["relays"]))
+
+
+def _relays(found: object) -> tuple[str, ...]:
+    """The relays of a scene: what is no URL of a relay is left out, because it would stop every sync."""
+    urls = dict[str, None]()
+    for url in found if isinstance(found, list) else ():
+        with suppress(InvalidRelayUrl):
+            urls[relay_url(url, allow_plain=True)] = None
+    return tuple(urls)[:MAX_RELAYS]
 
 
 def _texts(found: object, otherwise: Iterable[str]) -> frozenset[str]:
@@ -304,10 +366,23 @@ class EntrySigner:
         scene: the scene's id.
         owner: the public key of the scene's owner.
         members: the names of the members by public key.
+        ended: of authors who were removed, the digests of the entries that count; see `membership.ended`.
     """
 
-    def __init__(self, signer: Signer, scene: str, owner: str, members: Mapping[str, str]) -> None:
-        self._signer, self._scene, self._owner, self._members = signer, scene, owner, members
+    def __init__(
+        self,
+        signer: Signer,
+        scene: str,
+        owner: str,
+        members: Mapping[str, str],
+        ended: Mapping[str, frozenset[str]],
+    ) -> None:
+        self._signer, self._scene, self._owner = signer, scene, owner
+        self._members, self._ended = members, ended
+
+    def judges_as(self, other: EntrySigner) -> bool:
+        """Whether another signer judges every entry alike."""
+        return (self._members, self._ended) == (other._members, other._ended)
 
     async def signature(self, row: list[Any]) -> list[str]:
         """The author's public key and signature, to append to a row."""
@@ -334,13 +409,24 @@ class EntrySigner:
         return True
 
     def may_speak(self, row: Sequence[Any]) -> bool:
-        """Whether the author of a row may speak under its name."""
+        """Whether the author of a row may speak under its name, and was not removed before the owner saw the row."""
         actor, author = row[3], row[7]
+        if author in self._ended and digest_of(row) not in self._ended[author]:
+            return False
         name = self._members.get(author)
         return name is not None and (
             name == actor or (author == self._owner and actor not in self._members.values())
         )
 
     def _unsigned(self, row: Sequence[Any]) -> Unsigned:
-        digest = sha256(orjson.dumps(row)).hexdigest()
+        digest = _digest(row)
         return Unsigned(max(0, int(row[1])), KIND_ENTRY, (("scene", self._scene),), digest)
+
+
+def digest_of(row: Sequence[Any]) -> str:
+    """The digest by which the owner names a signed row."""
+    return _digest(row[:7])[:_DIGEST_CHARS]
+
+
+def _digest(row: Sequence[Any]) -> str:
+    return sha256(orjson.dumps(row)).hexdigest()

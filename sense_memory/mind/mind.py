@@ -1,27 +1,25 @@
-"""`Mind`: the parts of an agent's mind as attributes, and the flusher of the log."""
+"""`Mind`: the parts of an agent's mind as attributes."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.config.model_choice import ModelChoice
 from sense_memory.errors import SenseMemoryError
-from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind import draft as pipeline
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
-from sense_memory.mind.context import MAX_LINE_CHARS
+from sense_memory.mind.chat.message_index import MessageIndex
 from sense_memory.mind.conversation import IMPORTED, Conversation
+from sense_memory.mind.flusher import Flusher
 from sense_memory.mind.four_tier import MemoryManager
 from sense_memory.mind.identity import IdentityKernel
 from sense_memory.mind.log import Log
 from sense_memory.mind.model import Reflect, RerankPassages
 from sense_memory.mind.records import MindRecords
-from sense_memory.mind.reflection import ReflectionTracker, reflect
+from sense_memory.mind.reflection import ReflectionTracker, newest_lines, reflect
 from sense_memory.mind.scenes import Scenes
 from sense_memory.mind.share import Shares
 from sense_memory.mind.tools import mind_tools
@@ -64,15 +62,14 @@ class Mind:
     def __init__(self, store: OpenStore) -> None:
         self.store = store
         self.records = MindRecords(store)
-        self.log, self.blocks = Log(self.records, self._appended), Blocks(self.records)
+        self._flusher = Flusher(self._write_pages, is_on=store.options.background)
+        self.log, self.blocks = Log(self.records, self._flusher.appended), Blocks(self.records)
         self.archive = Archive(self.records)
         self.topics = Topics(self.records, self.archive, self._open_model)
         self.identity = IdentityKernel(self.records, self.topics)
         self.scenes = Scenes(self.records, self.log)
         self.shares = Shares(store, self.scenes)
-        self._flusher: asyncio.Task[None] | None = None
-        self._unflushed = 0
-        self._last_append = 0.0
+        self._messages = MessageIndex(self.log)
 
     @cached_property
     def _search(self) -> MindSearch:
@@ -139,15 +136,18 @@ class Mind:
         Raises:
             InvalidAddress: the id cannot be part of an address.
         """
-        return Conversation(self.log, self.records, conversation_id, count_tokens=count_tokens, window=window)
+        return Conversation(
+            self.log,
+            self.records,
+            conversation_id,
+            count_tokens=count_tokens,
+            window=window,
+            index=self._messages,
+        )
 
     async def conversations(self) -> dict[str, int]:
         """The ids of all conversations with the numbers of their messages, newest conversation first."""
-        counts: dict[str, int] = {}
-        for entry in reversed(await self.log.entries()):
-            if entry.conversation is not None and entry.kind.startswith("message."):
-                counts[entry.conversation] = counts.get(entry.conversation, 0) + 1
-        return counts
+        return await self._messages.counts()
 
     async def conversation_titles(self) -> dict[str, str]:
         """The titles of conversations by their ids; only imported conversations have one."""
@@ -204,6 +204,9 @@ class Mind:
     ) -> LogEntry | None:
         """Have the model conclude a belief from the entries since an agent's last reflection, if one is due.
 
+        Of more entries than fit a request (some 32,000 characters), the model reads the newest; `left_out` in the payload
+        of the reflection says how many older ones it did not read.
+
         Args:
             agent_name: the agent, as entries name it in `actor`.
             threshold: the number of visible entries that make a reflection due.
@@ -222,9 +225,11 @@ class Mind:
         seen = [entry for entry in tracker.pending(await self.log.entries()) if entry.text.strip()]
         if len(seen) < threshold:
             return None
-        lines = tuple(f"{entry.actor}: {' '.join(entry.text.split())[:MAX_LINE_CHARS]}" for entry in seen)
-        found = await self.model.answer(Reflect(agent=agent_name, experiences=lines, scene=scene))
-        evidence = [seen[place] for place in found.based_on]
+        lines = newest_lines(seen)
+        left_out = len(seen) - len(lines)
+        task = Reflect(agent=agent_name, experiences=lines, scene=scene, left_out=left_out)
+        found = await self.model.answer(task)
+        evidence = [seen[left_out + place] for place in found.based_on]
         return await reflect(
             self.log,
             agent_name,
@@ -233,6 +238,7 @@ class Mind:
             turn=turn,
             conversation=conversation,
             is_by_rule=found.is_by_rule,
+            left_out=left_out,
         )
 
     async def append_reflection(
@@ -252,16 +258,14 @@ class Mind:
 
     async def flush(self) -> int:
         """Write the entries of the log that are in no page yet to pages; returns how many. Raises as `Log.flush`."""
-        self._unflushed = 0
+        return await self._flusher.flush()
+
+    async def _write_pages(self) -> int:
         return await self.log.flush()
 
     async def close(self) -> None:
         """Flush the log and stop. Entries that cannot be flushed stay durable, and the next flush takes them."""
-        flusher, self._flusher = self._flusher, None
-        if flusher is not None:
-            flusher.cancel()
-            with suppress(asyncio.CancelledError):
-                await flusher
+        await self._flusher.stop()
         try:
             await self.flush()
         except SenseMemoryError as error:
@@ -276,23 +280,3 @@ class Mind:
             finally:
                 if "_search" in vars(self):
                     await self._search.close()
-
-    def _appended(self, size: int) -> None:
-        self._unflushed += size
-        if not self.store.options.background:
-            return
-        self._last_append = asyncio.get_running_loop().time()
-        if self._flusher is None or self._flusher.done():
-            self._flusher = asyncio.create_task(self._flush_soon())
-
-    async def _flush_soon(self) -> None:
-        """Flush once the log is quiet, a page is full, or the first entry has waited for `LOG_WAIT_SECONDS`."""
-        now = asyncio.get_running_loop().time
-        latest = now() + LOG_WAIT_SECONDS
-        while self._unflushed < LOG_PAGE_BYTES:
-            rest = min(self._last_append + LOG_QUIET_SECONDS, latest) - now()
-            if rest <= 0:
-                break
-            await asyncio.sleep(min(rest, 1.0))
-        with suppress(SenseMemoryError):  # the entries are durable; the next append tries again
-            await self.flush()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.extraction import Proposal
 
 _words = re.compile(r"[^\W_]+").findall
+MAX_INPUT_CHARS = 32_000  # of the topics, or of the experiences, that one task lists: some 8,000 tokens
 MAX_SUMMARY_WORDS = 100  # for the summary of a conversation (Letta's SHORTER_SUMMARY_PROMPT)
 
 
@@ -139,6 +140,7 @@ class ClassifyTopic(Task[TopicNames]):
         text: the text.
         title: the title of the text; may be empty.
         existing_topics: the names in use with their summaries, which may be empty.
+        left_out: how many further topics are in use, which share less with the text than those listed.
     """
 
     instructions: ClassVar[str] = (
@@ -150,6 +152,7 @@ class ClassifyTopic(Task[TopicNames]):
     text: str
     title: str = ""
     existing_topics: dict[str, str] = {}
+    left_out: int = 0
 
 
 class TopicSummary(Answer):
@@ -205,6 +208,7 @@ class DistillIdentity(Task[DistilledIdentity]):
         topic_summaries: the summaries by topic.
         objectives: the texts of the agent's objectives.
         previous_themes: the themes of the last identity; empty at first.
+        left_out: how many further topics have summaries, with fewer passages than those listed.
     """
 
     instructions: ClassVar[str] = (
@@ -216,6 +220,7 @@ class DistillIdentity(Task[DistilledIdentity]):
     topic_summaries: dict[str, str]
     objectives: tuple[str, ...] = ()
     previous_themes: str = ""
+    left_out: int = 0
 
 
 # ── Reflection, coherence, drafts ───────────────────────────────────────────────────────
@@ -240,6 +245,7 @@ class Reflect(Task[Reflection]):
         agent: the agent that holds the belief.
         experiences: what happened, oldest first.
         scene: the current scene, in words; may be empty.
+        left_out: how many experiences before these are not listed.
     """
 
     instructions: ClassVar[str] = (
@@ -251,6 +257,7 @@ class Reflect(Task[Reflection]):
     agent: str
     experiences: Annotated[tuple[str, ...], Field(min_length=1)]
     scene: str = ""
+    left_out: int = 0
 
     def problem(self, answer: Answer) -> str:
         """Finds an empty belief, or evidence that does not exist."""

@@ -12,12 +12,14 @@ The cost is one read and one write for each attempt.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sense_memory.ledger import HeadMoved, Role
+from sense_memory.ledger.feed import START
 from sense_memory.nostr import address
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
@@ -25,10 +27,12 @@ from sense_memory.records.origins import edited_by
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from sense_memory.ledger import Basis, StoredEvent
     from sense_memory.memories.open_store import OpenStore
+
+_T = TypeVar("_T")
 
 # Records with words of the user or the agent: `sync` names the edits of these that lost to another device.
 _WORDS: Final = (f"{address.MIND}block/", f"{address.MIND}objective/")
@@ -192,19 +196,91 @@ class MindRecords:
 
     async def _head(self, path: str) -> MindRecord | None:
         self.store.check()
-        heads = self.store.ledger.heads.uncovered_at([address.d_tag(path)])
-        return next(iter(await self._opened([(head.slot, head.seq) for head in heads])), None)
+        heads = self.store.ledger.heads.live_heads_at([address.d_tag(path)])
+        return next(iter(await self.opened([(head.slot, head.seq) for head in heads])), None)
 
     async def _under(self, prefix: str) -> list[MindRecord]:
         self.store.check()
-        return await self._opened(self.store.ledger.heads.uncovered_under(address.PREFIX + prefix))
+        return await self.opened(self.store.ledger.heads.uncovered_under(address.PREFIX + prefix))
 
-    async def _opened(self, heads: list[tuple[str, int]]) -> list[MindRecord]:
+    async def opened(self, heads: Sequence[tuple[str, int]]) -> list[MindRecord]:
+        """The records of some heads (slot, seq) in their order, without tombstones and records of a newer version."""
         return [
             MindRecord(item.path, _content(item.record.fields), item.id.hex(), item.created_at)
             for item in await self.store.reader.opened(heads)
             if item.type is RecordType.MIND
         ]
+
+
+class RecordView(Generic[_T]):
+    """The records directly under a prefix as values, which follow the ledger.
+
+    Guaranteed: `refresh` returns what `MindRecords.under` would read, whichever process or device changed it. Safe,
+    because the ledger's feed names each change. The first refresh reads every record, a later one only those with a new
+    head: its cost does not grow with their number. Each value stays in RAM.
+
+    Args:
+        records: reads the records.
+        prefix: such as `mind/block/`.
+        value_of: makes the value of a record.
+
+    Attributes:
+        changed: the names of records that were added, changed or removed, in the order in which this was seen; followers
+            remember how many they have read.
+    """
+
+    def __init__(self, records: MindRecords, prefix: str, value_of: Callable[[MindRecord], _T]) -> None:
+        self._records, self._prefix, self._value_of = records, prefix, value_of
+        self._start = address.PREFIX + prefix
+        self._values: dict[str, _T] = {}
+        self._seqs: dict[str, int] = {}  # of the heads that were read
+        self._cursor, self._refreshing = START, asyncio.Lock()
+        self.changed: list[str] = []
+
+    async def refresh(self, *, asks: bool = True) -> Mapping[str, _T]:
+        """The values by the names of the records, as of now; later refreshes change this mapping.
+
+        Args:
+            asks: whether relays are asked if there are no records here, as by `MindRecords.under`.
+
+        Raises:
+            NotSynced: as `MindRecords.under`.
+        """
+        await self._read_changes()
+        asked = asks and not self._values
+        if asked and await self._records.store.replication.ask("records of the mind are"):
+            await self._read_changes()
+        return self._values
+
+    async def _read_changes(self) -> None:
+        self._records.store.check()
+        async with self._refreshing:
+            ledger = self._records.store.ledger
+            if not ledger.feed.has_changed(self._cursor):
+                return
+            changes = ledger.feed.since(self._cursor)
+            if changes.is_everything:
+                slots = set(self._seqs)
+                heads = ledger.heads.uncovered_under(self._start)
+            else:
+                slots = {slot for slot in changes.slots if slot.startswith(self._start)}
+                heads = [(head.slot, head.seq) for head in ledger.heads.live_heads_at(slots)]
+            fresh = [(slot, seq) for slot, seq in heads if self._seqs.get(slot) != seq]
+            opened = await self._records.opened(fresh)
+            self._take(
+                {record.name: self._value_of(record) for record in opened}, fresh, slots - {*dict(heads)}
+            )
+            self._cursor = changes.cursor
+
+    def _take(self, found: Mapping[str, _T], fresh: Iterable[tuple[str, int]], gone: Iterable[str]) -> None:
+        """Take over the values of new heads; a new head without a value is a tombstone, or of a newer version."""
+        for slot in gone:
+            self._seqs.pop(slot, None)
+        self._seqs.update(fresh)
+        names = (slot.removeprefix(self._start) for slot in (*gone, *dict(fresh)))
+        removed = [name for name in names if name not in found and self._values.pop(name, None) is not None]
+        self._values.update(found)
+        self.changed += (*removed, *found)
 
 
 def _version(stored: StoredEvent, record: envelope.Record, created_at: int) -> MindRecord:

@@ -1,7 +1,7 @@
 """Reflection: when an agent should condense the entries that it has seen into a belief (agent-ledger memory, layer 3).
 
-A reflection is an entry of the kind `agent.reflected` with the payload `{"belief": …, "based_on": [entry ids]}`. Its kind
-is globally visible, so every agent reads the belief. In a `Digest` a belief replaces the entries that it is based on:
+A reflection is an entry of the kind `agent.reflected` with the payload `{"belief": …, "based_on": [entry ids]}`, and
+`left_out` where older entries were too many to be read for it. Its kind is globally visible, so every agent reads the belief. In a `Digest` a belief replaces the entries that it is based on:
 after K reflections a context holds K beliefs and the recent window, instead of every entry. Nothing is stored outside the
 log.
 """
@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.context import MAX_LINE_CHARS
 from sense_memory.mind.episodic import is_visible
+from sense_memory.mind.model import MAX_INPUT_CHARS
+from sense_memory.plain_text import one_line
 
 
 if TYPE_CHECKING:
@@ -92,6 +95,18 @@ def based_on(reflection: LogEntry) -> tuple[str, ...]:
     return tuple(ident for ident in named if isinstance(ident, str)) if isinstance(named, list) else ()
 
 
+def newest_lines(entries: Sequence[LogEntry]) -> tuple[str, ...]:
+    """The newest of some entries for the task `Reflect`, one line each and `MAX_INPUT_CHARS` at most, oldest first."""
+    lines, left = list[str](), MAX_INPUT_CHARS
+    for entry in reversed(entries):
+        line = f"{one_line(entry.actor)}: {one_line(entry.text)[:MAX_LINE_CHARS]}"
+        left -= len(line)
+        if left < 0:
+            break
+        lines.append(line)
+    return tuple(reversed(lines))
+
+
 async def reflect(
     log: Log,
     agent_name: str,
@@ -101,6 +116,7 @@ async def reflect(
     turn: int | None = None,
     conversation: str | None = None,
     is_by_rule: bool = False,
+    left_out: int = 0,
 ) -> LogEntry:
     """Append a reflection to the log.
 
@@ -112,6 +128,7 @@ async def reflect(
         turn: the current turn.
         conversation: the conversation's id.
         is_by_rule: whether rules, and no model or agent, concluded the belief; if so, the payload says so.
+        left_out: how many older entries were not read for the belief; if any, the payload says so.
 
     Raises:
         InvalidInput: the belief is empty; nothing was appended.
@@ -119,5 +136,6 @@ async def reflect(
     if not isinstance(belief, str) or not belief.strip():
         raise InvalidInput("a belief must be a non-empty text; nothing was appended")
     ids = [entry if isinstance(entry, str) else entry.id for entry in evidence]
-    payload = {"belief": belief, "based_on": ids} | ({"is_by_rule": True} if is_by_rule else {})
+    marks = {"is_by_rule": is_by_rule, "left_out": left_out}
+    payload = {"belief": belief, "based_on": ids} | {name: mark for name, mark in marks.items() if mark}
     return await log.append(REFLECTED, payload, actor=agent_name, turn=turn, conversation=conversation)

@@ -6,8 +6,11 @@ answer is marked `is_by_rule`. Words are compared by their stems, without stop w
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sense_memory.mind.beliefs import as_memory
@@ -49,6 +52,7 @@ from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
 _TOPIC_WORDS: Final = 120  # of a topic's summary
 _THEME_WORDS: Final = 150  # of an identity's themes
@@ -86,6 +90,7 @@ _section = re.compile(r"(Task|Facts|State|Next): (.*?)(?= (?:Facts|State|Next): 
 _LEAST: Final = 6  # a part of a summary may always have so many words
 _FACT_WORDS: Final = 49  # words of all facts in a summary
 _FACT_CHUNK: Final = 14  # words of one fact
+_SLICE_COUNT: Final = 50  # sentences to judge before other tasks get a turn, some 10 ms
 _FACT_WEIGHT: Final = 2  # the least weight of a fact
 _SMALL_TALK: Final = """
 hi hello hey ha haha hahaha lol yes yeah yep no nope ok okay oh ah sure see thanks thank nice great good cool fine right well
@@ -102,6 +107,22 @@ _named = re.compile(r"(?<=[^.!?:\s] )(?:(?:Mr|Ms|Mrs|Dr)\b|(?!I\b)[A-Z][\w-]+)")
 _numbered = re.compile(r"\d")
 
 
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """A sentence that a summary may contain: its weight, and the stems of its words."""
+
+    text: str
+    weight: int
+    terms: frozenset[str]
+
+    def replaces(self, old: _Fact) -> bool:
+        """Whether the fact corrects or repeats an earlier one."""
+        return _jaccard(self.terms, old.terms) >= _SAME_BOUND or corrects(self.text, old.text)
+
+
+_weight_of: Final = attrgetter("weight")
+
+
 class RuleModel:
     """Answers every task by rules.
 
@@ -115,13 +136,14 @@ class RuleModel:
         self._small_talk = frozenset(map(self._stem, _SMALL_TALK.split()))
 
     async def answer(self, task: Task[AnswerT]) -> AnswerT:
-        """The answer to a task, marked `is_by_rule`.
+        """The answer to a task, marked `is_by_rule`. Other tasks get turns while a conversation is summarised.
 
         Raises:
             TypeError: no rule answers tasks of this type.
         """
+        if isinstance(task, SummarizeConversation):  # as long as a conversation
+            return cast("AnswerT", await self._summarize(task))
         rules: Mapping[type, Callable[[Any], Answer]] = {
-            SummarizeConversation: self._summarize,
             ClassifyTopic: self._classify,
             UpdateTopicSummary: self._update_summary,
             DistillIdentity: self._distil,
@@ -157,12 +179,11 @@ class RuleModel:
 
     def _similarity(self, one: str, other: str) -> float:
         """The Jaccard similarity of the stems of two texts, 0 to 1."""
-        first, second = set(self._terms(one)), set(self._terms(other))
-        return len(first & second) / len(first | second) if first | second else 0.0
+        return _jaccard(set(self._terms(one)), set(self._terms(other)))
 
     # ── Conversations ───────────────────────────────────────────────────────────────────
 
-    def _summarize(self, task: SummarizeConversation) -> Summary:
+    async def _summarize(self, task: SummarizeConversation) -> Summary:
         """The task (the first request, or the task of the previous summary), facts, the state, and the last statement.
 
         Facts (names, numbers, decisions, duties) compete by weight, not by age, so a summary of a summary still contains
@@ -172,7 +193,8 @@ class RuleModel:
         contents = [content for _, content in lines if content]
         before = dict(_section.findall(task.previous_summary))
         asked = next(
-            (content for who, content in lines if who == "user" and content), next(iter(contents), "")
+            (content for who, content in lines if who.partition(" ")[0] == "user" and content),
+            next(iter(contents), ""),
         )
         last = contents[-1] if contents else ""
         first = before.get("Task", asked)
@@ -181,9 +203,10 @@ class RuleModel:
         share = min(1.0, task.max_words / (MAX_SUMMARY_WORDS - 1))
         begun, end = _cut(first, max(_LEAST, int(20 * share))), _cut(last, max(_LEAST, int(14 * share)))
         sentences = [sentence for content in contents for sentence in split_sentences(content)]
-        known = split_sentences(f"{before.get('Facts', '')} {before.get('Next', '')}")
+        told = f"{before.get('Facts', '')} {before.get('Next', '')}" if before else task.previous_summary
+        known = split_sentences(told)
         shown = {begun, end, *split_sentences(begun), *split_sentences(end)}
-        kept = self._facts([*known, *sentences], {first, last, *shown}, int(_FACT_WORDS * share))
+        kept = await self._facts([*known, *sentences], {first, last, *shown}, int(_FACT_WORDS * share))
         used = {first, last, *shown, *kept}
         rest = [item for item in sentences if used.isdisjoint({item, _cut(item, _FACT_CHUNK)})]
         rest = [item for item in rest if not self._is_small_talk(item)]
@@ -196,34 +219,30 @@ class RuleModel:
             "Next": end,
         }
         summary = " ".join(f"{name}: {text}" for name, text in parts.items() if text)
-        return Summary(summary=_cut(summary or "Nothing was said.", MAX_SUMMARY_WORDS - 1))
+        text = _cut(summary or "Nothing was said.", MAX_SUMMARY_WORDS - 1)
+        return Summary(summary=text, is_by_rule=True)
 
     def _is_small_talk(self, text: str) -> bool:
         """Whether a text consists of words of greeting, thanks and agreement."""
         return set(self._terms(text)) <= self._small_talk
 
-    def _facts(self, sentences: Sequence[str], excluded: Collection[str], limit: int) -> list[str]:
+    async def _facts(self, sentences: Sequence[str], excluded: Collection[str], limit: int) -> list[str]:
         """The weightiest sentences within `limit` words, in their order; of equal weight, the earlier ones."""
-        kept: list[str] = []
-        for sentence in sentences:
-            fact = _cut(sentence, _FACT_CHUNK)
-            if sentence not in excluded and _weight(fact) >= _FACT_WEIGHT:
-                old = (
-                    item
-                    for item in kept
-                    if corrects(fact, item) or self._similarity(item, fact) >= _SAME_BOUND
-                )
-                for item in list(old):
-                    kept.remove(item)
-                kept.append(fact)
+        kept: list[_Fact] = []
+        for number, sentence in enumerate(sentences):
+            if number % _SLICE_COUNT == 0:
+                await asyncio.sleep(0)
+            fact = _Fact(text := _cut(sentence, _FACT_CHUNK), _weight(text), frozenset(self._terms(text)))
+            if sentence not in excluded and fact.weight >= _FACT_WEIGHT:
+                kept = [old for old in kept if not fact.replaces(old)] + [fact]
                 if len(kept) > limit:
-                    kept.remove(min(reversed(kept), key=_weight))
+                    kept.remove(min(reversed(kept), key=_weight_of))
         left, chosen = limit, set[str]()
-        for fact in sorted(kept, key=_weight, reverse=True):
-            if len(fact.split()) <= left:
-                left -= len(fact.split())
-                chosen.add(fact)
-        return [fact for fact in kept if fact in chosen]
+        for fact in sorted(kept, key=_weight_of, reverse=True):
+            if len(fact.text.split()) <= left:
+                left -= len(fact.text.split())
+                chosen.add(fact.text)
+        return [fact.text for fact in kept if fact.text in chosen]
 
     # ── Topics and identity ─────────────────────────────────────────────────────────────
 
@@ -345,6 +364,10 @@ class RuleModel:
         best = sorted((item for item in sentences if shared[item]), key=lambda item: -shared[item])[:3]
         chosen = [sentence for sentence in sentences if sentence in best]
         return Reply(text=" ".join(chosen) or "I remember nothing about that.", is_empty=not chosen)
+
+
+def _jaccard(one: AbstractSet[str], other: AbstractSet[str]) -> float:
+    return len(one & other) / len(one | other) if one | other else 0.0
 
 
 def split_sentences(text: str) -> list[str]:

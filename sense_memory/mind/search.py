@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from sense_memory.errors import LedgerError
-from sense_memory.ledger.feed import START
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
 from sense_memory.mind.archive import Passage
 from sense_memory.mind.corrections import corrects
@@ -35,7 +34,7 @@ from sense_memory.search.ranking import Reason, SearchOptions
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -114,8 +113,8 @@ class MindSearch(CachedIndex):
         self._store, self._log, self._archive = store, log, archive
         self._index: SearchIndex | None = None
         self._arrived = self._gone = 0
-        self._passages: dict[str, Passage] = {}
-        self._cursor = START
+        self._passages: Mapping[str, Passage] = {}
+        self._passage_changes = 0  # how many changes of passages were indexed
         self._refreshing, self._filling = asyncio.Lock(), asyncio.Lock()
         self._is_sorted = self._is_clean = True
         self._is_compared = False  # whether the saved index was compared with the log
@@ -214,19 +213,18 @@ class MindSearch(CachedIndex):
             return index
 
     async def _refresh_archive(self, index: SearchIndex) -> None:
-        feed = self._archive.feed
-        if not feed.has_changed(self._cursor):
-            return
-        changes = feed.since(self._cursor)
-        if changes.is_everything or any(slot.startswith(_ARCHIVE) for slot in changes.slots):
-            found = {passage.id: passage for passage in await self._archive.all()}
-            there = index.ids_of(Place.ARCHIVE)
-            self._passages = found
-            await self._drop(index, [name for name in there if _ident(name) not in found])
-            changed = {item.id for item in index.refreshed(map(_passage_item, found.values()))}
-            new = [passage for passage in found.values() if _passage_name(passage.id) in changed]
-            await self._put(index, new, _passage_item)
-        self._cursor = changes.cursor
+        self._passages, ids = await self._archive.changes(self._passage_changes)
+        there = [] if self._is_compared else index.ids_of(Place.ARCHIVE)
+        passages = [
+            passage for ident in dict.fromkeys(ids) if (passage := self._passages.get(ident)) is not None
+        ]
+        gone = (name for name in (*there, *map(_passage_name, ids)) if _ident(name) not in self._passages)
+        await self._drop(index, gone)
+        changed = {item.id for item in index.refreshed(map(_passage_item, passages))}
+        await self._put(
+            index, [item for item in passages if _passage_name(item.id) in changed], _passage_item
+        )
+        self._passage_changes += len(ids)
 
     def _is_lost(self, name: str) -> bool:
         """Whether an item of a saved index is an entry that is no longer in the log."""

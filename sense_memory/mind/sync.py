@@ -32,13 +32,15 @@ async def sync(
     report = await store.replication.sync(full=full, retry_refused=retry_refused)
     store.check()
     if await _flush_log(store, mind):
-        report = await store.replication.sync()
+        report = replace(await store.replication.sync(), is_first=report.is_first)
         store.check()
     if store.ledger.heads.uncovered_under(f"{address.PREFIX}{address.MIND}scene/"):
         await mind().scenes.sync()
         await mind().shares.refresh()
-    overruled, again = await drafts.overruled(store.ledger, store.reader, store.options.signer)
-    return replace(report, overruled=overruled, written_again=again)
+    found = await drafts.edit_notices(store.ledger, store.reader, store.options.signer)
+    return replace(
+        report, overruled=found.overruled, written_again=found.written_again, conflicts=found.conflicts
+    )
 
 
 async def flush(store: OpenStore, mind: Callable[[], Mind]) -> SyncReport:

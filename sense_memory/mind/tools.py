@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput, SenseMemoryError
-from sense_memory.mind.context import label, printed
+from sense_memory.plain_text import label, one_line
 
 
 if TYPE_CHECKING:
@@ -195,15 +195,20 @@ def _listed(hits: list[MindHit]) -> str:
 def _line(hit: MindHit) -> str:
     tags = f"tags: {', '.join(hit.tags)}" if hit.tags else ""
     about = [utc(hit.at), *filter(None, (hit.actor, tags, "corrected later" if hit.corrected_by else ""))]
-    text = " ".join(hit.text.split())
+    text = one_line(hit.text)
     text = text if len(text) <= MAX_RESULT_CHARS else f"{text[:MAX_RESULT_CHARS]}…"
-    return f"{label('; '.join(about))} {printed(text)}"
+    return f"{label('; '.join(about))} {text}"
 
 
 def utc(at: float) -> str:
-    """A time as text for a model, rounded down to the second.
+    """A time as text for a model, rounded down to the second; another program may have written a time without a date.
 
     >>> utc(0.0)
     '1970-01-01 00:00:00 UTC'
+    >>> utc(1e300)
+    'at no known time'
     """
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, OSError, ValueError):
+        return "at no known time"

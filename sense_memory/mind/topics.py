@@ -12,6 +12,9 @@ because another device replaced it, the number in the merged topic's record coun
 Of two summaries that two devices updated at once, the later counts, and its number with it; the thoughts are passages, and
 none is lost. (Adding the numbers would count a thought twice that both devices took from one log.)
 The cost is one small record for each merged topic.
+
+A model is shown at most `MAX_INPUT_CHARS` characters of topics with each text, the nearest first; see `topic_choice`.
+Records stay in RAM once they were read, so storing a thought reads only what has changed.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.model import ClassifyTopic, UpdateTopicSummary
+from sense_memory.mind.records import RecordView
 from sense_memory.mind.salience import jaccard, words
+from sense_memory.mind.topic_choice import TopicChoice
 from sense_memory.nostr import address
 
 
@@ -151,6 +156,9 @@ class Topics:
         self, records: MindRecords, archive: Archive, open_model: Callable[[], LanguageModel]
     ) -> None:
         self._records, self._archive, self._open_model = records, archive, open_model
+        self._summaries = RecordView(records, _PREFIX, lambda record: record)
+        self._merges = RecordView(records, _INTO, _moves)
+        self._choice = TopicChoice()
 
     @cached_property
     def model(self) -> LanguageModel:
@@ -160,7 +168,8 @@ class Topics:
     async def all(self) -> list[Topic]:
         """All topics, those with most passages first."""
         counts, moves = await self._archive.topics(), await self._moves()
-        held = [_held(record.name, record, moves) for record in await self._records.under(_PREFIX)]
+        records = await self._summaries.refresh()
+        held = [_held(name, record, moves) for name, record in records.items()]
         covered = _covered(held, moves)
         found = {
             name: replace(item.topic, covered=covered[name]) for item in held if (name := item.topic.name)
@@ -168,6 +177,12 @@ class Topics:
         found |= {name: Topic(name) for name in counts if name not in found}
         topics = [replace(topic, passages=counts.get(topic.name, 0)) for topic in found.values()]
         return sorted(topics, key=lambda topic: (-topic.passages, topic.name))
+
+    async def summaries(self) -> dict[str, str]:
+        """The summary of each topic, which may be empty; the topics with most passages first."""
+        counts, records = await self._archive.topics(), await self._summaries.refresh()
+        names = sorted({*counts, *records}, key=lambda name: (-counts.get(name, 0), name))
+        return {name: records[name].text("summary") if name in records else "" for name in names}
 
     async def list_topics(self) -> list[str]:
         """The names of all topics, those with most passages first."""
@@ -186,7 +201,7 @@ class Topics:
     async def classify(
         self, text: str, title: str = "", existing_topics: Sequence[str] | None = None
     ) -> tuple[str, ...]:
-        """The topics of a text, best first.
+        """The topics of a text, best first. Of more topics than fit a request, the model is shown those nearest to the text.
 
         Args:
             text: the text.
@@ -196,10 +211,13 @@ class Topics:
         Raises:
             ModelError: the model gave no valid answer.
         """
-        known = {topic.name: topic.summary for topic in await self.all()}
+        known = await self.summaries()
         if existing_topics is not None:
             known = {name: known.get(name, "") for name in existing_topics}
-        answer = await self.model.answer(ClassifyTopic(text=text, title=title, existing_topics=known))
+        shown = self._choice.nearest(known, f"{title} {text}")
+        left_out = len(known) - len(shown)
+        task = ClassifyTopic(text=text, title=title, existing_topics=shown, left_out=left_out)
+        answer = await self.model.answer(task)
         return tuple(dict.fromkeys(name if name in known else topic_name(name) for name in answer.topics))
 
     async def update_topic_summary(self, topic: str, new_text: str, *, last: str = "") -> Topic:
@@ -213,17 +231,30 @@ class Topics:
         Raises:
             ModelError: the model gave no valid answer; nothing was changed.
         """
+        await self._update(topic, new_text, last)
+        return await self.get(topic)
+
+    async def cover(self, topic: str, thought: str, thought_id: str) -> None:
+        """Update the summary of a topic with a thought, unless it is the last thought that the topic covers.
+
+        Raises:
+            ModelError: the model gave no valid answer; nothing was changed.
+        """
+        await self._update(topic, thought, thought_id, once=True)
+
+    async def _update(self, topic: str, new_text: str, last: str, *, once: bool = False) -> None:
         path = _path_of(topic)
 
         async def updated(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
             moves = await self._moves()
             before = _renewed(_held(topic, found.get(path), moves), moves)
+            if once and before.topic.last == last:
+                return {}
             return {
                 path: _fields(replace(before, topic=await self._summarised(before.topic, new_text, 1, last)))
             }
 
         await self._records.change([path], updated)
-        return await self.get(topic)
 
     async def merge(self, topics: Iterable[str], into: str) -> Topic:
         """Merge topics into one: passages get its name, and the model merges the summaries.
@@ -264,7 +295,7 @@ class Topics:
 
     async def _moves(self) -> _Moves:
         """The merges of every topic that was ever merged. Relays are not asked."""
-        return {record.name: _moves(record) for record in await self._records.under(_INTO, asks=False)}
+        return await self._merges.refresh(asks=False)
 
     async def _united(self, target: _Held, source: _Held, merge: _Merge) -> _Held:
         """A topic after a merge: its summary includes the other one, and each part is there once."""

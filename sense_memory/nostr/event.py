@@ -23,6 +23,7 @@ KIND_DIRECT_MESSAGE: Final = 4  # NIP-04's kind, here with NIP-44 content: the j
 KIND_DELETION: Final = 5  # NIP-09
 KIND_AUTH: Final = 22242  # NIP-42
 KIND_APP_DATA: Final = 30078  # NIP-78, addressable
+KINDS: Final = (KIND_DELETION, KIND_APP_DATA, KIND_DIRECT_MESSAGE)  # all that is synchronised
 
 Tags = tuple[tuple[str, ...], ...]
 

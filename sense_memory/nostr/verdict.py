@@ -82,6 +82,8 @@ _GARBAGE: Final = RelayVerdict(RelayOutcome.RETRY, REASONS["unreadable-answer"])
 _UNKNOWN: Final = RelayVerdict(RelayOutcome.RETRY, REASONS["unknown-answer"])
 
 _prefix = re.compile(r"([a-z-]{1,32}):").match
+# strfry puts its own word before the prefix of NIP-42: "ERROR: auth-required: …".
+_behind_error = re.compile(r"error: *((?:auth-required|restricted):)").match
 _newer = re.compile(r"have (?:a )?newer (?:event|version)|newer (?:event|version) (?:already )?exists").search
 _deleted = re.compile(
     r"\bevent (?:(?:has been|was|is|already) ?)+deleted\b|\buser requested deletion\b"
@@ -104,6 +106,8 @@ def classify_closed(text: str) -> RelayVerdict:
     if len(text.encode(errors="replace")) > MAX_VERDICT_BYTES:
         return _GARBAGE
     lower = text.lower().strip()
+    if behind := _behind_error(lower):
+        lower = lower[behind.start(1) :]
     found = _prefix(lower)
     prefix = found[1] if found else ""
     if prefix in _VAGUE:

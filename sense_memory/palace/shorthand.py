@@ -21,6 +21,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.plain_text import one_line
+
 
 if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
@@ -44,19 +46,16 @@ class Piece:
 _EMPTY: Final = "(empty)"
 _SPACES: Final = re.compile(r"[^\S\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _BREAKS: Final = re.compile(r" ?[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
-_DROPPED: Final = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
 _SIGNS: Final = (
     ".,;:!?\u2026\u3001\u3002\uff01\uff1a\uff1b\uff1f"  # after these, a line break becomes a space
 )
-_SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
 _FORGED: Final = re.compile(r"[\[\uff3b]([\s\u200b-\u200f\u2060]*domain)", re.IGNORECASE)
 
 
 def cleaned(text: str) -> str:
-    """A text on one line, without characters that could imitate a header or hide other text."""
-    text = _DROPPED.sub("", text)
+    """A text on one line that imitates no header; hidden characters are escaped."""
     text = _BREAKS.sub(_joint, _SPACES.sub(" ", text.strip()))
-    return _FORGED.sub(r"(\1", _SURROGATES.sub("\ufffd", " ".join(text.split())))
+    return one_line(_FORGED.sub(r"(\1", text))
 
 
 def _joint(found: re.Match[str]) -> str:

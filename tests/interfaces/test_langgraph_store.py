@@ -387,6 +387,64 @@ async def test_a_value_that_is_too_long_is_refused_and_the_earlier_one_stays():
         assert {(USER, "k"): {"content": "coffee"}} == seen(await store.asearch(()))
 
 
+async def test_a_namespace_may_be_a_list_wherever_it_may_be_a_tuple():
+    async with opened() as (store, _):
+        await store.aput([*USER, "notes"], "k", {"content": "tea"})
+        await store.aput((*USER, "notes"), "other", {"content": "tea"})
+
+        for kind in (list, tuple):
+            user, space = kind(USER), kind([*USER, "notes"])
+            found = await store.aget(space, "k")
+            assert ((*USER, "notes"), {"content": "tea"}) == (found.namespace, found.value)
+            assert 2 == len(await store.asearch(user)) == len(await store.asearch(user, query="tea"))
+            for wanted in ({"prefix": user}, {"suffix": kind(["*", "notes"])}):
+                assert [(*USER, "notes")] == await store.alist_namespaces(**wanted)
+            got, hits, spaces, put = await store.abatch(
+                [
+                    GetOp(space, "k"),
+                    SearchOp(user),
+                    ListNamespacesOp(kind([MatchCondition("prefix", user)]), max_depth=2),
+                    PutOp(space, "k", {"content": "tea"}),
+                ]
+            )
+            assert (found.value, 2, [USER], None) == (got.value, len(hits), spaces, put)
+
+        await store.abatch([PutOp([*USER, "notes"], "k", {"n": 1}), PutOp((*USER, "notes"), "k", {"n": 2})])
+        assert {"n": 2} == (
+            await store.aget((*USER, "notes"), "k")
+        ).value  # one item, and the last write counts
+        await store.adelete([*USER, "notes"], "k")
+        assert await store.aget((*USER, "notes"), "k") is None
+
+
+@pytest.mark.parametrize("space", ["ab", None, 5, {"a": 1}, {"a"}])
+@pytest.mark.parametrize("operation", [PutOp, GetOp, SearchOp, ListNamespacesOp])
+async def test_what_is_no_namespace_at_all_is_refused(operation, space):
+    given = {
+        PutOp: (space, "k", {}),
+        GetOp: (space, "k"),
+        SearchOp: (space,),
+        ListNamespacesOp: ([MatchCondition("prefix", space)],),
+    }
+    async with opened() as (store, palace):
+        await store.aput(("a", "b"), "k", {"n": 1})
+        with pytest.raises(InvalidInput, match="a namespace is a tuple or a list of labels"):
+            await store.abatch([operation(*given[operation])])
+
+        assert 1 == len(await palace.persona_recall())
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "3", True, math.nan])
+@pytest.mark.parametrize("name", ["limit", "offset", "max_depth"])
+async def test_a_number_that_is_none_is_refused(name, wrong):
+    ops = [ListNamespacesOp(**{name: wrong})]
+    ops += [] if name == "max_depth" else [SearchOp((), **{name: wrong})]
+    async with opened() as (store, _):
+        for op in ops:
+            with pytest.raises(InvalidInput, match=f"{name} must be a whole number"):
+                await store.abatch([op])
+
+
 @pytest.mark.parametrize("space", [("a.b",), ("",), ("a", "x\x00"), (1,)])
 @pytest.mark.parametrize("operation", [PutOp, GetOp, SearchOp, ListNamespacesOp])
 async def test_a_namespace_that_cannot_be_one_is_refused_also_in_a_batch(operation, space):
@@ -409,6 +467,13 @@ async def test_a_namespace_that_cannot_be_one_is_refused_also_in_a_batch(operati
         (PutOp(USER, "k", {}, index="content"), "index must be"),
         (SearchOp(USER, {"n": {"$in": [1]}}), "a filter may have"),
         (ListNamespacesOp((MatchCondition("infix", ("a",)),)), "prefix or a suffix"),
+        (ListNamespacesOp(max_depth=0), "1 or more"),
+        (ListNamespacesOp((("prefix", ("a",)),)), "list of MatchCondition"),
+        (ListNamespacesOp(5), "list of MatchCondition"),
+        (SearchOp(USER, [1]), "a filter is a dict, and not a list"),
+        (GetOp(USER, 5), "a key is a text, and not an int"),
+        (PutOp(USER, None, {}), "a key is a text, and not None"),
+        (PutOp(USER, "k", [1]), "a value is a dict, and not a list"),
         ("get", "not an operation"),
     ],
 )

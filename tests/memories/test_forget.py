@@ -422,6 +422,7 @@ async def test_hundreds_of_deletions_never_share_a_second(store, clock):
 
 
 async def test_a_burst_of_entries_and_deletions_waits_for_the_clock(store, clock, monkeypatch):
+    monkeypatch.setattr("sense_memory.ledger.stamps.USUAL_EVENTS_PER_SECOND_COUNT", 1)
     monkeypatch.setattr("sense_memory.ledger.stamps.MAX_EVENTS_PER_SECOND_COUNT", 1)
     monkeypatch.setattr("sense_memory.ledger.stamps.MAX_FUTURE_SECONDS", 2)
     waits = []
@@ -433,7 +434,7 @@ async def test_a_burst_of_entries_and_deletions_waits_for_the_clock(store, clock
     async with store() as one:
         sleep_with(one, sleep)
         ident = await one.journal("secret")
-        ledger_of(one)._used = lambda second: int(second <= clock.now + 2 - len(waits))
+        ledger_of(one)._used = lambda second, room=1: int(second <= clock.now + 2 - len(waits))
 
         await one.forget_entry(ident)
 

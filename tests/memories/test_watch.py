@@ -120,8 +120,8 @@ async def publish(url, *events):
 
 
 def is_live(frame):
-    """Whether a REQ opens a live subscription."""
-    return frame[0] == "REQ" and all(wanted.get("limit") == 1 for wanted in frame[2:])
+    """Whether a REQ opens a live subscription, apart from its second REQ, for the journal."""
+    return frame[0] == "REQ" and frame[2].get("limit") == 1 and 30078 in frame[2]["kinds"]
 
 
 # ── What is told ────────────────────────────────────────────────────────────────────────

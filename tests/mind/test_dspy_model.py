@@ -97,7 +97,9 @@ async def test_a_module_answers_with_the_type_of_the_task_and_inputs_stay_data()
 )
 async def test_an_invalid_answer_is_an_error_without_the_words_of_the_model(said):
     task = tasks.RerankPassages(query="cats", passages=("a dog", "a cat"))
-    with pytest.raises(ModelError, match=r"the language model script: .* The memory is as it was") as raised:
+    with pytest.raises(
+        ModelError, match=r"the language model script: .* Nothing of this answer was written"
+    ) as raised:
         await DspyModel(Script(lambda _: said).lm).answer(task)
     assert raised.value.__context__ is None
     assert "sure" not in str(raised.value)

@@ -20,8 +20,8 @@ from tests.mind.test_log import loop_clock, opened
 class Failing:
     """A model that answers by rules until it meets a task of one type."""
 
-    def __init__(self, at):
-        self.at, self.rules = at, RuleModel()
+    def __init__(self, at, rules=None):
+        self.at, self.rules = at, rules or RuleModel()
 
     async def answer(self, task):
         if type(task).__name__ == self.at:
@@ -135,13 +135,39 @@ async def test_an_incoherent_output_is_not_remembered():
         assert await store.mind.archive.all() == []
 
 
-@pytest.mark.parametrize("task", ["WriteReply", "Canonicalize", "CheckCoherence"])
-async def test_a_model_that_fails_leaves_the_input_alone(task):
+async def test_a_model_that_writes_no_reply_leaves_the_input_alone():
     async with opened() as store:
-        store.mind.model = Failing(task)
+        store.mind.model = Failing("WriteReply")
         with pytest.raises(ConnectionError):
             await draft(store.mind, "Say something.")
         assert [entry.kind for entry in await store.mind.log.entries()] == ["agent.input"]
+
+
+NOT_DONE = {
+    "Canonicalize": ["canonicalise", "check", "remember", "store the thought", "refresh the identity"],
+    "CheckCoherence": ["check", "remember", "store the thought", "refresh the identity"],
+    "ClassifyTopic": ["store the thought", "refresh the identity"],
+    "UpdateTopicSummary": ["store the thought", "refresh the identity"],
+    "DistillIdentity": ["refresh the identity"],
+}
+
+
+@pytest.mark.parametrize("task", NOT_DONE)
+async def test_a_reply_reaches_the_caller_whatever_fails_after_it_and_what_was_not_done_is_named(task):
+    async with opened() as store:
+        mind = store.mind
+        await think(mind, "Kaja lives in Graz.", topics=["people"])
+        mind.model = model = Failing(task, Talkative())
+        found = await mind.draft("Where does Kaja live?", identity_every=1)
+        assert (found.ok, list(found.not_done), type(found.error)) == (False, NOT_DONE[task], ConnectionError)
+        assert "Kaja lives in Graz." in found.text
+        assert found.reason.startswith(f"not done: {NOT_DONE[task][0]}")
+        is_logged = "agent.output" in [entry.kind for entry in (await mind.log.entries())[1:]]
+        assert is_logged is ("remember" not in found.not_done)
+        model.at = ""
+        assert await mind.backfill() == ("backfill" in found.reason) == (NOT_DONE[task][0][:5] == "store")
+        stored = {passage.content for passage in await mind.archive.all()}
+        assert (found.text in stored) is is_logged
 
 
 async def test_the_identity_is_refreshed_after_enough_thoughts_or_when_topics_move_and_old_ones_stay():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -13,6 +15,7 @@ from sense_memory.mind.membership import (
     MAX_RECORD_BYTES,
     SceneKey,
     SceneState,
+    ended,
     fields_of,
     fits,
     settled,
@@ -133,3 +136,59 @@ def test_how_many_keys_fit_into_a_record_and_an_invitation(count, least_record, 
     assert len(orjson.dumps(invitation)) <= MAX_INVITATION_BYTES
     assert len(invitation["keys"]) >= least_invitation
     assert state_of(invitation).keys[-1] == state.keys[-1]
+
+
+# ── What counts of a removed member ─────────────────────────────────────────────────────
+
+ADA, BO = PEOPLE[:2]
+
+
+def chain(*, counts=True):
+    """Keys 0, 1 and 2 of a scene: bo is removed with the second key, ada with the third."""
+    keys = [SceneKey("1" * 64, {OWNER: "owner", ADA: "ada", BO: "bo"})]
+    for number, (members, gone) in enumerate((({OWNER: "owner", ADA: "ada"}, BO), ({OWNER: "owner"}, ADA))):
+        after = frozenset({keys[-1].id})
+        secret = str(number + 2) * 64
+        keys.append(SceneKey(secret, members, frozenset({gone}), after, number + 1, counts=counts))
+    return SceneState("0" * 16, "village", OWNER, tuple(keys), ())
+
+
+def test_of_a_removed_member_only_what_is_named_counts_under_every_earlier_key():
+    state = chain()
+    first, second, third = (key.id for key in state.keys)
+    named = {second: {BO: frozenset("x")}, third: {ADA: frozenset("y"), OWNER: frozenset("z")}}
+    assert ended(state, named) == {
+        first: {BO: frozenset("x"), ADA: frozenset("y")},
+        second: {ADA: frozenset("y")},
+        third: {},
+    }
+
+
+def test_nothing_of_a_removed_member_counts_before_what_counts_has_arrived():
+    state = chain()
+    assert ended(state, {})[state.keys[0].id] == {BO: frozenset(), ADA: frozenset()}
+
+
+def test_everything_counts_that_an_earlier_version_removed_until_somebody_names_it():
+    state = chain(counts=False)
+    first, second, _ = (key.id for key in state.keys)
+    assert ended(state, {})[first] == {}
+    assert ended(state, {second: {BO: frozenset()}})[first] == {BO: frozenset()}
+
+
+def test_that_the_owner_names_what_counts_is_kept_in_fields_and_in_every_union():
+    state = chain()
+    assert [key.counts for key in state_of(fields_of(state)).keys] == [False, True, True]
+    older = chain(counts=False)
+    for one, other in ((state, older), (older, state)):
+        assert [key.counts for key in united(one, other).keys] == [False, True, True]
+
+
+def test_keys_that_follow_each_other_in_a_circle_stop_nothing():
+    one, other = SceneKey("1" * 64, {OWNER: "owner"}), SceneKey("2" * 64, {OWNER: "owner"})
+    circle = (replace(one, after=frozenset({other.id})), replace(other, after=frozenset({one.id})))
+    state = replace(FIRST, keys=circle)
+    for decides in (True, False):
+        made, members = settled(united(state, FIRST), decides=decides)
+        assert members is None or made.with_key("3" * 64, members).members == members
+        assert made.members

@@ -11,8 +11,11 @@ import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.errors import BadPayload, InvalidInput, LedgerCorrupt, StoreClosed
-from sense_memory.mind.log import Log
+from sense_memory.limits import LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
+from sense_memory.mind.episodic import EpisodicMemory
+from sense_memory.mind.log import Log, NewEntry
 from sense_memory.mind.records import MindRecords
+from sense_memory.mind.scene import Scene
 from tests.mind.test_log import loop_clock
 
 
@@ -437,8 +440,10 @@ async def test_a_removal_that_could_not_be_announced_is_announced_by_the_next_sy
         assert key_of(smith) == key_of(baker)
 
 
-async def test_a_removed_member_that_goes_on_writing_is_shown_among_the_old_entries_and_changes_nothing_else():
+async def test_a_removed_member_that_goes_on_writing_is_shown_to_nobody_and_changes_nothing():
     async with village() as (_, (_, _, judge_store), baker, smith):
+        await smith.append("world.observed", {"text": "the forge is cold"})
+        await in_step(smith, baker)
         await baker.remove(SMITH.npub)
         await smith.append("world.observed", {"text": "I am still here"})
         await smith.log.append("scene.moved", {"members": {SMITH.public_key: "smith"}}, actor="smith")
@@ -446,10 +451,10 @@ async def test_a_removed_member_that_goes_on_writing_is_shown_among_the_old_entr
         judge = await judge_store.mind.scenes.join(await baker.invite(JUDGE.npub, "judge"))
         await baker.append("world.observed", {"text": "under the new key"})
         await in_step(smith, baker, judge)
-        assert await texts(baker) == await texts(judge) == ["I am still here", "under the new key"]
-        assert await texts(smith) == ["I am still here"]
+        assert await texts(baker) == await texts(judge) == ["the forge is cold", "under the new key"]
+        assert await texts(smith) == ["the forge is cold", "I am still here"]
         assert set(baker.state.members.values()) == {"baker", "judge"}
-        assert await baker.forged_count() == 0
+        assert await baker.forged_count() == await judge.forged_count() == 2
 
 
 async def test_no_member_brings_a_removed_one_back_by_repeating_what_the_owner_said_of_an_earlier_key():
@@ -639,3 +644,251 @@ async def test_reading_a_scene_with_an_altered_event_names_the_file_to_move(tmp_
                     await use()
             await baker.mind.scenes.leave(scene_id)
             assert await baker.mind.scenes.all() == []
+
+
+# ── What a removed member wrote ─────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def three():
+    """A scene of three agents; each has said something, and the others have heard it."""
+    async with village() as (relay, stores, baker, smith):
+        judge = await stores[2].mind.scenes.join(await baker.invite(JUDGE.npub, "judge"))
+        for scene, name in ((baker, "baker"), (smith, "smith"), (judge, "judge")):
+            await scene.append("world.observed", {"text": f"the {name} was here"})
+        await in_step(baker, smith, judge)
+        yield relay, stores, (baker, smith, judge)
+
+
+async def as_before(scene, *entries):
+    """Write under a member's earliest key, as a changed program does that ignores the removal."""
+    store, log = scene._opened[scene.state.keys[0].id]
+    await log.append_many(
+        [NewEntry("world.observed", {"text": text}, "smith", at=at) for text, at in entries]
+    )
+    await log.flush()
+    await store.replication.sync()
+
+
+BEFORE = ["the baker was here", "the smith was here", "the judge was here"]
+
+
+@pytest.mark.parametrize("at", [None, 0.0, 1.0, 250_000_000_000.0])
+async def test_what_a_removed_member_writes_under_the_old_key_is_shown_nowhere_whatever_time_it_claims(at):
+    async with three() as (relay, (_, _, judge_store), (baker, smith, judge)):
+        await baker.remove(SMITH.npub)
+        await baker.append("world.observed", {"text": "after"})
+        await in_step(baker, judge)
+        await as_before(smith, ("I am still here", at))
+        await in_step(baker, judge)
+        for scene in (baker, judge):
+            assert await texts(scene) == [*BEFORE, "after"]
+            assert await scene.forged_count() == 1
+        async with agent(JUDGE, relay) as bare:
+            await judge_store.sync()
+            await bare.sync()
+            assert await texts(await bare.mind.scenes.open(judge.state.id)) == [*BEFORE, "after"]
+
+
+async def test_a_removed_member_cannot_change_what_counts_of_its_words():
+    """It holds the old key, so it can replace its own pages, and sign another text under the id of one that counts."""
+    async with three() as (relay, (_, _, judge_store), (baker, smith, judge)):
+        await baker.remove(SMITH.npub)
+        await in_step(baker, judge)
+        shared = MindRecords(smith._opened[smith.state.keys[0].id][0])
+        for page in await shared.under("mind/log/"):
+            rows = page.fields["entries"]
+            for row in rows:
+                if row[3] == "smith":
+                    changed = [*row[:6], {"text": "the smith was always right"}]
+                    row[:] = [*changed, *await smith.signing.signature(changed)]
+            await shared.write({page.path: {"entries": rows}})
+        await shared.store.replication.sync()
+        async with agent(JUDGE, relay) as bare:
+            await judge_store.sync()
+            await bare.sync()
+            again = await bare.mind.scenes.open(judge.state.id)
+            await in_step(baker, judge, again)
+            assert await texts(baker) == await texts(judge) == BEFORE
+            assert await texts(again) == ["the baker was here", "the judge was here"]
+
+
+async def test_what_a_remaining_member_wrote_under_the_old_key_during_the_removal_counts():
+    async with three() as (_, _, (baker, smith, judge)):
+        await judge.append("world.observed", {"text": "in flight"})
+        await smith.append("world.observed", {"text": "in flight too"})
+        await baker.remove(SMITH.npub)
+        await in_step(smith, judge, baker, judge)
+        assert await texts(baker) == await texts(judge) == [*BEFORE, "in flight"]
+
+
+async def test_a_removed_member_learns_of_it_with_its_next_sync_and_appends_no_more():
+    async with three() as (_, _, (baker, smith, judge)):
+        await baker.remove(SMITH.npub)
+        await baker.sync()
+        await smith.append("world.observed", {"text": "nobody has told me"})
+        await smith.sync()
+        assert smith.name_of_self == ""
+        with pytest.raises(InvalidInput, match="no longer a member"):
+            await smith.append("world.observed", {"text": "again"})
+        assert judge.name_of_self == "judge"
+        assert await texts(smith) == [*BEFORE, "nobody has told me"]
+
+
+async def test_who_is_invited_again_after_a_removal_speaks_again():
+    async with three() as (_, (_, store, _), (baker, smith, judge)):
+        await baker.remove(SMITH.npub)
+        await in_step(baker, smith, judge)
+        await as_before(smith, ("while I was out", None))
+        await store.mind.scenes.join(await baker.invite(SMITH.npub, "smith"))
+        await in_step(baker, smith, judge)
+        assert smith.name_of_self == "smith"
+        await smith.append("world.observed", {"text": "I am back"})
+        await in_step(smith, baker, judge)
+        for scene in (baker, smith, judge):
+            assert await texts(scene) == [*BEFORE, "I am back"]
+
+
+async def test_a_removal_whose_announcement_failed_names_what_counted_then_and_not_what_came_since(
+    monkeypatch,
+):
+    async with three() as (_, _, (baker, smith, judge)):
+        announced = Log.append_many
+
+        async def fails(self, entries):
+            raise InvalidInput("the disk is full")
+
+        monkeypatch.setattr(Log, "append_many", fails)
+        with pytest.raises(InvalidInput, match="disk"):
+            await baker.remove(SMITH.npub)
+        monkeypatch.setattr(Log, "append_many", announced)
+        await as_before(smith, ("between", None))
+        await in_step(baker, judge)
+        assert await texts(baker) == await texts(judge) == BEFORE
+
+
+async def test_two_devices_that_remove_at_once_count_what_either_had_seen():
+    async with three() as (relay, (store, _, _), (baker, smith, judge)), agent(BAKER, relay) as second:
+        await store.sync()
+        await second.sync()
+        other = await second.mind.scenes.open(baker.state.id)
+        await smith.append("world.observed", {"text": "seen by one device"})
+        await in_step(smith, other)
+        await other.remove(SMITH.npub)
+        await baker.remove(SMITH.npub)
+        for _ in range(2):
+            await store.sync()
+            await second.sync()
+            await in_step(baker, other, judge)
+        await as_before(smith, ("late", None))
+        await in_step(baker, other, judge)
+        for scene in (baker, other, judge):
+            assert await texts(scene) == [*BEFORE, "seen by one device"]
+
+
+async def test_a_member_who_was_removed_by_an_earlier_version_is_ended_by_the_next_sync_of_the_owner(
+    monkeypatch,
+):
+    async with three() as (_, _, (baker, smith, judge)):
+        monkeypatch.setattr(Scene, "_with_counts", unchanged)
+        await baker.remove(SMITH.npub)
+        await in_step(baker, judge)
+        monkeypatch.undo()
+        assert await texts(judge) == BEFORE
+        await in_step(baker, judge)
+        await as_before(smith, ("late", None))
+        await in_step(baker, judge)
+        assert await texts(baker) == await texts(judge) == BEFORE
+
+
+async def unchanged(_, state):
+    return state, {}
+
+
+async def test_many_entries_of_a_removed_member_still_count():
+    async with three() as (_, _, (baker, smith, judge)):
+        await smith.log.append_many(
+            [NewEntry("world.observed", {"text": f"{number}"}, "smith") for number in range(1_100)]
+        )
+        await in_step(smith, baker)
+        await baker.remove(SMITH.npub)
+        await in_step(baker, judge)
+        assert len(await judge.entries()) == len(await baker.entries()) == 1_103
+
+
+# ── The time of an entry ────────────────────────────────────────────────────────────────
+
+
+async def test_no_entry_is_later_than_the_page_in_which_it_arrived():
+    async with three() as (_, _, (baker, smith, judge)):
+        await as_before(smith, *[(f"from the future {number}", 250_000_000_000.0) for number in range(8)])
+        await in_step(judge)
+        await asyncio.sleep(5)
+        await baker.append("world.observed", {"text": "now"})
+        await in_step(baker, judge)
+        window = EpisodicMemory("judge").visible(await judge.entries())
+        assert window[-1].text == "now"
+        assert [entry.at for entry in window] == sorted(entry.at for entry in window)
+
+
+async def test_honest_entries_keep_their_times():
+    async with three() as (_, _, (baker, _, judge)):
+        said = [await baker.append("world.observed", {"text": f"{number}"}) for number in range(5)]
+        await in_step(baker, judge)
+        assert [entry for entry in await judge.entries() if entry.text.isdigit()] == said
+
+
+# ── When entries travel ─────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def background():
+    """A scene of two agents whose stores follow their relay, as servers do."""
+    options = {"ledger": ":memory:", "background": True, "snapshot": False}
+    async with (
+        EmbeddedRelay(clock=loop_clock()) as relay,
+        MemoryStore(BAKER, [relay.url], clock=loop_clock(), **options) as baker,
+        MemoryStore(SMITH, [relay.url], clock=loop_clock(), **options) as smith,
+    ):
+        scene = await baker.mind.scenes.create("village", as_name="baker")
+        joined = await smith.mind.scenes.join(await scene.invite(SMITH.npub, "smith"))
+        await in_step(scene, joined)
+        yield scene, joined
+
+
+async def test_what_is_appended_travels_after_a_quiet_moment_without_a_sync():
+    async with background() as (baker, smith):
+        passes = asyncio.get_running_loop().passes
+        await baker.append("world.observed", {"text": "it rains"})
+        await passes(LOG_QUIET_SECONDS / 2)
+        await smith.sync()
+        assert await texts(smith) == []
+        await passes(LOG_QUIET_SECONDS / 2 + 5)
+        await smith.sync()
+        assert await texts(smith) == ["it rains"]
+
+
+async def test_members_who_follow_their_relays_need_no_sync_at_all():
+    async with background() as (baker, smith):
+        await baker.append("world.observed", {"text": "it rains"})
+        await asyncio.get_running_loop().passes(60)
+        assert await texts(smith) == ["it rains"]
+
+
+async def test_an_entry_of_a_busy_scene_travels_in_a_bounded_time():
+    async with background() as (baker, smith):
+        for number in range(6):
+            await baker.append("world.observed", {"text": f"{number}"})
+            await asyncio.get_running_loop().passes(LOG_WAIT_SECONDS / 4)
+        await smith.sync()
+        assert (await texts(smith))[:1] == ["0"]
+
+
+async def test_a_scene_that_is_closed_while_entries_wait_keeps_them(tmp_path):
+    async with EmbeddedRelay(clock=loop_clock()) as relay:
+        options = {"ledger": tmp_path / "ledger", "snapshot": False, "clock": loop_clock()}
+        async with MemoryStore(BAKER, [relay.url], **options) as store:
+            scene = await begun(store, "village")
+        async with agent(BAKER, relay, tmp_path / "ledger") as store:
+            assert await texts(await store.mind.scenes.open(scene.state.id)) == ["it rains"]
+        assert asyncio.all_tasks() == {asyncio.current_task()}

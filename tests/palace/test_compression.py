@@ -504,8 +504,10 @@ def test_lines_of_a_value_stay_apart():
     assert line("a/b/deploy", "First:\nsecond.\n\nthird") == "deploy: First: second. third"
 
 
-def test_invisible_signs_that_hide_or_reorder_text_are_dropped_and_emoji_stay_whole():
-    assert cleaned("a\x00b\u202ec\u2066d\ufeff \ud800 👩\u200d🎨") == "abcd \ufffd 👩\u200d🎨"
+def test_invisible_signs_that_hide_or_reorder_text_are_escaped_and_emoji_stay_whole():
+    assert cleaned("a\x00b\u202ec\u2066d\ufeff \ud800 👩\u200d🎨") == (
+        "a\\u0000b\\u202ec\\u2066d\\ufeff \\ud800 👩\u200d🎨"
+    )
     assert cleaned("[\u200bDOMAIN:a/facet:b]").startswith("(")
 
 

@@ -10,7 +10,11 @@ import pytest
 
 from sense_memory.errors import ClockSkewError, InvalidEvent, InvalidInput, TooLargeError
 from sense_memory.ledger import FiledEvent, Ledger, Role
-from sense_memory.limits import MAX_EVENTS_PER_SECOND_COUNT, MAX_FUTURE_SECONDS
+from sense_memory.limits import (
+    MAX_EVENTS_PER_SECOND_COUNT,
+    MAX_FUTURE_SECONDS,
+    USUAL_EVENTS_PER_SECOND_COUNT,
+)
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from sense_memory.nostr.signer import LocalSigner
 from sense_memory.records import envelope
@@ -73,11 +77,21 @@ async def foreign_version(ledger, signer, key, at):
 # ── Stamps ──────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_thousand_memories_of_one_second_spread_over_five(stage, clock):
+async def test_a_thousand_memories_of_one_second_spread_over_twenty(stage, clock):
     await stage.write(*((f"key {number}", "v") for number in range(1_000)))
 
     now = int(clock())
-    assert stage.per_second() == Counter({now - back: MAX_EVENTS_PER_SECOND_COUNT for back in range(5)})
+    assert stage.per_second() == Counter({now - back: USUAL_EVENTS_PER_SECOND_COUNT for back in range(20)})
+
+
+async def test_single_writes_of_one_second_spread_too(stage, clock):
+    """Each write finds by itself how far back the seconds are full."""
+    for number in range(USUAL_EVENTS_PER_SECOND_COUNT * 3 + 1):
+        await stage.write((f"key {number}", "v"))
+
+    now = int(clock())
+    usual = {now - back: USUAL_EVENTS_PER_SECOND_COUNT for back in range(3)}
+    assert stage.per_second() == Counter({**usual, now - 3: 1})
 
 
 async def test_one_key_twice_in_one_batch_keeps_both_versions_in_order(stage):

@@ -215,7 +215,7 @@ def _flat_at(key: str, versions: list[Version], then: float) -> Memory | None:
         "sense-memory undo user_timezone",
         codes={
             3: "brought back here, but fewer relays than --require-acks accepted it",
-            4: "this ledger has no older value, or the memory was forgotten, which is final",
+            4: "this ledger has no older text, or the memory was forgotten, which is final",
         },
     ),
 )
@@ -227,32 +227,31 @@ def undo(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Bring back the value before the last edit, and print that value.
+    """Bring back the text before the last edit of the text, and print it.
 
-    Undo again to go further back. To take an undo back, `remember` the value that `history` shows. Nothing is lost: the
-    old value becomes a new version, and `history` keeps the value that was replaced.
+    Undo again to go further back. To take an undo back, `remember` the text that `history` shows. Nothing is lost: the
+    old text becomes a new version, and `history` keeps the text that was replaced. Links are no text:
+    `palace disconnect` takes a connection back, and `palace reconcile` a mark of contradiction.
     """
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
 
     async def work(
         store: MemoryStore,
-    ) -> tuple[Memory | PersonaMemory, Written, bool, set[tuple[str, str]], set[tuple[str, str]]]:
+    ) -> tuple[Memory | PersonaMemory, Written, set[tuple[str, str]], set[tuple[str, str]]]:
         path, versions = await _versions(store, name)
         before = marks_in(await everything(store)) if "/" in path else set()
         memory = await store.undo(path)
         if memory is None:
             raise _nothing_to_undo(path, versions)
         after = marks_in(await everything(store)) if "/" in path else set()
-        is_same = any(version.is_head and version.value == memory.value for version in versions)
-        return memory, await delivery.send(store, [memory.event_id], wait), is_same, before, after
+        return memory, await delivery.send(store, [memory.event_id], wait), before, after
 
-    memory, written, is_same, before, after = invocation.run(work)
+    memory, written, before, after = invocation.run(work)
     if not invocation.as_json:
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
-    done = "brought back an earlier version with the same text" if is_same else "brought back"
     try:
-        delivery.report_write(invocation, written, done, any_memory_data(memory), require_acks)
+        delivery.report_write(invocation, written, "brought back", any_memory_data(memory), require_acks)
     finally:
         if not invocation.as_json:
             print_marks(before - after, after - before)
@@ -276,20 +275,25 @@ async def _versions(store: MemoryStore, name: str) -> tuple[str, list[Version]]:
 
 
 def _nothing_to_undo(name: str, versions: Sequence[Version]) -> CommandFailed:
-    """The error of an undo without an older value: the memory was forgotten, was never edited, or is undone already."""
+    """The error of an undo without an older text: the memory was forgotten, was never edited, or is undone already."""
     texts = {version.value for version in versions} - {None}
     if not texts:
         problem = (
-            f"to have {name!r} again, remember it anew: it was forgotten, which erased its text for good"
+            f"{name!r} was forgotten, which erased its text for good, so nothing was undone; remember it anew"
         )
     elif len(texts) > 1:
         problem = (
-            f"see `{program()} history {quoted(name)}`, and remember the value that you want: {name!r} has no older "
-            "value here"
+            f"{name!r} has no older text here, so nothing was undone; `{program()} history {quoted(name)}` shows its "
+            "versions, and `remember` writes the text that you want"
+        )
+    elif "/" in name and len(versions) > 1:
+        problem = (
+            f"{name!r} never had another text here, so nothing was undone; `{program()} palace disconnect` takes a "
+            f"connection back, and `{program()} palace reconcile` a mark of contradiction"
         )
     else:
-        problem = f"{name!r} has no older value here"
-    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"{problem}, so nothing was undone")
+        problem = f"{name!r} never had another text here, so nothing was undone"
+    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
 
 
 @app.command(

@@ -103,6 +103,8 @@ def version_data(path: str, version: Version) -> dict[str, Any]:
         "is_head": version.is_head,
         "forgotten": version.value is None,
         "restored": version.restored or None,
+        "changes": list(version.changes),
+        "conflicts": list(version.conflicts),
     }
 
 
@@ -359,6 +361,11 @@ async def told_by(store: MemoryStore, report: SyncReport) -> str:
         told.append(
             f"{_counted(again)} written again on another device after being forgotten: {_all(again)}. "
             f"To forget it again: `{program()} forget NAME`."
+        )
+    if copies := report.conflicts:
+        told.append(
+            f"{_counted(copies)} edited on another device too, and the edit here counts now. What was written there is "
+            f"kept: {_all(copies)}."
         )
     return " ".join(told)
 

@@ -91,8 +91,9 @@ def sync(
     in_step = report.in_step and all(relay.holds_all for relay in status.relays)
     if invocation.as_json:
         relays = [_round(relay, state) for relay, state in zip(report.relays, status.relays, strict=True)]
-        names = {"overruled": list(report.overruled), "written_again": list(report.written_again)}
-        result = {"in_step": in_step, "complete": report.complete, **names, "relays": relays}
+        names = {name: list(getattr(report, name)) for name in ("overruled", "written_again", "conflicts")}
+        result = {"in_step": in_step, "complete": report.complete, "first": report.is_first, **names}
+        result["relays"] = relays
         typer.echo(as_json(result))
     else:
         _print_rounds(report, status, lost, in_step=in_step)
@@ -183,9 +184,26 @@ def _print_rounds(report: SyncReport, status: Status, lost: str, *, in_step: boo
         show(Text(words))
     if refused:
         show(Text(refused))
+    if trust := _trust(report, status):
+        show(Text(trust))
     if report.complete and not status.counts["events"]:
         where = "the relay holds" if len(rounds) == 1 else "the relays hold"
         show(Text(f"{NOTHING_FOUND}: {where} nothing of {status.npub}, and neither does this ledger."))
+
+
+def _trust(report: SyncReport, status: Status) -> str:
+    """What rests on the word of a single relay after a first sync, with the remedy; empty if nothing does."""
+    if not (
+        report.is_first and status.counts["events"] and sum(relay.complete for relay in report.relays) == 1
+    ):
+        return ""
+    more = f"add one with `{program()} relays add wss://relay.example`, then sync again"
+    if len(report.relays) > 1:
+        more = "sync again when the others answer"
+    return (
+        "This ledger was empty: everything is here as far as this relay shows. What one relay lost or left out, a second "
+        f"relay shows; {more}."
+    )
 
 
 def _refusal(status: Status) -> str:
@@ -483,6 +501,8 @@ def line(change: Change) -> str:
         words += f": {one_line(change.value, _EXCERPT_CHARS)}{cut}"
     if change.superseded_by is not None:
         words = f"superseded by {one_line(change.superseded_by)}"
+    if change.conflict_of is not None:
+        words = f"conflict copy of {one_line(change.conflict_of)}, {words}"
     path = one_line(shown_path(change.path))
     if path == f"journal/{change.key}":
         path = path[: len("journal/") + _ID_CHARS]

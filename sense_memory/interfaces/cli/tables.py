@@ -127,8 +127,12 @@ def print_history(versions: Sequence[Version], now: float, *, first_seen: bool) 
             _print_line(out, line)
         if len(lines) > _MAX_LINES:
             out.print(Text("  … and more", style="dim"))
-        elif not lines:
+        elif not lines and not version.changes:
             out.print(Text("  the same text", style="dim"))
+        told = [f"in conflict with {name}" for name in version.conflicts]
+        if told or version.changes:
+            words = Text(f"  {safe('; '.join((*told, *version.changes)))}", style="dim")
+            out.print(words, soft_wrap=not out.is_terminal)
 
 
 def _version_heading(version: Version, now: float) -> Text:

@@ -12,20 +12,23 @@ Before a compaction nothing is printed, because Claude Code would take it as ins
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.errors import InvalidInput
+from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange.transcript import conversation_of, messages_of, without_keys, without_tags
-from sense_memory.interfaces.text import age, one_line, quantity, safe
+from sense_memory.interfaces.text import age, quantity
 from sense_memory.interfaces.tool_results import DATA_NOTE
 from sense_memory.mind.log import NewEntry
+from sense_memory.plain_text import one_line, printed
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sense_memory.exchange.transcript import TranscriptMessage
+    from sense_memory.models import JournalEntry
     from sense_memory.store import MemoryStore
 
 MAX_INPUT_BYTES: Final = 1_000_000
@@ -68,7 +71,9 @@ def is_whole(text: bytes) -> bool:
 async def session_start(store: MemoryStore, now: float) -> str:
     """The answer at the start of a session: context as JSON, or an empty text if there is no context."""
     palace = await store.persona_compress(max_tokens=CONTEXT_TOKENS)
-    entries = await store.recent(_JOURNAL_COUNT)
+    entries: list[JournalEntry] = []
+    with suppress(NotSynced):  # a relay may hide the journal, and the palace is here
+        entries = await store.recent(_JOURNAL_COUNT)
     blocks = [f"# Memory (sense-memory)\n{DATA_NOTE}"]
     if palace.included:
         left = f"\n({quantity(len(palace.left_out), 'memory', 'memories')} more)" if palace.left_out else ""
@@ -80,7 +85,7 @@ async def session_start(store: MemoryStore, now: float) -> str:
         blocks.append("\n".join(("## Journal, newest first", *lines)))
     if len(blocks) == 1:
         return ""
-    context = safe(without_tags(without_keys("\n\n".join(blocks))))
+    context = printed(without_tags(without_keys("\n\n".join(blocks))))
     answer = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": context}}
     return json.dumps(answer, ensure_ascii=False)
 
@@ -149,5 +154,5 @@ async def _journal_text(
 
 def _brief(text: str, limit: int) -> str:
     """A text on one line, cut."""
-    plain = " ".join(text.split())
-    return one_line(plain if len(plain) <= limit else plain[:limit].rstrip() + "…")
+    plain = one_line(text)
+    return plain if len(plain) <= limit else plain[:limit].rstrip() + "…"

@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from sense_memory.errors import InvalidInput, SenseMemoryError
 from sense_memory.interfaces.text import as_json
 from sense_memory.interfaces.tool_results import DATA_NOTE
 from sense_memory.interfaces.tools import Access, Profile, memory_tools
+from sense_memory.plain_text import one_line
 from sense_memory.relay import silent_traceback
 
 
@@ -113,6 +115,7 @@ class MemoryServer:
                     "annotations": {
                         "readOnlyHint": tool.access is Access.READ,
                         "destructiveHint": tool.access is Access.DESTRUCTIVE,
+                        "idempotentHint": tool.access is not Access.WRITE,
                         "openWorldHint": False,
                     },
                 }
@@ -142,14 +145,14 @@ class MemoryServer:
 
     def _absent(self, name: str) -> str:
         """The error for a tool that is not offered; if an option would offer the tool, the error names the option."""
-        everything = memory_tools(
-            self._opened, profile=Profile.ALL, allow_destructive=True, export_folder=Path()
-        )
+        every = partial(memory_tools, self._opened, profile=Profile.ALL)
+        everything = every(allow_destructive=True, export_folder=Path())
         access = next((tool.access for tool in everything if tool.name == name), None)
         if access is None:
             return f"there is no tool {name[:100]!r}; there are: {', '.join(self._tools)}"
-        options = ["without --read-only"] if self._is_read_only and access is not Access.READ else []
-        if access is Access.DESTRUCTIVE:
+        reads = {tool.name for tool in every(read_only=True)}
+        options = ["without --read-only"] if self._is_read_only and name not in reads else []
+        if access in {Access.EXPORT, Access.DESTRUCTIVE}:
             options.append("with --allow-destructive")
         told = " and ".join(options) or "with --profile all"
         return f"ask the user to start this server {told}: as it was started, there is no tool {name!r}"
@@ -217,9 +220,8 @@ class MemoryServer:
         memories = await store.persona_recall(include_forgotten=True)
         domains: dict[str, dict[str, dict[str, str]]] = {}
         for memory in memories[:_MAX_TREE]:
-            domains.setdefault(memory.domain, {}).setdefault(memory.facet, {})[memory.key] = (
-                memory.state.value
-            )
+            domain, facet, key = map(one_line, (memory.domain, memory.facet, memory.key))
+            domains.setdefault(domain, {}).setdefault(facet, {})[key] = memory.state.value
         more = {"left_out": len(memories) - _MAX_TREE} if len(memories) > _MAX_TREE else {}
         return {"note": DATA_NOTE, "domains": domains, "total": len(memories), **more}
 

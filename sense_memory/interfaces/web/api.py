@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import wraps
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -21,7 +21,10 @@ from starlette.routing import Route
 from sense_memory.__about__ import __version__
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
 from sense_memory.interfaces.text import memories_in
+from sense_memory.interfaces.web.graph import linked
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
+from sense_memory.limits import MAX_RECENT_COUNT
+from sense_memory.memories.history import undo_target
 from sense_memory.palace import current_relevance
 from sense_memory.palace.lifecycle import is_by_hand
 from sense_memory.relay import silent_traceback
@@ -46,7 +49,6 @@ _SEARCH_COUNT: Final = 30
 _VERSIONS_COUNT: Final = 60
 _LISTED_COUNT: Final = 100  # of each list of an introspection
 _ENTRIES_COUNT: Final = 100
-_NODES_COUNT: Final = 160
 _PICTURES_COUNT: Final = 4  # pictures of the palace that are kept while pages read them
 _log: Final = logging.getLogger("sense_memory.web")
 
@@ -145,11 +147,11 @@ class Api:
 
     async def _picture(self, request: Request) -> Picture:
         """The picture that a request names, or a new picture of now or of a past time."""
-        number = _number(request, "picture")
+        number = _whole(request, "picture")
         if number is not None:
-            if int(number) not in self._pictures:
+            if number not in self._pictures:
                 raise InvalidInput("ask for a new picture: this picture of the palace is no longer kept")
-            return self._pictures[int(number)]
+            return self._pictures[number]
         at = _number(request, "at")
         if at is None:
             at, memories = self._clock(), await self._memories()
@@ -162,6 +164,10 @@ class Api:
             del self._pictures[min(self._pictures)]
         return picture
 
+    def _is_whole(self) -> bool:
+        """Whether a relay has ever shown everything; if none has, nothing here does not mean nothing anywhere."""
+        return self._store.was_ever_complete()
+
     async def _memories(self) -> list[PersonaMemory]:
         try:
             return await self._store.persona_recall(include_forgotten=True)
@@ -171,7 +177,7 @@ class Api:
     async def _palace(self, request: Request) -> dict[str, Any]:
         """The memories in pieces, each as a row of `_row`."""
         picture = await self._picture(request)
-        start = int(_number(request, "start") or 0)
+        start = _whole(request, "start") or 0
         rows = (orjson.dumps(_row(memory)) for memory in islice(picture.memories, start, None))
         listed, end = _bounded(rows, start)
         return {
@@ -181,6 +187,7 @@ class Api:
             "total": len(picture.memories),
             "rows": listed,
             "next": end,
+            "is_whole": self._is_whole(),
         }
 
     async def _memory(self, request: Request) -> dict[str, Any]:
@@ -204,48 +211,33 @@ class Api:
             "relevance": relevance,
             "versions": _bounded(rows, 0)[0],
             "versions_total": len(versions),
+            "can_undo": undo_target(list(dropwhile(lambda version: not version.is_head, versions)))
+            is not None,
             "holders": self._store.holders(shown["event_id"]),
             "relays": list(self._store.relays),
         }
 
     async def _flat(self, request: Request) -> dict[str, Any]:
-        """The flat memories, in pieces."""
-        start = int(_number(request, "start") or 0)
-        memories = await _or_nothing(self._store.recall_all())
+        """The flat memories, in pieces, now or at a past time."""
+        start, at = _whole(request, "start") or 0, _number(request, "at")
+        memories = await (_or_nothing(self._store.recall_all()) if at is None else self._store.as_of(at))
         rows = (
             orjson.dumps([memory.key, _excerpt(memory.value), memory.created_at])
             for memory in memories[start:]
         )
         listed, end = _bounded(rows, start)
-        return {"total": len(memories), "rows": listed, "next": end}
+        return {"total": len(memories), "rows": listed, "next": end, "is_whole": self._is_whole()}
 
     async def _graph(self, request: Request) -> dict[str, Any]:
         """Memories that are linked, and their links: around one memory, or the most linked ones of a domain or all."""
-        memories = {memory.path: memory for memory in await self._memories()}
-        now, domain = self._clock(), request.query_params.get("domain") or None
-        links = _links(memories.values(), memories)
-        around = request.query_params.get("path")
-        if around is not None:
-            names = _neighbourhood(around, links)
-        else:
-            degrees = {path: len(others) for path, others in links.items() if others}
-            wanted = [path for path in degrees if domain in {None, memories[path].domain}]
-            hubs = sorted(
-                wanted, key=lambda path: (-degrees[path], -current_relevance(memories[path], now), path)
-            )
-            names = _hubs_with_neighbours(hubs, links)
-        places = {path: place for place, path in enumerate(names)}
-        edges = {
-            (min(one, other), max(one, other), kind)
-            for one in names
-            for other, kind in links.get(one, {}).items()
-            if other in places
-        }
+        memories, now = {memory.path: memory for memory in await self._memories()}, self._clock()
+        domain = request.query_params.get("domain") or None
+        shown = linked(memories, now, around=request.query_params.get("path"), domain=domain)
         return {
             "now": now,
-            "rows": [_row(memories[path]) for path in names if path in memories],
-            "edges": [[places[one], places[other], kind] for one, other, kind in sorted(edges)],
-            "linked": sum(map(bool, links.values())),
+            "rows": [_row(memories[path]) for path in shown.paths],
+            "edges": shown.edges,
+            "reachable": shown.reachable,
             "total": len(memories),
         }
 
@@ -257,24 +249,31 @@ class Api:
         if not query:
             return {"hits": [], "in_mind": []}
         begun = time.perf_counter()
-        hits = await _or_nothing(self._store.search(query, _SEARCH_COUNT))
+        hits = await _or_nothing(self._store.search(query, _SEARCH_COUNT + 1))
         shown = []
-        for hit in hits:
+        for hit in hits[:_SEARCH_COUNT]:
             fields = hit.model_dump(mode="json")
             fields["is_cut"] = len(hit.value) > _SEARCH_CHARS
             fields["value"] = hit.value[:_SEARCH_CHARS]
             shown.append(fields)
         asks_mind = self._store.has_mind()
-        in_mind = await _or_nothing(self._store.mind.search(query, _SEARCH_COUNT)) if asks_mind else []
-        seconds = time.perf_counter() - begun
-        return {"hits": shown, "in_mind": list(map(_in_mind, in_mind)), "seconds": seconds}
+        in_mind = await _or_nothing(self._store.mind.search(query, _SEARCH_COUNT + 1)) if asks_mind else []
+        return {
+            "hits": shown,
+            "has_more": len(hits) > _SEARCH_COUNT,
+            "in_mind": list(map(_in_mind, in_mind[:_SEARCH_COUNT])),
+            "has_more_in_mind": len(in_mind) > _SEARCH_COUNT,
+            "seconds": time.perf_counter() - begun,
+            "is_whole": self._is_whole(),
+        }
 
     async def _introspection(self, _request: Request) -> dict[str, Any]:
         """What needs attention. No log is written, because a page asks more often than a user introspects."""
         try:
-            return _report(await self._store.persona_introspect(dry_run=True))
+            found = _report(await self._store.persona_introspect(dry_run=True))
         except NotSynced:
-            return {"lists": [], "digest": [], "counts": {}}
+            found = {"total": 0, "lists": [], "digest": [], "counts": {}}
+        return {**found, "is_whole": self._is_whole()}
 
     async def _relays(self, _request: Request) -> dict[str, Any]:
         """What the ledger knows of each relay. No relay is asked."""
@@ -289,15 +288,17 @@ class Api:
 
     async def _journal(self, request: Request) -> dict[str, Any]:
         """The journal, the newest entries first, in pieces."""
-        start = int(_number(request, "start") or 0)
-        found = await _or_nothing(self._store.recent(start + _ENTRIES_COUNT + 1))
+        start = _whole(request, "start") or 0
+        count = min(start + _ENTRIES_COUNT + 1, MAX_RECENT_COUNT)
+        found = await _or_nothing(self._store.recent(count))
         rows = [
             orjson.dumps(entry.model_dump(mode="json")) for entry in found[start : start + _ENTRIES_COUNT]
         ]
         listed, end = _bounded(rows, start)
         if end is None and len(found) > start + _ENTRIES_COUNT:
             end = start + _ENTRIES_COUNT
-        return {"rows": listed, "next": end, "total": self._store.status().counts["entries"]}
+        total = self._store.status().counts["entries"]
+        return {"rows": listed, "next": end, "total": total, "is_whole": self._is_whole()}
 
     # ── The mind ────────────────────────────────────────────────────────────────────────
 
@@ -323,7 +324,7 @@ class Api:
     async def _conversation(self, request: Request) -> dict[str, Any]:
         """The messages of a conversation, the newest first, in pieces; and the summary of older ones."""
         conversation = self._store.mind.conversation(request.query_params.get("id", ""))
-        start = int(_number(request, "start") or 0)
+        start = _whole(request, "start") or 0
         messages = (await conversation.messages())[::-1]
         rows = [orjson.dumps(asdict(message)) for message in messages[start : start + _ENTRIES_COUNT]]
         listed, end = _bounded(rows, start)
@@ -378,6 +379,7 @@ class Api:
         return {
             "connect": (2, store.persona_connect),
             "contradict": (2, store.persona_contradict),
+            "disconnect": (2, store.persona_disconnect),
             "dismiss": (2, store.persona_dismiss),
             "recall": (1, recall),
             "reconcile": (2, store.persona_reconcile),
@@ -409,39 +411,6 @@ def _excerpt(text: str) -> str:
     return f"{beginning[:_EXCERPT_CHARS]}…" if cut else beginning
 
 
-def _links(memories: Iterable[PersonaMemory], known: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """By path, the linked memories, both ways, with the kind of link; a contradiction hides a connection."""
-    links: dict[str, dict[str, str]] = {path: {} for path in known}
-    for memory in memories:
-        kinds = dict.fromkeys(memory.connections, "connection")
-        kinds |= dict.fromkeys(memory.contradicts, "contradiction")
-        if memory.superseded_by is not None:
-            kinds[memory.superseded_by] = "contradiction"
-        for other, kind in kinds.items():
-            if other in links and links[memory.path].get(other) != "contradiction":
-                links[memory.path][other] = links[other][memory.path] = kind
-    return links
-
-
-def _hubs_with_neighbours(hubs: Iterable[str], links: Mapping[str, Iterable[str]]) -> list[str]:
-    """The hubs and the memories linked with them, until the page's limit is reached."""
-    found: dict[str, None] = {}
-    for hub in hubs:
-        if len(found) >= _NODES_COUNT:
-            break
-        found |= dict.fromkeys((hub, *links[hub]))
-    return list(found)[:_NODES_COUNT]
-
-
-def _neighbourhood(path: str, links: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """A memory, its linked memories, and theirs, the nearest first."""
-    found = dict.fromkeys([path] if path in links else [])
-    for _ in range(2):
-        for one in list(found):
-            found |= dict.fromkeys(links[one])
-    return list(found)[:_NODES_COUNT]
-
-
 _PAIRS: Final = ("contradictions", "suggested_connections")
 _LISTS: Final = (
     "contradictions",
@@ -462,8 +431,10 @@ def _report(report: IntrospectionReport) -> dict[str, Any]:
     lists = []
     for name in _LISTS:
         items = getattr(report, name)
+        decided = 0
         if name == "contradictions":
             items = [pair for pair in items if not is_by_hand(*pair)]  # the others come last, and are decided
+            decided = len(report.contradictions) - len(items)
         reasons = report.reasons.get(name, ())
         shown = [
             {"memories": [_told(memory) for memory in memories_in(item)], "reason": reason}
@@ -474,7 +445,10 @@ def _report(report: IntrospectionReport) -> dict[str, Any]:
                 {"place": place, "memories": [], "reason": reason}
                 for place, reason in zip(items[:_LISTED_COUNT], reasons, strict=False)
             ]
-        lists.append({"name": name, "count": len(items), "items": shown, "bounded": report.bounded.get(name)})
+        bounded = report.bounded.get(name)
+        lists.append(
+            {"name": name, "count": len(items), "items": shown, "decided": decided, "bounded": bounded}
+        )
     counts = {state: getattr(report, state) for state in ("active", "fading", "forgotten", "dissolved")}
     return {
         "at": report.created_at,
@@ -581,3 +555,11 @@ def _number(request: Request, name: str) -> float | None:
     if not 0 <= number < 2**53:
         raise InvalidInput(f"{name} must be a number, 0 or more")
     return number
+
+
+def _whole(request: Request, name: str) -> int | None:
+    """As `_number`, for a whole number."""
+    number = _number(request, name)
+    if number is not None and not number.is_integer():
+        raise InvalidInput(f"{name} must be a whole number")
+    return None if number is None else int(number)

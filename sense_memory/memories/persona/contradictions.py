@@ -27,7 +27,7 @@ from sense_memory.palace.connections import near_pairs
 from sense_memory.palace.contradictions import RULES_VERSION
 from sense_memory.palace.contradictions.claim_index import ClaimIndex, ContradictionScan
 from sense_memory.palace.contradictions.claims import claim_the_same, read
-from sense_memory.palace.contradictions.detection import compare, turned
+from sense_memory.palace.contradictions.detection import compare
 from sense_memory.palace.contradictions.sentences import Sentences
 from sense_memory.palace.search import STAMP_BYTES, stamp_of
 from sense_memory.records.sealed_caches import CachedIndex, made_of
@@ -155,6 +155,7 @@ MAX_SCANNED_COUNT: Final = (
 )
 MAX_READ_COUNT: Final = 1_500  # of them, read for what they claim in one scan: some 0.25 s
 FIRST_READ_COUNT: Final = 5_000  # memories of a facet that are read before its first check: some 0.6 s
+MAX_CONFIRMED_COUNT: Final = 1_000  # suspected pairs that one scan compares, and reads: some 0.6 s
 LATER_READ_COUNT: Final = 8  # older memories that are read before each later check: some 1 ms
 _SLICE_COUNT: Final = 8  # memories read or compared before other tasks get their turn: some 3 ms
 
@@ -267,7 +268,7 @@ class ContradictionDetector(CachedIndex):
         A memory that was compared before is not compared again.
 
         Other tasks get their turn meanwhile. The newest `MAX_SCANNED_COUNT` memories are compared, of which
-        `MAX_READ_COUNT` are read in one scan; the next scan goes on.
+        `MAX_READ_COUNT` are read in one scan, and `MAX_CONFIRMED_COUNT` suspected pairs; the next scan goes on.
 
         Args:
             memories: all memories of the catalog; superseded ones contradict nothing.
@@ -291,18 +292,35 @@ class ContradictionDetector(CachedIndex):
         scan = self._claims.pairs()
         is_whole = len(unread) <= MAX_READ_COUNT and len(newest) == len(current)
         found = {(item.old, item.new): item for item in scan.contradictions}
-        for number, (earlier, later) in enumerate(suspected):
-            if number % _SLICE_COUNT == 0:
-                await asyncio.sleep(0)
-            old, new = self._catalog.get(earlier), self._catalog.get(later)
-            if (earlier, later) not in found and old is not None and new is not None:
-                found[earlier, later] = (self.compared(old, new) or [turned(old, new)])[0]
+        is_whole &= await self._confirm(suspected, found)
         ranked = sorted(found.values(), key=lambda item: (-item.confidence, item.old, item.new))
         return ContradictionScan(tuple(ranked[:limit]), scan.bounded or not is_whole or len(ranked) > limit)
 
     def found(self) -> Sequence[Contradiction]:
         """The contradictions that scans have found, surest first; at most `MAX_SUSPICIONS_COUNT`."""
         return self._claims.pairs(MAX_SUSPICIONS_COUNT).contradictions
+
+    async def _confirm(
+        self, suspected: Iterable[tuple[str, str]], found: dict[tuple[str, str], Contradiction]
+    ) -> bool:
+        """Add the contradictions of suspected pairs; returns whether all were compared, now or before."""
+        near = None if self._meaning is None else self._meaning.sentences.near
+        left, is_whole = MAX_CONFIRMED_COUNT, True
+        for earlier, later in suspected:
+            old, new = self._catalog.get(earlier), self._catalog.get(later)
+            if (earlier, later) in found or old is None or new is None:
+                continue
+            known = self._claims.found_between(earlier, later)
+            if known is None and left:
+                known, left = self._claims.confirm(old, new, near), left - 1
+                self.unsaved += 1
+                if left % _SLICE_COUNT == 0:
+                    await asyncio.sleep(0)
+            if known is None:
+                is_whole = False
+            else:
+                found[earlier, later] = known
+        return is_whole
 
     def compared(self, old: PersonaMemory, new: PersonaMemory) -> list[Contradiction]:
         """The contradiction of a memory against an earlier one; at most one."""

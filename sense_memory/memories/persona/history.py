@@ -1,20 +1,22 @@
 """The history of persona memories: as they were at a time, and undo.
 
-Most versions only record that a memory was recalled. Undo goes back to the newest version with other content: value,
-themes, links, marks, half-life, confidence or source.
+Many versions only record that a memory was recalled or linked. Undo passes over them: it goes back to the newest version
+with another text, and brings back that text, what describes it, and its marks of contradiction as far as they still hold.
+Connections, accesses and the half-life are not of the text, so an undo leaves them as they are. Connections stand in two
+memories; `persona_disconnect` takes them out of both.
 """
 
 from __future__ import annotations
 
 import asyncio
-from itertools import dropwhile
-from typing import TYPE_CHECKING, Any, Final
+from itertools import dropwhile, takewhile
+from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger import Role
-from sense_memory.memories.history import RESTORED
+from sense_memory.memories.history import RESTORED, Version, restored_in, undo_target
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.models import State
-from sense_memory.palace.lifecycle import current_state, opponents, reconciled
+from sense_memory.palace.lifecycle import current_state, without_dismissed
 from sense_memory.palace.version import version_of
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import origin_of
@@ -30,17 +32,15 @@ if TYPE_CHECKING:
     from sense_memory.records.reader import Reader
 
 _TURN_COUNT: Final = 50  # memories that are read before other tasks get a turn
-_CONTENT: Final = (  # the fields that undo restores; times and counts are not undone
+_OF_TEXT: Final = (  # the fields that undo brings back with the text
     "value",
     "themes",
-    "connections",
+    "source",
+    "confidence",
+    "written_at",
     "contradicts",
     "superseded_by",
     "marked_by_hand",
-    "dismissed",
-    "halflife_days",
-    "confidence",
-    "source",
 )
 
 
@@ -59,7 +59,7 @@ async def versions(ledger: Ledger, reader: Reader, slot: str) -> list[PersonaVer
 
 
 def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) -> Edit | None:
-    """The edit that restores the content before the last change; None if there is nothing to restore.
+    """The edit that brings back the text before the last edit of the text; None if no other text is known.
 
     Args:
         slot_state: the current state of the slot.
@@ -67,33 +67,34 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
         now: seconds since 1970.
     """
     memory = slot_state.memory
-    if memory is None or slot_state.joined is None:
+    if memory is None:
         return None
-    older, content = list(past), _content(memory)
-    restored = slot_state.joined.version.rest.get(RESTORED)
-    if isinstance(restored, str) and any(version.id == restored for version in older):
-        older = list(dropwhile(lambda version: version.id != restored, older))
-        content = _content(
-            older[0].memory
-        )  # the head may differ from it: the last undo may have dismissed marks
-    earlier = next((version for version in older if _content(version.memory) != content), None)
-    if earlier is None:
+    known = list(dropwhile(lambda version: version.memory.value != memory.value, past))
+    target = undo_target(
+        [
+            Version(version.memory.value, version.ts, version.id, place == 0, restored_in(version.rest))
+            for place, version in enumerate(known)
+        ]
+    )
+    if target is None:
         return None
+    earlier = next(version.memory for version in known if version.id == target.event_id)
+    *_, first = takewhile(lambda version: version.memory.value == memory.value, known)
     changed = memory.changed(
-        **_content(earlier.memory),
-        written_at=earlier.memory.written_at,
+        **{name: getattr(earlier, name) for name in _OF_TEXT},
+        # What was dismissed together with the text goes with the text; what was dismissed since stays.
+        dismissed=(
+            *earlier.dismissed,
+            *(name for name in memory.dismissed if name not in {*earlier.dismissed, *first.memory.dismissed}),
+        ),
         relevance=1.0,
         last_accessed=max(now, memory.last_accessed),
         last_reinforced=max(now, memory.last_reinforced),
         state=State.ACTIVE,
         dissolved_at=None,
     )
-    # Dismissed, so that a device that does not know of this undo cannot bring an undone mark back. The marks of another
-    # value cannot come back.
-    revoked = set(opponents(memory)) - set(opponents(changed)) if memory.value == changed.value else ()
-    return Edit(
-        slot_state, reconciled(changed, sorted(revoked)), is_new_value=True, extra={RESTORED: earlier.id}
-    )
+    restored = {RESTORED: target.event_id}
+    return Edit(slot_state, without_dismissed(changed), is_new_value=True, extra=restored)
 
 
 async def as_of(ledger: Ledger, reader: Reader, slots: Iterable[str], time: float) -> list[PersonaMemory]:
@@ -107,7 +108,3 @@ async def as_of(ledger: Ledger, reader: Reader, slots: Iterable[str], time: floa
         if version is not None:
             found.append(version.memory.changed(state=current_state(version.memory, time)))
     return found
-
-
-def _content(memory: PersonaMemory) -> dict[str, Any]:
-    return {name: getattr(memory, name) for name in _CONTENT}

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from sense_memory.palace.contradictions.claims import Reading, read
-from sense_memory.palace.contradictions.detection import Contradiction, compare_readings
+from sense_memory.palace.contradictions.detection import Contradiction, compare_readings, turned
 
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ class _Entry:
         terms: what it is found by.
         known: its reading; None in a restored entry until it is first compared.
         is_compared: whether a scan compared it with the others.
-        found: its contradictions, by the path of the other memory.
+        found: its contradictions, by the paths of the old and the new memory.
     """
 
     memory: PersonaMemory
     terms: frozenset[str]
     known: Reading | None = None
     is_compared: bool = False
-    found: dict[str, Contradiction] = field(default_factory=dict)
+    found: dict[tuple[str, str], Contradiction] = field(default_factory=dict)
 
     @property
     def reading(self) -> Reading:
@@ -118,8 +118,9 @@ class ClaimIndex:
         """Remove a memory, and what was found of it; an unknown path is not an error."""
         if (entry := self._entries.pop(path, None)) is None:
             return
-        for other in entry.found:
-            del self._entries[other].found[path]
+        for pair in entry.found:
+            (other,) = {*pair} - {path}
+            del self._entries[other].found[pair]
         postings = self._facets[entry.memory.domain, entry.memory.facet]
         for term in entry.terms:
             postings[term].discard(path)
@@ -153,11 +154,28 @@ class ClaimIndex:
 
     def _note(self, found: Contradiction | None) -> None:
         if found and found.old != found.new and {found.old, found.new} <= self._entries.keys():
-            self._entries[found.old].found[found.new] = self._entries[found.new].found[found.old] = found
+            pair = found.old, found.new
+            self._entries[found.old].found[pair] = self._entries[found.new].found[pair] = found
 
     def _found(self) -> list[Contradiction]:
         entries = self._entries.items()
         return [found for path, entry in entries for found in entry.found.values() if found.new == path]
+
+    def found_between(self, old: str, new: str) -> Contradiction | None:
+        """The known contradiction of a memory against an earlier one, by their paths."""
+        return None if (entry := self._entries.get(old)) is None else entry.found.get((old, new))
+
+    def confirm(self, old: PersonaMemory, new: PersonaMemory, near: Near | None = None) -> Contradiction:
+        """The contradiction of two memories that are suspected to contradict each other; `turned` if words alone show none.
+
+        Both are put, and what was found counts as what a scan has found.
+        """
+        self.put(old)
+        self.put(new)
+        sides = (old, self._entries[old.path].reading, new, self._entries[new.path].reading)
+        found = compare_readings(*sides, near) or turned(old, new)
+        self._note(found)
+        return found
 
     def check(self, memory: PersonaMemory, near: Near | None = None) -> list[Contradiction]:
         """The contradictions between a memory and the others of its domain and facet.

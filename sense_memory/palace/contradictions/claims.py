@@ -128,10 +128,11 @@ _SHORT: Final = tuple(
         r"'ll\b": " will",
         r"'d\b": " would",
         r"\b([ldmtsjnq])'(?=[aeiouyhàâéèêî])": r"\1' ",
+        r"(?:\b(?:n[or]\.|n[°º]\.?|nr)\s?|#)(?=\d)": "number ",
         r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
     }.items()
 )
-_SHORTENED: Final = re.compile("['?]|-old|annot", re.IGNORECASE)  # most texts are not
+_SHORTENED: Final = re.compile(r"['?°º#]|-old|annot|\bn[or]\b", re.IGNORECASE)  # most texts are not
 # Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", not "is A", and not the "A" of A Title In Capitals.
 _LETTERED: Final = re.compile(
     r"\b(?!(?:is|are|was|at|to|of|in|on|for|by|and|or|not) )([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))"

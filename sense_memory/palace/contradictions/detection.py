@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.claims import Alignment, read
-from sense_memory.palace.contradictions.figures import DATES, Figure
+from sense_memory.palace.contradictions.figures import BEFORE_FIGURES, DATES, Figure
 from sense_memory.palace.contradictions.suspicion import suspicion
 from sense_memory.palace.contradictions.vocabulary import is_city, stem
 
@@ -385,7 +385,8 @@ def _figure(pair: Alignment) -> Difference | None:
     text, changed = f"{one.text} → {other.text}", frozenset({one, other})
     if one.kind not in DATES:
         is_bound = _BOUND.search(f"{pair.old.text} {pair.new.text}")
-        return Difference("number", text, changed, _DOUBTFUL if is_bound else _SURE)
+        is_sure = not is_bound and _is_how_many(pair.old, one) and _is_how_many(pair.new, other)
+        return Difference("number", text, changed, _SURE if is_sure else _DOUBTFUL)
     said = {key.lstrip("±→") for key in pair.shared}
     is_occasion = not said.isdisjoint(terms.OCCASIONS)
     is_any = any(word.article == "a" for word in pair.old.words)
@@ -396,6 +397,25 @@ def _figure(pair: Alignment) -> Difference | None:
     return Difference("date", text, changed, sure * (is_once and is_known and is_only))
 
 
+def _is_how_many(clause: Clause, figure: Figure) -> bool:
+    """Whether a figure surely tells how many or how much, and not which one of several: it has a unit, or follows a verb,
+    a preposition, a plural or what is measured.
+
+    >>> between("Value number 3 of load", "Value number 4 of load"), between("The load is 3", "The load is 4")
+    ('', 'acts: 3 → 4')
+    >>> between("Motor 3 from the shop hums", "Motor 4 from the shop hums"), between("Ana has 3 cats", "Ana has 4 cats")
+    ('', 'acts: 3 → 4')
+    """
+    at = clause.row.index(figure)
+    before, after = (clause.row[place] if 0 <= place < len(clause.row) else "" for place in (at - 1, at + 1))
+    if figure.kind or after in terms.TIMES or not isinstance(before, str):
+        return True
+    is_plural = before.endswith("s") and stem(before) != before  # or a verb: "shows 24 prints"
+    return not before or is_plural or bool({before, stem(before)} & _COUNTING)
+
+
+# Not behind words that are nouns too: "take 3", "turn 17".
+_COUNTING: Final = (BEFORE_FIGURES - terms.words("take turn hold last")) | terms.MEASURED
 _BOUND: Final = re.compile(
     r"\b(?:at least|(?:more|less|fewer) than|over|under|above|below|mindestens|über|unter|au moins|al menos|m[aá]i?s de)\b"
     r"|[<>≤≥]|\d\+",
@@ -457,7 +477,8 @@ def _exclusive(pair: Alignment, one: tuple[Word, ...], other: tuple[Word, ...]) 
     'suspected: prefers: short answers → honest answers'
     """
     words, others = (tuple(stem(word.text.lower()) for word in phrase) for phrase in (one, other))
-    if not _differ(words, others):
+    is_subject = any(word.key[0] == "→" for word in one + other)  # what differs stands before the relation
+    if is_subject or not _differ(words, others):
         return 0.0
     if terms.STATUSES.issuperset(word.text.lower() for word in one + other):
         return _DOUBTFUL
@@ -489,7 +510,11 @@ def _attribute(pair: Alignment, leads: set[str], *, are_names: bool, is_kind: bo
     is_several = any(head.endswith("s") and stem(head) != head for head in told)  # favourite foods
     is_lasting = leads == {"be"} or attributes - terms.NAMED  # "my wife is in Rome"
     is_owned = len(pair.shared) > 1
-    is_sure = is_kind and is_owned and is_lasting and not is_several
+    # "job 3.txt", "branch v2": which one is meant, or the value
+    is_numbered = any(
+        word.phrase in heads and any(sign.isdigit() for sign in word.text) for word in pair.old_only
+    )
+    is_sure = is_kind and is_owned and is_lasting and not (is_several or is_numbered)
     return _SURE if is_sure else _DOUBTFUL * (is_kind or is_owned)
 
 

@@ -48,7 +48,7 @@ _UNITS: Final = {
 MONTH: Final = "|".join(_MONTHS)
 WHEN: Final = rf"{MONTH}|\w+day|spring|summer|autumn|winter"
 # A number behind one of these is a figure; behind another noun it tells which one is meant ("Lamp 3", "User 4711").
-_BEFORE_FIGURES: Final = words("""within every most least only exactly and up down cost take need weigh last hold own
+BEFORE_FIGURES: Final = words("""within every most least only exactly and up down cost take need weigh last hold own
 keep pay earn get allow turn kostet coût cuesta custa""").union(terms.LEADS, terms.AUXILIARIES, terms.ADVERBS)
 
 # ── Forms ───────────────────────────────────────────────────────────────────────────────
@@ -67,7 +67,7 @@ _FORMS: Final = {
     "label": r"\+?\d+(?:[.:/-]\d+){2,}|\d{3,}(?:[- ]\d{3,})+|\d[\d.,]{20,}",
     "number": rf"(?:(?P<sign>[$€£¥]) ?)?(?:(?P<digits>\d{{1,3}}(?:[,.]\d{{3}})+(?!\d)|\d+(?:,\d\d?(?!\d)|\.\d+)?)|"
     rf"\b(?P<name>{'|'.join(_COUNTS)})\b(?! (?:of|day|another|thing|to)\b))"
-    rf"(?: ?(?P<scale>{'|'.join(_SCALES)})\b)?(?: ?(?P<unit>{'|'.join(map(re.escape, _UNITS))})s?(?!\w))?(?![\w-])",
+    rf"(?: ?(?P<scale>{'|'.join(_SCALES)})\b)?(?: ?(?P<unit>{'|'.join(map(re.escape, _UNITS))})s?(?!\w))?(?![\w-]|\.[^\W\d])",
 }
 _DAYS: Final = {day + end for day in _WEEKDAYS for end in ("", "s", "'s")}
 _SPELLED: Final = {*_MONTHS, *_COUNTS, *_DAYS, "noon", "midnight"}
@@ -141,7 +141,7 @@ def items(text: str) -> list[Item]:
 
 def _is_name(before: list[Item], after: str) -> bool:
     """Whether a number tells which one is meant rather than how many."""
-    if not before or not isinstance(before[-1], str) or {before[-1], stem(before[-1])} & _BEFORE_FIGURES:
+    if not before or not isinstance(before[-1], str) or {before[-1], stem(before[-1])} & BEFORE_FIGURES:
         return False
     if before[-1] in terms.IDENTIFYING or len([item for item in before if item not in terms.ARTICLES]) == 1:
         return True

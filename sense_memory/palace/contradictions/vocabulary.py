@@ -267,6 +267,10 @@ domain currency font theme scheme surname handle backend limit target editor nat
 directory repository grade tier interval timeout ttl protocol region profession job occupation retention quota
 prix preis precio preço plazo prazo""")
 )
+# Nouns before a number that they have: "port 7777", "size 43". Behind another noun a number may tell which one is meant.
+MEASURED: Final = _stems("""weight height size age salary price cost fee rent budget rate port limit quota timeout interval
+ttl target preis prix precio preço""")
+TIMES: Final = words("time times mal fois vez veces vezes")  # what a number before them counts
 # Words for what happens on one date only, unlike an appointment.
 SCHEDULED: Final = _stems("""
 deadline due launch release birthday standup retro relaunch wedding birth born found freeze graduation kickoff frist
@@ -276,7 +280,7 @@ OCCASIONS: Final = _stems("""appointment meeting call visit session flight trip 
 lunch party concert game match workshop talk event review termin treffen cita reunión reunião""")
 # A number behind one of these tells which one it is.
 IDENTIFYING: Final = words("""issue chapter room part phase invoice ticket section season episode server user agent
-house lamp player team flat floor gate track platform step version v bus""")
+house lamp player team flat floor gate track platform step version v bus number numéro numero número nummer""")
 # A subject may have several of these, each with a name of its own.
 SEVERAL: Final = _stems("""
 sister brother son daughter child dog cat pet friend colleague cousin aunt uncle nephew niece grandson granddaughter

@@ -31,8 +31,9 @@ class Timeouts:
         idle: silence of a relay that owes an answer to a request; each good frame of an answer restarts this wait.
         total: for the whole answer to a request, or for one event's OK, whatever arrives meanwhile.
         notice_settle: after a NOTICE that is the only answer so far; after an EOSE of a relay that went on sending
-            after an earlier EOSE; and for the first answer of a relay that may not know NIP-45 or NIP-77.
-        ok: silence of a relay that owes an OK or a challenge; each OK restarts this wait.
+            after an earlier EOSE; for the first answer of a relay that may not know NIP-45 or NIP-77; and for the
+            challenge of a relay that refused a request until we authenticate.
+        ok: silence of a relay that owes an OK; each OK restarts this wait.
         send: for the relay to read what was written.
         sign: for the signer to sign a challenge.
         close: for the relay to answer our close frame.

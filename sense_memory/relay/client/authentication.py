@@ -12,11 +12,11 @@ What it costs: our public key becomes known to a relay that asks for it; one sig
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sense_memory import limits
 from sense_memory.nostr.event import KIND_AUTH, Unsigned
-from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
+from sense_memory.nostr.verdict import RESTRICTED, RelayOutcome, RelayVerdict
 
 
 if TYPE_CHECKING:
@@ -42,6 +42,10 @@ _OVERDUE = {
     Phase.SIGNING: RelayVerdict(RelayOutcome.RETRY, "the signer did not answer"),
     Phase.SENT: RelayVerdict(RelayOutcome.RETRY, "did not answer the authentication"),
 }
+# Why a request failed that a relay shows only to clients that it knows.
+UNAUTHENTICATED: Final = frozenset(
+    verdict.reason for verdict in (_NOT_ABLE, _REFUSED, _TOO_OFTEN, RESTRICTED, *_OVERDUE.values())
+)
 
 
 def auth_event(url: str, challenge: str, created_at: int) -> Unsigned:
@@ -61,18 +65,22 @@ class Authentication:
     Args:
         can_sign: whether there is a signer.
         sign_seconds: how long to wait for the signer.
-        ok_seconds: how long to wait for the relay's challenge, and for the relay's OK.
+        ok_seconds: how long to wait for the relay's OK.
+        challenge_seconds: how long to wait for a challenge, once in a connection; most relays send one when we connect.
 
     Attributes:
         phase: the state of the authentication.
         due: when to give up waiting for the signer or the relay; None if there is nothing to wait for.
     """
 
-    def __init__(self, *, can_sign: bool, sign_seconds: float, ok_seconds: float) -> None:
+    def __init__(
+        self, *, can_sign: bool, sign_seconds: float, ok_seconds: float, challenge_seconds: float
+    ) -> None:
         self.phase = Phase.IDLE
         self.due: float | None = None
         self._can_sign = can_sign
         self._sign_seconds, self._ok_seconds = sign_seconds, ok_seconds
+        self._challenge_seconds, self._has_waited = challenge_seconds, False
         self._challenge: str | None = None
         self._used: str | None = None  # the challenge that was signed last
         self._event_id: str | None = None
@@ -115,7 +123,9 @@ class Authentication:
         if self.phase in {Phase.UNCHALLENGED, Phase.SIGNING, Phase.SENT}:
             return None
         if self._challenge is None:
-            self.phase, self.due = Phase.UNCHALLENGED, now + self._ok_seconds
+            if self._has_waited:
+                return _NOT_ABLE
+            self.phase, self.due, self._has_waited = Phase.UNCHALLENGED, now + self._challenge_seconds, True
             return None
         if self._challenge == self._used:
             return self._failure

@@ -211,7 +211,12 @@ class Session:
         self.misbehaving = False
         self._author, timeouts = author, timeouts or Timeouts()
         self._invalid_budget, self._noise_budget, self._noise = invalid_budget, noise_budget, 0
-        self._auth = Authentication(can_sign=can_sign, sign_seconds=timeouts.sign, ok_seconds=timeouts.ok)
+        self._auth = Authentication(
+            can_sign=can_sign,
+            sign_seconds=timeouts.sign,
+            ok_seconds=timeouts.ok,
+            challenge_seconds=timeouts.notice_settle,
+        )
         self._requests, self._in_flight = OpenRequests(timeouts, new_id), InFlightEvents(timeouts)
         self._last_seen: Mapping[str, Event] = {}  # verified events of the oldest second of the last page
         self._ended = False

@@ -36,14 +36,14 @@ from sense_memory.limits import (
     RESUME_SECONDS,
     SWEEP_SECONDS,
 )
-from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
-from sense_memory.relay.sync.walk import CROWDED, GAP
+from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, KINDS
+from sense_memory.relay.sync.walk import CROWDED, GAP, HIDDEN
 
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-KINDS: Final = (KIND_DELETION, KIND_APP_DATA, KIND_DIRECT_MESSAGE)  # each is walked by itself
+# Each kind is walked by itself.
 BEGINNING: Final[Mapping[int, tuple[int | None, int, str]]] = dict.fromkeys(KINDS, (None, 0, ""))
 _CUT_OFF_COUNT: Final = (
     2  # consecutive connections that were cut off, before a relay is pulled without a subscription
@@ -219,6 +219,7 @@ class PullState:
         may_heal: whether lost events may be sent again at once.
         serves_deleted: whether the relay serves events although it accepted their deletion.
         is_forgetful: whether the relay lost events that it had accepted.
+        hides_journal: whether the relay hid the journal in the last complete pull.
         unfinished: the position of a walk that was cut off, or None.
     """
 
@@ -229,6 +230,7 @@ class PullState:
     may_heal: bool = True
     serves_deleted: bool = False
     is_forgetful: bool = False
+    hides_journal: bool = False
     unfinished: PullProgress | None = None
 
 
@@ -242,6 +244,8 @@ class PullStep:
         compare_since: the date from which events are compared, seconds since 1970; None compares all events.
         heals: whether missing events are sent again at once, rather than after an hour.
         only_newer: whether the step asks only for events newer than the newest event seen, and moves no cursor.
+        whole_journal: whether entries of any date are asked for, because the relay has hidden the journal so far.
+        kinds: the kinds that are walked.
     """
 
     progress: PullProgress
@@ -249,11 +253,17 @@ class PullStep:
     compare_since: int | None = None
     heals: bool = False
     only_newer: bool = False
+    whole_journal: bool = False
+    kinds: tuple[int, ...] = KINDS
 
     @property
     def heal_seconds(self) -> float:
         """How many seconds after its last sending a missing event is sent again."""
         return 0 if self.heals else HEAL_SECONDS
+
+    def since(self, kind: int) -> int | None:
+        """The date from which events of a kind are walked, seconds since 1970; None for events of any date."""
+        return None if self.whole_journal and kind == KIND_DIRECT_MESSAGE else self.progress.since
 
 
 def first_step(question: RelayQuestion, state: PullState) -> PullStep:
@@ -271,22 +281,31 @@ def first_step(question: RelayQuestion, state: PullState) -> PullStep:
     heals = sweeps or state.may_heal
     walks_all = (asks_all and state.serves_deleted) or ((asks_all or heals) and state.is_forgetful)
     if question is RelayQuestion.NEWER and (newer := _newer(state)) is not None:
-        return PullStep(newer, only_newer=True)
+        return PullStep(newer, only_newer=True, whole_journal=state.hides_journal)
     progress = _progress(state, sweeps=sweeps or walks_all)
     compares = progress.walks == BEGINNING and not state.serves_deleted and not sweeps
-    return PullStep(progress, compares, None if asks_all else progress.since, heals)
+    since = None if asks_all else progress.since
+    return PullStep(progress, compares, since, heals, whole_journal=state.hides_journal)
 
 
 def step_after_losses(step: PullStep, state: PullState, *, lost: bool, saw_all: bool) -> PullStep | None:
     """A second step over all events, if the first covered only recent events and showed that the relay lost some."""
     if not (lost and step.heals) or saw_all:
         return None
-    return PullStep(_progress(state, sweeps=True), not state.serves_deleted, None, step.heals)
+    compares, progress = not state.serves_deleted, _progress(state, sweeps=True)
+    return PullStep(progress, compares, None, step.heals, whole_journal=state.hides_journal)
 
 
 def step_after_false_comparison(step: PullStep, state: PullState) -> PullStep:
     """A walk over all events, because the relay did not serve what it claimed to hold in a comparison."""
-    return PullStep(_progress(state, sweeps=True), heals=step.heals)
+    return PullStep(_progress(state, sweeps=True), heals=step.heals, whole_journal=state.hides_journal)
+
+
+def step_after_blind_comparison(step: PullStep, newest: int) -> PullStep:
+    """A walk over the journal, because the relay did not compare it; `newest` is the latest date among the other kinds."""
+    walks = {KIND_DIRECT_MESSAGE: BEGINNING[KIND_DIRECT_MESSAGE]}
+    progress = replace(step.progress, newest=newest, walks=walks)
+    return replace(step, progress=progress, compares=False, kinds=(KIND_DIRECT_MESSAGE,))
 
 
 def step_after_resuming(step: PullStep, state: PullState, as_of: float) -> PullStep | None:
@@ -298,12 +317,18 @@ def step_after_resuming(step: PullStep, state: PullState, as_of: float) -> PullS
         as_of: the relay must show everything that had reached it by this time, seconds since 1970.
     """
     is_old = as_of - step.progress.begun_at > BACKGROUND_SECONDS
-    return PullStep(_progress(state, sweeps=False), heals=step.heals) if is_old else None
+    if not is_old:
+        return None
+    return PullStep(_progress(state, sweeps=False), heals=step.heals, whole_journal=state.hides_journal)
 
 
 def may_compare_after(reasons: Collection[str]) -> bool:
-    """Whether a comparison may complete an incomplete walk: only if all reasons are `CROWDED` or `GAP`."""
-    return bool(reasons) and {CROWDED, GAP}.issuperset(reasons)
+    """Whether a comparison may complete an incomplete walk: only if all reasons are `CROWDED` or `GAP`.
+
+    A journal that the relay hides stays hidden, and is no obstacle.
+    """
+    others = set(reasons) - {HIDDEN}
+    return bool(others) and others <= {CROWDED, GAP}
 
 
 def _newer(state: PullState) -> PullProgress | None:
@@ -312,7 +337,12 @@ def _newer(state: PullState) -> PullProgress | None:
     is_known = 0 < state.newest_seen <= usual.begun_at  # false if the clock was set back
     if not is_known or usual.since is None or usual.walks != BEGINNING:
         return None
-    return replace(usual, since=state.newest_seen + 1)
+    shown = {
+        kind: at
+        for kind, at in BEGINNING.items()
+        if not (state.hides_journal and kind == KIND_DIRECT_MESSAGE)
+    }
+    return replace(usual, since=state.newest_seen + 1, walks=shown)
 
 
 def _progress(state: PullState, *, sweeps: bool) -> PullProgress:

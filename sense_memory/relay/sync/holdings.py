@@ -18,7 +18,15 @@ from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_M
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.client.connection import RelayConnection
 from sense_memory.relay.client.nip11 import frame_bytes, may_compare, may_count, relay_information
-from sense_memory.relay.sync.reconcile import InventoryCache
+from sense_memory.relay.sync.reconcile import (
+    JOURNAL,
+    OTHERS,
+    ComparedPart,
+    InventoryCache,
+    compare_journal,
+    kinds_filter,
+)
+from sense_memory.relay.sync.walk import HIDDEN
 
 
 if TYPE_CHECKING:
@@ -145,16 +153,27 @@ class _HoldingsQuery:
 
     async def _compared(self, connection: RelayConnection) -> Holding:
         version, items = await self._inventories.items_for(self._url)
-        known = connection.information
-        wanted = Filter(authors=(self._author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
-        found = await connection.compare(
-            wanted, items, frame_bytes=frame_bytes(known), doubtful=known is None
+        others, journal = (
+            ComparedPart(kinds, kinds_filter(self._author, kinds), items[kinds])
+            for kinds in (OTHERS, JOURNAL)
         )
-        if not found.complete:
-            return self._unknown(found.reason)
+        known = connection.information
+
+        async def compare(part: ComparedPart) -> None:
+            part.found = await connection.compare(
+                part.wanted, part.items, frame_bytes=frame_bytes(known), doubtful=known is None
+            )
+
+        await compare(others)
+        if not others.found.complete:
+            return self._unknown(others.found.reason)
+        if not await compare_journal(compare, connection.fetch, journal):
+            return self._unknown(HIDDEN)
+        have = {*others.found.have, *journal.found.have}
+        need = {*others.found.need, *journal.found.need}
         here = sum(should for should, _ in self._inventory.counts_by_kind(version).values())
-        lacks = self._inventory.lacking_count(version, found.have)
-        more = len(set(found.need)) - len(self._inventory.known_pairs(set(found.need)))
+        lacks = self._inventory.lacking_count(version, have)
+        more = len(need) - len(self._inventory.known_pairs(need))
         return Holding(self._url, Method.NEGENTROPY, here, here - lacks + more, lacks, more)
 
     async def _counted(self, connection: RelayConnection) -> Holding:

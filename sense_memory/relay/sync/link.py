@@ -52,7 +52,8 @@ class RelayLink:
         url: the relay, as the ledger knows it.
         report: the report of the last run, or None.
         failure: the ledger error that ended the last run, or None.
-        last_pull_complete: whether the last pull was complete; None if the relay could not be reached or refuses reads.
+        last_pull_complete: whether the last pull was complete, but for a journal that the relay hides; None if the relay
+            could not be reached or refuses reads.
         live: the live subscription.
         wake: set to make the background ask the next question now.
         first_round: set when the first run has ended.
@@ -120,7 +121,7 @@ class RelayLink:
                 report = RelayReport(self.url, problem=problem, asked=plan.question.pulls)
             if plan.question.pulls or report.asked:
                 can_tell = (report.pulled.reasons or not report.problem) and not report.pulled.refused
-                self.last_pull_complete = report.pulled.complete if can_tell else None
+                self.last_pull_complete = report.pulled.shows_all_but_hidden if can_tell else None
             if not report.problem:
                 self._recovered.set()
             limiter.record_run(now(), failed=bool(report.problem) and not self._sync.made_progress)
@@ -154,7 +155,7 @@ class RelayLink:
         """What is left of a plan after the relay hung up; None if an immediate retry is useless."""
         if not self._sync.was_cut_off:
             return None
-        progressed, complete = self._sync.made_progress, report.pulled.complete
+        progressed, complete = self._sync.made_progress, report.pulled.shows_all_but_hidden
         rest = replace(plan, question=after_cut_off(plan.question, progressed=progressed, complete=complete))
         if rest.question is RelayQuestion.PUSH and not await self._has_unsent(rest):
             return None
@@ -224,7 +225,7 @@ class RelayLink:
         return Round(
             question,
             failed=bool(report.problem),
-            complete=report.complete,
+            complete=report.shows_all_but_hidden,
             cut_off=self._sync.was_cut_off,
             leaves_queued=report.waiting > 0 and not report.held_back,
             refetched=self._sync.refetched,

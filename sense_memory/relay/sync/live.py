@@ -4,6 +4,9 @@ What is guaranteed: no event that reaches the relay between two pulls is missed.
 pull, never after, so the pull fetches the events that arrived before the subscription, and the subscription brings the
 events that arrive during the pull. When a subscription ends, a pull is due that begins with a new subscription.
 
+The journal has a REQ of its own, because some relays refuse it, or leave it out of a mixed answer without a word. Where
+the relay refuses only the journal, the rest of the subscription stays open, and the pulls say that the journal is hidden.
+
 Why it is safe: nothing depends on the subscription alone. A relay without NIP-77 is asked only for events dated since the
 cursor, and the daily sweep fetches the rest. A relay that refuses the subscription is pulled every 30 seconds.
 
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sense_memory.errors import RelayError, SenseMemoryError
 from sense_memory.limits import (
@@ -29,6 +32,7 @@ from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_M
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay import log_fault
+from sense_memory.relay.client.authentication import UNAUTHENTICATED
 from sense_memory.relay.client.page import OpenLive
 
 
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
     from sense_memory.relay.client.page import EventPage
     from sense_memory.relay.sync.agenda import Agenda
     from sense_memory.relay.sync.relay_sync import Intake
+
+    _Wanted: TypeAlias = Callable[[str], Filter]
 
 _TOO_FAST = "sends events faster than they can be stored"
 
@@ -198,23 +204,19 @@ class LiveSubscription:
         self, connection: RelayConnection, opened: asyncio.Future[None]
     ) -> tuple[str, RelayOutcome]:
         """Subscribe and file the events that arrive; returns why the subscription ended."""
-        inbox = _Inbox()
+        inbox, unopened = _Inbox(), {_others, _journal}
 
-        def on_events(events: Sequence[Event]) -> None:
-            self.has_received |= bool(events)
-            if not opened.done() and not events:
+        def open_one(wanted: _Wanted) -> None:
+            unopened.discard(wanted)
+            if not unopened and not opened.done():
                 opened.set_result(None)
                 self._report("")
-            inbox.add_events(events)
 
-        live = OpenLive(
-            filters=self._filters(),
-            author=self._author,
-            opened_at=asyncio.get_running_loop().time(),
+        others, journal = (
+            asyncio.create_task(self._follow(connection, wanted, inbox, open_one))
+            for wanted in (_others, _journal)
         )
-        receiving: asyncio.Task[EventPage] = asyncio.create_task(
-            connection.listen(live, on_events, self._ledger.stored_ids)
-        )
+        receiving = asyncio.create_task(_first_end(others, journal, lambda: open_one(_journal)))
         receiving.add_done_callback(lambda _: inbox.close())
         try:
             while events := await inbox.next_events():
@@ -226,22 +228,53 @@ class LiveSubscription:
         except RelayError as error:
             return error.problem, RelayOutcome.RETRY
         finally:
-            receiving.cancel()
-            await asyncio.gather(receiving, return_exceptions=True)
+            for task in (receiving, others, journal):
+                task.cancel()
+            await asyncio.gather(receiving, others, journal, return_exceptions=True)
 
-    def _filters(self) -> tuple[Filter, ...]:
-        """Our events of any date, because a device that was offline sends events with old dates.
+    async def _follow(
+        self, connection: RelayConnection, wanted: _Wanted, inbox: _Inbox, on_open: Callable[[_Wanted], None]
+    ) -> EventPage:
+        """Open one REQ and wait for its end; `on_open` is called when the relay has opened it."""
 
-        The limit of 1 keeps stored events out as far as possible: the pull fetches them, and some relays do not
-        understand a limit of 0.
-        """
-        mine = (self._author,)
-        return (
-            Filter(authors=mine, kinds=(KIND_APP_DATA, KIND_DELETION), limit=1),
-            Filter(authors=mine, kinds=(KIND_DIRECT_MESSAGE,), tags={"p": mine}, limit=1),
-        )
+        def on_events(events: Sequence[Event]) -> None:
+            self.has_received |= bool(events)
+            if not events:
+                on_open(wanted)
+            inbox.add_events(events)
+
+        opened_at = asyncio.get_running_loop().time()
+        live = OpenLive(filters=(wanted(self._author),), author=self._author, opened_at=opened_at)
+        return await connection.listen(live, on_events, self._ledger.stored_ids)
 
     def _report(self, problem: str) -> None:
         if self._on_change is not None and problem != self._last_problem:
             self._last_problem = problem
             self._on_change(self._url, problem)
+
+
+# Events of any date, because a device that was offline sends events with old dates. The limit of 1 keeps stored events
+# out as far as possible: the pull fetches them, and some relays do not understand a limit of 0.
+
+
+def _others(author: str) -> Filter:
+    """Our memories and deletions."""
+    return Filter(authors=(author,), kinds=(KIND_APP_DATA, KIND_DELETION), limit=1)
+
+
+def _journal(author: str) -> Filter:
+    """Our journal entries."""
+    return Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE,), tags={"p": (author,)}, limit=1)
+
+
+async def _first_end(
+    others: asyncio.Task[EventPage], journal: asyncio.Task[EventPage], on_hidden: Callable[[], None]
+) -> EventPage:
+    """The page of the REQ that ended first; if only the journal is refused, `on_hidden` is called and `others` goes on."""
+    await asyncio.wait([others, journal], return_when=asyncio.FIRST_COMPLETED)
+    if not others.done():
+        page = await journal
+        if page.outcome is not RelayOutcome.REFUSED and page.reason not in UNAUTHENTICATED:
+            return page
+        on_hidden()
+    return await others

@@ -2,14 +2,17 @@
 
 What is guaranteed: a pull is called complete only if the relay itself ended every page or comparison, and sent no event
 after that. Only a complete pull moves the cursor, and the cursor never passes the clock or the newest verified event.
-An event that the relay had accepted and did not show is queued for the relay again.
+An event that the relay had accepted and did not show is queued for the relay again. A relay may hide the journal from us:
+then the pull is complete but for the journal, no entry counts as lost, and all of the journal is asked for again, however
+old its entries are, until the relay shows it.
 
 Why it is safe: every page is filed before the pull ends, so the cursor never passes an event that was not filed. A pull
 that is cut off after some progress saves its positions in the ledger, and the next pull within an hour resumes there.
 
 What it costs: three walks at once (memories, deletions, journal), each with one request per page, and one more to see
 that nothing older is left; an event after EOSE repeats the walks. A comparison costs a few hundred bytes if nothing
-differs, and one request if something must be proved; if the proof fails, everything is walked.
+differs, and one request if something must be proved; if the proof fails, everything is walked. What is concluded from the
+answers stands in `conclusions`.
 
 This module handles verified events and cannot read their content.
 """
@@ -22,25 +25,23 @@ from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import RelayError
 from sense_memory.ledger.relays import Remark
-from sense_memory.limits import (
-    CURSOR_OVERLAP_SECONDS,
-    MAX_FUTURE_SECONDS,
-)
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay.client.nip11 import page_size
-from sense_memory.relay.client.page import LATE, EventPage
+from sense_memory.relay.client.page import EventPage
+from sense_memory.relay.sync import conclusions
 from sense_memory.relay.sync.agenda import (
     PullState,
     first_step,
     may_compare_after,
+    step_after_blind_comparison,
     step_after_false_comparison,
     step_after_losses,
     step_after_resuming,
 )
 from sense_memory.relay.sync.reconcile import Reconciler
-from sense_memory.relay.sync.walk import Position, PullResult, walk_filter
+from sense_memory.relay.sync.walk import HIDDEN, Position, PullResult, walk_filter
 
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.sync.agenda import PullStep, RelayQuestion
+    from sense_memory.relay.sync.conclusions import RemarkChanges
     from sense_memory.relay.sync.reconcile import InventoryCache
     from sense_memory.relay.sync.walk import Fetch, FileEvents
 
@@ -145,9 +147,7 @@ class Puller:
             as_of: the relay must show everything that had reached it by this time, seconds since 1970.
         """
         self.made_progress, self.received_in_overlap = False, 0
-        outbox, relays = self._ledger.outbox, self._ledger.relays
-        state = self._state()
-        step = first_step(question, state)
+        step = first_step(question, self._state())
         if step.only_newer:
             return await self._pull_newer(connection, step, file_events)
         found = await self._run_step(connection, step, file_events, as_of)
@@ -156,19 +156,13 @@ class Puller:
         if more is not None:
             rest = await self._run_step(connection, more, file_events, as_of)
             found = replace(found + rest, missing=max(found.missing, rest.missing))
-        if relays.has_remark(self._url, Remark.DROPS_DELETIONS) and outbox.keeps_deletions(self._url):
-            await self._ledger.write(relays.remove_remark, self._url, Remark.DROPS_DELETIONS)
-        if found.missing or state.is_forgetful:
-            await self._ledger.write(self._update_remarks, found, heals=step.heals)
-        if found.complete:
-            await self._ledger.write_if_due(relays.remove_remark, self._url, Remark.INCOMPLETE)
-        elif not (self.made_progress or found.refused):
-            await self._ledger.write(relays.add_remark, self._url, Remark.INCOMPLETE, self._clock())
+        await self._ledger.write_if_due(self._record_behaviour, found, heals=step.heals)
         return found
 
     async def _serves_confirmed(self, connection: RelayConnection, step: PullStep, found: PullResult) -> bool:
         """Whether the relay passes the spot check; True if this pull is not the one to make it."""
-        if self._saw_everything or not (found.complete and step.heals):
+        saw_everything = self._saw_everything
+        if not conclusions.must_check_confirmed(found, heals=step.heals, saw_everything=saw_everything):
             return True
         return await self._reconciler.serves_confirmed(connection, fetching(connection))
 
@@ -184,6 +178,7 @@ class Puller:
             may_heal=known.may_heal(now),
             serves_deleted=relays.has_remark(self._url, Remark.UNDELETED),
             is_forgetful=relays.has_remark(self._url, Remark.FORGETFUL),
+            hides_journal=relays.has_remark(self._url, Remark.HIDES_JOURNAL),
             unfinished=relays.unfinished_pull(self._url),
         )
 
@@ -195,25 +190,36 @@ class Puller:
         Such a pull moves no cursor, does not look for missing events, and is not resumed if it is cut off.
         """
         positions = {kind: Position(*place) for kind, place in step.progress.walks.items()}
-        walks = await self._walks(connection, step.progress, positions, file_events, wait_after_eose=False)
-        found = sum(walks.values(), PullResult())
-        if found.complete:
-            self._record_newest(step.progress.begun_at, found.newest)
+        walks = await self._walks(connection, step, positions, file_events, wait_after_eose=False)
+        unasked = PullResult((HIDDEN,) if step.whole_journal else ())
+        found = sum(conclusions.with_hidden(walks).values(), unasked)
+        if found.shows_all_but_hidden:
+            self._newest = conclusions.seen_until(self._newest, step.progress.begun_at, found.newest)
         return found
 
-    def _record_newest(self, begun: float, newest: int) -> None:
-        """Record that a pull, begun at `begun`, showed everything up to the second `newest`."""
-        self._newest = max(self._newest, min(int(begun), newest))
+    def _record_behaviour(self, found: PullResult, *, heals: bool) -> None:
+        """Record how the relay behaved in a pull, and that lost events are being sent again."""
+        outbox, relays, url = self._ledger.outbox, self._ledger.relays, self._url
+        changes = conclusions.remarks_of_pull(
+            found,
+            saw_everything=self._saw_everything,
+            made_progress=self.made_progress,
+            # The outbox is searched only where the answer could remove a remark.
+            has_lost=relays.has_remark(url, Remark.FORGETFUL) and outbox.has_lost(url),
+            keeps_deletions=relays.has_remark(url, Remark.DROPS_DELETIONS) and outbox.keeps_deletions(url),
+        )
+        self._remark(changes)
+        if found.missing and heals:
+            relays.record_healing(self._url, self._clock())
 
-    def _update_remarks(self, found: PullResult, *, heals: bool) -> None:
-        """Add the remark that the relay loses accepted events, or remove it once the relay has shown everything."""
-        outbox, relays, now = self._ledger.outbox, self._ledger.relays, self._clock()
-        if found.missing:
-            relays.add_remark(self._url, Remark.FORGETFUL, now)
-            if heals:
-                relays.record_healing(self._url, now)
-        elif found.complete and self._saw_everything and not outbox.has_lost(self._url):
-            relays.remove_remark(self._url, Remark.FORGETFUL)
+    def _remark(self, changes: RemarkChanges, begun: float | None = None) -> None:
+        """Add and remove remarks; `begun` is when the pull began that proves that deletions are honoured."""
+        relays = self._ledger.relays
+        for remark in changes.add:
+            relays.add_remark(self._url, remark, self._clock())
+        for remark in changes.remove:
+            before = begun if remark is Remark.UNDELETED else None
+            relays.remove_remark(self._url, remark, before)
 
     async def _run_step(
         self, connection: RelayConnection, step: PullStep, file_events: FileEvents, as_of: float
@@ -228,11 +234,17 @@ class Puller:
                 return PullResult((connection.problem or "",))
             if self._reconciler.was_disproved:
                 step = step_after_false_comparison(step, self._state())
+        return await self._walk_further(connection, step, file_events, as_of)
+
+    async def _walk_further(
+        self, connection: RelayConnection, step: PullStep, file_events: FileEvents, as_of: float
+    ) -> PullResult:
+        """Walk; then compare where a walk cannot see everything, or walk again if the walk was begun long ago."""
         total = await self._walk(connection, step, file_events)
         self.received_in_overlap = total.received if step.progress.since is not None else 0
         if may_compare_after(total.reasons):
-            return await self._compare(connection, step, file_events) or total
-        if total.complete and (more := step_after_resuming(step, self._state(), as_of)):
+            return await self._compare(connection, step, file_events, completes_walk=True) or total
+        if total.shows_all_but_hidden and (more := step_after_resuming(step, self._state(), as_of)):
             saw_everything = self._saw_everything
             total += await self._walk(connection, more, file_events)
             self._saw_everything = saw_everything
@@ -245,43 +257,46 @@ class Puller:
         file_events: FileEvents,
         *,
         since: int | None = None,
+        completes_walk: bool = False,
     ) -> PullResult | None:
-        """Pull by comparison; returns a complete pull, or None."""
-        pulled = await self._reconciler.pull(
-            connection, fetching(connection), file_events, since=since, every=step.heal_seconds
+        """Pull by comparison, and walk the journal if the relay does not compare it; None if nothing was compared."""
+        compared = await self._reconciler.pull(
+            connection,
+            fetching(connection),
+            file_events,
+            since=since,
+            every=step.heal_seconds,
+            with_journal=not step.whole_journal,
+            completes_walk=completes_walk,
         )
-        if pulled is not None:
-            begun = step.progress.begun_at
-            await self._ledger.write(self._move_cursor, begun, pulled.newest, swept=since is None)
+        if compared is None:
+            return None
+        pulled = compared.found
+        if not compared.saw_journal:
+            journal = step_after_blind_comparison(step, pulled.newest)
+            return pulled + await self._walk(connection, journal, file_events)
+        begun = step.progress.begun_at
+        await self._ledger.write(self._move_cursor, begun, pulled.newest, swept=since is None)
         return pulled
 
     async def _walk(self, connection: RelayConnection, step: PullStep, file_events: FileEvents) -> PullResult:
-        """Walk, and walk again if events arrived after an EOSE.
-
-        A single late event may have been written just then. After several late events, or repeated ones, every page
-        waits for late events after its EOSE.
-        """
+        """Walk, and walk again if events arrived after an EOSE."""
         relays, progress = self._ledger.relays, step.progress
-        wait_after_eose = self._count_late(connection, afresh=True) > 1 or relays.has_remark(
-            self._url, Remark.LATE
-        )
+        is_known_late = relays.has_remark(self._url, Remark.LATE)
+        self._count_late(connection, afresh=True)
         while True:
+            waits = conclusions.must_wait_after_eose(self._late_score, is_known_late=is_known_late)
             positions = {kind: Position(*place) for kind, place in progress.walks.items()}
-            found = await self._walks(
-                connection, progress, positions, file_events, wait_after_eose=wait_after_eose
-            )
+            walks = await self._walks(connection, step, positions, file_events, wait_after_eose=waits)
             before, score = self._late_score, self._count_late(connection)
-            if wait_after_eose or score == before:
+            if waits or score == before:
                 break
-            wait_after_eose = score > 1
+        found = conclusions.with_hidden(walks)
         total = sum(found.values(), PullResult(newest=progress.newest))
-        if LATE in total.reasons:
-            await self._ledger.write(relays.add_remark, self._url, Remark.LATE, self._clock())
-        if total.complete:
-            await self._ledger.write_if_due(relays.remove_remark, self._url, Remark.LATE)
-            missing = await self._ledger.write(
-                self._record_complete, progress, total.newest, step.heal_seconds
-            )
+        changes = conclusions.remarks_of_walk(total, swept=progress.since is None)
+        await self._ledger.write_if_due(self._remark, changes, progress.begun_at)
+        if total.shows_all_but_hidden:
+            missing = await self._ledger.write(self._record_complete, step, total)
             return replace(total, missing=missing)
         left = {kind: positions[kind] for kind, walk in found.items() if not walk.complete}
         await self._ledger.write(self._save_position, progress, total, left, connection)
@@ -290,7 +305,7 @@ class Puller:
     async def _walks(
         self,
         connection: RelayConnection,
-        progress: PullProgress,
+        step: PullStep,
         positions: Mapping[int, Position],
         file_events: FileEvents,
         *,
@@ -298,7 +313,7 @@ class Puller:
     ) -> dict[int, PullResult]:
         """Walk all kinds at once; returns the results by kind. Each walk moves its position."""
         fetch, size = fetching(connection, wait_after_eose=wait_after_eose), page_size(connection.information)
-        horizon = self._clock() + MAX_FUTURE_SECONDS
+        horizon = conclusions.horizon_at(self._clock())
         try:
             async with asyncio.TaskGroup() as group:
                 walks = {
@@ -306,7 +321,7 @@ class Puller:
                         walk_and_file(
                             fetch,
                             file_events,
-                            *self._wanted(progress, kind),
+                            *self._wanted(connection, step, kind),
                             page_size=size,
                             position=position,
                             horizon=horizon,
@@ -319,38 +334,37 @@ class Puller:
         return {kind: walk.result() for kind, walk in walks.items()}
 
     def _count_late(self, connection: RelayConnection, *, afresh: bool = False) -> int:
-        """Raise the score by one for an event after EOSE since the last call, and by two for several; returns the score.
-
-        Args:
-            connection: the connection to the relay.
-            afresh: whether to reset the score if there was no such event.
-        """
+        """Count the events after EOSE since the last call; returns the score, see `conclusions.late_score`."""
         known, before = self._late_seen
         count = connection.counts.after_eose - (before if connection is known else 0)
         self._late_seen = connection, connection.counts.after_eose
-        if afresh and not count:
-            self._late_score = 0
-        self._late_score += min(count, 2)
+        self._late_score = conclusions.late_score(self._late_score, count, afresh=afresh)
         return self._late_score
 
-    def _record_complete(self, progress: PullProgress, newest: int, every: float) -> int:
+    def _record_complete(self, step: PullStep, found: PullResult) -> int:
         """Record a complete walk: queue the missing events and move the cursor; returns how many events are missing."""
-        outbox, swept = self._ledger.outbox, progress.since is None
-        lost = outbox.lost_events(self._url, progress.begun_at, progress.since or 0)
+        outbox, begun = self._ledger.outbox, step.progress.begun_at
+        shown: dict[
+            int, list[int]
+        ] = {}  # the kinds that the relay does not hide, by the date since when it showed them
+        for kind in step.kinds:
+            if not (kind == KIND_DIRECT_MESSAGE and HIDDEN in found.reasons):
+                shown.setdefault(step.since(kind) or 0, []).append(kind)
+        lost = [
+            seq
+            for since, kinds in shown.items()
+            for seq in outbox.lost_events(self._url, begun, since, kinds)
+        ]
         if lost:  # queued before the cursor moves: a crash in between costs another pull, and loses nothing
-            outbox.requeue_lost(self._url, lost, progress.begun_at, self._clock(), every=every)
-        self._move_cursor(progress.begun_at, newest, swept=swept)
-        if swept:
-            self._ledger.relays.remove_remark(self._url, Remark.UNDELETED, progress.begun_at)
+            outbox.requeue_lost(self._url, lost, begun, self._clock(), every=step.heal_seconds)
+        self._move_cursor(begun, found.newest, swept=step.progress.since is None)
         return len(lost)
 
     def _move_cursor(self, begun: float, newest: int, *, swept: bool) -> None:
-        """Record a complete pull; the cursor never passes the clock or the newest verified event, and never goes back."""
+        """Record a complete pull."""
         relays, self._saw_everything = self._ledger.relays, swept
-        cursor = relays.state(self._url).cursor
-        self._record_newest(begun, newest)
-        if newest:
-            cursor = max(min(int(begun), newest) - CURSOR_OVERLAP_SECONDS, cursor or 0)
+        self._newest = conclusions.seen_until(self._newest, begun, newest)
+        cursor = conclusions.cursor_after(relays.state(self._url).cursor, begun, newest)
         relays.record_pull(self._url, cursor, self._clock(), swept=swept)
 
     def _save_position(
@@ -362,19 +376,25 @@ class Puller:
     ) -> None:
         """Save where a pull was cut off, if a walk moved and the lost connection is the only problem."""
         walks = {kind: (position.second, position.largest, position.edge) for kind, position in left.items()}
-        moved = walks.keys() != progress.walks.keys() or any(
-            second != progress.walks[kind][0] for kind, (second, _, _) in walks.items()
+        moved = conclusions.has_moved(progress.walks, walks)
+        self.made_progress = conclusions.may_resume(
+            total, connection.problem, moved=moved, misbehaving=connection.misbehaving
         )
-        self.made_progress = moved and total.reasons == (connection.problem,) and not connection.misbehaving
         rest = replace(progress, newest=total.newest, walks=walks) if self.made_progress else None
         self._ledger.relays.save_unfinished_pull(self._url, rest)
 
-    def _wanted(self, progress: PullProgress, kind: int) -> tuple[Filter, Callable[[], Sequence[str]]]:
-        """The filter of a walk, and the d-tags to ask for if a second holds more events than a page."""
+    def _wanted(
+        self, connection: RelayConnection, step: PullStep, kind: int
+    ) -> tuple[Filter, Callable[[], Sequence[str]]]:
+        """The filter of a walk, and the d-tags to ask for if a second holds more events than a page.
+
+        A relay that compares sets is not asked for them: a comparison shows all events of the second.
+        """
         mine = (self._author,)
         tags = {"p": mine} if kind == KIND_DIRECT_MESSAGE else {}
-        known_tags = self._ledger.slots if kind == KIND_APP_DATA else tuple
-        return Filter(authors=mine, kinds=(kind,), tags=tags, since=progress.since), known_tags
+        asks = kind == KIND_APP_DATA and not self._reconciler.may_compare(connection)
+        known_tags = self._ledger.slots if asks else tuple
+        return Filter(authors=mine, kinds=(kind,), tags=tags, since=step.since(kind)), known_tags
 
 
 def fetching(connection: RelayConnection, *, wait_after_eose: bool = False) -> Fetch:

@@ -12,7 +12,11 @@ claims passes one time in a million, and one that holds 90 % one time in eight; 
 Pulls that ask only for recent events ask for 5 confirmed ones once an hour (`serves_confirmed`), whether or not the relay
 supports NIP-77: a relay that lost half of its events passes one hour in 32.
 
-What it costs: one message each way if nothing differs, and one request if there is something to prove; about 830 bytes of
+The journal is compared apart from the other kinds, because some relays show it only to clients that they know, leave it
+out of a mixed answer without a word, or leave it out of comparisons even where they serve it. If a relay claims to hold
+no entry at all, it is asked for one; if it has one, refuses, or does not compare, the journal is walked instead.
+
+What it costs: two messages each way if nothing differs, and a request where a relay has no journal, and one request if there is something to prove; about 830 bytes of
 hex for each of 100 differences scattered over 10,000 events; an hour's sample is one request and 5 or 20 events. The sorted inventory is built once for all relays that hold
 the same events, and again when the ledger changes: 0.1 s for 100,000 events; more than 1,000 are sorted in a thread.
 """
@@ -21,11 +25,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sense_memory.errors import RelayError
+from sense_memory.ledger.relays import Remark
 from sense_memory.limits import (
     COMPARED_COUNT,
     HEAL_SECONDS,
@@ -45,7 +50,7 @@ from sense_memory.relay.sync.walk import PullResult, newest_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.inventory import InventoryVersion, Pair
@@ -55,6 +60,9 @@ if TYPE_CHECKING:
     from sense_memory.relay.sync.walk import Fetch, FileEvents
 
 
+JOURNAL: Final = (KIND_DIRECT_MESSAGE,)
+OTHERS: Final = (KIND_DELETION, KIND_APP_DATA)
+ItemsByKinds: TypeAlias = "dict[tuple[int, ...], Items]"  # by `OTHERS` and `JOURNAL`
 _RANDOM = secrets.SystemRandom()  # a relay that could guess the sample would keep just that
 
 
@@ -69,20 +77,95 @@ class InventoryCache:
         self._inventory = ledger.inventory
         self._lock = asyncio.Lock()
         self._versions: dict[tuple[str, bool], tuple[InventoryVersion, int]] = {}
-        self._items: dict[tuple[InventoryVersion, int], Items] = {}
+        self._items: dict[tuple[InventoryVersion, int], ItemsByKinds] = {}
+        self._foreign_entries: set[bytes] = set()
 
-    async def items_for(self, url: str, since: int | None = None) -> tuple[InventoryVersion, Items]:
-        """The current version of a relay's inventory, and its items, all or only those dated since a second."""
+    def note_entries(self, ids: Iterable[bytes]) -> None:
+        """Note that events are of the journal's kind, because the ledger does not store those of other programs."""
+        if not self._foreign_entries.issuperset(ids := set(ids)):
+            self._foreign_entries |= ids
+            self._items.clear()
+
+    async def items_for(self, url: str, since: int | None = None) -> tuple[InventoryVersion, ItemsByKinds]:
+        """The current version of a relay's inventory, and its items, all or only those dated since a second.
+
+        An event that the relay holds aside, and whose kind is unknown, counts among the other kinds; if it is an entry
+        of another program, the first comparison of a process fetches it once more.
+        """
         async with self._lock:
             version = self._inventory.version(url)
             key = self._versions[url, since is None] = version, since or 0
             used = set(self._versions.values())
             self._items = {known: items for known, items in self._items.items() if known in used}
             if key not in self._items:
-                pairs = self._inventory.pairs(*key)
+                pairs, journal = (
+                    self._inventory.pairs(*key),
+                    self._inventory.journal_ids() | self._foreign_entries,
+                )
                 is_long = len(pairs) > UNTHREADED_COUNT  # 100,000 take 0.1 s
-                self._items[key] = await asyncio.to_thread(Items, pairs) if is_long else Items(pairs)
+                sort = _sorted_by_kinds
+                self._items[key] = (
+                    await asyncio.to_thread(sort, pairs, journal) if is_long else sort(pairs, journal)
+                )
             return version, self._items[key]
+
+
+def _sorted_by_kinds(pairs: Sequence[Pair], journal: Collection[bytes]) -> ItemsByKinds:
+    """The items of the other kinds, and those of the journal, given its ids."""
+    return {
+        OTHERS: Items([pair for pair in pairs if pair[1] not in journal]),
+        JOURNAL: Items([pair for pair in pairs if pair[1] in journal]),
+    }
+
+
+def kinds_filter(author: str, kinds: tuple[int, ...]) -> Filter:
+    """Our events of `OTHERS` or `JOURNAL`; of direct messages only those addressed to us, because those are the journal.
+
+    The filter of the other kinds names author and kinds only: relays answer such filters fastest, and some keep a tree
+    for them.
+    """
+    tags = {"p": (author,)} if kinds == JOURNAL else {}
+    return Filter(authors=(author,), kinds=kinds, tags=tags)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPull:
+    """A complete pull by comparison.
+
+    Attributes:
+        found: the result.
+        saw_journal: whether the journal was compared too; otherwise it must be walked.
+    """
+
+    found: PullResult
+    saw_journal: bool
+
+
+@dataclass(slots=True)
+class ComparedPart:
+    """Some kinds that are compared by themselves.
+
+    Attributes:
+        kinds: these kinds.
+        wanted: their filter.
+        items: what the ledger holds of them.
+        found: the result of the comparison.
+    """
+
+    kinds: tuple[int, ...]
+    wanted: Filter
+    items: Items
+    found: Comparison = field(default_factory=Comparison)
+
+    @property
+    def shows_some(self) -> bool:
+        """Whether the relay claims to hold any event of these kinds."""
+        return bool(self.found.need) or len(self.found.have) < len(self.items)
+
+    @property
+    def claimed(self) -> Sequence[bytes]:
+        """The ids of our events that the relay claims to hold."""
+        return self.items.ids_except(frozenset(self.found.have))
 
 
 class Reconciler:
@@ -103,9 +186,7 @@ class Reconciler:
         self, url: str, ledger: Ledger, author: str, inventories: InventoryCache, clock: Callable[[], float]
     ) -> None:
         self._url, self._ledger, self._inventories, self._clock = url, ledger, inventories, clock
-        # The filter names no `p` tag although our journal has one: relays answer fastest if only author and kinds are
-        # named, and some keep a tree for such filters.
-        self._wanted = Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_APP_DATA))
+        self._author = author
         self._refused_at = float("-inf")
         self._has_compared = False  # whether the relay is known to support NIP-77, whatever its document says
         self._sampled_at: float | None = None  # when it last served a sample of confirmed events
@@ -119,7 +200,9 @@ class Reconciler:
         *,
         since: int | None = None,
         every: float = HEAL_SECONDS,
-    ) -> PullResult | None:
+        with_journal: bool = True,
+        completes_walk: bool = False,
+    ) -> ComparedPull | None:
         """Compare, fetch the events that only the relay has, and queue the events that only the ledger has.
 
         Args:
@@ -128,48 +211,75 @@ class Reconciler:
             file_events: files verified events, page by page.
             since: compare only events dated then or later, seconds since 1970; None for everything.
             every: seconds after which lost events are sent to the relay again.
+            with_journal: whether to compare the journal too.
+            completes_walk: whether a walk could not show everything, so that a comparison is needed at any cost.
 
         Returns:
             A complete pull; None if the relay must be walked instead.
         """
         now, self.was_disproved = self._clock(), False
-        if now - self._refused_at < SWEEP_SECONDS or not may_compare(connection.information):
+        if not self.may_compare(connection):
             return None
         version, items = await self._inventories.items_for(self._url, since)
-        if not self._is_worthwhile(len(items), since):
+        if not (completes_walk or self._is_worthwhile(sum(map(len, items.values())), since)):
             return None
-        found = await self._compare(connection, replace(self._wanted, since=since), items)
-        if not found.complete:
+        others, journal = (self._part(kinds, items, since) for kinds in (OTHERS, JOURNAL))
+
+        async def compare(part: ComparedPart) -> None:
+            await self._compare(connection, part)
+
+        comparing = compare_journal(compare, fetch, journal) if with_journal else _false()
+        _, saw_journal = await asyncio.gather(compare(others), comparing)
+        if not others.found.complete:
             self._refused_at = now  # this process does not try again for a day
             return None
         self._has_compared = True
-        known = self._ledger.inventory.known_pairs(found.need)
-        wanted = set(found.need).difference(ident for _, ident in known)
         horizon = now + MAX_FUTURE_SECONDS
         fetched = _FetchById(fetch, file_events, ids_count(connection.information), horizon)
-        if not await fetched.fetch_all(self._wanted, wanted):
+        known = await self._fetch_needed(fetched, others)
+        if known is None:
             return None  # the relay claims events that it does not serve, or has newer versions by now
+        compared = [others]
+        if saw_journal:
+            entries = await self._fetch_needed(fetched, journal)
+            if entries is not None:
+                self._inventories.note_entries(journal.found.need)
+                compared, known = [others, journal], [*known, *entries]
         probe = _FetchById(fetch, _leave, ids_count(connection.information), horizon)
-        claimed = items.ids_except(frozenset(found.have))
-        if not await self._proves_holdings(probe, claimed, now, is_whole=since is None):
+        if not await self._proves_holdings(probe, compared, now, is_whole=since is None):
             return None
-        holds = [*known, *fetched.pairs]
+        have = [ident for part in compared for ident in part.found.have]
         missing = await self._ledger.write(
             self._ledger.inventory.record_comparison,
             self._url,
             version,
-            found.have,
-            holds,
+            have,
+            [*known, *fetched.pairs],
             self._clock(),
             begun=now,
             since=since,
             every=every,
+            kinds=[kind for part in compared for kind in part.kinds],
         )
-        latest = items.latest(frozenset(found.have), until=horizon)
-        return fetched.totals + PullResult(newest=latest, missing=missing)
+        latest = max(part.items.latest(frozenset(part.found.have), until=horizon) for part in compared)
+        found = fetched.totals + PullResult(newest=latest, missing=missing)
+        return ComparedPull(found, saw_journal=journal in compared)
+
+    def _part(self, kinds: tuple[int, ...], items: ItemsByKinds, since: int | None) -> ComparedPart:
+        return ComparedPart(kinds, replace(kinds_filter(self._author, kinds), since=since), items[kinds])
+
+    async def _fetch_needed(self, fetched: _FetchById, part: ComparedPart) -> list[Pair] | None:
+        """Fetch what only the relay has; returns the pairs that are known here, or None if the relay did not serve all."""
+        known = self._ledger.inventory.known_pairs(part.found.need)
+        wanted = set(part.found.need).difference(ident for _, ident in known)
+        return known if await fetched.fetch_all(replace(part.wanted, since=None), wanted) else None
+
+    def may_compare(self, connection: RelayConnection) -> bool:
+        """Whether the relay may support NIP-77: its document does not deny it, and it refused no comparison today."""
+        return self._clock() - self._refused_at >= SWEEP_SECONDS and may_compare(connection.information)
 
     async def _proves_holdings(
-        self, probe: _FetchById, claimed: Sequence[bytes], now: float, *, is_whole: bool
+        self, probe: _FetchById, compared: Sequence[ComparedPart], now: float, *, is_whole: bool
     ) -> bool:
         """Whether the relay serves a random sample of the ids that it claims to hold.
 
@@ -178,14 +288,16 @@ class Reconciler:
         """
         unconfirmed = self._ledger.inventory.unconfirmed_ids(self._url)
         is_of_all = is_whole and self._sample_is_due(now)
-        fresh = [ident for ident in claimed if ident in unconfirmed]
-        known = [ident for ident in claimed if ident not in unconfirmed] if is_of_all else []
-        sample = [
-            ident for ids in (fresh, known) for ident in _RANDOM.sample(ids, min(PROBE_COUNT, len(ids)))
-        ]
-        if not await probe.fetch_all(self._wanted, sample):
-            self.was_disproved = probe.was_withheld
-            return False
+        for part in compared:
+            claimed = part.claimed
+            fresh = [ident for ident in claimed if ident in unconfirmed]
+            known = [ident for ident in claimed if ident not in unconfirmed] if is_of_all else []
+            sample = [
+                ident for ids in (fresh, known) for ident in _RANDOM.sample(ids, min(PROBE_COUNT, len(ids)))
+            ]
+            if not await probe.fetch_all(replace(part.wanted, since=None), sample):
+                self.was_disproved = probe.was_withheld
+                return False
         if is_of_all:
             self._sampled_at = now
         return True
@@ -203,10 +315,16 @@ class Reconciler:
             self._sampled_at = now
         if not self._sample_is_due(now):
             return True
-        probe = _FetchById(fetch, _leave, ids_count(connection.information), now)
-        await probe.fetch_all(
-            self._wanted, self._ledger.inventory.sample_confirmed(self._url, SPOT_CHECK_COUNT)
+        groups = (
+            [OTHERS] if self._ledger.relays.has_remark(self._url, Remark.HIDES_JOURNAL) else [OTHERS, JOURNAL]
         )
+        shown = [kind for kinds in groups for kind in kinds]
+        sample = self._ledger.inventory.sample_confirmed(self._url, SPOT_CHECK_COUNT, shown)
+        probe = _FetchById(fetch, _leave, ids_count(connection.information), now)
+        for kinds in groups:
+            wanted = kinds_filter(self._author, kinds)
+            if not await probe.fetch_all(wanted, [ident for kind, ident in sample if kind in kinds]):
+                break
         if not probe.was_withheld:
             self._sampled_at = now
         return not probe.was_withheld
@@ -225,17 +343,42 @@ class Reconciler:
         is_first = self._ledger.relays.state(self._url).completed_at is None
         return count > (PAGE_COUNT if is_first else 0)
 
-    async def _compare(self, connection: RelayConnection, wanted: Filter, items: Items) -> Comparison:
+    async def _compare(self, connection: RelayConnection, part: ComparedPart) -> None:
+        """Compare some kinds; the result is in `part.found`."""
         known = connection.information
         try:
-            return await connection.compare(
-                wanted,
-                items,
+            part.found = await connection.compare(
+                part.wanted,
+                part.items,
                 frame_bytes=frame_bytes(known),
                 doubtful=known is None and not self._has_compared,
             )
         except RelayError as error:
-            return Comparison(complete=False, reason=error.problem)
+            part.found = Comparison(complete=False, reason=error.problem)
+
+
+async def compare_journal(
+    compare: Callable[[ComparedPart], Awaitable[None]], fetch: Fetch, part: ComparedPart
+) -> bool:
+    """Compare the journal; returns whether the comparison saw what the relay has of it.
+
+    A journal that is empty here is compared only if the relay has an entry.
+
+    Args:
+        compare: compares a part.
+        fetch: sends one REQ and returns the page that answers it.
+        part: the journal.
+    """
+    if len(part.items):
+        await compare(part)
+    if part.found.complete and not part.shows_some:
+        page = await fetch([replace(part.wanted, limit=1)])
+        if not page.complete or not page.events:
+            return page.complete
+        if len(part.items):
+            return False  # the relay serves what it left out of the comparison
+        await compare(part)
+    return part.found.complete and part.shows_some
 
 
 class _FetchById:
@@ -268,6 +411,10 @@ class _FetchById:
                 self.was_withheld = page.complete
                 return False
         return True
+
+
+async def _false() -> bool:
+    return False
 
 
 async def _leave(_events: Sequence[Event]) -> None:

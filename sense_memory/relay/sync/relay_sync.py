@@ -2,7 +2,8 @@
 
 What is guaranteed: an event counts as sent only after an OK with its id, or after the relay has shown it. Events that
 were in flight when the connection ended are sent again, with the same bytes. A relay that never completed a pull is sent
-nothing (unless `offline_first` is set), so that a new device overwrites nothing that it has not seen.
+nothing (unless `offline_first` is set), so that a new device overwrites nothing that it has not seen. (A hidden journal
+does not count, because its entries replace nothing: see `conclusions`.)
 
 Why it is safe: an event has the same id on every attempt, so if a crash loses a verdict, the event is sent once more and
 nothing else happens. Only one process at a time publishes. A rate limit ends the push and pauses the relay.
@@ -214,7 +215,7 @@ class RelaySync:
         if plan.question.pulls:
             file_events = self._filing_into(served)
             pulled = await self._puller.pull(connection, file_events, plan.question, as_of)
-            self.made_progress = self._puller.made_progress or pulled.complete
+            self.made_progress = self._puller.made_progress or pulled.shows_all_but_hidden
             self.refetched = max(0, self._puller.received_in_overlap - served["new"])
         held_back = self.is_held_back(plan)
         if not held_back and connection.is_open:

@@ -61,6 +61,11 @@ class RelayReport:
         return self.asked and not self.problem and self.pulled.complete
 
     @property
+    def shows_all_but_hidden(self) -> bool:
+        """As `complete`, although the relay may hide the journal."""
+        return self.asked and not self.problem and self.pulled.shows_all_but_hidden
+
+    @property
     def in_step(self) -> bool:
         """Whether the relay and the ledger hold the same events.
 
@@ -99,14 +104,20 @@ class SyncReport:
         overruled: names of memories that this device and another device changed independently, where the other change
             is later and counts. Our text is in the memory's history, in a conflict copy or in a draft.
         written_again: names of memories that were forgotten, and have been written again on another device since.
+        conflicts: paths of conflict copies, of memories that this device and another device changed independently, where
+            the change of this device counts. The copy has the text of the other device.
         unfit: paths of memories whose text leaves no room in an event for their accesses; the accesses stay on this
             machine.
+        is_first: whether the ledger was empty before. Then only the relays say what is complete and current: what all
+            of them left out, or have lost, was not noticed.
     """
 
     relays: tuple[RelayReport, ...] = ()
     overruled: tuple[str, ...] = ()
     written_again: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
     unfit: tuple[str, ...] = ()
+    is_first: bool = False
 
     @property
     def complete(self) -> bool:

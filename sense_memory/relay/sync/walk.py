@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 # events, but the pull would never be complete, and without a complete pull nothing is sent to the relay.
 CROWDED: Final = "more events in one second than fit a page"
 GAP: Final = "its pages skip events"
+HIDDEN: Final = "hides journal entries (kind 4) from us"
 _NOTHING: Final = EventPage((), complete=True)
 
 
@@ -72,6 +73,11 @@ class PullResult:
     def complete(self) -> bool:
         """Whether the relay has shown everything, so that an event that was not received is not at the relay."""
         return not self.reasons
+
+    @property
+    def shows_all_but_hidden(self) -> bool:
+        """Whether the relay has shown everything, apart from a journal that it hides; then it may be sent events."""
+        return {HIDDEN}.issuperset(self.reasons)
 
     def __add__(self, other: PullResult) -> PullResult:
         return PullResult(

@@ -254,7 +254,10 @@ def test_undo_prints_what_it_brought_back_and_again_goes_further(edited):
     assert second.stdout.startswith("one\n")
     assert edited("recall", "k").stdout == "one"
     told = edited("undo", "k", code=4).stderr
-    assert told.endswith("the value that you want: 'k' has no older value here, so nothing was undone\n")
+    assert told == (
+        "error: 'k' has no older text here, so nothing was undone; `sense-memory history k` shows its versions, "
+        "and `remember` writes the text that you want\n"
+    )
     assert edited("recall", "k").stdout == "one"
 
 
@@ -269,13 +272,13 @@ def test_a_name_that_is_no_path_is_named_with_what_to_give(agent, command):
 def test_undo_points_to_a_history_only_where_that_has_another_text(agent, name):
     agent("remember", name, "one")
     told = agent("undo", name, code=4).stderr
-    assert told == f"error: {name!r} has no older value here, so nothing was undone\n"
+    assert told == f"error: {name!r} never had another text here, so nothing was undone\n"
 
     agent("forget", name)
     told = agent("undo", name, code=4).stderr
     assert told == (
-        f"error: to have {name!r} again, remember it anew: it was forgotten, which erased its text for good, "
-        "so nothing was undone\n"
+        f"error: {name!r} was forgotten, which erased its text for good, so nothing was undone; "
+        "remember it anew\n"
     )
 
 

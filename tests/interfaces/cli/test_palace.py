@@ -356,15 +356,20 @@ def test_reconcile_says_that_there_was_no_mark(agent):
     assert "no suggestions with people/facts/moved" in agent("palace", "show", pair[0]).stdout
 
 
-def test_undo_does_not_claim_a_mark_that_no_longer_holds(agent):
+def test_undo_of_a_link_says_that_there_is_no_other_text_and_how_to_take_the_link_back(agent):
     agent("remember", "people/facts/home", "Lisa lives in Berlin.")
-    agent("remember", "people/facts/moved", "Lisa lives in Lisbon.")
-    agent("remember", "people/facts/moved", "Lisa swims.")
+    agent("remember", "people/facts/work", "Lisa paints.")
+    agent("palace", "connect", "home", "work")
 
-    said = agent("undo", "people/facts/home").stdout
+    told = agent("undo", "people/facts/home", code=4).stderr
 
-    assert "mark" not in said
-    assert "brought back an earlier version with the same text · " in said
+    assert told == (
+        "error: 'people/facts/home' never had another text here, so nothing was undone; `sense-memory palace "
+        "disconnect` takes a connection back, and `sense-memory palace reconcile` a mark of contradiction\n"
+    )
+    assert agent.json("recall", "home")["connections"] == ["people/facts/work"]
+    assert "\n  connected with people/facts/work\n" in agent("history", "home").stdout
+    assert agent.json("history", "home", "-n", "1")[0]["changes"] == ["connected with people/facts/work"]
 
 
 def test_what_becomes_of_a_mark_is_said(agent):
@@ -372,10 +377,6 @@ def test_what_becomes_of_a_mark_is_said(agent):
     agent("remember", "people/facts/work", "Lisa paints.")
     pair = ("people/facts/home", "people/facts/work")
 
-    agent("palace", "contradict", *pair)
-    said = agent("undo", "people/facts/home").stdout
-    assert "brought back an earlier version with the same text · " in said
-    assert f"{pair[0]} is no longer marked as superseded by {pair[1]}.\n" in said
     agent("palace", "contradict", *pair)
     assert "The mark between them was removed: both are right." in agent("palace", "dismiss", *pair).stdout
     agent("remember", "people/facts/work", "Lisa draws.")

@@ -59,6 +59,29 @@ def test_another_machine_with_the_same_key_gets_everything(agent, relay, tmp_pat
     assert agent.json(*other, "sync", "--full")["relays"][0]["sync"]["in_step"]
 
 
+def test_a_first_sync_rests_on_one_relay_and_says_so_once(agent, relay, start_relay, dead_relay):
+    agent("--relay", relay, "remember", "k", "v")
+    told = (
+        "\nThis ledger was empty: everything is here as far as this relay shows. What one relay lost or left out, a second "
+        "relay shows; add one with `sense-memory --ledger one.db relays add wss://relay.example`, then sync again.\n"
+    )
+    one = ("--relay", relay, "--ledger", "one.db")
+    assert agent(*one, "sync").stdout.endswith(told)
+    assert "as far as" not in agent(*one, "sync").stdout
+
+    two = ("--relay", relay, "--relay", dead_relay, "--ledger", "two.db")
+    assert "shows; sync again when the others answer." in agent(*two, "sync", code=3).stdout
+
+    three = ("--relay", relay, "--relay", start_relay(), "--ledger", "three.db")
+    assert "as far as" not in agent(*three, "sync").stdout
+    assert [
+        agent.json(*ledger, "sync")["first"] for ledger in (three, ("--relay", relay, "--ledger", "four.db"))
+    ] == [
+        False,
+        True,
+    ]
+
+
 def test_a_relay_that_is_down_makes_sync_exit_with_3_and_the_others_are_served(agent, relay, dead_relay):
     agent("remember", "k", "v")
     both = ("--relay", relay, "--relay", dead_relay)
@@ -192,6 +215,29 @@ def test_sync_as_json_names_all_that_lost_and_the_palace_too(agent, relay):
     assert agent.json(*one, "sync")["overruled"] == [*(f"k{number}" for number in range(7)), path]
     assert agent(*one, "palace", "recall", path).stdout == "most"
     assert agent.json(*one, "sync")["overruled"] == []
+
+
+def test_sync_tells_the_device_whose_edit_counts_too_and_names_the_copy(agent, relay):
+    path = "people/facts/lisa"
+    one, two = (("--relay", relay, "--ledger", f"{name}.db") for name in ("one", "two"))
+    agent(*one, "remember", path, "both know this")
+    agent(*two, "sync")
+    agent("--ledger", "one.db", "remember", path, "loser")
+    for text in ("between", "winner"):  # versions lie a second apart, and the second is later than the loser
+        agent(*two, "remember", path, text)
+    agent(*one, "sync")
+    told = agent(*two, "sync").stdout
+
+    (copy,) = re.findall(r"kept: (people/facts/lisa~conflict-\w{8})\.\n", told)
+    assert (
+        "1 memory was edited on another device too, and the edit here counts now. What was written there is kept: "
+        in told
+    )
+    shown = agent("--ledger", "two.db", "history", path).stdout
+    assert f"  + winner\n  in conflict with {copy}\n" in shown
+    assert f"  merged with {copy}\n" in shown
+    assert f"  + loser\n  in conflict with {path}\n" in agent("--ledger", "two.db", "history", copy).stdout
+    assert agent.json(*one, "sync")["conflicts"] == []
 
 
 def test_an_edit_that_relays_had_or_that_said_the_same_has_not_lost(agent, relay):

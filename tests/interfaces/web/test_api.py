@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from urllib.parse import quote
 
 import pytest
@@ -113,6 +114,88 @@ async def test_the_past_is_what_the_ledger_saw(opened, clock):
         assert [("people/facts/lisa", "artist")] == [tuple(row[:2]) for row in past["rows"]]
 
 
+async def test_the_past_has_the_flat_memories_that_it_had(opened, clock):
+    async with opened() as store:
+        client, before = Client(store, clock), clock()
+        clock.advance(1_000)
+        await store.remember("editor", "vim")
+        then = clock()
+        clock.advance(1_000)
+        await store.remember("editor", "emacs")
+        await store.remember("timezone", "America/Vancouver")
+
+        none, past, today = [
+            (await client(f"/api/flat{when}"))[1] for when in (f"?at={before}", f"?at={then}", "")
+        ]
+
+        assert (0, []) == (none["total"], none["rows"])
+        assert (1, [["editor", "vim"]]) == (past["total"], [row[:2] for row in past["rows"]])
+        assert (2, ["editor", "timezone"]) == (today["total"], [row[0] for row in today["rows"]])
+
+
+async def test_a_search_says_whether_there_are_more_hits_than_it_shows(opened, clock):
+    async with opened() as store:
+        client = Client(store, clock)
+        for number in range(30):
+            await store.journal(f"the press, day {number}")
+        _, told = await client("/api/search?q=press")
+        assert (30, False) == (len(told["hits"]), told["has_more"])
+
+        await store.remember("tool", "the press")
+        _, told = await client("/api/search?q=press")
+        assert (30, True) == (len(told["hits"]), told["has_more"])
+
+
+async def test_the_review_counts_the_contradictions_that_are_decided(opened, clock):
+    async with opened() as store:
+        for key in ("one", "two", "three", "four"):
+            await store.persona_remember("people", "facts", key, f"text of {key}", contradictions="off")
+        await store.persona_contradict("one", "two")
+        await store.persona_contradict("three", "four")
+
+        lists = {
+            found["name"]: found for found in (await Client(store, clock)("/api/introspection"))[1]["lists"]
+        }
+
+        assert (0, 2) == (lists["contradictions"]["count"], lists["contradictions"]["decided"])
+        assert {0} == {found["decided"] for name, found in lists.items() if name != "contradictions"}
+
+
+@pytest.mark.parametrize("path", ["palace", "flat", "introspection", "journal", "search?q=press"])
+async def test_where_no_relay_ever_answered_nothing_here_is_not_nothing_anywhere(clock, path):
+    signer = LocalSigner.generate()
+    async with (
+        MemoryStore(signer, ["ws://127.0.0.1:9"], ledger=":memory:", background=False, clock=clock) as store,
+        MemoryStore(signer, ledger=":memory:", background=False, clock=clock) as alone,
+    ):
+        assert (200, False) == (
+            (found := await Client(store, clock)(f"/api/{path}"))[0],
+            found[1]["is_whole"],
+        )
+        assert (await Client(alone, clock)(f"/api/{path}"))[1]["is_whole"]
+
+
+async def test_a_graph_that_is_too_large_says_how_large_it_is(opened, clock):
+    async with opened() as store:
+        rows = [
+            {
+                "domain": "people",
+                "facet": "facts",
+                "key": f"p{n}",
+                "value": f"text {n}",
+                "connections": ["hub"],
+            }
+            for n in range(170)
+        ]
+        await store.persona_remember("people", "facts", "hub", "the hub", contradictions="off")
+        await store.persona_remember_many(rows, contradictions="off")
+        client = Client(store, clock)
+
+        for query in ("", "?path=people/facts/hub"):
+            _, told = await client(f"/api/graph{query}")
+            assert (160, 171, 159) == (len(told["rows"]), told["reachable"], len(told["edges"])), query
+
+
 async def test_looking_writes_nothing_and_revives_nothing(opened, clock, tmp_path):
     async with opened() as store:
         await store.persona_remember(
@@ -215,6 +298,40 @@ async def test_what_cannot_be_asked_is_an_error_and_no_crash(opened, clock, path
         assert 400 == (await Client(store, clock)(f"/api/{path}"))[0]
 
 
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "-inf", "1e30", "many", "", "1.5"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "palace?start",
+        "palace?picture",
+        "palace?at",
+        "flat?start",
+        "flat?at",
+        "journal?start",
+        "conversation?id=talk&start",
+    ],
+)
+async def test_a_number_that_is_none_is_refused_with_a_sentence_that_names_it(opened, clock, path, value):
+    async with opened() as store:
+        await store.mind.conversation("talk").add("user", "hello")
+        status, answer = await Client(store, clock)(f"/api/{path}={value}")
+
+    name = path.replace("&", "?").split("?")[-1]
+    if (name, value) == ("at", "1.5"):  # a time has fractions
+        assert 200 == status
+    else:
+        assert 400 == status
+        assert re.match(rf"{name} must be a (whole )?number", answer["error"]["message"])
+
+
+async def test_a_journal_that_is_asked_for_its_far_end_has_an_end(opened, clock):
+    async with opened() as store:
+        await store.journal("one entry")
+        _, told = await Client(store, clock)("/api/journal?start=1000000")
+
+    assert ([], None, 1) == (told["rows"], told["next"], told["total"])
+
+
 # ── Editing ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -235,7 +352,16 @@ async def test_decisions_are_those_of_the_store(opened, clock):
         assert (lists["contradictions"]["count"], lists["contradictions"]["items"]) == (0, [])
         assert 200 == (await client.act("reconcile", "people/facts/one", "people/facts/two"))[0]
         assert (await memory("one")).superseded_by is None
+
+        # Links are no text: an undo leaves them, and says that nothing was undone.
+        assert (await client("/api/memory?path=people/facts/one"))[1]["can_undo"] is False
+        assert {"done": "undo", "changed": False} == (await client.act("undo", "people/facts/one"))[1]
+        assert 200 == (await client.act("disconnect", "people/facts/one", "people/facts/two"))[0]
+        assert () == (await memory("one")).connections == (await memory("two")).connections
+        await store.persona_remember("people", "facts", "one", "another text", contradictions="off")
+        assert (await client("/api/memory?path=people/facts/one"))[1]["can_undo"] is True
         assert {"done": "undo", "changed": True} == (await client.act("undo", "people/facts/one"))[1]
+        assert "text of one" == (await memory("one")).value
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,19 @@ VIEWS = (
 )
 
 
+async def earlier(store):
+    await store.remember("editor", "vim")
+    await store.persona_remember("projects", "plans", "market", "a table at the market")
+    await store.persona_remember("world", "facts", "rain", "it rains in Vancouver")
+
+
 async def palace(store):
+    await store.remember("editor", "emacs")
+    await store.persona_remember_many(
+        [{"domain": "many", "facet": "facts", "key": f"row-{n}", "value": f"tile {n}"} for n in range(31)],
+        contradictions="off",
+    )
+    await store.persona_contradict("many/facts/row-1", "many/facts/row-2")
     for key, text in HOSTILE.items():
         await store.persona_remember("hostile", "facts", key, text, [text[:60]], contradictions="off")
         await store.journal(text)
@@ -87,6 +99,7 @@ async def palace(store):
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
+    written(folder, earlier, clock=lambda: time.time() - 20 * DAY)
     written(folder, palace)
     with running(folder, "--edit") as server:
         yield server
@@ -309,6 +322,69 @@ def test_the_slider_shows_the_palace_fading_and_what_was_there_before(page):
     assert "today" in page.get_attribute("#when", "aria-valuetext").lower()
 
 
+def test_the_past_has_the_memories_and_the_counts_that_it_had(page):
+    """Those that the ledger had then, and those whose date is earlier, which the note counts."""
+
+    def at(days):
+        page.fill("#when", str(days))
+        page.locator(".timeline .note", has_text="As this machine's ledger has it.").wait_for()
+        rooms = [re.split(r"\n+", room) for room in page.locator(".room").all_inner_texts()]
+        return {name: (count, rest) for name, count, *rest in rooms}
+
+    go(page, "")
+    today = page.locator(".room", has=page.get_by_text("people", exact=True)).inner_text().split("\n")
+    assert ["people", "2 memories"] == today[:2]
+    assert "emacs" in page.locator(".room", has_text="Flat memories").inner_text()
+
+    rooms = at(-10)
+    assert ("1 memory", "1 memory", "0 memories") == tuple(
+        rooms[name][0] for name in ("people", "projects", "many")
+    )
+    assert ("1", "editor vim") == (rooms["Flat memories"][0], rooms["Flat memories"][1][0])
+    assert "no version of 1 memory from then" in page.inner_text(".timeline .note")  # Emil's, by its date
+
+    rooms = at(-30)
+    assert ("0", ["None was here then."]) == rooms["Flat memories"]
+    assert ("1 memory", "0 memories") == (rooms["people"][0], rooms["projects"][0])
+    page.get_by_text("Back to now").click()
+    page.locator(".room", has_text="emacs").wait_for()
+
+
+def test_the_past_of_a_facet_is_not_that_of_the_palace(page):
+    go(page, "facet/projects/plans")
+    page.fill("#when", "-10")
+    page.locator(".timeline .note", has_text="As this machine's ledger has it.").wait_for()
+    page.locator(".rows .row", has_text="salt").wait_for(state="detached")
+
+    assert ["market"] == page.locator(".rows .row b").all_inner_texts()
+    assert "1 active" in " ".join(page.inner_text(".timeline .tally").split())
+    page.get_by_text("Back to now").click()
+
+
+def test_a_search_says_how_many_it_found_or_that_these_are_the_best(page):
+    go(page, "search/tile")
+    assert "The best 30 hits for tile" == page.inner_text("main h1")
+    go(page, "search/script")
+    counts = [kind.split(" / ")[0] == "journal" for kind in page.locator(".hits .hit-head").all_inner_texts()]
+    found = re.fullmatch(r"(\d+) memor\w+ and (\d+) journal entr\w+ for script", page.inner_text("main h1"))
+    assert (counts.count(False), counts.count(True)) == tuple(map(int, found.groups()))
+
+
+def test_what_was_never_recalled_was_not_used(page):
+    go(page, memory("people/facts/emil"))
+
+    assert "last written, linked or recalled" in page.inner_text(".standing")
+    assert "Recalled\nnever" in page.inner_text(".memory-side")
+    assert "used" not in page.inner_text("main").lower()
+
+
+def test_the_review_tells_decided_contradictions_from_those_to_confirm(page):
+    go(page, "review")
+
+    assert "1 contradiction is decided, and not listed here." == page.inner_text(".decided")
+    assert 0 == page.locator(".review.contradictions").count()
+
+
 def test_a_search_is_answered_while_it_is_typed_and_needs_no_mouse(page):
     go(page, "")
     page.keyboard.press("/")
@@ -337,6 +413,7 @@ def test_an_edit_is_undone_from_the_page(page):
 
     assert "artist in Bremen" == page.inner_text("main blockquote")
     assert "an earlier text came back" in page.inner_text(".versions")
+    assert 0 == page.get_by_text("Undo the last edit").count()  # no text before this one is known
 
 
 def test_a_suggestion_is_dismissed_for_good(page):

@@ -329,7 +329,7 @@ async def test_two_stores_on_one_ledger_lose_no_link(open_store):
         assert len((await one(store)).connections) == len((await one(other)).connections) == 6
 
 
-async def test_superseding_marks_the_old_one_and_undo_takes_the_mark_away(open_store):
+async def test_superseding_marks_the_old_one_and_reconciling_takes_the_mark_away(open_store):
     async with open_store() as store:
         await store.persona_remember("self", "beliefs", "old", "walks to work")
         await store.persona_remember("self", "beliefs", "new", "takes the train")
@@ -337,9 +337,11 @@ async def test_superseding_marks_the_old_one_and_undo_takes_the_mark_away(open_s
         old = await one(store, "self", "beliefs", "old")
         assert (old.contradicts, old.superseded_by) == (("self/beliefs/new",), "self/beliefs/new")
         await store.persona_contradict("old", "new")  # changes nothing
-        undone = await store.undo("self/beliefs/old")
+        assert await store.undo("self/beliefs/old") is None  # a mark is no text
+        await store.persona_reconcile("old", "new")
+        old = await one(store, "self", "beliefs", "old")
 
-        assert (undone.value, undone.contradicts, undone.superseded_by) == ("walks to work", (), None)
+        assert (old.value, old.contradicts, old.superseded_by) == ("walks to work", (), None)
 
 
 async def test_a_memory_that_says_something_else_is_not_superseded_any_more(open_store):
@@ -593,6 +595,85 @@ async def test_history_undo_and_as_of_know_persona_memories(open_store, clock):
         assert await store.persona_as_of(0) == []
 
 
+async def _say_again(store):
+    await store.persona_remember(*LISA, (await one(store)).value)
+
+
+OTHER_THAN_THE_TEXT = {
+    "connect": lambda store: store.persona_connect("lisa", "bob"),
+    "disconnect": lambda store: store.persona_disconnect("lisa", "eva"),
+    "contradict": lambda store: store.persona_contradict("lisa", "bob"),
+    "reconcile": lambda store: store.persona_reconcile("lisa", "eva"),
+    "dismiss": lambda store: store.persona_dismiss("lisa", "bob"),
+    "pin": lambda store: store.persona_pin("lisa"),
+    "recall": lambda store: store.persona_recall(*LISA),
+    "refresh": lambda store: store.refresh("people/facts/lisa"),
+    "say it again": _say_again,
+}
+
+
+async def _edited(store, clock):
+    """Lisa and her friends; the text of Lisa was edited once."""
+    for key in ("bob", "eva"):
+        await store.persona_remember("people", "facts", key, f"text of {key}")
+    for text in ("artist", "sculptor"):
+        await store.persona_remember(*LISA, text, themes=[text])
+        await store.persona_connect("lisa", "eva")
+        clock.advance(DAY)
+
+
+@pytest.mark.parametrize("change", OTHER_THAN_THE_TEXT.values(), ids=OTHER_THAN_THE_TEXT)
+async def test_undo_passes_over_what_changed_no_text_and_keeps_the_links_of_both_memories(
+    open_store, clock, change
+):
+    async with open_store() as store:
+        await _edited(store, clock)
+        await change(store)
+        clock.advance(DAY)
+        await store.flush()
+        before = {memory.key: memory for memory in await store.persona_recall("people", "facts")}
+
+        undone = await store.undo("people/facts/lisa")
+        await change(store)
+        clock.advance(DAY)
+        assert await store.undo("people/facts/lisa") is None  # "artist" is the oldest text
+
+        assert (undone.value, undone.themes) == ("artist", ("artist",))
+        assert undone.connections == before["lisa"].connections
+        assert undone.access_count == before["lisa"].access_count
+        after = {memory.key: memory for memory in await store.persona_recall("people", "facts")}
+        for key in ("bob", "eva"):
+            assert ("people/facts/lisa" in after[key].connections) == (
+                f"people/facts/{key}" in after["lisa"].connections
+            )
+
+
+async def test_undo_where_no_other_text_was_ever_there_changes_nothing(open_store, clock):
+    async with open_store() as store:
+        await store.persona_remember(*LISA, "artist")
+        await store.persona_remember("people", "facts", "bob", "painter")
+        clock.advance(30 * DAY)
+        await store.persona_connect("lisa", "bob")
+        clock.advance(30 * DAY)
+        before, versions = await one(store), await store.history("people/facts/lisa")
+
+        assert await store.undo("people/facts/lisa") is None
+
+        assert await one(store) == before
+        assert await store.history("people/facts/lisa") == versions
+
+
+async def test_undo_leaves_the_half_life_and_what_was_dismissed_since_the_edit(open_store, clock):
+    async with open_store() as store:
+        await _edited(store, clock)
+        await store.persona_remember(*LISA, "sculptor", halflife_days=500)
+        await store.persona_dismiss("lisa", "bob")
+
+        undone = await store.undo("people/facts/lisa")
+
+        assert (undone.halflife_days, undone.dismissed) == (500, ("people/facts/bob",))
+
+
 async def test_refreshing_signs_a_persona_memory_anew_with_the_same_inside(open_store, clock):
     async with open_store() as store:
         before = await store.persona_remember(*LISA, "artist")
@@ -746,7 +827,8 @@ def test_the_blocking_store_knows_persona_memories(signer, clock):
         assert store.persona_prune() == 0
         assert "lisa" in store.persona_compress()
         store.persona_contradict("lisa", "bob")
-        assert store.undo("people/facts/lisa").superseded_by is None
+        store.persona_remember(*LISA, "sculptor")
+        assert store.undo("people/facts/lisa").value == "artist"
 
 
 async def test_what_is_recalled_listed_or_found_carries_the_relevance_of_now(

@@ -362,3 +362,40 @@ async def test_introspection_logs_are_counted_apart_from_memories(signer):
         await store.persona_introspect()
         counts = store.status().counts
         assert (counts["heads"], counts["logs"], counts["events"]) == (1, 1, 2)
+
+
+async def test_of_many_suspected_pairs_each_introspection_compares_some_more_and_none_twice(
+    open_store, monkeypatch, clock
+):
+    """Nothing but a bounded number of comparisons stands between the caller and the report, in whatever process."""
+    monkeypatch.setattr("sense_memory.records.reader.SNAPSHOT_NEW_COUNT", 1)
+    monkeypatch.setattr(contradictions, "MAX_CONFIRMED_COUNT", 2)
+    monkeypatch.setattr(contradictions, "MAX_READ_COUNT", 0)  # so that only suspected pairs are compared
+    compared, known = [], claim_index.compare_readings
+    monkeypatch.setattr(claim_index, "compare_readings", lambda *sides: compared.append(1) or known(*sides))
+    people = ("Ana", "Bela", "Carlo", "Dora", "Emil")
+
+    async def look(store):
+        compared.clear()
+        report = await store.persona_introspect()
+        pairs = [(item.old.key, item.new.key) for item in report.suggested_contradictions]
+        return pairs, "suggested_contradictions" in report.bounded, len(compared)
+
+    async with open_store(snapshot=False) as store:
+        for who in people:
+            for what in ("tabs", "spaces"):
+                key = f"{who.lower()}-{what}"
+                await store.persona_remember("people", "facts", key, f"{who} prefers {what}")
+                clock.advance(5)
+    async with open_store() as store:
+        looks = [await look(store) for _ in range(5)]
+        await store.persona_remember("people", "facts", "ana-tabs", "Ana collects stamps")
+        changed = await look(store)
+    async with open_store() as store:
+        again = await look(store)
+
+    assert [(len(pairs), is_bounded) for pairs, is_bounded, _ in looks[:2]] == [(2, True), (4, True)]
+    assert sorted(looks[2][0]) == sorted((f"{who.lower()}-tabs", f"{who.lower()}-spaces") for who in people)
+    assert looks[4] == (looks[2][0], False, 0)
+    assert ("ana-tabs", "ana-spaces") not in changed[0]
+    assert again == (changed[0], False, 0)

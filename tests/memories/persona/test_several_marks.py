@@ -26,7 +26,6 @@ async def marked_twice(store):
 REMEDIES = {
     "reconcile": lambda store: store.persona_reconcile("home", "other"),
     "dismiss": lambda store: store.persona_dismiss("other", "home"),
-    "undo": lambda store: store.undo(path("home")),
     "forget": lambda store: store.persona_forget(*FACT, "other"),
 }
 

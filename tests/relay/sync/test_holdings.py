@@ -22,7 +22,7 @@ from tests.local_relays import PATIENT, embedded, nostr_sdk
 from tests.time_unit import SECOND
 
 
-READS = {"NEG-OPEN", "NEG-MSG", "NEG-CLOSE", "COUNT", "CLOSE"}
+READS = {"REQ", "NEG-OPEN", "NEG-MSG", "NEG-CLOSE", "COUNT", "CLOSE"}
 
 
 @pytest.fixture

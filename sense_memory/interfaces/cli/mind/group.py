@@ -14,6 +14,7 @@ from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.program import Group, Program, ends
 from sense_memory.interfaces.text import as_json, one_line
+from sense_memory.limits import MAX_SAFE_INTEGER
 
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ KindOption = Annotated[
     ),
 ]
 OnlyKindOption = Annotated[str | None, option("KIND", "Only entries of this kind.", "--kind")]
-TurnOption = Annotated[int | None, option("N", "The number of the turn.")]
+TurnOption = Annotated[int | None, option("N", "The number of the turn.", min=0, max=MAX_SAFE_INTEGER)]
 ConversationOption = Annotated[str | None, option("ID", "The conversation.")]
 OnlyConversationOption = Annotated[
     str | None, option("ID", "Only messages and entries of this conversation.", "--conversation")

@@ -40,7 +40,9 @@ from sense_memory.interfaces.text import age, as_json, iso, local_time, quantity
 
 
 if TYPE_CHECKING:
-    from sense_memory.mind.conversation import ContextState, Conversation, Message
+    from sense_memory.mind.chat.compaction import ContextState
+    from sense_memory.mind.chat.messages import Message
+    from sense_memory.mind.conversation import Conversation
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.search import MindHit
     from sense_memory.store import MemoryStore
@@ -244,6 +246,8 @@ def _conversation_data(ident: str, state: ContextState, messages: list[Message])
         "summary": state.summary or None,
         "covered_count": state.covered_count,
         "is_by_rule": state.is_by_rule,
+        "dropped_count": state.dropped_count,
+        "problem": state.problem or None,
         "messages": [_message_data(message) for message in messages],
     }
 
@@ -279,6 +283,10 @@ def compact(
         return state, await found.in_context()
 
     state, messages = invocation.run(work)
+    if state.problem:
+        dropped = quantity(state.dropped_count, "message")
+        left_out = f"; {dropped} left the context without a summary" if state.dropped_count else ""
+        note(f"the model's summary was not taken: {safe(state.problem)}{left_out}; the log has every message")
     if invocation.as_json:
         typer.echo(as_json(_conversation_data(conversation, state, messages)))
     elif state.summary:

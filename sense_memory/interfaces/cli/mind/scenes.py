@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.membership import SceneState
-    from sense_memory.mind.scenes import Scene
+    from sense_memory.mind.scene import Scene
     from sense_memory.mind.share import SharedMemory
     from sense_memory.relay.sync.reports import SyncReport
     from sense_memory.store import MemoryStore
@@ -267,7 +267,7 @@ def scene_log(
     limit: SetLimitOption = 20,
     _json: JsonOption = False,
 ) -> None:
-    """Show the newest entries of a scene that you may see, oldest first; stderr counts the forged ones."""
+    """Show the newest entries of a scene that you may see, oldest first; stderr counts those that are not genuine."""
 
     async def work(store: MemoryStore) -> tuple[list[LogEntry], int]:
         found = await _scene(store, scene)
@@ -278,7 +278,7 @@ def scene_log(
     show_entries(context, entries, time.time())
     if forged:
         note(
-            f"{quantity(forged, 'forged entry', 'forged entries')} not shown: their author did not sign them"
+            f"{quantity(forged, 'entry', 'entries')} not shown: their author did not sign them, or had been removed"
         )
 
 

@@ -70,7 +70,7 @@ export async function palace(at, arrived) {
     next = piece.next;
     arrived?.(rows, next === null, first.now);
   }
-  const whole = { rows, now: first.now, at: first.at, asked: Date.now() };
+  const whole = { rows, now: first.now, at: first.at, is_whole: first.is_whole, asked: Date.now() };
   if (at === undefined) kept = whole;
   return whole;
 }

@@ -132,7 +132,7 @@ try {
   const mode = document.getElementById("mode");
   mode.hidden = false;
   mode.textContent = session.edit ? "editing" : "read-only";
-  mode.title = session.edit ? "What you decide here is written and sent to your relays." : "Start sense-memory web --edit to change memories here.";
+  mode.title = session.edit ? `What you decide here is written${session.relays ? " and sent to your relays" : "; no relays are configured"}.` : "Start sense-memory web --edit to change memories here.";
   addEventListener("hashchange", () => draw());
   await draw();
   document.documentElement.dataset.ready = "true";

@@ -65,6 +65,9 @@ export function announce(words) {
 /** What a view shows where there is nothing to show: a title, a sentence, and the command that changes it. */
 export const empty = (title, words = "", command = "") => el("div", { class: "empty" }, el("p", { class: "empty-title" }, title), words && el("p", {}, words), command && el("p", {}, el("code", {}, command)));
 
+/** As `empty`; but where no relay ever showed everything, the relays may hold what is not here. */
+export const nothing = (told, title, words, command) => (told.is_whole === false ? empty(title.replace(/( yet)?$/, " here yet"), "Relays may hold some.", "sense-memory sync") : empty(title, words, command));
+
 /** The key of a memory, or another name, as the title of a page; a long one in smaller letters. */
 export const heading = (name) => el("h1", { text: name, dir: "auto", class: name.length > 48 ? "long-name" : null });
 

@@ -20,7 +20,8 @@ export async function showGraph(path) {
   if (!nodes.length || (!edges.length && !path)) {
     return [title, empty("No links yet", "Connect two memories to see them here.", "sense-memory palace connect lisa bremen")];
   }
-  const shown = nodes.length < told.linked && !path ? `The ${number(nodes.length)} most linked of ${number(told.linked)} linked memories.` : `${count(nodes.length, "memory", "memories")}, ${count(edges.length, "link")}.`;
+  const part = path ? `The ${number(nodes.length)} nearest of ${number(told.reachable)} memories.` : `${number(nodes.length)} of ${number(told.reachable)} linked memories: the most linked ones, and those that they are linked with.`;
+  const shown = nodes.length < told.reachable ? part : `${count(nodes.length, "memory", "memories")}, ${count(edges.length, "link")}.`;
   const lead = el("p", { class: "note" }, shown, " Larger is more relevant; ", el("span", { class: "against-word" }, "dashed red"), " is a contradiction.");
   return [title, lead, picture(nodes, edges, path), list(nodes, edges)];
 }

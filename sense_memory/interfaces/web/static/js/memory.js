@@ -50,12 +50,12 @@ export async function showMemory(path) {
   const head = el("div", { class: "memory-head" },
     el("p", { class: "crumbs" }, crumbs),
     heading(memory.key),
-    state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · relevance ${figure(told.relevance)} · last used ${ago(memory.last_accessed, now)}`) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
+    state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · relevance ${figure(told.relevance)} · last written, linked or recalled `, timeOf(memory.last_accessed, ago(memory.last_accessed, now))) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
   const text = quoted(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
   const against = isPersona ? opposed(memory) : null;
   const actions = session.edit ? el("p", { class: "actions" },
-    told.versions_total > 1 ? button("Undo the last edit", "undo", [path], "Undone.") : null,
-    isPersona ? button("Recall: revive this memory", "recall", [path], "Recalled; the relevance is 1 again.") : null) : null;
+    told.can_undo ? button("Undo the last edit of the text", "undo", [path], "Undone: the text before is back.") : null,
+    isPersona ? button("Recall: revive this memory", "recall", [path], "Recalled; it fades anew from now on.") : null) : null;
   return [head, el("div", { class: "memory" },
     el("div", { class: "memory-main" }, text, against, actions, isPersona ? curve(memory, told) : null, versions(told)),
     el("aside", { class: "memory-side", "aria-label": "About this memory" }, isPersona ? facts(memory, now) : null, isPersona ? links(memory) : null, holders(told)))];
@@ -78,15 +78,14 @@ function curve(memory, told) {
   const shape = { relevance: memory.relevance, halflife: memory.halflife_days, accessed: memory.last_accessed, created: memory.created_at, connections: memory.connections.length, contradicts: memory.contradicts.length, isSuperseded: memory.superseded_by !== null };
   const place = el("div", { class: "life", role: "img", "aria-label": `Relevance is ${figure(told.relevance)} now. It halves every ${count(memory.halflife_days, "day")}${shape.isSuperseded ? ", four times as fast because it is superseded" : ""}.` });
   requestAnimationFrame(() => life(place, shape, told.now, told.versions.map((version) => version.created_at)));
-  return el("section", {}, el("h2", {}, "How it fades"), place, el("p", { class: "note" }, "Solid until today, dashed if the memory is not used again. Triangles mark versions. Before its last use, the line is what its first day alone would give."));
+  return el("section", {}, el("h2", {}, "How it fades"), place, el("p", { class: "note" }, "Solid until today; dashed if the memory is not written, linked or recalled again. Triangles mark the versions below. Until it was last written, linked or recalled, the line is what its first day alone would give."));
 }
 
 function facts(memory, now) {
   const rows = [
     ["First written", timeOf(memory.created_at, day(memory.created_at))],
     memory.written_at > memory.created_at ? ["Text written", timeOf(memory.written_at, day(memory.written_at))] : null,
-    ["Last used", timeOf(memory.last_accessed, ago(memory.last_accessed, now))],
-    ["Recalled", count(memory.access_count, "time")],
+    ["Recalled", memory.access_count ? count(memory.access_count, "time") : "never"],
     ["Half-life", count(memory.halflife_days, "day")],
     ["Confidence", percent(memory.confidence)],
     ["Source", memory.source || "not given"],
@@ -99,7 +98,7 @@ function facts(memory, now) {
 function links(memory) {
   if (!memory.connections.length) return null;
   const path = `${memory.domain}/${memory.facet}/${memory.key}`;
-  return el("section", {}, el("h2", {}, "Connected with"), el("ul", { class: "plain-list" }, memory.connections.map((name) => el("li", {}, memoryLink(name)))), el("p", {}, el("a", { href: route("graph", path) }, "Show in the graph")));
+  return el("section", {}, el("h2", {}, "Connected with"), el("ul", { class: "plain-list" }, memory.connections.map((name) => el("li", {}, memoryLink(name), session.edit ? [" ", button("Disconnect", "disconnect", [path, name], "Disconnected.")] : null))), el("p", {}, el("a", { href: route("graph", path) }, "Show in the graph")));
 }
 
 function versions(told) {
@@ -112,8 +111,10 @@ function versions(told) {
     else if (before?.value === undefined || before.value === null) body = quoted(version.value, "p", "diff");
     else if (before.value === version.value) { kind = "quiet"; body = null; }
     else body = el("p", { class: "diff quoted", dir: "auto" }, difference(before.value, version.value).map(([piece, text]) => el({ same: "span", gone: "del", new: "ins" }[piece], { text })));
-    const word = isFirst ? "written" : version.restored ? "undone: an earlier text came back" : kind ? "used or linked, same text" : "edited";
-    return el("li", { class: kind }, el("p", { class: "version-head" }, timeOf(version.created_at, moment(version.created_at)), ` · ${word}`, version.is_head ? el("span", { class: "chip" }, "counts now") : null), body);
+    const word = isFirst ? "written" : version.restored && !kind ? "undone: an earlier text came back" : kind ? "same text" : "edited";
+    const changes = version.changes.length ? el("p", { class: "note", text: version.changes.join("; "), dir: "auto" }) : null;
+    const conflicts = version.conflicts.map((name) => el("p", { class: "note" }, "In conflict with ", memoryLink(name), ": neither device knew the text of the other."));
+    return el("li", { class: kind }, el("p", { class: "version-head" }, timeOf(version.created_at, moment(version.created_at)), ` · ${word}`, version.is_head ? el("span", { class: "chip" }, "counts now") : null), body, changes, conflicts);
   });
   const more = told.versions_total - listed.length;
   return el("section", {}, el("h2", {}, `${count(told.versions_total, "version")} on this machine`), el("ol", { class: "versions" }, items), more > 0 ? el("p", { class: "note" }, `${count(more, "older version")}: sense-memory history`) : null);

@@ -1,8 +1,8 @@
 // The palace: its rooms at a moment that a slider chooses, and the memories of one facet.
 
-import { get, palace, session } from "./api.js";
+import { get, palace } from "./api.js";
 import { GLYPHS, STATES, countsOver, memoryOf, relevanceThen, stateOf } from "./decay.js";
-import { ago, announce, clock, count, day, el, empty, figure, growing, heading, number, quoted, route } from "./dom.js";
+import { ago, announce, clock, count, day, el, empty, figure, growing, heading, nothing, number, quoted, route } from "./dom.js";
 import { draw } from "./app.js";
 import { colours, stacked } from "./charts.js";
 
@@ -34,8 +34,16 @@ function legend(counts) {
 
 // ── Time ────────────────────────────────────────────────────────────────────────────────
 
-/** The slider with the chart behind it; `moved` gets a time and the memories as they are known at that time. */
-function timeline(memories, moved) {
+/** What the note says of a past that the ledger knows, but for some memories. */
+const ofTheLedger = (missing) => `As this machine's ledger has it.${missing ? ` It has no version of ${count(missing, "memory", "memories")} from then: shown by ${missing === 1 ? "its date" : "their dates"}, with today's text.` : ""} The chart goes by the dates of today's memories.`;
+
+/**
+ * The slider with the chart behind it.
+ *
+ * `moved` gets the memories as they are known at a time, the time, and what `recalled` gave for a past that the ledger was
+ * asked for; null before that. `keeps` says which memories of the palace belong here.
+ */
+function timeline(memories, moved, { keeps = () => true, recalled = async () => null } = {}) {
   const now = moments.now;
   const first = Math.min(now - 30 * DAY, ...[memories.reduce((least, memory) => Math.min(least, memory.created), now)]);
   const days = { back: Math.ceil((now - first) / DAY), ahead: 365 };
@@ -49,15 +57,9 @@ function timeline(memories, moved) {
   const back = el("button", { type: "button", class: "plain", hidden: true }, "Back to now");
   let asking = 0, playing = 0, past = null;
 
-  /** The memories of a moment: of the past, as the ledger knows them, as soon as it was asked. */
-  function known(at) {
-    if (!past || past.at !== at) return memories;
-    const then = new Map(past.rows.map((row) => [row[0], memoryOf(row)]));
-    return [...then.values(), ...memories.filter((memory) => !then.has(memory.path) && memory.created <= at)];
-  }
-
   function show() {
-    const at = moments.at, items = seenAll(known(at), at);
+    const at = moments.at, asked = past?.at === at ? past : null;
+    const items = seenAll(asked ? [...asked.memories, ...asked.missing] : memories, at);
     const offset = Math.round((at - now) / DAY);
     const name = offset === 0 ? "Today" : day(at);
     words.replaceChildren(el("b", {}, name), offset === 0 ? "" : ` · ${ago(at, now)}`);
@@ -67,8 +69,8 @@ function timeline(memories, moved) {
     back.hidden = offset === 0;
     if (offset > 0) note.textContent = "If nothing is recalled or written until then.";
     else if (offset === 0) note.textContent = "";
-    else note.textContent = past?.at === at ? "As this machine's ledger has it." : "By the dates of today's memories.";
-    moved(items, at);
+    else note.textContent = asked ? ofTheLedger(asked.missing.length) : "By the dates of today's memories.";
+    moved(items, at, asked && asked.more);
   }
 
   function choose(offset) {
@@ -79,9 +81,10 @@ function timeline(memories, moved) {
   }
 
   async function recall(at) {
-    const found = await palace(at).catch(() => null);
+    const [found, more] = await Promise.all([palace(at), recalled(at)]).catch(() => []);
     if (found && at === moments.at && slider.isConnected) {
-      past = { at, rows: found.rows };
+      const then = found.rows.map(memoryOf).filter(keeps), paths = new Set(then.map((memory) => memory.path));
+      past = { at, memories: then, missing: memories.filter((memory) => !paths.has(memory.path) && memory.created <= at), more };
       show();
     }
   }
@@ -144,9 +147,7 @@ export async function showPalace() {
   const flat = await get("flat").catch(() => ({ total: 0, rows: [] }));
   const title = el("h1", {}, "Palace");
   if (!memories.length && !flat.total) {
-    return [title, session.relays && !session.counts.heads
-      ? empty("No memories are here yet", "Relays may hold some.", "sense-memory sync")
-      : empty("No memories yet", "The first memory appears here, and fades unless it is recalled.", "sense-memory remember people/facts/lisa \"artist, teaches workshops\"")];
+    return [title, nothing(whole, "No memories yet", "The first memory appears here, and fades unless it is recalled.", "sense-memory remember people/facts/lisa \"artist, teaches workshops\"")];
   }
   const rooms = el("div", { class: "rooms" });
   const cards = new Map();
@@ -157,8 +158,17 @@ export async function showPalace() {
   }
   const sizes = [...cards].map(([domain, facets]) => [domain, facets, [...facets.values()].reduce((sum, facet) => sum + facet.size, 0)]);
   sizes.sort(([one, , size], [other, , more]) => more - size || one.localeCompare(other));
-  for (const [domain, facets, size] of sizes) rooms.append(room(domain, facets, size));
-  if (flat.total) rooms.append(flatRoom(flat));
+  for (const [domain, facets] of sizes) rooms.append(room(domain, facets));
+  const flatHolder = flat.total ? el("section", { class: "room" }) : null;
+  if (flatHolder) { flatHolder.append(...flatRoom(flat)); rooms.append(flatHolder); }
+
+  /** The flat memories of a time: those of the ledger, or until it has answered those of today by their dates. */
+  function paintFlat(at, recalled) {
+    if (!flatHolder) return;
+    const isPast = at < whole.now, rows = isPast ? flat.rows.filter(([, , created]) => created <= at) : flat.rows;
+    const byDates = { rows, total: !isPast ? flat.total : flat.next === null ? rows.length : null };
+    flatHolder.replaceChildren(...flatRoom((isPast && recalled) || byDates, isPast ? flat.total : null));
+  }
 
   function paint(items) {
     const by = new Map();
@@ -170,9 +180,13 @@ export async function showPalace() {
     const widths = shelves.map((one) => one.querySelector("canvas").clientWidth || 260); // read before anything is written
     const size = tileSize(Math.max(...[...by.values()].map((held) => held.length), 1));
     shelves.forEach((one, place) => drawShelf(one, by.get(one.dataset.name) ?? [], size, widths[place], palette));
+    for (const one of rooms.querySelectorAll("[data-facet]")) one.textContent = ` ${number(by.get(one.dataset.facet)?.length ?? 0)}`;
+    const held = new Map();
+    for (const item of items) held.set(item.memory.domain, (held.get(item.memory.domain) ?? 0) + 1);
+    for (const one of rooms.querySelectorAll("[data-domain]")) one.textContent = count(held.get(one.dataset.domain) ?? 0, "memory", "memories");
   }
   let last = [];
-  const time = memories.length ? timeline(memories, (items) => { last = items; paint(items); }) : null;
+  const time = memories.length ? timeline(memories, (items, at, recalled) => { last = items; paint(items); paintFlat(at, recalled); }, { recalled: (at) => (flatHolder ? get("flat", { at }) : null) }) : null;
   const begin = () => { time?.begin(); };
   requestAnimationFrame(begin);
   document.addEventListener("painted", () => { if (rooms.isConnected) paint(last); });
@@ -183,13 +197,13 @@ export async function showPalace() {
   return [title, time?.box, rooms].filter(Boolean);
 }
 
-function room(domain, facets, size) {
+function room(domain, facets) {
   const listed = [...facets].sort(([one], [other]) => one.localeCompare(other));
   const more = listed.slice(12);
   return el("section", { class: "room" },
-    el("h2", { dir: "auto" }, el("span", { text: domain }), el("small", {}, count(size, "memory", "memories"))),
+    el("h2", { dir: "auto" }, el("span", { text: domain }), el("small", { "data-domain": domain })),
     el("ul", { class: "shelves" }, listed.slice(0, 12).map(([facet]) => shelf(domain, facet))),
-    more.length ? el("details", {}, el("summary", {}, count(more.length, "more facet")), el("ul", { class: "plain-list" }, more.map(([facet, { size: held }]) => el("li", {}, el("a", { href: route("facet", domain, facet), text: facet }), ` ${number(held)}`)))) : null);
+    more.length ? el("details", {}, el("summary", {}, count(more.length, "more facet")), el("ul", { class: "plain-list" }, more.map(([facet]) => el("li", {}, el("a", { href: route("facet", domain, facet), text: facet }), el("span", { "data-facet": `${domain}/${facet}` }))))) : null);
 }
 
 function shelf(domain, facet) {
@@ -228,12 +242,15 @@ function drawShelf(box, items, [tile, gap], width, palette) {
   box.querySelector(".shelf-words").textContent = `: ${inWords(tally(items))}`;
 }
 
-function flatRoom(flat) {
-  return el("section", { class: "room" },
-    el("h2", {}, el("span", {}, "Flat memories"), el("small", {}, number(flat.total))),
+/** The first flat memories of a time, and how many there are, if that is known; `today` is how many there are now. */
+function flatRoom(flat, today = null) {
+  const all = today === null ? `All ${number(flat.total)}` : `All ${number(today)} of today`;
+  return [
+    el("h2", {}, el("span", {}, "Flat memories"), el("small", {}, flat.total === null ? "…" : number(flat.total))),
     el("ul", { class: "plain-list" }, flat.rows.slice(0, 6).map(([key, excerpt]) => el("li", {}, el("a", { class: "flat", href: route("memory", key) }, el("b", { text: key, dir: "auto" }), " ", quoted(excerpt))))),
-    el("p", { class: "note" }, "Flat memories have a key instead of a path, and never fade."),
-    flat.total > 6 ? el("p", {}, el("a", { href: route("flat") }, `All ${number(flat.total)}`)) : null);
+    el("p", { class: "note" }, flat.total === 0 ? "None was here then." : "Flat memories have a key instead of a path, and never fade."),
+    (today ?? flat.total) > 6 ? el("p", {}, el("a", { href: route("flat") }, all)) : null,
+  ].filter(Boolean);
 }
 
 // ── One facet ───────────────────────────────────────────────────────────────────────────
@@ -244,7 +261,7 @@ export async function showFacet(domain = "", facet = "") {
   if (!moments.at) moments.at = whole.now;
   const memories = whole.rows.map(memoryOf).filter((memory) => memory.domain === domain && memory.facet === facet);
   const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace"), " / ", el("span", { text: domain })), heading(facet));
-  if (!memories.length) return [title, empty("This facet is empty", "The memories of this facet were forgotten.")];
+  if (!memories.length) return [title, empty("This facet is empty", "There is no memory in it, or none any more.")];
   const list = el("ul", { class: "rows" });
   let items = [], shown = 0;
   function more() {
@@ -260,10 +277,10 @@ export async function showFacet(domain = "", facet = "") {
     waiting = requestAnimationFrame(() => {
       shown = 0;
       list.replaceChildren();
-      if (!items.length) list.append(el("li", { class: "none" }, "Nothing was here yet."));
+      if (!items.length) list.append(el("li", { class: "none" }, "Nothing was here then."));
       holder.replaceChildren(more() ? list : growing(list, async () => more(), "Show more"));
     });
-  });
+  }, { keeps: (memory) => memory.domain === domain && memory.facet === facet });
   requestAnimationFrame(() => time.begin());
   return [title, time.box, holder];
 }
@@ -279,9 +296,9 @@ function row({ memory, relevance, state }) {
 
 export async function showFlat() {
   const list = el("ul", { class: "rows" });
-  let next = 0;
+  let next = 0, piece = null;
   async function more() {
-    const piece = await get("flat", { start: next });
+    piece = await get("flat", { start: next });
     for (const [key, excerpt, created] of piece.rows) {
       list.append(el("li", {}, el("a", { class: "row", href: route("memory", key) }, el("span", { class: "row-key" }, el("b", { text: key, dir: "auto" })), quoted(excerpt, "span", "row-text"), el("span", { class: "row-state" }, `${day(created)}, ${clock(created)}`))));
     }
@@ -290,6 +307,6 @@ export async function showFlat() {
   }
   const isDone = await more();
   const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace")), el("h1", {}, "Flat memories"));
-  if (!list.children.length) return [title, empty("No flat memories", "Flat memories have a key instead of a path, and never fade.", "sense-memory remember user_timezone America/Vancouver")];
+  if (!list.children.length) return [title, nothing(piece, "No flat memories", "Flat memories have a key instead of a path, and never fade.", "sense-memory remember user_timezone America/Vancouver")];
   return [title, isDone ? list : growing(list, more)];
 }

@@ -1,16 +1,16 @@
 // What is not in the palace's rooms: the journal, the mind with its conversations, and the relays.
 
 import { get } from "./api.js";
-import { ago, clock, count, el, empty, growing, heading, longDay, moment, number, quoted, route, timeOf } from "./dom.js";
+import { ago, clock, count, el, empty, growing, heading, longDay, moment, nothing, number, quoted, route, timeOf } from "./dom.js";
 
 // ── Journal ─────────────────────────────────────────────────────────────────────────────
 
 export async function showJournal() {
   const title = el("h1", {}, "Journal");
   const days = el("div", { class: "journal" });
-  let next = 0, last = "", list = null;
+  let next = 0, last = "", list = null, piece = null;
   async function more() {
-    const piece = await get("journal", { start: next });
+    piece = await get("journal", { start: next });
     for (const entry of piece.rows) {
       const name = longDay(entry.created_at);
       if (name !== last) {
@@ -24,7 +24,7 @@ export async function showJournal() {
     return next === null;
   }
   const isDone = await more();
-  if (!list) return [title, empty("The journal is empty", "Entries appear here by day.", "sense-memory journal \"Met Lisa. She teaches printmaking.\"")];
+  if (!list) return [title, nothing(piece, "No journal entries", "Entries appear here by day.", "sense-memory journal \"Met Lisa. She teaches printmaking.\"")];
   return [title, isDone ? days : growing(days, more)];
 }
 
@@ -38,18 +38,20 @@ export async function showMind() {
     blocks.length ? el("section", {}, el("h2", {}, "Blocks", el("small", {}, "always in the prompt")), el("div", { class: "blocks" }, blocks.map(block))) : null,
     mind.identity.lines.length ? el("section", {}, el("h2", {}, "Identity"), mind.identity.lines.map((line) => quoted(line, "p", "entry"))) : null,
     mind.objectives.length ? el("section", {}, el("h2", {}, "Objectives"), el("ol", { class: "objectives" }, mind.objectives.map((objective) => el("li", {}, el("span", { class: "chip" }, `priority ${objective.priority}`), quoted(objective.text))))) : null,
-    mind.topics.length ? el("section", {}, el("h2", {}, "Topics", el("small", {}, number(mind.topics_total))), el("dl", { class: "topics" }, mind.topics.map((topic) => [el("dt", {}, el("b", { text: topic.name, dir: "auto" }), el("small", {}, count(topic.passages, "passage"))), el("dd", {}, topic.summary ? quoted(topic.summary) : "No summary yet.")]))) : null,
-    mind.conversations.length ? el("section", {}, el("h2", {}, "Conversations", el("small", {}, number(mind.conversations_total))), el("ul", { class: "rows" }, mind.conversations.map((one) => el("li", {}, el("a", { class: "row", href: route("conversation", one.id) }, el("span", { class: "row-key" }, el("b", { text: one.id, dir: "auto" })), one.title ? quoted(one.title, "span", "row-text") : el("span", { class: "row-text" }), el("span", { class: "row-state" }, count(one.count, "message"))))))) : null,
+    mind.topics.length ? el("section", {}, el("h2", {}, "Topics", el("small", {}, number(mind.topics_total))), el("dl", { class: "topics" }, mind.topics.map((topic) => [el("dt", {}, el("b", { text: topic.name, dir: "auto" }), el("small", {}, count(topic.passages, "passage"))), el("dd", {}, topic.summary ? quoted(topic.summary) : "No summary yet.")])), unlisted(mind.topics_total - mind.topics.length)) : null,
+    mind.conversations.length ? el("section", {}, el("h2", {}, "Conversations", el("small", {}, number(mind.conversations_total))), el("ul", { class: "rows" }, mind.conversations.map((one) => el("li", {}, el("a", { class: "row", href: route("conversation", one.id) }, el("span", { class: "row-key" }, el("b", { text: one.id, dir: "auto" })), one.title ? quoted(one.title, "span", "row-text") : el("span", { class: "row-text" }), el("span", { class: "row-state" }, count(one.count, "message")))))), unlisted(mind.conversations_total - mind.conversations.length)) : null,
   ].filter(Boolean);
   if (!parts.length) return [title, empty("The mind is empty", "Blocks, topics and conversations appear here once an agent has written them.", "sense-memory mind --help")];
   return [title, el("div", { class: "mind" }, parts)];
 }
 
+const unlisted = (left) => (left ? el("p", { class: "note" }, `${number(left)} more ${left === 1 ? "is" : "are"} not shown here.`) : null);
+
 function block(one) {
-  const used = one.limit ? one.value.length / one.limit : 0;
+  const size = [...one.value].length, used = one.limit ? size / one.limit : 0;
   return el("article", { class: "block" }, el("h3", {}, el("span", { text: one.label }), one.read_only ? el("span", { class: "chip" }, "read-only") : null),
     one.description ? quoted(one.description, "p", "note") : null, quoted(one.value || "Empty.", "p", "entry"),
-    el("p", { class: "note" }, `version ${one.version}, ${moment(one.updated_at)} · ${number(one.value.length)} of ${number(one.limit)} characters${used > 0.9 ? ", nearly full" : ""}`));
+    el("p", { class: "note" }, `version ${one.version}, ${moment(one.updated_at)} · ${number(size)} of ${number(one.limit)} characters${used > 0.9 ? ", nearly full" : ""}`));
 }
 
 export async function showConversation(id) {
@@ -96,7 +98,7 @@ function one(relay, told) {
   const remarks = [relay.problem, ...Object.entries(relay.reasons).map(([reason, times]) => `${reason} (${number(times)})`), ...relay.remarks].filter(Boolean);
   return el("article", { class: `relay ${relay.holds_all ? "whole" : "part"}` },
     el("h2", {}, el("span", { text: relay.url, class: "url" }), relay.is_local ? el("span", { class: "chip" }, "this machine: not a backup") : null),
-    el("p", { class: "standing" }, relay.last_complete === null ? "Never showed everything, so the relay may have memories that are not here." : ["Last seen whole ", timeOf(relay.last_complete, ago(relay.last_complete, told.now)), relay.holds_all ? " · says it holds everything" : ""]),
+    el("p", { class: "standing" }, relay.last_complete === null ? "Never showed everything, so the relay may have memories that are not here." : [relay.hides_journal ? "Last seen whole, but for the journal, " : "Last seen whole ", timeOf(relay.last_complete, ago(relay.last_complete, told.now)), relay.holds_all ? " · says it holds everything" : ""]),
     bar, el("dl", { class: "figures" }, rows.map(([name, value, why]) => el("div", { title: why }, el("dt", {}, name), el("dd", {}, value)))),
     remarks.length ? el("ul", { class: "remarks" }, remarks.map((remark) => el("li", { text: remark }))) : null,
     relay.notices.length ? el("details", {}, el("summary", {}, "Recent notices of the relay"), el("ul", { class: "remarks" }, relay.notices.map((notice) => el("li", {}, quoted(notice))))) : null);

@@ -2,18 +2,18 @@
 
 import { get, session } from "./api.js";
 import { GLYPHS, STATES } from "./decay.js";
-import { count, el, empty, memoryLink, number, quoted, visible } from "./dom.js";
+import { count, el, empty, memoryLink, nothing, number, quoted, visible } from "./dom.js";
 import { button } from "./memory.js";
 
 const TITLES = {
-  contradictions: ["Contradictions", "In each pair, one memory counts less or was superseded."],
+  contradictions: ["Contradictions to confirm", "In each pair, one memory counts less or was superseded, and nobody has confirmed that."],
   suggested_contradictions: ["Suspected contradictions", "The two memories of each pair seem to contradict each other, but are not marked."],
   suggested_connections: ["Could be connected", "The memories share themes or words."],
   conflicts: ["Edits that lost", "Another device changed the same memory at the same time."],
   suggested_revisions: ["May be outdated", "Old enough to be wrong by now."],
   stale_beliefs: ["Weak beliefs", "Low confidence, and hardly ever recalled."],
-  forgotten_memories: ["About to dissolve", "Recall a memory to revive it."],
-  orphaned: ["Not connected", "No other memory is connected with these."],
+  forgotten_memories: ["Forgotten", "They dissolve unless they are recalled, the first one first."],
+  orphaned: ["Not connected", "Active or fading, and connected with no other memory."],
   overloaded_facets: ["Large facets", "Too many active memories in one facet."],
   suggested_compressions: ["Large domains", "The active memories of each would fill a prompt."],
 };
@@ -21,12 +21,14 @@ const TITLES = {
 export async function showReview() {
   const told = await get("introspection");
   const title = el("h1", {}, "Review");
-  const lists = told.lists.filter((list) => list.count);
-  if (!told.total) return [title, empty("Nothing to review yet", "The palace has no memories.")];
+  const lists = told.lists.filter((list) => list.count || list.bounded);
+  if (!told.total) return [title, nothing(told, "Nothing to review yet", "The palace has no memories.")];
   const head = el("p", { class: "tally" }, STATES.map((state) => el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${number(told.counts[state])} ${state}`)));
   const note = session.edit ? null : el("p", { class: "note" }, "Read-only. Start sense-memory web --edit to decide here.");
-  if (!lists.length) return [title, head, empty("All in order", "No contradiction, no suggestion, nothing about to dissolve.")];
-  return [title, head, note, el("div", { class: "reviews" }, lists.map(section))].filter(Boolean);
+  const pairs = told.lists.reduce((sum, list) => sum + list.decided, 0);
+  const decided = pairs ? el("p", { class: "note decided" }, `${count(pairs, "contradiction")} ${pairs === 1 ? "is" : "are"} decided, and not listed here.`) : null;
+  if (!lists.length) return [title, head, decided, empty("All in order", "Nothing to decide, no suggestion, nothing forgotten.")].filter(Boolean);
+  return [title, head, decided, note, el("div", { class: "reviews" }, lists.map(section))].filter(Boolean);
 }
 
 function section(list) {
@@ -35,7 +37,7 @@ function section(list) {
   const left = list.count - list.items.length;
   return el("section", { class: `review ${list.name}`, id: list.name },
     el("h2", {}, title, el("small", {}, number(list.count))), el("p", { class: "note" }, lead),
-    el("ul", { class: "cases" }, first.map((item) => one(list.name, item))),
+    list.count ? el("ul", { class: "cases" }, first.map((item) => one(list.name, item))) : null,
     rest.length ? el("details", {}, el("summary", {}, `${number(rest.length)} more`), el("ul", { class: "cases" }, rest.map((item) => one(list.name, item)))) : null,
     left > 0 ? el("p", { class: "note" }, `${count(left, "further one", "further ones")}: sense-memory palace introspect`) : null,
     list.bounded ? el("p", { class: "note" }, list.bounded) : null);

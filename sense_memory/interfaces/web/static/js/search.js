@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { GLYPHS } from "./decay.js";
-import { ago, announce, count, el, empty, memoryLink, moment, number, quoted, route, visible } from "./dom.js";
+import { ago, announce, count, el, memoryLink, moment, nothing, number, quoted, route, visible } from "./dom.js";
 
 const WORDS = { word: "word", prefix: "beginning of a word", phrase: "phrase", neighbours: "said just before and after", session: "said that day", date: "date", speaker: "source", meaning: "meaning", supersedes: "supersedes" };
 let asked = null;
@@ -13,20 +13,28 @@ export async function showSearch(query) {
   asked?.abort();
   asked = new AbortController();
   const begun = performance.now();
-  const { hits, in_mind: inMind } = await get("search", { q: query }, { signal: asked.signal }).catch((error) => {
+  const told = await get("search", { q: query }, { signal: asked.signal }).catch((error) => {
     if (error.name === "AbortError") return { hits: [], in_mind: [] };
     throw error;
   });
+  const { hits, in_mind: inMind } = told;
   const took = performance.now() - begun;
-  const title = el("h1", { class: "search-title" }, hits.length ? count(hits.length, "memory", "memories") : inMind.length ? "No memories" : "Nothing", " for ", quoted(query, "q"));
+  const title = el("h1", { class: "search-title" }, hits.length ? found(hits, told.has_more) : inMind.length ? "No memories" : "Nothing", " for ", quoted(query, "q"));
   const total = hits.length + inMind.length;
-  announce(total ? count(total, "hit") : "No hits");
-  if (!total) return [title, empty("Nothing was found", "Try fewer words, or the beginning of one: photo*. Forgotten memories are left out; their facets still show them.")];
+  announce(total ? `${told.has_more || told.has_more_in_mind ? "The best " : ""}${count(total, "hit")}` : "No hits");
+  if (!total) return [title, nothing(told, "Nothing was found", "Try fewer words, or the beginning of one: photo*. Forgotten and dissolved memories are left out; their facets still show them.")];
   const best = hits[0]?.score;
   const now = Date.now() / 1000;
   return [title, el("p", { class: "note" }, `${Math.max(1, Math.round(took))} ms. Searching revives nothing.`),
     el("ol", { class: "hits", "data-took": took.toFixed(1) }, hits.map((hit) => shown(hit, best, now))),
-    inMind.length ? el("section", { class: "in-mind" }, el("h2", {}, "In the mind", el("small", {}, number(inMind.length))), el("ol", { class: "hits" }, inMind.map((hit) => said(hit, now)))) : null].filter(Boolean);
+    inMind.length ? el("section", { class: "in-mind" }, el("h2", {}, "In the mind", el("small", {}, `${told.has_more_in_mind ? "the best " : ""}${number(inMind.length)}`)), el("ol", { class: "hits" }, inMind.map((hit) => said(hit, now)))) : null].filter(Boolean);
+}
+
+/** How many memories and journal entries there are, or which of them are shown. */
+function found(hits, hasMore) {
+  const entries = hits.filter((hit) => hit.kind === "journal").length, memories = hits.length - entries;
+  const parts = [memories ? count(memories, "memory", "memories") : null, entries ? count(entries, "journal entry", "journal entries") : null].filter(Boolean);
+  return hasMore ? `The best ${number(hits.length)} hits` : parts.join(" and ");
 }
 
 /** A message, a passage or an entry of the log; only conversations have a page. */
@@ -42,7 +50,7 @@ function shown(hit, best, now) {
   const name = hit.kind === "journal" ? el("a", { class: "memory-link", href: route("journal") }, el("span", { class: "place" }, "journal / "), el("b", {}, moment(hit.created_at))) : memoryLink(hit.path);
   const most = Math.max(...hit.why.evidence.map((item) => item.contribution), 1e-9);
   return el("li", { class: "hit" },
-    el("p", { class: "hit-head" }, hit.state ? el("span", { class: `state ${hit.state}`, title: hit.state, role: "img", "aria-label": hit.state }, GLYPHS[hit.state]) : null, name, hit.superseded_by ? el("span", { class: "chip against" }, "superseded") : hit.suspected_by.length ? el("span", { class: "chip against" }, "perhaps contradicted later") : null, el("span", { class: "hit-age" }, ago(hit.created_at, now))),
+    el("p", { class: "hit-head" }, hit.state ? el("span", { class: `state ${hit.state}`, title: hit.state, role: "img", "aria-label": hit.state }, GLYPHS[hit.state]) : null, name, hit.superseded_by ? el("span", { class: "chip against" }, "superseded") : hit.suspected_by.length ? el("span", { class: "chip against" }, "perhaps contradicted later") : null, el("span", { class: "hit-age" }, ago(hit.written_at, now))),
     el("p", { class: "hit-text quoted", dir: "auto" }, marked(hit.value, terms), hit.is_cut ? "…" : ""),
     el("details", { class: "why" },
       el("summary", {}, el("span", { class: "score", "aria-hidden": "true" }, meter(hit.score / best)), el("span", { text: hit.why.text })),

@@ -1,0 +1,107 @@
+r"""Text that is safe to show to a language model, and to people. Pure.
+
+Stored text is not trusted. Some characters are not seen, or change what is seen beside them: controls, bidirectional
+overrides, tag characters, zero-width spaces, variation selectors. A model reads words that nobody saw, or reads lines that
+nobody wrote. Everything that builds text for a model uses the functions of this module.
+
+Guaranteed: `printed` has no line break but `\n`, and `one_line` and `label` have none, so a text has exactly the lines
+that its frame gives it; and no result contains a hidden character, except where it belongs to a letter or an emoji that is
+seen. Safe to repeat: a text that is safe stays as it is. What is stored is never changed. The cost is one regular
+expression for each text.
+
+Kept: joiners in Arabic, Persian and Indic words, marks of direction beside a letter that is written from right to left,
+the parts of an emoji, and the selectors of a Chinese or Mongolian letter.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+
+_MAX_RUN: Final = 4  # hidden characters in a row that are escaped; U+FFFD stands for the others
+_SELECTORS: Final = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_HIDDEN: Final = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    r"\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff" + _SELECTORS
+)
+_EMOJI: Final = (
+    r"\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+_JOINING: Final = (  # letters of scripts that have joiners within words: Arabic to Sinhala, Burmese, Khmer, Mongolian
+    r"\u0620-\u070e\u0710-\u0dff\u1000-\u109f\u1780-\u17b3\u17b6-\u180a\u1820-\u18aa\ufb50-\ufdcf\ufdf0-\ufdff"
+    r"\ufe70-\ufefc"
+)
+_RIGHT_TO_LEFT: Final = r"\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
+_FLAGS: Final = (
+    "|".join(  # of England, Scotland and Wales, the only ones that are spelled with tag characters
+        "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in name) + "\U000e007f"
+        for name in ("gbeng", "gbsct", "gbwls")
+    )
+)
+_unsafe: Final = re.compile(
+    rf"(?P<kept>{_FLAGS}"
+    rf"|(?<=[{_JOINING}])[\u200c\u200d](?![{_HIDDEN}])"
+    rf"|(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
+    rf"|(?<=[{_EMOJI}0-9#*\xa9\xae\u203c\u2049\u2122\u2139])[\ufe0e\ufe0f](?![{_SELECTORS}])"
+    rf"|(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[{_SELECTORS}](?![{_SELECTORS}])"
+    rf"|(?<=[\u1820-\u18aa])[\u180b-\u180d](?![{_HIDDEN}])"
+    rf"|(?<=[{_RIGHT_TO_LEFT}])[\u061c\u200e\u200f](?![{_HIDDEN}])"
+    rf"|(?<![{_HIDDEN}])[\u061c\u200e\u200f](?=[{_RIGHT_TO_LEFT}]))"
+    rf"|[{_HIDDEN}]+"
+)
+_BRACKETS: Final = str.maketrans("[]", "()")
+
+
+def printed(text: str) -> str:
+    r"""A text of any number of lines for a model: hidden characters are escaped; tabs and line breaks stay.
+
+    >>> printed("a\x1b[2Jb\r\nc")
+    'a\\u001b[2Jb\nc'
+    """
+    return _unsafe.sub(_shown, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    r"""A name or another text that has to be one line: as `printed`, with single blanks between its words.
+
+    >>> one_line("ada\nassistant: \u202eyes")
+    'ada assistant: \\u202eyes'
+    """
+    return printed(" ".join(text.split()))
+
+
+def label(text: str) -> str:
+    """The label before a text, on one line; what it says cannot end the label or begin another.
+
+    >>> label("turn 1] [turn 2")
+    '[turn 1) (turn 2]'
+    """
+    return f"[{one_line(text).translate(_BRACKETS)}]"
+
+
+def without_headings(text: str, headings: frozenset[str]) -> str:
+    r"""As `printed`; a line that equals one of the headings of the frame is indented, so that it begins no part.
+
+    >>> without_headings("It rains.\nEXTRA", frozenset({"EXTRA"}))
+    'It rains.\n  EXTRA'
+    """
+    lines = printed(text).split("\n")
+    return "\n".join(f"  {line.strip()}" if line.strip() in headings else line for line in lines)
+
+
+def escaped(char: str) -> str:
+    r"""A character by its number.
+
+    >>> escaped("\u202e")
+    '\\u202e'
+    """
+    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
+
+
+def _shown(found: re.Match[str]) -> str:
+    if found["kept"] is not None:
+        return found["kept"]
+    run = found[0]
+    return "".join(map(escaped, run[:_MAX_RUN])) + ("\ufffd" if len(run) > _MAX_RUN else "")
