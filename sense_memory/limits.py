@@ -30,6 +30,7 @@ MAX_THEMES_COUNT = 64  # of one memory
 MAX_LINKS_COUNT = 256  # connections of one memory; each is a path, and all must fit one event
 MAX_BATCH_COUNT = 200  # memories in one write of a bulk change
 MAX_FORGOTTEN_TEXTS_COUNT = 1_000  # forgotten texts recorded for one slot
+MAX_VECTOR_COUNT = 300  # device ids in a version vector, some 7 KB; then the older half goes
 NAMED_TEXTS_COUNT = 400  # forgotten texts named in one deletion, over all its slots: some 8 KB
 MAX_DELETED_COUNT = 32  # memories that one deletion request names, each in three tags; some relays take 100
 MAX_NAMED_COUNT = 400  # versions that one deletion request names by id: 30 KB of tags

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from tests.inside import ledger_of, name_device
 
 
 KEY = LocalSigner.from_hex("7" * 64)
@@ -180,6 +181,37 @@ async def test_processes_that_follow_each_other_write_one_page(tmp_path, clock):
     async with opened(tmp_path / "a.db", clock=clock) as store:
         assert len(await said(store)) == 20
         assert len(store.mind.log.pages()) == 1
+
+
+@pytest.mark.parametrize("path", ["flat", "people/facts/lisa"])
+async def test_two_processes_whose_memory_was_copied_part_when_they_meet(path, tmp_path, clock):
+    async def write(store, text):
+        clock.advance(2)
+        await (store.persona_remember(*LISA, text) if "/" in path else store.remember(path, text))
+
+    async with AsyncExitStack() as stack:
+        relay = await stack.enter_async_context(EmbeddedRelay(clock=clock))
+        async with opened(tmp_path / "a.db", [relay.url], clock=clock) as store:
+            await write(store, "in the image")
+            await store.sync()
+        copy(tmp_path / "a.db", tmp_path / "b.db")
+        one, two = [
+            await stack.enter_async_context(opened(tmp_path / name, [relay.url], clock=clock))
+            for name in ("a.db", "b.db")
+        ]
+        for store in (one, two):
+            name_device(store, "0badcafe")
+        await write(one, "of the first")
+        await write(two, "of the second")
+        reports = await sync_all([one, two], clock, rounds=2)
+
+        assert path in reports[0].overruled
+        assert ledger_of(one).edits.device != "0badcafe"
+        await write(one, "of the first again")
+        await write(two, "of the second again")
+        await sync_all([one, two], clock)
+        held = {version.value for store in (one, two) for version in await store.history(path)}
+        assert held >= {"of the first again", "of the second again"}
 
 
 async def test_a_moved_ledger_goes_on_and_loses_nothing(tmp_path, clock):

@@ -16,7 +16,7 @@ from sense_memory.ledger.heads import Heads, StoredEvent, stored
 from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.outbox import Outbox
 from sense_memory.ledger.relays import RelayRecords, Remark
-from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, save_draft
+from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, record_overruled, save_draft
 from sense_memory.ledger.schema import Role
 from sense_memory.ledger.stamps import Stamps
 from sense_memory.ledger.suspicions import SuspicionRows
@@ -284,6 +284,8 @@ class Ledger:
             for item in items:
                 result, seq = versions.file_event(self._db, item, context)
                 results.append(result)
+                if result in {FilingResult.NEW, FilingResult.STALE}:
+                    self._leave_shared_id(item)
                 if relay is None:
                     continue
                 if seq is not None:
@@ -297,6 +299,12 @@ class Ledger:
                 self.relays.add_remark(relay, Remark.UNDELETED, now)
             self.outbox.requeue_heads(relay, behind, now)
         return results
+
+    def _leave_shared_id(self, item: FiledEvent) -> None:
+        """Name a memory that was written under this device's id, but not by this ledger, and give the id up."""
+        origin = item.known_origin
+        if self.edits.device_id.renew_if_shared(origin.device, origin.said, item.event.id):
+            record_overruled(self._db, item.slot)
 
     def save_lost_texts(self, lost_texts: Mapping[str, str], now: float) -> None:
         """Save the texts of versions that lost, and are too large for a conflict copy, as drafts, each text once.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.ledger.removals import ID_CHARS, Origin, Removal
-from sense_memory.limits import MAX_SAFE_INTEGER
+from sense_memory.limits import MAX_SAFE_INTEGER, MAX_VECTOR_COUNT
 from sense_memory.nostr import address
 from sense_memory.palace.version import copy_key, counts_in, provenance_in
 from sense_memory.records.envelope import RecordType
@@ -51,9 +51,26 @@ def next_seen(before: Origin | None, device: str, now: float) -> dict[str, int]:
 
     The device's count increases even if the memory was forgotten meanwhile, because it is at least the time.
     """
-    seen = {} if before is None else dict(before.seen)
-    seen[device] = max(seen.get(device, 0) + 1, int(now))
-    return seen
+    seen = {} if before is None else before.seen
+    return counted(seen, device, max(seen.get(device, 0) + 1, int(now)))
+
+
+def counted(seen: Mapping[str, int], device: str, count: int) -> dict[str, int]:
+    """A version vector with a new count of a device.
+
+    A vector that becomes too long keeps its highest counts, so it no longer knows versions of devices that have not
+    edited the memory for the longest time: should such a version come back, it is merged, and no text is lost.
+
+    Args:
+        seen: the version vector before.
+        device: the id of the device.
+        count: the number of the device's edits.
+    """
+    made = {**seen, device: count}
+    if len(made) > MAX_VECTOR_COUNT:
+        latest = sorted(made, key=lambda name: (name != device, -made[name], name))
+        made = {name: made[name] for name in latest[: MAX_VECTOR_COUNT // 2]}
+    return made
 
 
 def edited_by(device: str, before: Mapping[str, Any], now: float) -> dict[str, Any]:
@@ -65,7 +82,7 @@ def edited_by(device: str, before: Mapping[str, Any], now: float) -> dict[str, A
         now: seconds since 1970.
     """
     seen = counts_in(before.get("seen"))
-    return {"seen": {**seen, device: max(seen.get(device, 0) + 1, int(now))}, "said": device}
+    return {"seen": counted(seen, device, max(seen.get(device, 0) + 1, int(now))), "said": device}
 
 
 def words_in(fields: Mapping[str, Any]) -> str:

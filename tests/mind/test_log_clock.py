@@ -6,7 +6,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.nostr import address
-from tests.inside import database_of, ledger_of
+from tests.inside import database_of, ledger_of, name_device, parts_of
 
 
 ME = LocalSigner.from_hex("5" * 64)
@@ -68,7 +68,8 @@ async def test_an_entry_said_ahead_reaches_others_without_another_entry(ahead, c
         assert await said(a) == await said(b) == ["ahead"]
         assert len(a.mind.log.pages()) == 2
         await a.sync()
-        assert len(a.mind.log.pages()) == 2  # the copy is made once
+        assert len(a.mind.log.pages()) == 2
+        assert await a.mind.flush() == 0  # the copy is made once
 
 
 @AHEAD
@@ -120,6 +121,69 @@ async def test_a_page_that_another_device_dates_ahead_stops_nothing(clock):
         await b.sync()
 
         assert await said(a) == await said(b) == ["kept", "of b"]
+
+
+async def test_a_page_that_another_device_withdrew_is_not_written_again(clock):
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        opened(relays=[relay.url], clock=clock) as a,
+        opened(relays=[relay.url], clock=clock) as b,
+    ):
+        clock.advance(86_400)
+        secret = await say(a, "a secret")
+        await a.sync()
+        await b.sync()
+        clock.advance(-86_400)
+        await b.mind.log.remove(secret.id)
+        await b.sync()
+        await parts_of(a).replication.sync()
+        await say(a, "later")
+        await a.sync()
+        await b.sync()
+
+        assert await said(a) == await said(b) == ["later"]
+
+
+async def test_versions_of_a_page_dated_ahead_wait_for_its_date_and_stop_nothing(clock, tmp_path):
+    """Two ledgers of an earlier version, copies of each other, have written one page while the clock was ahead."""
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        opened(relays=[relay.url], clock=clock) as a,
+        opened(relays=[relay.url], clock=clock) as b,
+    ):
+        for store in (a, b):
+            name_device(store, "0badcafe")
+        clock.advance(86_400)
+        await say(a, "of a")
+        await a.sync()
+        await say(b, "of b")
+        await b.mind.flush()
+        await parts_of(b).replication.sync()
+        clock.advance(-86_400)
+        await say(b, "later")
+        await b.sync()
+        await a.sync()
+
+        assert await said(a) == await said(b) == ["later", "of a", "of b"]
+
+
+async def test_entries_of_a_page_that_was_deleted_are_gone_from_every_running_process(clock):
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        opened(relays=[relay.url], clock=clock) as a,
+        opened(relays=[relay.url], clock=clock) as b,
+    ):
+        await say(a, "of a")
+        await a.sync()
+        await b.sync()
+        await say(b, "of b")
+        assert await said(b) == ["of a", "of b"]
+        (slot,) = a.mind.log.pages()
+        await a.mind.records.forget([slot.removeprefix(address.PREFIX)])
+        for store in (a, b, a):
+            await store.sync()
+
+        assert await said(a) == await said(b) == ["of b"]
 
 
 async def test_a_clock_that_is_behind_does_not_write_the_whole_log_again(clock, tmp_path):

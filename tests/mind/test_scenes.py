@@ -140,7 +140,10 @@ async def test_what_a_member_said_cannot_be_changed_moved_or_repeated_by_another
         await in_step(baker, smith)
         shared = Log(MindRecords(smith.store))
         (row,) = [
-            row for page in smith.log._pages.values() for row in page.entries.values() if row[0] == said.id
+            row
+            for page in smith.log._pages.by_slot.values()
+            for row in page.entries.values()
+            if row[0] == said.id
         ]
         forged = [
             [row[0], row[1], row[2], row[3], row[4], row[5], {"text": "the mill stands"}, *row[7:]],

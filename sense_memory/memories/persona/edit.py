@@ -11,6 +11,7 @@ from sense_memory.models import State
 from sense_memory.palace.lifecycle import revived
 from sense_memory.palace.version import fields_of
 from sense_memory.records import envelope
+from sense_memory.records.origins import counted
 
 
 if TYPE_CHECKING:
@@ -119,10 +120,10 @@ def record_of(edit: Edit, device: str, now: float) -> Record:
         version = before.version
         kept = version.provenance, version.ts, version.rest, version.decided
         return envelope.persona(fields_of(edit.memory, *kept))
-    seen = {} if before is None else dict(before.version.memory.seen)
+    known = {} if before is None else before.version.memory.seen
     pruned = edit.slot_state.basis.removal.seen.get(device, 0)
     # The count rises even if the memory was removed in between, and its version vector with it.
-    seen[device] = max(seen.get(device, 0) + 1, pruned + 1, int(now))
+    seen = counted(known, device, max(known.get(device, 0) + 1, pruned + 1, int(now)))
     rest = {} if before is None else {k: v for k, v in before.version.rest.items() if k != RESTORED}
     provenance = device if before is None or edit.is_new_value else before.version.provenance
     return envelope.persona(
