@@ -538,6 +538,22 @@ async def test_the_entries_of_a_hidden_journal_are_not_lost_and_other_events_are
     assert stage.ledger.outbox.counts(URL) == {"queued": 1, "confirmed": 1, "acked": 1}
 
 
+async def test_while_the_journal_is_hidden_the_check_of_confirmed_events_is_of_the_others(stage):
+    entries = [stage.event(f"{n}", at=NOW - 20 * HOUR, kind=KIND_DIRECT_MESSAGE) for n in range(40)]
+    stage.peer.events = [
+        *(stage.event(f"{n}", at=NOW - 20 * HOUR) for n in range(5)),
+        *entries,
+        stage.event("new"),
+    ]
+    await stage.pull()
+    stage.peer.hides = {KIND_DIRECT_MESSAGE}
+    await stage.pull()
+    stage.now += HEAL_SECONDS + 1
+    await stage.pull()
+    (checked,) = [wanted for wanted in stage.peer.asked if wanted.ids is not None]
+    assert len(checked.ids) == SPOT_CHECK_COUNT
+
+
 async def test_a_journal_is_hidden_where_the_relay_compares_it_and_refuses_the_request(stage):
     stage.peer.events = [stage.event()]
     await stage.pull()
