@@ -8,7 +8,8 @@ import pytest
 
 from relays.faults import FaultyRelay, HidesKinds, Record
 from sense_memory import NotSynced
-from sense_memory.relay.sync.walk import HIDDEN
+from sense_memory.relay.sync.reports import RelayReport
+from sense_memory.relay.sync.walk import GAP, HIDDEN, PullResult
 
 
 SIZES = [(1, 0), (1, 1), (30, 20)]
@@ -176,3 +177,22 @@ async def test_a_relay_that_refuses_everything_hides_nothing_in_particular(stage
         assert HIDDEN not in line.pulled.reasons
         assert line.held_back
         assert await relay.held() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("facts", "in_step", "but_hidden"),
+    [
+        ({}, True, True),
+        ({"pulled": PullResult((HIDDEN,))}, False, True),
+        ({"pulled": PullResult((HIDDEN,), missing=1)}, False, False),
+        ({"pulled": PullResult((HIDDEN, GAP))}, False, False),
+        ({"pulled": PullResult((HIDDEN,)), "waiting": 1}, False, False),
+        ({"pulled": PullResult((HIDDEN,)), "refused": 1}, False, False),
+        ({"pulled": PullResult((HIDDEN,)), "serves_deleted": True}, False, False),
+        ({"pulled": PullResult((HIDDEN,)), "problem": "connection lost"}, False, False),
+        ({"asked": False}, False, False),
+    ],
+)
+def test_a_report_of_a_relay_that_hides_the_journal(facts, in_step, but_hidden):
+    report = RelayReport("wss://relay.example/", **facts)
+    assert (report.in_step, report.in_step_but_hidden) == (in_step, but_hidden)

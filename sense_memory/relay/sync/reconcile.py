@@ -135,10 +135,12 @@ class ComparedPull:
     Attributes:
         found: the result.
         saw_journal: whether the journal was compared too; otherwise it must be walked.
+        has_journal: whether the ledger has any of the journal.
     """
 
     found: PullResult
     saw_journal: bool
+    has_journal: bool
 
 
 @dataclass(slots=True)
@@ -261,7 +263,7 @@ class Reconciler:
         )
         latest = max(part.items.latest(frozenset(part.found.have), until=horizon) for part in compared)
         found = fetched.totals + PullResult(newest=latest, missing=missing)
-        return ComparedPull(found, saw_journal=journal in compared)
+        return ComparedPull(found, saw_journal=journal in compared, has_journal=len(journal.items) > 0)
 
     def _part(self, kinds: tuple[int, ...], items: ItemsByKinds, since: int | None) -> ComparedPart:
         return ComparedPart(kinds, replace(kinds_filter(self._author, kinds), since=since), items[kinds])
