@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from relays.faults import FaultyRelay, HidesKinds, Record
+from relays.faults import Fault, FaultyRelay, HidesKinds, Pause, Record
 from sense_memory import NotSynced
 from sense_memory.relay.sync.reports import RelayReport
 from sense_memory.relay.sync.walk import GAP, HIDDEN, PullResult
@@ -151,6 +151,29 @@ async def test_r23_a_watcher_hears_of_memories_and_of_the_journal_where_it_is_sh
         await stage.until(lambda: len(heard) == 1 + (auth == "works"))
         watcher.cancel()
     assert "k" in heard
+
+
+class HoldsBackJournal(Fault):
+    """Takes a second to open the live subscription of the journal."""
+
+    def from_relay(self, frame, talk):
+        if frame[0] == "EOSE" and talk.filters[frame[1]][0]["kinds"] == [4]:
+            yield Pause(1)
+        yield frame
+
+
+@pytest.mark.virtual_time
+async def test_nothing_is_pulled_before_the_live_subscription_of_the_journal_is_open(stage):
+    record = Record()
+    async with stage.relay() as behind, FaultyRelay(behind.url, record, HoldsBackJournal()) as relay:
+        stage.honest.clear()
+        async with stage.store(relay) as store:
+            watcher = asyncio.create_task(anext(store.watch()))
+            await stage.until(lambda: len(record.said("REQ")) > 2)
+            watcher.cancel()
+            await asyncio.wait([watcher])
+    told = [(who, frame[0]) for who, frame in record.frames if frame[0] in {"REQ", "EOSE"}]
+    assert told[:5] == [*[("client", "REQ")] * 2, *[("relay", "EOSE")] * 2, ("client", "REQ")]
 
 
 @pytest.mark.virtual_time
