@@ -608,9 +608,11 @@ async def test_a_comparison_that_leaves_out_a_journal_that_the_relay_serves_is_n
         return await compare(wanted, items, **options)
 
     stage.peer.compare = blind
+    stage.remark(Remark.LATE)
     stage.peer.events.append(stage.event("new", at=NOW - 60, kind=KIND_DIRECT_MESSAGE))
     for _ in range(2):
         stage.now += 60
         found = await stage.pull(COMPARE)
         assert (found.complete, found.missing) == (True, 0)
+    assert stage.remarked(Remark.LATE)  # memories were not walked
     assert {event.id for event in stage.filed} == {event.id for event in stage.peer.events}
