@@ -8,8 +8,10 @@ import pytest
 
 from relays.faults import Fault, FaultyRelay, HidesKinds, Pause, Record
 from sense_memory import NotSynced
+from sense_memory.limits import BACKGROUND_SECONDS
 from sense_memory.relay.sync.reports import RelayReport
 from sense_memory.relay.sync.walk import GAP, HIDDEN, PullResult
+from tests.inside import parts_of
 
 
 SIZES = [(1, 0), (1, 1), (30, 20)]
@@ -151,6 +153,19 @@ async def test_r23_a_watcher_hears_of_memories_and_of_the_journal_where_it_is_sh
         await stage.until(lambda: len(heard) == 1 + (auth == "works"))
         watcher.cancel()
     assert "k" in heard
+
+
+@pytest.mark.virtual_time
+async def test_r23_a_hidden_journal_makes_no_relay_wait_or_count_as_incomplete(stage):
+    """The background asks as often as elsewhere, and what waits for a complete pull goes on."""
+    async with Strfry(stage) as relay, stage.store(relay) as store:
+        watcher = asyncio.create_task(anext(store.watch()))
+        await stage.passes(600)
+        watcher.cancel()
+        await asyncio.wait([watcher])
+        pulls = [one for one in relay.record.said("REQ") if 30078 in one[2]["kinds"] and one[2]["limit"] > 1]
+        assert len(pulls) >= 600 / BACKGROUND_SECONDS - 1
+        assert parts_of(store).replication.pool()._links[0].last_pull_complete
 
 
 class HoldsBackJournal(Fault):
