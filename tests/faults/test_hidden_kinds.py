@@ -8,6 +8,7 @@ import pytest
 
 from relays.faults import Fault, FaultyRelay, HidesKinds, Pause, Record
 from sense_memory import NotSynced
+from sense_memory.interfaces.harness.hooks import session_start
 from sense_memory.limits import BACKGROUND_SECONDS
 from sense_memory.relay.sync.reports import RelayReport
 from sense_memory.relay.sync.walk import GAP, HIDDEN, PullResult
@@ -189,6 +190,14 @@ async def test_nothing_is_pulled_before_the_live_subscription_of_the_journal_is_
             await asyncio.wait([watcher])
     told = [(who, frame[0]) for who, frame in record.frames if frame[0] in {"REQ", "EOSE"}]
     assert told[:5] == [*[("client", "REQ")] * 2, *[("relay", "EOSE")] * 2, ("client", "REQ")]
+
+
+@pytest.mark.virtual_time
+async def test_r23_a_session_of_a_harness_begins_with_the_palace_although_the_journal_is_hidden(stage):
+    async with Strfry(stage) as relay, stage.store(relay) as store:
+        await store.persona_remember("world", "facts", "k", stage.plaintext)
+        await stage.sync(store)
+        assert stage.plaintext in await session_start(store, stage.clock())
 
 
 @pytest.mark.virtual_time
