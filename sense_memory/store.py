@@ -730,7 +730,11 @@ class MemoryStore:
             return await store.journal.write_many(wanted, store.sending(progress), created_at)
 
     async def recent(self, limit: int = 20) -> list[JournalEntry]:
-        """The newest journal entries, newest first; `limit` is 1 to 100,000."""
+        """The newest journal entries, newest first; `limit` is 1 to 100,000.
+
+        Raises NotSynced if there is none here and no relay has ever shown its journal entries, for example because all
+        relays hide them.
+        """
         return await self._open.journal.recent(limit)
 
     async def forget_entry(self, event_id: str) -> str:

@@ -679,7 +679,11 @@ class SyncMemoryStore:
         )
 
     def recent(self, limit: int = 20) -> list[JournalEntry]:
-        """The newest journal entries, newest first; `limit` is 1 to 100,000."""
+        """The newest journal entries, newest first; `limit` is 1 to 100,000.
+
+        Raises NotSynced if there is none here and no relay has ever shown its journal entries, for example because all
+        relays hide them.
+        """
         return self._loop.wait(self._store.recent(limit))
 
     def forget_entry(self, event_id: str) -> str:

@@ -8,6 +8,8 @@ import logging
 import pytest
 
 from relays.faults import Fault, FaultyRelay, Refuse
+from sense_memory.errors import LedgerError
+from tests.inside import ledger_of
 
 
 class Stumble(Exception):
@@ -129,3 +131,18 @@ async def test_the_background_logs_what_changes_with_a_relay_and_nothing_else(st
         ("INFO", f"{relay.url}: not in step: the relay does not hold everything yet"),
     ]
     assert 3 < len(lines()) - len(told) < 12
+
+
+async def test_a_failure_of_the_ledger_is_raised_and_is_in_no_relays_report(stage, monkeypatch):
+    """It is this machine's, so every other relay fails alike, and none of them is to blame."""
+    async with stage.relay() as one, stage.relay() as other, stage.store(one, other) as store:
+        await store.remember("k", stage.plaintext)
+
+        def fail(*_):
+            raise LedgerError("the disk is full")
+
+        with monkeypatch.context() as full:
+            full.setattr(type(ledger_of(store).outbox), "drop_outdated", fail)
+            with pytest.raises(LedgerError, match="the disk is full"):
+                await store.sync()
+        assert (await stage.sync(store)).in_step

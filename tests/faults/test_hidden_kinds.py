@@ -6,9 +6,13 @@ import asyncio
 
 import pytest
 
-from relays.faults import FaultyRelay, HidesKinds, Record
+from relays.faults import Fault, FaultyRelay, HidesKinds, Pause, Record
 from sense_memory import NotSynced
-from sense_memory.relay.sync.walk import HIDDEN
+from sense_memory.interfaces.harness.hooks import session_start
+from sense_memory.limits import BACKGROUND_SECONDS
+from sense_memory.relay.sync.reports import RelayReport
+from sense_memory.relay.sync.walk import GAP, HIDDEN, PullResult
+from tests.inside import parts_of
 
 
 SIZES = [(1, 0), (1, 1), (30, 20)]
@@ -153,6 +157,50 @@ async def test_r23_a_watcher_hears_of_memories_and_of_the_journal_where_it_is_sh
 
 
 @pytest.mark.virtual_time
+async def test_r23_a_hidden_journal_makes_no_relay_wait_or_count_as_incomplete(stage):
+    """The background asks as often as elsewhere, and what waits for a complete pull goes on."""
+    async with Strfry(stage) as relay, stage.store(relay) as store:
+        watcher = asyncio.create_task(anext(store.watch()))
+        await stage.passes(600)
+        watcher.cancel()
+        await asyncio.wait([watcher])
+        pulls = [one for one in relay.record.said("REQ") if 30078 in one[2]["kinds"] and one[2]["limit"] > 1]
+        assert len(pulls) >= 600 / BACKGROUND_SECONDS - 1
+        assert parts_of(store).replication.pool()._links[0].last_pull_complete
+
+
+class HoldsBackJournal(Fault):
+    """Takes a second to open the live subscription of the journal."""
+
+    def from_relay(self, frame, talk):
+        if frame[0] == "EOSE" and talk.filters[frame[1]][0]["kinds"] == [4]:
+            yield Pause(1)
+        yield frame
+
+
+@pytest.mark.virtual_time
+async def test_nothing_is_pulled_before_the_live_subscription_of_the_journal_is_open(stage):
+    record = Record()
+    async with stage.relay() as behind, FaultyRelay(behind.url, record, HoldsBackJournal()) as relay:
+        stage.honest.clear()
+        async with stage.store(relay) as store:
+            watcher = asyncio.create_task(anext(store.watch()))
+            await stage.until(lambda: len(record.said("REQ")) > 2)
+            watcher.cancel()
+            await asyncio.wait([watcher])
+    told = [(who, frame[0]) for who, frame in record.frames if frame[0] in {"REQ", "EOSE"}]
+    assert told[:5] == [*[("client", "REQ")] * 2, *[("relay", "EOSE")] * 2, ("client", "REQ")]
+
+
+@pytest.mark.virtual_time
+async def test_r23_a_session_of_a_harness_begins_with_the_palace_although_the_journal_is_hidden(stage):
+    async with Strfry(stage) as relay, stage.store(relay) as store:
+        await store.persona_remember("world", "facts", "k", stage.plaintext)
+        await stage.sync(store)
+        assert stage.plaintext in await session_start(store, stage.clock())
+
+
+@pytest.mark.virtual_time
 async def test_r23_what_is_deleted_beside_a_hidden_journal_is_deleted(stage):
     async with Strfry(stage) as relay:
         async with stage.store(relay) as store:
@@ -176,3 +224,22 @@ async def test_a_relay_that_refuses_everything_hides_nothing_in_particular(stage
         assert HIDDEN not in line.pulled.reasons
         assert line.held_back
         assert await relay.held() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("facts", "in_step", "but_hidden"),
+    [
+        ({}, True, True),
+        ({"pulled": PullResult((HIDDEN,))}, False, True),
+        ({"pulled": PullResult((HIDDEN,), missing=1)}, False, False),
+        ({"pulled": PullResult((HIDDEN, GAP))}, False, False),
+        ({"pulled": PullResult((HIDDEN,)), "waiting": 1}, False, False),
+        ({"pulled": PullResult((HIDDEN,)), "refused": 1}, False, False),
+        ({"pulled": PullResult((HIDDEN,)), "serves_deleted": True}, False, False),
+        ({"pulled": PullResult((HIDDEN,)), "problem": "connection lost"}, False, False),
+        ({"asked": False}, False, False),
+    ],
+)
+def test_a_report_of_a_relay_that_hides_the_journal(facts, in_step, but_hidden):
+    report = RelayReport("wss://relay.example/", **facts)
+    assert (report.in_step, report.in_step_but_hidden) == (in_step, but_hidden)

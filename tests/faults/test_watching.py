@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from relays.faults import CloseEvery, FaultyRelay, NoEose, Record
+from relays.faults import CloseEvery, Fault, FaultyRelay, NoEose, Record
 from sense_memory.memories import watch as watching_module
 from sense_memory.relay.client.connection import RelayConnection
 from tests.inside import ledger_of
@@ -90,6 +90,35 @@ async def test_a_quiet_hour_of_watching_asks_for_a_subscription_once(stage):
 
 
 BURST = 300
+
+
+class RefusesToBeWatched(Fault):
+    """Opens no live subscription."""
+
+    def from_client(self, frame, talk):
+        if frame[0] == "REQ" and is_live(frame):
+            talk.answer(["CLOSED", frame[1], "blocked: no live subscriptions"])
+        else:
+            yield frame
+
+
+@pytest.mark.virtual_time
+async def test_a_relay_that_refuses_the_subscription_is_not_asked_for_it_again_and_pulled_instead(stage):
+    record = Record()
+    async with (
+        stage.relay() as behind,
+        FaultyRelay(behind.url, record, RefusesToBeWatched()) as relay,
+        stage.store(relay) as store,
+    ):
+        stage.honest.clear()
+        watch = asyncio.create_task(anext(store.watch()))
+        await stage.passes(600)
+        live = [frame for frame in record.said("REQ") if is_live(frame)]
+        assert (len(live), len(relay.upgrades)) == (1, 1)
+        async with stage.store(behind) as other:
+            await other.remember("k", stage.plaintext)
+            await other.sync()
+        assert (await watch).value == stage.plaintext
 
 
 @pytest.mark.virtual_time

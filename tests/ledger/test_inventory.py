@@ -390,3 +390,43 @@ def test_a_ledger_of_the_step_before_is_brought_up_to_date(me, tmp_path, relay):
     ledger.inventory.record_comparison(relay, version, set(), [pair(me.journal(9, "theirs"))], NOW, begun=NOW)
     assert len(ledger.inventory.pairs(ledger.inventory.version(relay))) == 2
     ledger.close()
+
+
+# ── Some kinds only ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("since", [None, 0])
+def test_nothing_is_recorded_of_a_kind_that_was_not_compared(me, stage, ledger, relay, since):
+    memory, entry, unqueued = me.memory("a"), me.journal(51), me.journal(52, "from elsewhere")
+    stage.write(memory, entry)
+    stage.judge(memory, entry)
+    ledger.file_events([unqueued], OTHER, NOW)
+    version = stage.version()
+    ledger.inventory.record_comparison(
+        relay, version, set(), [], NOW, begun=NOW, since=since, kinds=[5, KIND_APP_DATA]
+    )
+    assert [stage.states(item).get(relay) for item in (memory, entry, unqueued)] == [
+        "confirmed",
+        "acked",
+        None,
+    ]
+    assert stage.due() == {unqueued.event.id}
+    assert [kind for kind, _ in ledger.inventory.sample_confirmed(relay, 5)] == [KIND_APP_DATA]
+    assert ledger.inventory.sample_confirmed(relay, 5, [4]) == []
+
+
+def test_the_ids_of_the_journal_are_those_of_its_kind_forgotten_entries_included(me, stage, ledger):
+    kept, gone = me.journal(51), me.journal(52, "gone")
+    stage.write(me.memory("a"), kept, gone)
+    stage.write(me.deletion(53, ids=[gone.event.id]))
+    assert ids(kept) <= ledger.inventory.journal_ids() <= ids(kept, gone)
+
+
+def test_events_of_other_kinds_are_not_lost_where_the_pull_did_not_cover_them(me, stage, ledger, relay):
+    memory, entry = me.memory("a"), me.journal(51)
+    stage.write(memory, entry)
+    stage.judge(memory, entry)
+    begun = NOW + HOUR
+    seqs = {kind: ledger.outbox.lost_events(relay, begun, 0, [kind]) for kind in (4, 5, KIND_APP_DATA)}
+    assert {kind: len(found) for kind, found in seqs.items()} == {4: 1, 5: 0, KIND_APP_DATA: 1}
+    assert sorted(ledger.outbox.lost_events(relay, begun)) == sorted(seqs[4] + seqs[KIND_APP_DATA])

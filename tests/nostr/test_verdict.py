@@ -41,6 +41,13 @@ TABLE = [
     # auth-required
     ("auth-required: we only accept events from registered users", RelayOutcome.NEEDS_AUTH),
     ("auth-required: your session has been deleted", RelayOutcome.NEEDS_AUTH),
+    # behind strfry's own word
+    ("ERROR: auth-required: requested filter requires authentication", RelayOutcome.NEEDS_AUTH),
+    ("ERROR:auth-required:", RelayOutcome.NEEDS_AUTH),
+    ("ERROR: restricted: paying members", RelayOutcome.REFUSED),
+    ("ERROR: blocked: x", RelayOutcome.RETRY),
+    ("ERROR: the session is auth-required: x", RelayOutcome.RETRY),
+    ("ERROR: auth-required", RelayOutcome.RETRY),
     # pow
     ("pow: difficulty 25>=24", RelayOutcome.REFUSED),
     ("pow: 28 bits needed", RelayOutcome.REFUSED),

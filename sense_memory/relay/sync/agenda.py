@@ -301,11 +301,18 @@ def step_after_false_comparison(step: PullStep, state: PullState) -> PullStep:
     return PullStep(_progress(state, sweeps=True), heals=step.heals, whole_journal=state.hides_journal)
 
 
-def step_after_blind_comparison(step: PullStep, newest: int) -> PullStep:
-    """A walk over the journal, because the relay did not compare it; `newest` is the latest date among the other kinds."""
+def step_after_blind_comparison(step: PullStep, newest: int, *, has_journal: bool) -> PullStep:
+    """A walk over the journal, because the relay did not compare it.
+
+    Args:
+        step: the comparison.
+        newest: the latest date among the other kinds, seconds since 1970, or 0.
+        has_journal: whether the ledger has any of the journal; without, entries of any date are asked for.
+    """
     walks = {KIND_DIRECT_MESSAGE: BEGINNING[KIND_DIRECT_MESSAGE]}
     progress = replace(step.progress, newest=newest, walks=walks)
-    return replace(step, progress=progress, compares=False, kinds=(KIND_DIRECT_MESSAGE,))
+    whole = step.whole_journal or not has_journal
+    return replace(step, progress=progress, compares=False, kinds=(KIND_DIRECT_MESSAGE,), whole_journal=whole)
 
 
 def step_after_resuming(step: PullStep, state: PullState, as_of: float) -> PullStep | None:

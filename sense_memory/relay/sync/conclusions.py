@@ -142,12 +142,13 @@ class RemarkChanges:
     remove: frozenset[Remark] = frozenset()
 
 
-def remarks_of_walk(found: PullResult, *, swept: bool) -> RemarkChanges:
-    """The remarks that follow from walks over all kinds.
+def remarks_of_walk(found: PullResult, *, swept: bool, is_of_all: bool = True) -> RemarkChanges:
+    """The remarks that follow from walks.
 
     Args:
         found: the result of the walks.
         swept: whether the walks asked for events of any date.
+        is_of_all: whether all kinds were walked; otherwise only the journal, and the others were compared.
     """
     add = {
         remark
@@ -155,7 +156,7 @@ def remarks_of_walk(found: PullResult, *, swept: bool) -> RemarkChanges:
         if reason in found.reasons
     }
     remove: set[Remark] = set()
-    if found.shows_all_but_hidden:
+    if found.shows_all_but_hidden and is_of_all:
         remove.add(Remark.LATE)
         if swept:
             remove.add(Remark.UNDELETED)

@@ -10,7 +10,7 @@ the relay refuses only the journal, the rest of the subscription stays open, and
 Why it is safe: nothing depends on the subscription alone. A relay without NIP-77 is asked only for events dated since the
 cursor, and the daily sweep fetches the rest. A relay that refuses the subscription is pulled every 30 seconds.
 
-What it costs: one open subscription, and memory for at most 5,000 events or 32 MiB that wait to be filed. If a relay
+What it costs: two open REQs, and memory for at most 5,000 events or 32 MiB that wait to be filed. If a relay
 sends events faster than they can be filed, the subscription ends and the relay is pulled instead. This module handles
 verified events and cannot read their content.
 """

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import RelayError
 from sense_memory.ledger.relays import Remark
-from sense_memory.nostr.event import KIND_APP_DATA, KIND_DIRECT_MESSAGE
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DIRECT_MESSAGE, KINDS
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay.client.nip11 import page_size
@@ -273,7 +273,7 @@ class Puller:
             return None
         pulled = compared.found
         if not compared.saw_journal:
-            journal = step_after_blind_comparison(step, pulled.newest)
+            journal = step_after_blind_comparison(step, pulled.newest, has_journal=compared.has_journal)
             return pulled + await self._walk(connection, journal, file_events)
         begun = step.progress.begun_at
         await self._ledger.write(self._move_cursor, begun, pulled.newest, swept=since is None)
@@ -293,7 +293,8 @@ class Puller:
                 break
         found = conclusions.with_hidden(walks)
         total = sum(found.values(), PullResult(newest=progress.newest))
-        changes = conclusions.remarks_of_walk(total, swept=progress.since is None)
+        is_of_all = step.kinds == KINDS
+        changes = conclusions.remarks_of_walk(total, swept=progress.since is None, is_of_all=is_of_all)
         await self._ledger.write_if_due(self._remark, changes, progress.begun_at)
         if total.shows_all_but_hidden:
             missing = await self._ledger.write(self._record_complete, step, total)

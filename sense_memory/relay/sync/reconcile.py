@@ -16,9 +16,11 @@ The journal is compared apart from the other kinds, because some relays show it 
 out of a mixed answer without a word, or leave it out of comparisons even where they serve it. If a relay claims to hold
 no entry at all, it is asked for one; if it has one, refuses, or does not compare, the journal is walked instead.
 
-What it costs: two messages each way if nothing differs, and a request where a relay has no journal, and one request if there is something to prove; about 830 bytes of
-hex for each of 100 differences scattered over 10,000 events; an hour's sample is one request and 5 or 20 events. The sorted inventory is built once for all relays that hold
-the same events, and again when the ledger changes: 0.1 s for 100,000 events; more than 1,000 are sorted in a thread.
+What it costs: one message each way for the journal and one for the rest if nothing differs, one request if there is
+something to prove, and one if the relay has no journal; about 830 bytes of hex for each of 100 differences scattered over
+10,000 events; an hour's sample is one or two requests, and 5 or 20 events of each part. The sorted inventory is built once
+for all relays that hold the same events, and again when the ledger changes: 0.1 s for 100,000 events; more than 1,000 are
+sorted in a thread.
 """
 
 from __future__ import annotations
@@ -135,10 +137,12 @@ class ComparedPull:
     Attributes:
         found: the result.
         saw_journal: whether the journal was compared too; otherwise it must be walked.
+        has_journal: whether the ledger has any of the journal.
     """
 
     found: PullResult
     saw_journal: bool
+    has_journal: bool
 
 
 @dataclass(slots=True)
@@ -263,7 +267,7 @@ class Reconciler:
         )
         latest = max(part.items.latest(frozenset(part.found.have), until=horizon) for part in compared)
         found = fetched.totals + PullResult(newest=latest, missing=missing)
-        return ComparedPull(found, saw_journal=journal in compared)
+        return ComparedPull(found, saw_journal=journal in compared, has_journal=len(journal.items) > 0)
 
     def _part(self, kinds: tuple[int, ...], items: ItemsByKinds, since: int | None) -> ComparedPart:
         return ComparedPart(kinds, replace(kinds_filter(self._author, kinds), since=since), items[kinds])

@@ -72,8 +72,13 @@ class RelayReport:
         The relay's OK is believed for events accepted in this run; the pull looked for events accepted earlier, or
         compared them and checked a sample.
         """
+        return self.complete and self.in_step_but_hidden
+
+    @property
+    def in_step_but_hidden(self) -> bool:
+        """As `in_step`, although the relay may hide the journal; a scene has none."""
         is_honest = not self.pulled.missing and not self.serves_deleted
-        return self.complete and is_honest and not self.waiting and not self.refused
+        return self.shows_all_but_hidden and is_honest and not self.waiting and not self.refused
 
     def followed_by(self, later: RelayReport) -> RelayReport:
         """This report joined with the report of a later run that only sent events."""

@@ -335,12 +335,13 @@ def test_a_flood_of_messages_for_nobody_is_hung_up_on(signer, sign):
 # ── Authentication ──────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("words", ["auth-required: who are you?", "ERROR: auth-required: x"])
 @pytest.mark.parametrize("verb", ["NEG-ERR", "CLOSED"])
-def test_a_comparison_is_opened_again_after_auth(talk, verb):
+def test_a_comparison_is_opened_again_after_auth(talk, verb, words):
     pairs = make_pairs(1, 100)
     sub, message = talk.compare(pairs)
     talk.hear("AUTH", "challenge")
-    assert talk.hear(verb, sub, "auth-required: who are you?") == [SignAuth("challenge")]
+    assert talk.hear(verb, sub, words) == [SignAuth("challenge")]
     assert talk.hear("NEG-MSG", sub, IN_STEP) == []  # nothing is taken before
     ((verb, name, _, again),) = sent(talk.sign_in("challenge"))
     assert (verb, name, again) == ("NEG-OPEN", sub, message)

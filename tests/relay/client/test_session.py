@@ -793,6 +793,28 @@ def test_the_challenge_may_come_after_the_refusal(talk, make_event):
     assert talk.hear("AUTH", "late") == [SignAuth("late")]
 
 
+def test_strfry_puts_a_word_before_auth_required_in_ok_and_closed(talk, make_event):
+    event, sub = make_event(), talk.ask()
+    talk.publish(event)
+    talk.hear("AUTH", "challenge")
+    assert talk.hear("CLOSED", sub, "ERROR: auth-required: x") == [SignAuth("challenge")]
+    assert talk.hear("OK", event.id, False, "ERROR: auth-required: x") == []
+    auth, _ = talk.signed("challenge")
+    again = talk.hear("OK", auth.id, True, "")
+    assert sorted(frame[0] for frame in sent(again)) == ["EVENT", "REQ"]
+
+
+def test_a_challenge_is_waited_for_once_in_a_connection(talk):
+    first = talk.ask()
+    assert talk.hear("CLOSED", first, "auth-required: x") == []
+    assert the_page(talk.wait(3)).reason == "auth-required"
+    second = talk.ask()
+    assert the_page(talk.hear("CLOSED", second, "auth-required: x")).reason == "auth-required"
+    third = talk.ask()
+    talk.hear("AUTH", "late")
+    assert talk.hear("CLOSED", third, "auth-required: x") == [SignAuth("late")]
+
+
 def test_without_a_challenge_auth_required_is_a_refusal(talk, make_event):
     event, sub = make_event(), talk.ask()
     talk.publish(event)

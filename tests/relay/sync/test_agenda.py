@@ -16,7 +16,7 @@ from sense_memory.limits import (
     RESUME_SECONDS,
     SWEEP_SECONDS,
 )
-from sense_memory.nostr.event import KIND_APP_DATA
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.relay.sync.agenda import (
     BEGINNING,
     Agenda,
@@ -26,10 +26,12 @@ from sense_memory.relay.sync.agenda import (
     after_cut_off,
     first_step,
     may_compare_after,
+    step_after_blind_comparison,
+    step_after_false_comparison,
     step_after_losses,
     step_after_resuming,
 )
-from sense_memory.relay.sync.walk import CROWDED, GAP
+from sense_memory.relay.sync.walk import CROWDED, GAP, HIDDEN
 
 
 NOTHING, PUSH, NEWER, RECENT, COMPARE, SWEEP = RelayQuestion
@@ -228,7 +230,58 @@ def test_a_walk_that_went_on_where_another_was_cut_off_is_followed_by_one_over_w
 
 @pytest.mark.parametrize(
     ("reasons", "compares"),
-    [((), False), ((CROWDED,), True), ((CROWDED, GAP), True), ((CROWDED, "went silent"), False)],
+    [
+        ((), False),
+        ((CROWDED,), True),
+        ((CROWDED, GAP), True),
+        ((CROWDED, "went silent"), False),
+        ((HIDDEN,), False),
+        ((HIDDEN, CROWDED), True),
+    ],
 )
 def test_what_pages_cannot_show_a_comparison_may(reasons, compares):
     assert may_compare_after(reasons) == compares
+
+
+# ── A journal that the relay hides, or does not compare ─────────────────────────────────
+
+HIDES = replace(KNOWN, hides_journal=True, may_heal=True)
+
+
+def steps(state):
+    """Every step of a pull."""
+    first = first_step(RECENT, state)
+    resumed = first_step(RECENT, replace(state, unfinished=HALF))
+    return (
+        first,
+        step_after_losses(first, state, lost=True, saw_all=False),
+        step_after_false_comparison(first, state),
+        step_after_resuming(resumed, state, NOW),
+        step_after_blind_comparison(first, 5, has_journal=True),
+    )
+
+
+def test_while_the_relay_hides_the_journal_each_step_asks_for_all_of_it():
+    assert {step.since(KIND_DIRECT_MESSAGE) for step in steps(HIDES)} == {None}
+    assert [step.since(KIND_APP_DATA) for step in steps(HIDES)] == [
+        step.since(KIND_DIRECT_MESSAGE) for step in steps(replace(HIDES, hides_journal=False))
+    ]
+
+
+def test_what_is_newer_is_asked_for_without_a_journal_that_the_relay_hides():
+    step = first_step(NEWER, replace(KNOWN, hides_journal=True))
+
+    assert step.only_newer
+    assert step.progress.walks.keys() == {KIND_DELETION, KIND_APP_DATA}
+
+
+def test_a_journal_that_a_comparison_did_not_show_is_walked_alone():
+    compared = first_step(COMPARE, KNOWN)
+    step = step_after_blind_comparison(compared, 950_000, has_journal=True)
+
+    journal = {KIND_DIRECT_MESSAGE: BEGINNING[KIND_DIRECT_MESSAGE]}
+    assert step.progress == replace(SINCE, newest=950_000, walks=journal)
+    assert (step.kinds, step.compares) == ((KIND_DIRECT_MESSAGE,), False)
+    assert step.since(KIND_DIRECT_MESSAGE) == 900_000
+    without = step_after_blind_comparison(compared, 950_000, has_journal=False)
+    assert without.since(KIND_DIRECT_MESSAGE) is None

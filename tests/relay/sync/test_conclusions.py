@@ -218,6 +218,19 @@ def test_the_remarks_of_a_walk(reasons, swept, add, remove):
     assert (changes.add, changes.remove) == (add, remove)
 
 
+@pytest.mark.parametrize(
+    ("reasons", "add", "remove"),
+    [
+        ((), set(), {Remark.HIDES_JOURNAL}),
+        ((HIDDEN,), {Remark.HIDES_JOURNAL}, set()),
+        ((LATE,), {Remark.LATE}, set()),
+    ],
+)
+def test_a_walk_of_the_journal_alone_proves_nothing_of_the_other_kinds(reasons, add, remove):
+    changes = conclusions.remarks_of_walk(PullResult(reasons), swept=True, is_of_all=False)
+    assert (changes.add, changes.remove) == (add, remove)
+
+
 GOOD = {"saw_everything": True, "made_progress": False, "has_lost": False, "keeps_deletions": False}
 
 

@@ -11,12 +11,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from relays.faults import Deaf, Fault, FaultyRelay, Information, NoNegentropy, Record
+from relays.faults import Deaf, Fault, FaultyRelay, HidesKinds, Information, NoNegentropy, Record
 from sense_memory import Holding, MemoryStore, Timeouts
 from sense_memory.errors import RelayError
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.filters import Filter
 from sense_memory.relay.client.connection import RelayConnection
+from sense_memory.relay.sync.holdings import Method
+from sense_memory.relay.sync.walk import HIDDEN
 from tests.inside import database_of, ledger_of
 from tests.local_relays import PATIENT, embedded, nostr_sdk
 from tests.time_unit import SECOND
@@ -344,3 +346,25 @@ def test_a_holding_is_plain_data():
         "missing_here": 0,
         "problem": "",
     }
+
+
+@pytest.mark.parametrize(
+    ("auth", "expected"),
+    [
+        ("works", (Method.COUNT, 12, 12, 0, 0, "")),
+        ("refused", (Method.UNKNOWN, 12, None, None, None, HIDDEN)),
+    ],
+)
+async def test_a_journal_that_the_relay_leaves_out_of_comparisons_is_not_said_to_be_missing(
+    device, clock, auth, expected
+):
+    """strfry counts it for those that it knows."""
+    async with embedded(clock) as url, FaultyRelay(url, HidesKinds(4, auth=auth), negentropy=True) as proxy:
+        async with device(proxy.url) as store:
+            await store.remember_many((f"key {number}", "value") for number in range(10))
+            await store.journal("one")
+            await store.journal("two")
+            await store.sync()
+            (found,) = await store.holdings()
+        told = (found.method, found.here, found.there, found.missing_there, found.missing_here, found.problem)
+        assert told == expected

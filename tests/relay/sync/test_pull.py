@@ -185,8 +185,10 @@ class Peer:
         return EventPage(tuple(found[: wanted.limit]), complete=True)
 
     async def compare(self, wanted, items, **_):
-        if not self.compares:
-            return Comparison(complete=False, reason="unsupported")
+        if self.cut_after == 0:
+            self.problem = "connection lost"
+        if self.problem or not self.compares or self.hides & set(wanted.kinds):
+            return Comparison(complete=False, reason=self.problem or "unsupported")
         ours = set(items.ids_except(frozenset()))
         theirs = {bytes.fromhex(event.id) for event in self.events if wanted.matches(event)}
         return Comparison(tuple(ours - theirs), tuple(theirs - ours))
@@ -426,6 +428,7 @@ async def test_a_relay_that_goes_on_after_its_end_is_incomplete_remarked_and_wai
     assert (await stage.pull()).reasons == (LATE,)
     assert stage.remarked(Remark.LATE)
     stage.restart()
+    stage.peer.counts.after_eose = 0  # of a new connection
     assert (await stage.pull()).complete
     assert stage.peer.waited == [True] * 3
     assert not stage.remarked(Remark.LATE)
@@ -447,6 +450,39 @@ async def test_a_pull_that_was_cut_off_goes_on_where_it_was(stage):
     assert {wanted.kinds for wanted in stage.peer.asked} == {(KIND_APP_DATA,)}
     assert {event.id for event in stage.filed} == {event.id for event in stage.peer.events}
     assert stage.ledger.relays.unfinished_pull(URL) is None
+
+
+async def test_a_pull_that_was_cut_off_before_anything_arrived_made_no_progress(stage):
+    stage.peer.events, stage.peer.cut_after = [stage.event()], 0
+    await stage.pull()
+    assert not stage.puller.made_progress
+    assert stage.ledger.relays.unfinished_pull(URL) is None
+    assert stage.remarked(Remark.INCOMPLETE)
+
+
+async def test_a_comparison_that_was_cut_off_is_tried_again_at_once(stage):
+    stage.peer.events = [stage.event()]
+    await stage.pull()
+    stage.peer.compares, stage.peer.cut_after = True, 0
+    assert (await stage.pull(COMPARE)).reasons == ("connection lost",)
+    assert stage.puller.made_progress
+
+
+async def test_the_events_that_a_pull_from_the_cursor_fetched_again_are_counted(stage):
+    stage.peer.events = [stage.event(f"{number}") for number in range(5)]
+    await stage.pull()
+    assert stage.puller.received_in_overlap == 0
+    await stage.pull()
+    assert stage.puller.received_in_overlap == 5
+
+
+async def test_a_relay_honours_deletions_again_once_a_later_pull_of_everything_shows_nothing_deleted(stage):
+    stage.remark(Remark.UNDELETED)
+    await stage.pull(SWEEP)
+    assert stage.remarked(Remark.UNDELETED)  # it may have been seen in this pull
+    stage.now += 1
+    await stage.pull(SWEEP)
+    assert not stage.remarked(Remark.UNDELETED)
 
 
 async def test_a_pull_from_a_relay_that_broke_the_protocol_is_not_resumed(stage):
@@ -502,6 +538,41 @@ async def test_the_entries_of_a_hidden_journal_are_not_lost_and_other_events_are
     assert stage.ledger.outbox.counts(URL) == {"queued": 1, "confirmed": 1, "acked": 1}
 
 
+async def test_while_the_journal_is_hidden_the_check_of_confirmed_events_is_of_the_others(stage):
+    entries = [stage.event(f"{n}", at=NOW - 20 * HOUR, kind=KIND_DIRECT_MESSAGE) for n in range(40)]
+    stage.peer.events = [
+        *(stage.event(f"{n}", at=NOW - 20 * HOUR) for n in range(5)),
+        *entries,
+        stage.event("new"),
+    ]
+    await stage.pull()
+    stage.peer.hides = {KIND_DIRECT_MESSAGE}
+    await stage.pull()
+    stage.now += HEAL_SECONDS + 1
+    await stage.pull()
+    (checked,) = [wanted for wanted in stage.peer.asked if wanted.ids is not None]
+    assert len(checked.ids) == SPOT_CHECK_COUNT
+
+
+async def test_a_journal_is_hidden_where_the_relay_compares_it_and_refuses_the_request(stage):
+    stage.peer.events = [stage.event()]
+    await stage.pull()
+    stage.peer.compares, stage.peer.hides = True, {KIND_DIRECT_MESSAGE}
+    assert (await stage.pull(COMPARE)).reasons == (HIDDEN,)
+    assert stage.since() == set()  # the others are compared
+
+
+async def test_a_journal_that_was_hidden_is_walked_though_the_relay_compares_it_now(stage):
+    stage.peer.hides, stage.peer.compares = {KIND_DIRECT_MESSAGE}, True
+    stage.peer.events = [stage.event(), stage.event("e", at=NOW - 50 * HOUR, kind=KIND_DIRECT_MESSAGE)]
+    await stage.pull()
+    stage.peer.hides = set()
+    assert (await stage.pull(COMPARE)).complete
+    assert stage.since(KIND_DIRECT_MESSAGE) == {None}
+    assert len(stage.filed) == 2
+    assert not stage.remarked(Remark.HIDES_JOURNAL)
+
+
 async def test_a_journal_that_is_shown_again_is_asked_for_whatever_the_age_of_its_entries(stage):
     stage.peer.hides = {KIND_DIRECT_MESSAGE}
     stage.peer.events = [stage.event(), stage.event("e", at=NOW - 50 * HOUR, kind=KIND_DIRECT_MESSAGE)]
@@ -537,9 +608,11 @@ async def test_a_comparison_that_leaves_out_a_journal_that_the_relay_serves_is_n
         return await compare(wanted, items, **options)
 
     stage.peer.compare = blind
+    stage.remark(Remark.LATE)
     stage.peer.events.append(stage.event("new", at=NOW - 60, kind=KIND_DIRECT_MESSAGE))
     for _ in range(2):
         stage.now += 60
         found = await stage.pull(COMPARE)
         assert (found.complete, found.missing) == (True, 0)
+    assert stage.remarked(Remark.LATE)  # memories were not walked
     assert {event.id for event in stage.filed} == {event.id for event in stage.peer.events}

@@ -108,7 +108,7 @@ def _note_lacks(reports: list[SyncReport]) -> bool:
         relay.url: relay.problem or ", ".join((*relay.pulled.reasons, *relay.reasons)) or "not finished"
         for report in reports
         for relay in report.relays
-        if not relay.in_step
+        if not relay.in_step_but_hidden
     }
     for url, why in lacks.items():
         note(f"{url} does not hold all of the scene ({one_line(why)}); its entries are kept here")
