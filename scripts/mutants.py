@@ -190,7 +190,7 @@ class _Places(ast.NodeVisitor):
         """Leave `not` out."""
         if isinstance(node.op, ast.Not):
             start, _ = self.span(node)
-            self.add(start, self.span(node.operand)[0], "")
+            self.add(start, start + len("not "), "")
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
@@ -289,20 +289,23 @@ class Copy:
     """A copy of the tree in which defects are planted, and its tests run.
 
     Args:
-        folder: where the copy goes.
+        folder: a new folder for the copy.
+
+    Attributes:
+        folder: the copy.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "tree"
+        self.folder = folder / "tree"
         leave = shutil.ignore_patterns(
             ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "build", "dist"
         )
-        shutil.copytree(ROOT, self._folder, ignore=leave, symlinks=True)
+        shutil.copytree(ROOT, self.folder, ignore=leave, symlinks=True)
         self._written = time.time()
 
     def write(self, module: str, text: bytes) -> None:
         """Replace a module. Its time is later each time, so that no compiled file is taken for the text of before."""
-        path = self._folder / PACKAGE / module
+        path = self.folder / PACKAGE / module
         path.write_bytes(text)
         self._written += 2
         os.utime(path, (self._written, self._written))
@@ -310,9 +313,9 @@ class Copy:
     def passes(self, tests: Sequence[str], seconds: float | None = None) -> bool:
         """Whether the tests pass in time."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
-        environment = {**os.environ, "PYTHONPATH": str(self._folder)}
+        environment = {**os.environ, "PYTHONPATH": str(self.folder)}
         with subprocess.Popen(  # noqa: S603 - this interpreter
-            command, cwd=self._folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            command, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
         ) as running:  # fmt: skip
             try:
@@ -340,7 +343,7 @@ def _is_named(module: str, name: str) -> bool:
     return f"/{module}".removesuffix(".py").endswith(f"/{name.removesuffix('.py')}")
 
 
-def tests_of(module: str) -> list[str]:
+def files_of(module: str) -> list[str]:
     """The test files of a module, those named after it first."""
     folder, _, name = module.rpartition("/")
     own = f"tests/{folder}/test_{name}"
@@ -377,9 +380,9 @@ def run(chosen: Sequence[Defect], *, jobs: int, seconds: float) -> tuple[Counter
 
         def measured(module: str) -> float:
             begun = time.monotonic()
-            if not copy().passes(tests_of(module)):
+            if not copy().passes(files_of(module)):
                 raise SystemExit(
-                    f"the tests of {module} fail without any defect: {' '.join(tests_of(module))}"
+                    f"the tests of {module} fail without any defect: {' '.join(files_of(module))}"
                 )
             return time.monotonic() - begun
 
@@ -388,7 +391,7 @@ def run(chosen: Sequence[Defect], *, jobs: int, seconds: float) -> tuple[Counter
                 return
             source = (ROOT / PACKAGE / defect.module).read_bytes()
             copy().write(defect.module, defect.planted(source))
-            survived = copy().passes(tests_of(defect.module), 4 * usual[defect.module] + _LATE_SECONDS)
+            survived = copy().passes(files_of(defect.module), 4 * usual[defect.module] + _LATE_SECONDS)
             copy().write(defect.module, source)
             planted[defect.module] += 1
             killed[defect.module] += not survived
