@@ -231,6 +231,11 @@ class _Places(ast.NodeVisitor):
         for default in filter(None, (*node.defaults, *node.kw_defaults)):
             self.visit(default)
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """Leave decorators alone."""
+        for part in node.body:
+            self.visit(part)
+
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Leave types and decorators alone, and `__repr__`."""
         if node.name != "__repr__":

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _QUERY = f"SELECT … FROM events e WHERE e.seq > ? AND e.role <> {ROLE}"
 
+@dataclass(frozen=True)
+class C:
+    x: int
+
 def f(a: int = 1) -> bool:
     """Whether 1 < 2 AND 2 < 3."""
     act(a)
