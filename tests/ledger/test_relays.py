@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sense_memory.ledger import Ledger, database
-from sense_memory.ledger.relays import LedgerReason, Remark, reason_code, reason_sentence, remark_sentence
+from sense_memory.ledger.relays import (
+    LedgerReason,
+    Remark,
+    last_pull,
+    reason_code,
+    reason_sentence,
+    remark_sentence,
+)
 from sense_memory.ledger.schema import MIGRATIONS
 from sense_memory.limits import HEAL_SECONDS
 from sense_memory.nostr.verdict import REASONS
@@ -134,3 +141,16 @@ def test_a_relay_that_is_behind_is_sent_everything_at_once_and_for_an_hour_no_se
 
     assert ledger.relays.state(relay).behind_seconds(1_000.0 + HEAL_SECONDS - 1) == HEAL_SECONDS
     assert ledger.relays.state(relay).behind_seconds(1_000.0 + HEAL_SECONDS) == 0
+
+
+def test_the_last_pull_is_that_of_the_relay_that_was_asked_last(tmp_path):
+    path = tmp_path / "k.db"
+    assert last_pull(path) is None
+    ledger = Ledger(path, OWNER)
+    ledger.relays.add(["wss://one.example/", "wss://two.example/", "wss://never.example/"])
+    assert last_pull(path) is None
+    for url, at in (("wss://one.example/", 20.0), ("wss://two.example/", 10.0)):
+        ledger.relays.record_pull(url, None, at, swept=True)
+    ledger.close()
+
+    assert last_pull(path) == 20.0
