@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-relays soak lint types sync-store bench clean
+.PHONY: help demo test test-relays soak mutants lint types sync-store bench clean
 
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of programs: compiled once, not each time
 
@@ -34,6 +34,9 @@ test-relays: $(VENV)/.installed-relays  ## the store against two relays that oth
 
 soak: $(VENV)/.installed-test  ## random games of many devices until it is stopped; OPTIONS="--minutes 10 --seed 1"
 	@$(BIN)/python -m tests.soak $(OPTIONS)
+
+mutants: $(VENV)/.installed-test  ## plant small defects in a copy and count which the tests notice; OPTIONS="heads --count 40 --seed 1 --minutes 10"
+	@$(BIN)/python scripts/mutants.py $(OPTIONS)
 
 lint: $(VENV)/.installed-test  ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .

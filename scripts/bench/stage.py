@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VALUE_CHARS = 1_024
-PER_SECOND_COUNT = 200  # events that a second holds: docs/wire-format.md
+PER_SECOND_COUNT = 50  # events that a second holds: docs/wire-format.md
 _WORDS = (
     "agent",
     "Lisa",

@@ -32,7 +32,7 @@ _STORED: Final = "SELECT e.seq, e.id, e.slot, e.role, e.body"
 _LIVE_HEADS: Final = f"SELECT s.slot, e.seq, e.id {_LIVE} AND "
 _BENEATH: Final = "s.slot >= ? AND s.slot < ?"
 _UNDER: Final = f"{_BENEATH} AND instr(substr(s.slot, ?), '/') = 0"  # directly under a prefix; see `_under`
-_EMBEDDINGS: Final = f"SELECT s.slot, s.head {_JOIN} WHERE e.role = {int(Role.EMBEDDING)} AND s.slot "
+_EMBEDDINGS: Final = f"SELECT s.slot, s.head {_JOIN} WHERE e.role = {int(Role.EMBEDDING)} AND "
 
 
 class StoredEvent(NamedTuple):
@@ -152,8 +152,8 @@ class Heads:
     def crowded_beneath(self, prefix: str) -> list[str]:
         """The slots beneath a prefix that have more than one version."""
         query = (
-            "SELECT slot FROM events WHERE slot >= ? AND slot < ? AND quarantined = 0 "
-            "GROUP BY slot HAVING count(*) > 1"
+            f"SELECT s.slot FROM events s WHERE {_BENEATH} AND s.quarantined = 0 "
+            "GROUP BY s.slot HAVING count(*) > 1"
         )
         return [slot for (slot,) in self._db.rows(query, *beneath(prefix))]
 
@@ -171,9 +171,9 @@ class Heads:
     def embeddings(self, slots: Collection[str] | None = None) -> dict[str, int]:
         """Slot and seq of the embeddings at some slots (their own, not those of the memories), or of all embeddings."""
         if slots is not None:
-            return dict(self._db.rows_in(f"{_EMBEDDINGS} IN ", slots))
+            return dict(self._db.rows_in(f"{_EMBEDDINGS}s.slot IN ", slots))
         prefixes = _READABLE_EMBEDDINGS, _HASHED
-        rows = (self._db.rows(f"{_EMBEDDINGS} >= ? AND s.slot < ?", *beneath(prefix)) for prefix in prefixes)
+        rows = (self._db.rows(f"{_EMBEDDINGS}{_BENEATH}", *beneath(prefix)) for prefix in prefixes)
         return {slot: seq for found in rows for slot, seq in found}
 
     # ── Of a whole kind ─────────────────────────────────────────────────────────────────
@@ -188,7 +188,7 @@ class Heads:
     def flat_count(self) -> int:
         """The number of flat memories, without those at hashed addresses, which are few."""
         query = f"SELECT count(*) {_LIVE} AND {_UNDER}"
-        (count,) = self._db.row(query, address.PREFIX, _HASHED, len(address.PREFIX) + 1) or (0,)
+        ((count,),) = self._db.rows(query, address.PREFIX, _HASHED, len(address.PREFIX) + 1)
         return int(count)
 
     def live_ids(self) -> dict[str, bytes]:
@@ -202,7 +202,7 @@ class Heads:
 
     def live_counts(self) -> tuple[int, int, int, int]:
         """The number of live heads, and of these the journal entries, introspection logs, and records of the mind."""
-        found = self._db.row(
+        ((live, entries, logs, mind),) = self._db.rows(
             "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0), "
             "coalesce(sum(substr(e.slot, 1, ?) = ?), 0), "
             f"coalesce(sum(substr(e.slot, 1, ?) = ?), 0) {_LIVE}",
@@ -214,7 +214,6 @@ class Heads:
             len(_MIND),
             _MIND,
         )
-        live, entries, logs, mind = found or (0, 0, 0, 0)
         return live, entries, logs, mind
 
     # ── Of every role, deletions included ───────────────────────────────────────────────

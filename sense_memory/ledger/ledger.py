@@ -91,8 +91,10 @@ class Ledger:
         self.vectors, self.log_rows = Vectors(self._db), LogRows(self._db)
         self.suspicions = SuspicionRows(self._db)
         self._erasure = Erasure(self._db)
-        # The events of full seconds, because a write after a burst examines every second of the burst.
+        # The events of full seconds, and where a run of such seconds ends, because a write after a burst would otherwise
+        # examine every second of the burst.
         self._full: dict[int, int] = {}
+        self._runs: dict[int, int] = {}
 
     @classmethod
     async def opened(cls, path: str | Path, owner: str) -> Ledger:
@@ -144,7 +146,7 @@ class Ledger:
 
     def stamps(self, now: float) -> Stamps:
         """The version clock at a time; `append_versions` checks every stamp again."""
-        return Stamps(int(now), self._used)
+        return Stamps(int(now), self._used, self._below)
 
     def mark(self, slot: str) -> int | None:
         """The newest second ever seen at a slot, or None."""
@@ -544,6 +546,14 @@ class Ledger:
         if count >= USUAL_EVENTS_PER_SECOND_COUNT:
             self._full[second] = count
         return int(count)
+
+    def _below(self, second: int) -> int:
+        """The next second before this one that is not known to be full (`USUAL_EVENTS_PER_SECOND_COUNT`)."""
+        found = self._runs.get(second, second - 1)
+        while found in self._full:
+            found = self._runs.get(found, found - 1)
+        self._runs[second] = found
+        return found
 
     def _is_full(self, item: FiledEvent, used: dict[int, int]) -> bool:
         """Whether a second is full by now, because other processes wrote after the stamp."""

@@ -59,11 +59,17 @@ class Stamps:
         now: this machine's time, whole seconds since 1970.
         used: returns how many events of this ledger a second holds. Its second argument is the number at which the
             caller calls the second full: if the second holds so many, any number from there on will do.
+        below: returns a second before a given second; those in between are known to hold 50 events.
     """
 
-    def __init__(self, now: int, used: Callable[[int, int], int]) -> None:
+    def __init__(
+        self,
+        now: int,
+        used: Callable[[int, int], int],
+        below: Callable[[int], int] = lambda second: second - 1,
+    ) -> None:
         self._now = now
-        self._used = used
+        self._used, self._below = used, below
         self._stored: dict[tuple[int, int], int] = {}  # by second and room: the events stored
         self._stamped: Counter[int] = Counter()  # by second: those stamped since
         self._full_from: dict[int, int] = {}  # by room: every second from here to `now` is known to be full
@@ -96,7 +102,7 @@ class Stamps:
             if self._has_room(second, room):
                 return second
             self._full_from[room] = second
-            second -= 1
+            second = self._below(second) if room == USUAL_EVENTS_PER_SECOND_COUNT else second - 1
         return None
 
     def _ahead(self, mark: int | None) -> int:

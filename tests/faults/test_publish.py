@@ -56,6 +56,22 @@ async def test_p02_a_refusal_by_one_relay_does_not_hold_up_another(stage):
         assert store.holders(ident) == {liar.url: "refused", honest.url: "acked"}
 
 
+async def test_p11_pow_required(stage):
+    """Nothing is mined: that would change the id. The relay refuses the event, and others take it as it is."""
+    async with (
+        stage.liar(Refuse("pow: 28 bits needed")) as liar,
+        stage.relay() as honest,
+        stage.store(liar, honest) as store,
+    ):
+        ident = await store.remember("k", stage.plaintext)
+        for _ in range(2):
+            bad, good = (await stage.sync(store)).relays
+
+            assert (bad.reasons, good.in_step) == ({"requires proof of work": 1}, True)
+        assert store.holders(ident) == {liar.url: "refused", honest.url: "confirmed"}
+        assert [event["id"] for event in await stage.stored(honest.url)] == [ident]
+
+
 async def test_p03_partial_ack_completes_later(stage):
     """One of three relays is up; the others return after a restart, and nobody asks for anything."""
     records = [Record(), Record()]

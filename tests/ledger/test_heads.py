@@ -195,6 +195,11 @@ def test_at_or_beneath_prefixes(world):
     assert not world.heads.is_live_beneath(GONE)
 
 
+def test_a_prefix_begins_at_the_slot_of_that_name_and_ends_before_the_next(world):
+    assert names(world.heads.seqs_beneath(FLAT)) == {FLAT}
+    assert world.heads.seqs_beneath("sense-memory/flas") == []  # the next name is that of a slot
+
+
 def test_slots_with_more_than_one_version_without_what_is_in_quarantine(world):
     assert names(world.heads.crowded_beneath(address.PREFIX)) == {TWICE, AGAIN}
     assert world.heads.crowded_beneath(address.LOG_PAGES) == []

@@ -429,6 +429,9 @@ def test_a_relay_that_serves_an_older_version_gets_the_newer_once_an_hour(me, le
     assert _due(ledger) == []  # it was sent less than an hour ago
     ledger.file_events([old], ONE, 100.0 + HEAL_SECONDS)
     assert _due(ledger) == [newest]
+    assert ledger.outbox.reasons(ONE) == {
+        reason_sentence(LedgerReason.BEHIND): 1
+    }  # it had the event, and lost it
     ledger.outbox.record_verdicts(ONE, {newest: ACCEPTED}, 200.0 + HEAL_SECONDS)
     ledger.file_events([old], ONE, 300.0 + HEAL_SECONDS)
 

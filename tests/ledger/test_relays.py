@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from sense_memory.ledger import Ledger, database
-from sense_memory.ledger.relays import LedgerReason, Remark, reason_code, reason_sentence, remark_sentence
+from sense_memory.ledger.relays import (
+    LedgerReason,
+    Remark,
+    last_pull,
+    reason_code,
+    reason_sentence,
+    remark_sentence,
+)
 from sense_memory.ledger.schema import MIGRATIONS
+from sense_memory.limits import HEAL_SECONDS
 from sense_memory.nostr.verdict import REASONS
 from tests.inside import database_of
 
@@ -98,3 +106,51 @@ def test_the_sentences_of_an_older_ledger_become_codes(tmp_path, monkeypatch):
         assert ledger.outbox.has_lost(RELAY)
     finally:
         ledger.close()
+
+
+# ── After a backup ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("lost", "also", "is_excused"),
+    [
+        ("tombstone", None, True),
+        ("deletion", None, True),
+        ("memory", None, False),  # the relay has the deletion, and does not honour it
+        ("tombstone", Remark.FORGETFUL, False),  # it loses them again and again
+    ],
+)
+def test_a_relay_that_lost_a_deletion_is_excused_once_for_serving_what_was_deleted(
+    me, ledger, lost, also, is_excused
+):
+    items = {"memory": me.memory("a"), "tombstone": me.tombstone("b"), "deletion": me.deletion(60, ["c"])}
+    ledger.file_events(list(items.values()), None, 100.0)
+    ledger.relays.add_remark(RELAY, Remark.UNDELETED, 100.0)
+    if also is not None:
+        ledger.relays.add_remark(RELAY, also, 100.0)
+
+    ledger.relays.excuse_lost_deletions(RELAY, [ledger.by_id(items[lost].event.id).seq])
+
+    assert ledger.relays.has_remark(RELAY, Remark.UNDELETED) is not is_excused
+
+
+def test_a_relay_that_is_behind_is_sent_everything_at_once_and_for_an_hour_no_second_time(ledger, relay):
+    assert ledger.relays.state(relay).behind_seconds(1_000.0) == 0
+
+    ledger.relays.record_healing(relay, 1_000.0)
+
+    assert ledger.relays.state(relay).behind_seconds(1_000.0 + HEAL_SECONDS - 1) == HEAL_SECONDS
+    assert ledger.relays.state(relay).behind_seconds(1_000.0 + HEAL_SECONDS) == 0
+
+
+def test_the_last_pull_is_that_of_the_relay_that_was_asked_last(tmp_path):
+    path = tmp_path / "k.db"
+    assert last_pull(path) is None
+    ledger = Ledger(path, OWNER)
+    ledger.relays.add(["wss://one.example/", "wss://two.example/", "wss://never.example/"])
+    assert last_pull(path) is None
+    for url, at in (("wss://one.example/", 20.0), ("wss://two.example/", 10.0)):
+        ledger.relays.record_pull(url, None, at, swept=True)
+    ledger.close()
+
+    assert last_pull(path) == 20.0

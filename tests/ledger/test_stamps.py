@@ -180,6 +180,14 @@ def test_a_refused_stamp_uses_nothing_up():
 USUAL, MOST, BACK, AHEAD = 2, 3, 6, 4  # small, so that a few dozen writes reach every bound
 
 
+def next_below(second, stored):
+    """As a ledger knows: the next second that does not hold the usual number yet."""
+    second -= 1
+    while stored[second] >= USUAL:
+        second -= 1
+    return second
+
+
 @given(
     writes=st.lists(
         st.tuples(
@@ -203,7 +211,11 @@ def test_every_stamp_is_the_one_that_the_plain_rule_finds(writes, foreign_marks)
             if anew or stamps is None:
                 now, stored = now + step, Counter(used)
                 # A full second is not counted again, so the number may be too low from `room` on.
-                stamps = Stamps(now, lambda second, room, stored=stored: min(stored[second], room))
+                stamps = Stamps(
+                    now,
+                    lambda second, room, stored=stored: min(stored[second], room),
+                    lambda second, stored=stored: next_below(second, stored),
+                )
             mark = marks.get(address)
             expected = plain_rule(
                 now, mark, used, is_open=is_open, usual=USUAL, most=MOST, back=BACK, ahead=AHEAD

@@ -94,6 +94,22 @@ async def test_single_writes_of_one_second_spread_too(stage, clock):
     assert stage.per_second() == Counter({**usual, now - 3: 1})
 
 
+async def test_what_is_written_after_a_burst_finds_the_second_before_it(stage, clock):
+    """And in the next second too, when that is full: no second of the burst is looked at again."""
+    room = USUAL_EVENTS_PER_SECOND_COUNT
+    await stage.write(*((f"burst {number}", "v") for number in range(room * 20)))
+    now = int(clock())
+    for number in range(3):
+        await stage.write((f"after {number}", "v"))
+    clock.advance(1)
+    await stage.write(*((f"full {number}", "v") for number in range(room)))
+    for number in range(3, 6):
+        await stage.write((f"after {number}", "v"))
+
+    assert stage.per_second()[now - 20] == 6
+    assert max(stage.per_second().values()) == room
+
+
 async def test_one_key_twice_in_one_batch_keeps_both_versions_in_order(stage):
     first, second = await stage.write(("key", "one"), ("key", "two"))
 
