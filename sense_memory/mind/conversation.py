@@ -217,7 +217,7 @@ class Conversation:
         """The tokens of the summary and of the messages in context, with their tool calls."""
         state = await self.state()
         found = await self._index.of(self.id)
-        counted = sum(found.cost(entry, self._count) for entry in _in_context(found, state))
+        counted = sum(found.costs(_in_context(found, state), self._count))
         return self._count(state.summary) + counted
 
     def needs_compaction(self, current_tokens: int) -> bool:

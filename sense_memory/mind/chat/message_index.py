@@ -71,12 +71,17 @@ class MessageList:
 
     def cost(self, entry: LogEntry, count_tokens: Callable[[str], int]) -> int:
         """The tokens of a message, each counted once as long as the counter is the same."""
+        return self.costs([entry], count_tokens)[0]
+
+    def costs(self, entries: Sequence[LogEntry], count_tokens: Callable[[str], int]) -> list[int]:
+        """The tokens of messages; see `cost`."""
         if self._counter is not count_tokens:
             self._counter, self._costs = count_tokens, {}
-        found = self._costs.get(entry.id)
-        if found is None:
-            found = self._costs[entry.id] = sum(map(count_tokens, counted(entry)))
-        return found
+        known = self._costs
+        for entry in entries:
+            if entry.id not in known:
+                known[entry.id] = sum(map(count_tokens, counted(entry)))
+        return [known[entry.id] for entry in entries]
 
     def _sort(self) -> None:
         if not self._is_sorted:
