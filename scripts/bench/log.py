@@ -55,7 +55,7 @@ def measure(stage: Stage) -> list[Figure]:
     restored, events = _restoring(
         stage, stage.count * MESSAGES_PER_MEMORY, sense_memory.limits.LOG_PAGE_BYTES
     )
-    turns = [turn(stage, count) for count in (1_000, 10_000)]
+    turns = [turn(stage, count) for count in (stage.count // 10, stage.count)]
     return [_append(stage), restored, events, *_asking(stage), *turns, _context(stage)]
 
 
