@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 from sense_memory.nostr import address
 
 
@@ -46,6 +47,7 @@ class Passage:
     at: float = 0.0
 
 
+@checked
 class Archive:
     """The passages of an agent.
 
@@ -64,7 +66,7 @@ class Archive:
     async def insert(
         self,
         content: str,
-        tags: Iterable[str] = (),
+        tags: Iterable[str] | str = (),
         *,
         topics: Iterable[str] = (),
         title: str = "",

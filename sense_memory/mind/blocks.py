@@ -29,6 +29,7 @@ import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.context import printed
 from sense_memory.nostr import address
 from sense_memory.records import envelope
@@ -78,6 +79,7 @@ class Block:
     is_whole: bool = True
 
 
+@checked
 class Blocks:
     """The blocks of an agent.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 from sense_memory.palace import estimated_tokens
 
 
@@ -48,6 +49,7 @@ class Context:
     left_out: int
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class ContextBuilder:
     """Builds prompts.

@@ -33,6 +33,7 @@ import orjson
 from sense_memory.errors import BadPayload, InvalidInput, TooLargeError
 from sense_memory.ledger.feed import START
 from sense_memory.limits import LOG_PAGE_BYTES, MAX_PLAINTEXT_BYTES
+from sense_memory.mind.call_checks import checked
 from sense_memory.nostr import address
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.local_cipher import LOG_KEY_NAME, LocalCipher, local_cipher
@@ -153,6 +154,7 @@ class _Page:
         return {"entries": list(self.entries.values()), "removed": sorted(self.removed), **moved}
 
 
+@partial(checked, but=("known",))
 class Log:
     """The log of an agent.
 
@@ -188,8 +190,7 @@ class Log:
         self._entries: dict[str, LogEntry] = {}
         self._ordered: list[LogEntry] = []
         self._is_sorted = True
-        self._arrived: list[LogEntry] = []
-        self._gone: list[str] = []
+        self._arrived, self._gone = list[LogEntry](), list[str]()
         self._pages: dict[str, _Page] = {}  # by slot
         self._signed: dict[str, list[Any]] = {}  # rows whose signature was verified
         self._cursor, self._row = START, 0
@@ -230,9 +231,10 @@ class Log:
         self._store.check()
         cipher = await self._opened_cipher()
         rows = [self._row_of(entry) for entry in entries]
+        texts = [_json(row) for row in rows]
         if self._signing is not None:
             rows = [[*row, *await self._signing.signature(row)] for row in rows]
-        texts = [_json(row) for row in rows]
+            texts = [_json(row) for row in rows]
         for text in texts:
             if len(text) + _PAGE_OVERHEAD_BYTES > MAX_PLAINTEXT_BYTES:
                 raise TooLargeError(len(text), MAX_PLAINTEXT_BYTES - _PAGE_OVERHEAD_BYTES)
@@ -388,7 +390,7 @@ class Log:
 
     def known(self, entry_id: str) -> LogEntry | None:
         """As `get`, but as of the last `refresh`."""
-        return self._entries.get(entry_id)
+        return self._entries.get(entry_id) if isinstance(entry_id, str) else None
 
     def pages(self) -> dict[str, list[str]]:
         """The ids of the entries in each page, by slot, as of the last `refresh`."""

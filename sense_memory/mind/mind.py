@@ -14,6 +14,7 @@ from sense_memory.limits import LOG_PAGE_BYTES, LOG_QUIET_SECONDS, LOG_WAIT_SECO
 from sense_memory.mind import draft as pipeline
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.chat.message_index import MessageIndex
 from sense_memory.mind.context import MAX_LINE_CHARS
 from sense_memory.mind.conversation import IMPORTED, Conversation
@@ -44,6 +45,7 @@ CONTEXT_WINDOW_TOKENS: Final = 256_000  # the four-tier memory's default
 _log = logging.getLogger("sense_memory.mind")
 
 
+@checked
 class Mind:
     """The mind of an agent. Get it as `store.mind`.
 
@@ -108,6 +110,7 @@ class Mind:
         return self.topics.model
 
     @model.setter
+    @checked
     def model(self, model: LanguageModel) -> None:
         self.topics.model = model
 

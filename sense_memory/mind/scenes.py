@@ -23,7 +23,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -40,6 +40,7 @@ from sense_memory.errors import (
 )
 from sense_memory.ledger.database import SCENE_LEDGER
 from sense_memory.memories.open_store import OpenStore
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.episodic import GLOBAL_KINDS
 from sense_memory.mind.log import Log, NewEntry
 from sense_memory.mind.membership import (
@@ -82,6 +83,7 @@ _SYNCED_AT_ONCE: Final = 4  # scenes, each with some 4 files for each of its key
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, BadKey, InvalidAddress)
 
 
+@checked
 class Scene:
     """An open scene. Get one from `Scenes`.
 
@@ -361,6 +363,7 @@ class Scene:
                 self._opened[key.id][1].judge(self._signing(key))
 
 
+@partial(checked, but=("join",))
 class Scenes:
     """The scenes of an agent.
 

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from sense_memory.errors import LedgerError
+from sense_memory.errors import InvalidInput, LedgerError
 from sense_memory.ledger.feed import START
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
 from sense_memory.mind.archive import Passage
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.corrections import corrects
 from sense_memory.nostr import address
 from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, made_of
@@ -100,6 +101,7 @@ class MindHit:
     corrected_by: str = ""
 
 
+@checked
 class MindSearch(CachedIndex):
     """Finds messages, other entries of the log, and passages.
 
@@ -151,16 +153,19 @@ class MindSearch(CachedIndex):
             topic: only passages of this topic.
 
         Raises:
-            ValueError: a place is unknown.
+            InvalidInput: a place is unknown, or `limit` is negative.
             MissingExtra: the store's embedder is not installed.
         """
-        places = frozenset(map(Place, within))
+        try:
+            places = frozenset(map(Place, within))
+        except ValueError:
+            raise InvalidInput(f"a place is one of {', '.join(Place)}") from None
         index = await self.refresh()
         direction = await self._direction(index, query)
         now = self._store.options.clock()
         hits = index.search(
             query,
-            limit + _MORE_COUNT if limit > 0 else limit,
+            limit + _MORE_COUNT if limit else 0,
             now=now,
             options=replace(index.options, dense=direction is not None),
             kinds=places,
@@ -169,7 +174,7 @@ class MindSearch(CachedIndex):
             direction=direction,
         )
         found = [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
-        return self._question_last(query, with_corrections_first(found))[: max(0, limit)]
+        return self._question_last(query, with_corrections_first(found))[:limit]
 
     def _question_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:
         """Hits with the question itself last: a message that asks the question, or has just brought it, is no answer."""

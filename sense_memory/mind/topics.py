@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import orjson
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.model import ClassifyTopic, UpdateTopicSummary
 from sense_memory.mind.salience import jaccard, words
 from sense_memory.nostr import address
@@ -138,6 +139,7 @@ class _Move:
 _Moves: TypeAlias = "Mapping[str, tuple[_Move, ...]]"  # the merges of each topic, oldest first
 
 
+@checked
 class Topics:
     """The topics of an agent.
 
