@@ -215,7 +215,7 @@ class Conversation:
         """The tokens of the summary and of the messages in context, with their tool calls."""
         state = await self.state()
         found = await self._index.of(self.id)
-        counted = sum(found.costs(_in_context(found, state), self._count))
+        counted = sum(await found.costs(_in_context(found, state), self._count))
         return self._count(state.summary) + counted
 
     def needs_compaction(self, current_tokens: int) -> bool:
@@ -232,8 +232,9 @@ class Conversation:
         """
 
         async def compacted(state: ContextState, found: MessageList) -> ContextState:
-            work = Compaction(self.window, self._count, lambda entry: found.cost(entry, self._count), model)
-            return await work.compacted(state, _in_context(found, state))
+            context = _in_context(found, state)
+            costs = await found.costs(context, self._count)
+            return await Compaction(self.window, self._count, model).compacted(state, context, costs)
 
         await self._change(compacted)
         return await self.state()
