@@ -115,12 +115,6 @@ def written_at(given: object, now: float) -> float:
     return float(at)
 
 
-def limit(given: object) -> None:
-    """Check the largest number of results: a whole number of at least 0, or None for all."""
-    if given is not None and (type(given) is not int or given < 0):
-        raise InvalidInput("limit must be a whole number of at least 0, or None for all")
-
-
 def contradictions(given: object) -> str:
     """A mode for contradictions: act, suggest or off."""
     if given not in CONTRADICTION_MODES:

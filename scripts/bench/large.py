@@ -13,7 +13,7 @@ import orjson
 
 from sense_memory import MemoryStore
 
-from . import child, footprint, palace, replicating
+from . import child, footprint, log, palace, replicating
 from .figure import Figure, Rule
 from .insights import queries
 from .raw_ledger import heads
@@ -42,6 +42,7 @@ def measure(stage: Stage) -> list[Figure]:
         *palace.measure(stage),
         *first_search(stage, path),
         *processes(stage, path),
+        log.turn(stage, stage.count),
     ]
 
 

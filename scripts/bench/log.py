@@ -42,6 +42,8 @@ MESSAGES_PER_MEMORY: Final = 10  # of a run's `count`: 100,000 messages by defau
 _APPENDS_COUNT: Final = 300
 _ASKED_COUNT: Final = 200
 _COMPILED_COUNT: Final = 200
+_TURNS_COUNT: Final = 100
+_CONTEXT_COUNT: Final = 500
 _HOURS: Final = 8
 _EPOCH: Final = 1_790_000_000.0
 _BUDGET_TOKENS: Final = 2_000
@@ -53,7 +55,8 @@ def measure(stage: Stage) -> list[Figure]:
     restored, events = _restoring(
         stage, stage.count * MESSAGES_PER_MEMORY, sense_memory.limits.LOG_PAGE_BYTES
     )
-    return [_append(stage), restored, events, *_asking(stage), _context(stage)]
+    turns = [turn(stage, count) for count in (stage.count // 10, stage.count)]
+    return [_append(stage), restored, events, *_asking(stage), *turns, _context(stage)]
 
 
 # ── Appending ───────────────────────────────────────────────────────────────────────────
@@ -222,6 +225,45 @@ async def _asked(stage: Stage, count: int) -> tuple[float, float]:
         await store.mind.blocks.compile()
         compiled = [await _seconds(store.mind.blocks.compile) for _ in range(_COMPILED_COUNT)]
     return statistics.median(searched), statistics.median(compiled)
+
+
+def turn(stage: Stage, count: int) -> Figure:
+    """What a turn of a chat costs in a long conversation: a message is added, and the context is read and counted."""
+    stage.say(f"a turn of a chat among {count:,} messages")
+    value, floor = asyncio.run(_turns(stage, count))
+    return Figure(
+        f"a turn of a chat among {count:,} messages, CPU, p50",
+        "ms",
+        value * 1e3,
+        floor * 1e3,
+        "seal + one SQLite insert and commit, and a list of the messages in context",
+        Rule.AT_MOST,
+        5.0,
+    )
+
+
+async def _turns(stage: Stage, count: int) -> tuple[float, float]:
+    """The medians of the CPU seconds of a turn and of its floor, which take turns one by one."""
+    texts, raw, times, floors = messages(stage.seed, count), _RawRows(stage.path("raw-rows")), [], []
+    async with MemoryStore(stage.signer, ledger=stage.path("turns"), background=False) as store:
+        await store.mind.log.append_many(
+            [NewEntry("message.user", {"content": text}, "user", conversation="c") for text in texts]
+        )
+        await store.mind.flush()
+        chat = store.mind.conversation("c")
+        await chat.set_message_ids([said.id for said in await chat.messages(_CONTEXT_COUNT)])
+        for text in texts[:_TURNS_COUNT]:
+            begun = time.thread_time()
+            said = await chat.add("user", text)
+            context = await chat.as_messages()
+            await chat.tokens()
+            between = time.thread_time()
+            raw.add([said.id, said.at, "message.user", "user", None, "c", {"content": text}])
+            [{"role": message["role"], "content": message["content"]} for message in context]
+            times.append(between - begun)
+            floors.append(time.thread_time() - between)
+    raw.close()
+    return statistics.median(times), statistics.median(floors)
 
 
 def _context(stage: Stage) -> Figure:

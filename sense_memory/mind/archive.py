@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.records import RecordView
 from sense_memory.nostr import address
 
@@ -50,6 +51,7 @@ class Passage:
     at: float = 0.0
 
 
+@checked
 class Archive:
     """The passages of an agent.
 
@@ -66,7 +68,7 @@ class Archive:
     async def insert(
         self,
         content: str,
-        tags: Iterable[str] = (),
+        tags: Iterable[str] | str = (),
         *,
         topics: Iterable[str] = (),
         title: str = "",

@@ -30,6 +30,7 @@ import orjson
 
 from sense_memory.errors import InvalidAddress, InvalidInput
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
+from sense_memory.mind.call_checks import checked
 from sense_memory.nostr import address
 from sense_memory.plain_text import printed
 from sense_memory.records import envelope
@@ -79,6 +80,7 @@ class Block:
     is_whole: bool = True
 
 
+@checked
 class Blocks:
     """The blocks of an agent.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 from sense_memory.palace import estimated_tokens
 from sense_memory.plain_text import label, one_line, without_headings
 
@@ -49,6 +50,7 @@ class Context:
     left_out: int
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class ContextBuilder:
     """Builds prompts.

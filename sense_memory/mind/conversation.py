@@ -20,6 +20,7 @@ from xml.sax.saxutils import escape
 
 from sense_memory import arguments
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.chat import formats
 from sense_memory.mind.chat.compaction import COMPACTION_SHARE, Compaction, ContextState
 from sense_memory.mind.chat.message_index import MessageIndex
@@ -43,6 +44,7 @@ IMPORTED: Final = (
 )
 
 
+@checked
 class Conversation:
     """One conversation of an agent.
 
@@ -106,10 +108,8 @@ class Conversation:
         """
         if role not in ROLES or not isinstance(content, str):
             raise InvalidInput(f"a message needs text and a role of {', '.join(ROLES)}; nothing was appended")
-        if not isinstance(name, str) or not isinstance(tool_call_id, str):
-            raise InvalidInput("the name and the id of a call must be text; nothing was appended")
         payload: dict[str, Any] = {"content": content}
-        if made := [_call(given) for given in arguments.several(tool_calls, "tool_calls")]:
+        if made := [_call(given) for given in tool_calls]:
             payload["tool_calls"] = [ident for ident, _ in made]
             if full := [call for _, call in made if call is not None]:
                 payload["calls"] = full
@@ -154,9 +154,8 @@ class Conversation:
         """All messages, or the newest `limit` messages, oldest first.
 
         Raises:
-            InvalidInput: `limit` is not a whole number of at least 0.
+            InvalidInput: `limit` is negative, or not a whole number.
         """
-        arguments.limit(limit)
         return list(map(message, (await self._index.of(self.id)).newest(limit)))
 
     # ── The context ─────────────────────────────────────────────────────────────────────
@@ -201,11 +200,10 @@ class Conversation:
             InvalidInput: no message of this conversation has one of the ids; nothing was changed.
             TooLargeError: the ids do not fit an event, which has room for some 1,400; nothing was changed.
         """
-        wanted = arguments.several(ids, "ids")
+        wanted = list(ids)
 
         async def chosen(state: ContextState, found: MessageList) -> ContextState:
-            unknown = [ident for ident in wanted if not isinstance(ident, str) or ident not in found.entries]
-            if unknown:
+            if unknown := [ident for ident in wanted if ident not in found.entries]:
                 raise InvalidInput(
                     f"{len(unknown)} of the ids belong to no message of this conversation; nothing was changed"
                 )
@@ -217,13 +215,11 @@ class Conversation:
         """The tokens of the summary and of the messages in context, with their tool calls."""
         state = await self.state()
         found = await self._index.of(self.id)
-        counted = sum(found.cost(entry, self._count) for entry in _in_context(found, state))
+        counted = sum(await found.costs(_in_context(found, state), self._count))
         return self._count(state.summary) + counted
 
     def needs_compaction(self, current_tokens: int) -> bool:
         """Whether a context with this number of tokens takes 80 % of the window or more."""
-        if type(current_tokens) not in {int, float}:
-            raise InvalidInput("current_tokens must be a number")
         return current_tokens >= COMPACTION_SHARE * self.window
 
     async def compact(self, model: LanguageModel) -> ContextState:
@@ -236,8 +232,9 @@ class Conversation:
         """
 
         async def compacted(state: ContextState, found: MessageList) -> ContextState:
-            work = Compaction(self.window, self._count, lambda entry: found.cost(entry, self._count), model)
-            return await work.compacted(state, _in_context(found, state))
+            context = _in_context(found, state)
+            costs = await found.costs(context, self._count)
+            return await Compaction(self.window, self._count, model).compacted(state, context, costs)
 
         await self._change(compacted)
         return await self.state()
@@ -269,8 +266,6 @@ def _call(given: object) -> tuple[str, dict[str, Any] | None]:
 
 def _prompt(system: str, summary: str) -> str:
     """A system prompt with the summary, which is data."""
-    if not isinstance(system, str):
-        raise InvalidInput("the system prompt must be text")
     quoted = escape(one_line(summary))
     return "\n\n".join(filter(None, (system, summary and f"Summary of the conversation so far: {quoted}")))
 

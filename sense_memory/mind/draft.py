@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.errors import SenseMemoryError
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.identity import EVERY_COUNT
 from sense_memory.mind.model import Canonicalize, WriteReply
 from sense_memory.plain_text import one_line
@@ -85,6 +86,7 @@ class DraftResult:
     error: Exception | None = field(default=None, repr=False, compare=False)
 
 
+@checked
 async def draft(
     mind: Layers,
     text: str,
@@ -210,6 +212,7 @@ async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
+@checked
 async def store_thought(
     mind: Layers, entry: LogEntry, *, title: str = "", topics: Iterable[str] = ()
 ) -> tuple[str, ...]:
@@ -234,6 +237,7 @@ async def store_thought(
     return names
 
 
+@checked
 async def backfill(mind: Layers, *, progress: Callable[[int], None] | None = None) -> int:
     """Store every output in the log that is not yet in the archive as a thought; returns how many.
 

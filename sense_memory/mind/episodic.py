@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def is_visible(entry: LogEntry, agent_name: str) -> bool:
     return entry.actor == agent_name or entry.kind in GLOBAL_KINDS
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class EpisodicMemory:
     """The newest visible entries of an agent.

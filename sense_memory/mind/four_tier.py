@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.tools import mind_tools, utc
 
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.tools import MindTool
 
 
+@checked
 class MemoryManager:
     """The memory of one agent in one conversation.
 

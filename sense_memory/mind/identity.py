@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.model import CheckCoherence, Coherence, DistillIdentity
 from sense_memory.mind.salience import words
 from sense_memory.mind.topic_choice import fitting
@@ -90,6 +91,7 @@ class AgentIdentity:
         return tuple(filter(None, (self.themes, *roles, *self.tensions)))
 
 
+@checked
 class IdentityKernel:
     """The identity and the objectives of an agent.
 
@@ -166,7 +168,7 @@ class IdentityKernel:
 
         return await self._rewrite(distilled)
 
-    async def set_values(self, values: Iterable[str]) -> AgentIdentity:
+    async def set_values(self, values: Iterable[str] | str) -> AgentIdentity:
         """Set the values of the agent, such as "never share private keys"; an empty list removes them.
 
         These values come before the values that are distilled from topics. Every refresh keeps them, and `check` compares
@@ -183,7 +185,7 @@ class IdentityKernel:
 
         return await self._rewrite(edited)
 
-    async def set_roles(self, roles: Iterable[str]) -> AgentIdentity:
+    async def set_roles(self, roles: Iterable[str] | str) -> AgentIdentity:
         """Set the roles of the agent, such as "careful archivist"; as `set_values`."""
         own = _checked_texts(roles, "role")
 

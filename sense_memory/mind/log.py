@@ -37,6 +37,7 @@ import orjson
 from sense_memory.errors import BadPayload, InvalidInput, TooLargeError
 from sense_memory.ledger.feed import START
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.log_pages import (
     NUMBERS,
     PAGE_OVERHEAD_BYTES,
@@ -121,6 +122,7 @@ class SignsEntries(Protocol):
         """Whether the author of a signed row may speak under its actor's name; if not, the entry is not shown."""
 
 
+@partial(checked, but=("known",))
 class Log:
     """The log of an agent.
 
@@ -153,8 +155,7 @@ class Log:
         self._entries: dict[str, LogEntry] = {}
         self._ordered: list[LogEntry] = []
         self._is_sorted = True
-        self._arrived: list[LogEntry] = []
-        self._gone: list[str] = []
+        self._arrived, self._gone = list[LogEntry](), list[str]()
         self._pages = LogPages()
         self._signed: dict[str, list[Any]] = {}  # rows whose signature was verified
         self._cursor, self._row = START, 0
@@ -195,9 +196,10 @@ class Log:
         self._store.check()
         cipher = await self._opened_cipher()
         rows = [self._row_of(entry) for entry in entries]
+        texts = [_json(row) for row in rows]
         if self._signing is not None:
             rows = [[*row, *await self._signing.signature(row)] for row in rows]
-        texts = [_json(row) for row in rows]
+            texts = [_json(row) for row in rows]
         for text in texts:
             if len(text) + PAGE_OVERHEAD_BYTES > MAX_PLAINTEXT_BYTES:
                 raise TooLargeError(len(text), MAX_PLAINTEXT_BYTES - PAGE_OVERHEAD_BYTES)
@@ -350,7 +352,7 @@ class Log:
 
     def known(self, entry_id: str) -> LogEntry | None:
         """As `get`, but as of the last `refresh`."""
-        return self._entries.get(entry_id)
+        return self._entries.get(entry_id) if isinstance(entry_id, str) else None
 
     def pages(self) -> dict[str, list[str]]:
         """The ids of the entries in each page, by slot, as of the last `refresh`."""

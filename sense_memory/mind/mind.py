@@ -11,6 +11,7 @@ from sense_memory.errors import SenseMemoryError
 from sense_memory.mind import draft as pipeline
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.chat.message_index import MessageIndex
 from sense_memory.mind.conversation import IMPORTED, Conversation
 from sense_memory.mind.flusher import Flusher
@@ -42,6 +43,7 @@ CONTEXT_WINDOW_TOKENS: Final = 256_000  # the four-tier memory's default
 _log = logging.getLogger("sense_memory.mind")
 
 
+@checked
 class Mind:
     """The mind of an agent. Get it as `store.mind`.
 
@@ -108,6 +110,7 @@ class Mind:
         return self.topics.model
 
     @model.setter
+    @checked
     def model(self, model: LanguageModel) -> None:
         self.topics.model = model
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.context import MAX_LINE_CHARS
 from sense_memory.mind.episodic import is_visible
 from sense_memory.mind.model import MAX_INPUT_CHARS
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 REFLECTED: Final = "agent.reflected"
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class ReflectionTracker:
     """Tells from the entries when a reflection is due. Pure.
@@ -80,6 +82,7 @@ class Digest:
         return len(self.beliefs) + len(self.recent)
 
 
+@checked
 def digest(entries: Iterable[LogEntry], agent_name: str, window: int = 8) -> Digest:
     """The K beliefs of an agent and its window: K * 1 + window entries instead of N * K + window."""
     seen = [entry for entry in entries if is_visible(entry, agent_name)]
@@ -107,6 +110,7 @@ def newest_lines(entries: Sequence[LogEntry]) -> tuple[str, ...]:
     return tuple(reversed(lines))
 
 
+@checked
 async def reflect(
     log: Log,
     agent_name: str,

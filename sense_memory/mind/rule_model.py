@@ -206,12 +206,16 @@ class RuleModel:
         told = f"{before.get('Facts', '')} {before.get('Next', '')}" if before else task.previous_summary
         known = split_sentences(told)
         shown = {begun, end, *split_sentences(begun), *split_sentences(end)}
+        terms = await self._terms_of(sentences)
         kept = await self._facts([*known, *sentences], {first, last, *shown}, int(_FACT_WORDS * share))
         used = {first, last, *shown, *kept}
-        rest = [item for item in sentences if used.isdisjoint({item, _cut(item, _FACT_CHUNK)})]
-        rest = [item for item in rest if not self._is_small_talk(item)]
+        rest = [
+            item
+            for item in sentences
+            if not terms[item] <= self._small_talk and used.isdisjoint({item, _cut(item, _FACT_CHUNK)})
+        ]
         past = split_sentences(before.get("State", "" if before else task.previous_summary))[:1]
-        central = self._central(rest)[:1] or [item for item in past if item not in used]
+        central = await self._most_central(rest, terms) or [item for item in past if item not in used]
         parts = {
             "Task": begun,
             "Facts": " ".join(kept),
@@ -221,6 +225,29 @@ class RuleModel:
         summary = " ".join(f"{name}: {text}" for name, text in parts.items() if text)
         text = _cut(summary or "Nothing was said.", MAX_SUMMARY_WORDS - 1)
         return Summary(summary=text, is_by_rule=True)
+
+    async def _terms_of(self, sentences: Sequence[str]) -> dict[str, frozenset[str]]:
+        """The stems of each sentence."""
+        found = {}
+        for number, sentence in enumerate(sentences):
+            if number % _SLICE_COUNT == 0:
+                await asyncio.sleep(0)
+            found[sentence] = frozenset(self._terms(sentence))
+        return found
+
+    async def _most_central(self, sentences: Sequence[str], terms: Mapping[str, frozenset[str]]) -> list[str]:
+        """The first sentence of `_central`, or none."""
+        counts, best = Counter[str](), (-1.0, 0)
+        for number, sentence in enumerate(sentences):
+            if number % _SLICE_COUNT == 0:
+                await asyncio.sleep(0)
+            counts.update(terms[sentence])
+        for place, sentence in enumerate(sentences):
+            if place % _SLICE_COUNT == 0:
+                await asyncio.sleep(0)
+            found = terms[sentence]
+            best = max(best, (sum(counts[term] for term in found) / (len(found) + 3), place))
+        return [sentences[best[1]]] if sentences else []
 
     def _is_small_talk(self, text: str) -> bool:
         """Whether a text consists of words of greeting, thanks and agreement."""

@@ -20,6 +20,7 @@ from math import exp
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.episodic import is_visible
 
 
@@ -79,6 +80,7 @@ class SalientEntry:
     importance: float
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class SalienceMemory:
     """The most salient visible entries of an agent.

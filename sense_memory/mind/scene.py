@@ -31,6 +31,7 @@ from sense_memory.errors import InvalidInput, LedgerCorrupt, LedgerError
 from sense_memory.ledger.database import SCENE_LEDGER
 from sense_memory.memories.open_store import OpenStore
 from sense_memory.mind.announcements import MOVED, all_counted, announcement_of, counted_parts
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.episodic import GLOBAL_KINDS
 from sense_memory.mind.flusher import Flusher
 from sense_memory.mind.invitations import opened_invitation, sealed_invitation
@@ -73,6 +74,7 @@ SCENES: Final = f"{address.MIND}scene/"
 _MAX_STEPS: Final = 16  # new keys, one after the other, that one sync follows
 
 
+@checked
 class Scene:
     """An open scene. Get one from `Scenes`.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput, LedgerCorrupt, StoreClosed
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.invitations import opened_invitation
 from sense_memory.mind.membership import UNREADABLE, SceneKey, SceneState, fields_of, state_of, tidy
 from sense_memory.mind.scene import SCENES, Scene, counted_folder, new_secret, opened_ledger, scene_path
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _SYNCED_AT_ONCE: Final = 4  # scenes, each with some 4 files for each of its keys, and its connections
 
 
+@partial(checked, but=("join",))
 class Scenes:
     """The scenes of an agent.
 

@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from sense_memory.errors import LedgerError, StoreClosed
+from sense_memory.errors import InvalidInput, LedgerError, StoreClosed
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
 from sense_memory.mind.archive import Passage
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.hits import EVERYWHERE, MindHit, Place, with_corrections_first
 from sense_memory.mind.text_scan import best_texts
 from sense_memory.nostr import address
@@ -69,6 +70,7 @@ _log = logging.getLogger("sense_memory.mind")
 _ARCHIVE: Final = f"{address.PREFIX}{address.MIND}archive/"
 
 
+@checked
 class MindSearch(CachedIndex):
     """Finds messages, other entries of the log, and passages.
 
@@ -122,11 +124,15 @@ class MindSearch(CachedIndex):
             topic: only passages of this topic.
 
         Raises:
-            ValueError: a place is unknown.
+            InvalidInput: a place is unknown, or `limit` is negative.
             MissingExtra: the store's embedder is not installed.
             StoreClosed: the store was closed meanwhile.
         """
-        places, about = frozenset(map(Place, within)), (conversation, frozenset(tags), topic)
+        try:
+            places = frozenset(map(Place, within))
+        except ValueError:
+            raise InvalidInput(f"a place is one of {', '.join(Place)}") from None
+        about = conversation, frozenset(tags), topic
         index = await self._ready()
         if index is None:
             index, direction = await self._excerpt(query, places, *about), None
@@ -135,7 +141,7 @@ class MindSearch(CachedIndex):
         now = self._store.options.clock()
         hits = index.search(
             query,
-            limit + _MORE_COUNT if limit > 0 else limit,
+            limit + _MORE_COUNT if limit else 0,
             now=now,
             options=replace(index.options, dense=direction is not None),
             kinds=places,
@@ -144,7 +150,7 @@ class MindSearch(CachedIndex):
             direction=direction,
         )
         found = [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
-        return self._question_last(query, with_corrections_first(found))[: max(0, limit)]
+        return self._question_last(query, with_corrections_first(found))[:limit]
 
     def _question_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:
         """Hits with the question itself last: a message that asks the question, or has just brought it, is no answer."""

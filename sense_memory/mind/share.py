@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.records import MindRecords
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import parse_public
@@ -67,6 +68,7 @@ class SharedMemory:
     last_accessed: float
 
 
+@checked
 class Shares:
     """The facets that an agent shares, and the facets that other agents share with it.
 

@@ -6,6 +6,7 @@ a model can correct itself; nothing was changed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,7 @@ from sense_memory.plain_text import label, one_line
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from sense_memory.mind.archive import Archive
     from sense_memory.mind.blocks import Block, Blocks
@@ -67,6 +68,8 @@ class MindTool:
         return {"name": self.name, "description": self.description, "inputSchema": dict(self.parameters)}
 
     def _problem(self, arguments: Mapping[str, Any]) -> str:
+        if not isinstance(arguments, Mapping):
+            return f"the arguments of {self.name} must be an object"
         known: Mapping[str, Any] = self.parameters["properties"]
         if unknown := sorted(arguments.keys() - known.keys()):
             return f"{self.name} takes no {unknown[0]!r}"

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import orjson
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.call_checks import checked
 from sense_memory.mind.model import ClassifyTopic, UpdateTopicSummary
 from sense_memory.mind.records import RecordView
 from sense_memory.mind.salience import jaccard, words
@@ -143,6 +144,7 @@ class _Move:
 _Moves: TypeAlias = "Mapping[str, tuple[_Move, ...]]"  # the merges of each topic, oldest first
 
 
+@checked
 class Topics:
     """The topics of an agent.
 

@@ -233,6 +233,19 @@ async def test_a_service_that_cannot_hold_a_model_to_a_type_is_asked_without():
     assert all("ranked_indices" in str(asked["messages"][:-1]) for asked in service.asked)
 
 
+async def no_response_format(service, writer):
+    """A server that knows no `response_format`, whatever is in it."""
+    is_refused = "response_format" in service.asked[-1]
+    await service._send(writer, status(400) if is_refused else completion(GOOD))
+
+
+async def test_a_service_that_refuses_response_format_is_asked_without_it():
+    async with serving(no_response_format) as (service, model):
+        assert (await model.answer(RANK)).ranked_indices == (1, 0)
+        assert (await model.answer(RANK)).ranked_indices == (1, 0)
+    assert ["response_format" in asked for asked in service.asked] == [True, False, False]
+
+
 async def test_only_the_configured_key_is_sent(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_BASE_URL"):
         monkeypatch.setenv(name, "of-another-service")

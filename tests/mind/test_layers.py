@@ -205,7 +205,7 @@ async def test_values_and_roles_that_were_set_stay_and_outputs_are_checked_again
         assert (refused.ok, refused.reason.partition(":")[0]) == (False, "value")
         assert (await mind.identity.set_values([])).values == ("plain words",)
         assert (await mind.identity.check("I will share the private keys.")).is_coherent
-        with pytest.raises(InvalidInput, match="nothing was changed"):
+        with pytest.raises(InvalidInput, match=r"nothing was (changed|done)"):
             await mind.identity.set_values(["", 7])
 
 

@@ -108,6 +108,8 @@ FIGURES = {
         "messages for each event, 500",
         "conversation_search among 500, p50",
         "compile the blocks, p50",
+        "a turn of a chat among 5 messages, CPU, p50",
+        "a turn of a chat among 50 messages, CPU, p50",
         "a context from 50 entries, p50",
     },
     "thoughts": {

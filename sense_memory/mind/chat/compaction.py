@@ -11,7 +11,6 @@ asked no more once it has failed.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +35,6 @@ _LEAST_PART_TOKENS: Final = 2_000  # which every model takes
 MAX_SUMMARY_CHARS: Final = 4_000  # words may have any length, and the state has to fit an event
 _LEAST_WORDS: Final = 12  # a summary may always have so many words
 _LEAST_RULE_WORDS: Final = 6  # fewer words of the rules' summary say nothing
-_SLICE_COUNT: Final = 100  # messages whose tokens are counted before other tasks get a turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +72,23 @@ class Compaction:
     Attributes:
         window: the size of the model's context window in tokens.
         count_tokens: counts the tokens of a text.
-        cost: counts the tokens of a message.
         model: writes the summaries.
     """
 
     window: int
     count_tokens: Callable[[str], int]
-    cost: Callable[[LogEntry], int]
     model: LanguageModel
 
-    async def compacted(self, state: ContextState, context: Sequence[LogEntry]) -> ContextState:
-        """The state after a compaction of a context; the same state if there is nothing to do."""
-        costs = await self._costs(context)
+    async def compacted(
+        self, state: ContextState, context: Sequence[LogEntry], costs: Sequence[int]
+    ) -> ContextState:
+        """The state after a compaction of a context; the same state if there is nothing to do.
+
+        Args:
+            state: the state before.
+            context: the messages in context, oldest first.
+            costs: the tokens of each.
+        """
         place = self._first_kept(context, costs)
         left = COMPACTION_SHARE * self.window - sum(costs[place:])
         if not place and self._fits(state.summary, left):
@@ -146,14 +149,6 @@ class Compaction:
         share = min(SUMMARY_SHARE * self.window, left) * len(text.split()) / max(1, cost)
         return max(_LEAST_WORDS, min(MAX_SUMMARY_WORDS - 1, int(share)))
 
-    async def _costs(self, context: Sequence[LogEntry]) -> list[int]:
-        found = []
-        for number, entry in enumerate(context):
-            if number % _SLICE_COUNT == 0:
-                await asyncio.sleep(0)
-            found.append(self.cost(entry))
-        return found
-
     def _parts(self, old: Sequence[LogEntry], costs: Sequence[int]) -> Iterator[tuple[int, int]]:
         """The places of the messages that a model is asked about together."""
         start, chars, tokens = 0, 0, 0
@@ -188,6 +183,8 @@ def _before_calls(context: Sequence[LogEntry], place: int) -> int:
     """The place, moved back to before each call whose result is behind it. Some models use an id again."""
     made, pairs = dict[str, int](), list[tuple[int, int]]()
     for number, entry in enumerate(context):
+        if len(entry.payload) == 1:  # neither calls nor results
+            continue
         pairs += [(made[ident], number) for ident in answers(entry.payload) if ident in made]
         made |= {call.id: number for call in calls(entry.payload)}
     while cut := [call for call, result in pairs if call < place <= result]:

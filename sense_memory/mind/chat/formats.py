@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.log import LogEntry
 
 _OPENAI_ROLES: Final = {"developer": "system", "function": "tool"}  # roles that are stored under another name
+_SPOKEN: Final = {f"{messages.KIND}{role}": role for role in messages.ROLES if role != "tool"}
 _NOTHING: Final = "nothing was appended"
 _EARLIER: Final = "The earlier messages are summarised in the system prompt."
 
@@ -111,14 +112,19 @@ def _content(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def to_openai(entries: Iterable[LogEntry], system: str = "") -> list[dict[str, Any]]:
     """Messages for OpenAI's chat completions."""
-    head = [{"role": "system", "content": system}] if system else []
-    return head + [message for entry in entries for message in _to_openai(entry)]
+    found: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    for entry in entries:
+        payload, role = entry.payload, _SPOKEN.get(entry.kind)
+        # Most messages are no more than this, and a context may have thousands.
+        if role and len(payload) == 1 and isinstance(content := payload.get("content"), str):
+            found.append({"role": role, "content": content})
+        else:
+            found += _to_openai(entry)
+    return found
 
 
 def _to_openai(entry: LogEntry) -> Iterable[dict[str, Any]]:
     role, payload = entry.kind.removeprefix(messages.KIND), entry.payload
-    if role != "tool" and payload.keys() == {"content"}:
-        return ({"role": role, "content": messages.text_of(payload)},)
     if payload.get("format") == "anthropic":
         return _openai_of_anthropic(role, payload)
     more = payload.get("more")

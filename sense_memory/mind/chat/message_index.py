@@ -6,6 +6,7 @@ each message.
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from sense_memory.mind.log import Log, LogEntry
 
+_SLICE_CHARS: Final = 20_000  # whose tokens are counted before other tasks get a turn, some 10 ms
 _order: Final = attrgetter("at", "id")
 
 
@@ -69,13 +71,20 @@ class MessageList:
         self._sort()
         return self._ids[max(0, len(self._ids) - count) :]
 
-    def cost(self, entry: LogEntry, count_tokens: Callable[[str], int]) -> int:
-        """The tokens of a message, each counted once as long as the counter is the same."""
+    async def costs(self, entries: Sequence[LogEntry], count_tokens: Callable[[str], int]) -> list[int]:
+        """The tokens of messages, each counted once as long as the counter is the same; other tasks get turns meanwhile."""
         if self._counter is not count_tokens:
             self._counter, self._costs = count_tokens, {}
-        found = self._costs.get(entry.id)
-        if found is None:
-            found = self._costs[entry.id] = sum(map(count_tokens, counted(entry)))
+        known, found, chars = self._costs, [], 0
+        for entry in entries:
+            if entry.id not in known:
+                texts = list(counted(entry))
+                known[entry.id] = sum(map(count_tokens, texts))
+                chars += sum(map(len, texts))
+            found.append(known[entry.id])
+            if chars > _SLICE_CHARS:
+                chars = 0
+                await asyncio.sleep(0)
         return found
 
     def _sort(self) -> None:

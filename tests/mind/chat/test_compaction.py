@@ -47,8 +47,8 @@ def cost_of(item):
     return words(f"{item.kind} {item.payload['content']}")
 
 
-def compaction(model, window=100):
-    return Compaction(window, words, cost_of, model)
+async def compacted(state, context, model, window=100):
+    return await Compaction(window, words, model).compacted(state, context, list(map(cost_of, context)))
 
 
 TURNS = st.lists(
@@ -85,7 +85,7 @@ def test_afterwards_the_context_needs_no_compaction_whatever_the_model_answers(
 ):
     context = context_of(turns)
     state = ContextState(summary=before, covered_count=7 if before else 0)
-    after = asyncio.run(compaction(Model(*answers), window).compacted(state, context))
+    after = asyncio.run(compacted(state, context, Model(*answers), window))
     kept = [
         item
         for item in context
@@ -105,18 +105,18 @@ async def test_rules_write_the_summary_that_a_model_does_not_write_and_the_state
         entry(number, {"content": f"The key number {number} hangs in room {number}."}) for number in range(40)
     ]
     model = Model(None)
-    after = await compaction(model, 200).compacted(ContextState(), context)
+    after = await compacted(ContextState(), context, model, 200)
     assert (after.is_by_rule, after.dropped_count) == (True, 0)
     assert after.problem.startswith("answered twice")
     assert "room" in after.summary
-    later = await compaction(Model("all is well"), 60).compacted(after, context[-8:])
+    later = await compacted(after, context[-8:], Model("all is well"), 60)
     assert (later.summary, later.is_by_rule, later.problem) == ("all is well", False, "")
 
 
 async def test_of_texts_without_spaces_that_no_summary_can_shorten_the_oldest_are_dropped_and_counted():
     context = [entry(number, {"content": "詩" * 5_000}) for number in range(6)]
-    work = Compaction(10_000, len, lambda item: len(item.payload["content"]), RuleModel())
-    after = await work.compacted(ContextState(), context)
+    work = Compaction(10_000, len, RuleModel())
+    after = await work.compacted(ContextState(), context, [5_000] * 6)
     assert (after.summary, after.covered_count, after.dropped_count) == ("", 0, 5)
     assert (after.message_ids, after.problem) == ((context[-1].id,), "the summary does not fit the window")
 
@@ -124,7 +124,7 @@ async def test_of_texts_without_spaces_that_no_summary_can_shorten_the_oldest_ar
 async def test_what_rules_summarise_after_a_model_keeps_more_of_the_models_summary_than_a_sentence():
     before = ContextState(summary="The user plans a fair. The budget is 500 euro. Kaja must bring 12 tents.")
     context = [entry(number, {"content": "and then we talked on"}) for number in range(40)]
-    after = await compaction(Model(None)).compacted(before, context)
+    after = await compacted(before, context, Model(None))
     assert "500 euro" in after.summary
     assert "12 tents" in after.summary
 
@@ -132,9 +132,9 @@ async def test_what_rules_summarise_after_a_model_keeps_more_of_the_models_summa
 async def test_every_message_is_sent_whole_to_the_model_in_parts_that_it_is_not_sent_cut():
     context = [entry(number, {"content": f"<{number}>" + "fact-or-more " * 2_000}) for number in range(32)]
     model = Model("They counted.")
-    after = await compaction(model, 10_000_000).compacted(ContextState(), context[:1])
+    after = await compacted(ContextState(), context[:1], model, 10_000_000)
     assert after == ContextState()  # it fits
-    after = await compaction(model, 30_000).compacted(ContextState(), context)
+    after = await compacted(ContextState(), context, model, 30_000)
     assert len(model.asked) > 2
     for item in context[: after.covered_count]:
         assert (
@@ -152,7 +152,7 @@ async def test_every_message_is_sent_whole_to_the_model_in_parts_that_it_is_not_
 async def test_a_model_that_has_failed_is_asked_no_more_and_the_rules_go_on():
     context = [entry(number, {"content": "fact " * 5_000}) for number in range(50)]
     model = Model("They counted.", None)
-    after = await compaction(model, 200_000).compacted(ContextState(), context)
+    after = await compacted(ContextState(), context, model, 200_000)
     assert len(model.asked) == 2
     assert (after.is_by_rule, after.dropped_count) == (True, 0)
 
@@ -184,7 +184,7 @@ async def test_other_tasks_get_their_turns_while_rules_summarise_a_long_conversa
         for number in range(500)
     ]
     task = asyncio.create_task(other())
-    after = await compaction(RuleModel(), 2_000).compacted(ContextState(), context)
+    after = await compacted(ContextState(), context, RuleModel(), 2_000)
     task.cancel()
     assert after.covered_count > 400
     assert len(turns) > 40
@@ -202,7 +202,7 @@ async def test_an_id_that_a_model_uses_for_each_of_its_calls_keeps_no_old_call_i
             entry(number + 1, {"content": "a result of some words", "tool_call_id": ident}, "tool"),
             entry(number + 2, {"content": "found it"}, "assistant"),
         ]
-    after = await compaction(Model("They looked.")).compacted(ContextState(), context)
+    after = await compacted(ContextState(), context, Model("They looked."))
     kept = [item for item in context if item.id in after.message_ids]
     assert 3 <= len(kept) <= 9
     assert kept[0].kind != "message.tool"
