@@ -20,7 +20,7 @@ from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FUTURE_SECONDS, MAX_PLAIN
 from sense_memory.memories.history import RESTORED, head_at, history, is_deleted, paths_of, undo_target
 from sense_memory.models import Memory
 from sense_memory.nostr import address
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import printable
 from sense_memory.records import envelope
 from sense_memory.records.envelope import Record, RecordType
 from sense_memory.records.origins import next_seen

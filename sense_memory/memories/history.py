@@ -15,7 +15,7 @@ from sense_memory.ledger import Role
 from sense_memory.memories.conflicts import copies_of
 from sense_memory.memories.version_changes import SIGNED_AGAIN, changes
 from sense_memory.nostr import address
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import printable
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import origin_of
 
