@@ -38,15 +38,14 @@ from sense_memory.errors import BadPayload, InvalidInput, TooLargeError
 from sense_memory.ledger.feed import START
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.fields import list_in, texts_in
 from sense_memory.mind.log_pages import (
     NUMBERS,
     PAGE_OVERHEAD_BYTES,
     LogPage,
     LogPages,
     entry_key,
-    ids_in,
     is_row,
-    list_in,
 )
 from sense_memory.nostr import address
 from sense_memory.records.envelope import RecordType
@@ -449,7 +448,7 @@ class Log:
         rows = self._counted(fields)
         # Any member can write any page of a scene, so removals in its pages do not count.
         removed, moved = (
-            set[str]() if self._signing else ids_in(fields, name) for name in ("removed", "moved")
+            set[str]() if self._signing else {*texts_in(fields, name)} for name in ("removed", "moved")
         )
         self._pages.removed |= removed
         self._drop(page.unite(rows, removed, moved))

@@ -15,6 +15,7 @@ from sense_memory.errors import InvalidInput
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.context import MAX_LINE_CHARS
 from sense_memory.mind.episodic import is_visible
+from sense_memory.mind.fields import texts_in
 from sense_memory.mind.model import MAX_INPUT_CHARS
 from sense_memory.plain_text import one_line
 
@@ -94,8 +95,7 @@ def digest(entries: Iterable[LogEntry], agent_name: str, window: int = 8) -> Dig
 
 def based_on(reflection: LogEntry) -> tuple[str, ...]:
     """The ids of the entries that a reflection names as its evidence; items that are not texts are left out."""
-    named = reflection.payload.get("based_on")
-    return tuple(ident for ident in named if isinstance(ident, str)) if isinstance(named, list) else ()
+    return texts_in(reflection.payload, "based_on")
 
 
 def newest_lines(entries: Sequence[LogEntry]) -> tuple[str, ...]:
