@@ -37,11 +37,10 @@ _JOINING: Final = (  # letters of scripts that have joiners within words: Arabic
     r"\ufe70-\ufefc"
 )
 _RIGHT_TO_LEFT: Final = r"\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
-_FLAGS: Final = (
-    "|".join(  # of England, Scotland and Wales, the only ones that are spelled with tag characters
-        "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in name) + "\U000e007f"
-        for name in ("gbeng", "gbsct", "gbwls")
-    )
+# Of England, Scotland and Wales, the only ones that are spelled with tag characters.
+_FLAGS: Final = "|".join(
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in name) + "\U000e007f"
+    for name in ("gbeng", "gbsct", "gbwls")
 )
 _unsafe: Final = re.compile(
     rf"(?P<kept>{_FLAGS}"

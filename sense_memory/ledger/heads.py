@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sense_memory.ledger.schema import Role
+from sense_memory.limits import MAX_FUTURE_SECONDS
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 
@@ -157,10 +158,13 @@ class Heads:
         )
         return [slot for (slot,) in self._db.rows(query, *beneath(prefix))]
 
-    def dated_after(self, prefix: str, second: int) -> dict[str, int]:
-        """The slots beneath a prefix whose newest version is dated after a second, each with its date; with a head or not."""
+    def dated_ahead(self, prefix: str, now: float) -> dict[str, int]:
+        """The slots beneath a prefix whose newest version is dated too far ahead of the clock to be replaced before that date.
+
+        Each comes with the date, seconds since 1970, whether it has a head or not.
+        """
         query = f"SELECT s.slot, s.mark_at FROM slots s WHERE {_BENEATH} AND s.mark_at > ?"
-        return dict(self._db.rows(query, *beneath(prefix), second))
+        return dict(self._db.rows(query, *beneath(prefix), int(now) + MAX_FUTURE_SECONDS))
 
     def slots_under(self, prefix: str) -> list[str]:
         """The slots directly under a prefix (no further `/`), with a head or without."""

@@ -72,7 +72,7 @@ _HOMES = {
     "RuleModel": "rule_model",
     "SalienceMemory": "salience",
     "SalienceWeights": "salience",
-    "Scene": "scenes",
+    "Scene": "scene",
     "SceneState": "membership",
     "ToolCall": "chat.messages",
     "Topic": "topics",

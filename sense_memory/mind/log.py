@@ -36,7 +36,7 @@ import orjson
 
 from sense_memory.errors import BadPayload, InvalidInput, TooLargeError
 from sense_memory.ledger.feed import START
-from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
+from sense_memory.limits import MAX_PLAINTEXT_BYTES
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.fields import list_in, texts_in
 from sense_memory.mind.log_pages import (
@@ -237,21 +237,21 @@ class Log:
         async with self._flushing:
             await self.refresh()
             ledger, rows = self._store.ledger, await self._opened_rows(0)
-            pages, device = self._pages, ledger.edits.device_id
+            pages = self._pages
             known = pages.entries() | pages.removed
             fresh = [row for _, row in rows if entry_key(row) not in known]
             ahead = self._ahead()
             touched = [slot for slot, page in pages.by_slot.items() if page.is_behind and slot not in ahead]
             fresh = [*pages.overflow(touched), *pages.stranded(ahead, self._is_own), *fresh]
-            touched += pages.place(fresh, device.get(), ahead) if fresh else []
+            touched += pages.place(fresh, ledger.edits.device, ahead) if fresh else []
             written = await self._write_pages(dict.fromkeys(touched))
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
             return written
 
     def _ahead(self) -> frozenset[str]:
-        """The slots of pages that are dated too far ahead of this clock to be written, and of those that once were there."""
-        latest = int(self._store.options.clock()) + MAX_FUTURE_SECONDS
-        return frozenset(self._store.ledger.heads.dated_after(address.LOG_PAGES, latest))
+        """The slots of pages that are dated too far ahead of this clock to be written, also of deleted ones."""
+        now = self._store.options.clock()
+        return frozenset(self._store.ledger.heads.dated_ahead(address.LOG_PAGES, now))
 
     async def _withdraw(self, slots: Collection[str], removed: str) -> None:
         """Delete pages dated ahead by their ids, here and on relays, because an entry of theirs was removed.

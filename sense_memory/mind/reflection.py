@@ -16,7 +16,7 @@ from sense_memory.mind.call_checks import checked
 from sense_memory.mind.context import MAX_LINE_CHARS
 from sense_memory.mind.episodic import is_visible
 from sense_memory.mind.fields import texts_in
-from sense_memory.mind.model import MAX_INPUT_CHARS
+from sense_memory.mind.model import MAX_LISTED_CHARS
 from sense_memory.plain_text import one_line
 
 
@@ -99,8 +99,8 @@ def based_on(reflection: LogEntry) -> tuple[str, ...]:
 
 
 def newest_lines(entries: Sequence[LogEntry]) -> tuple[str, ...]:
-    """The newest of some entries for the task `Reflect`, one line each and `MAX_INPUT_CHARS` at most, oldest first."""
-    lines, left = list[str](), MAX_INPUT_CHARS
+    """The newest of some entries for the task `Reflect`, one line each and `MAX_LISTED_CHARS` at most, oldest first."""
+    lines, left = list[str](), MAX_LISTED_CHARS
     for entry in reversed(entries):
         line = f"{one_line(entry.actor)}: {one_line(entry.text)[:MAX_LINE_CHARS]}"
         left -= len(line)

@@ -92,14 +92,14 @@ class Scene:
         self._signer = records.store.options.signer
         self._me = self._signer.public_key
         self._counted: dict[str, Mapping[str, frozenset[str]]] = {}  # by key, as `membership.ended` takes it
-        self._is_told = (
-            False  # whether the owner has told this member, under its newest key, that it was removed
-        )
+        # Whether the owner has told this member, under its newest key, that it was removed.
+        self._is_told = False
         self._judges: dict[str, EntrySigner] = {}
         self._flushers: list[Flusher] = []
         self._opened: dict[str, tuple[OpenStore, Log]] = {}
+        signers = self._signers()
         for key in state.keys:
-            self._add(key, stores[key.id])
+            self._add(key, stores[key.id], signers[key.id])
 
     def __repr__(self) -> str:
         return f"Scene({self.state.name!r}, members={len(self.state.members)})"
@@ -122,33 +122,33 @@ class Scene:
     @property
     def signing(self) -> EntrySigner:
         """Signs and verifies entries under the current key."""
-        return self._signing(self.state.keys[-1])
+        return self._judges[self.state.keys[-1].id]
 
-    def _signing(self, key: SceneKey) -> EntrySigner:
-        what_counts = ended(self.state, self._counted)[key.id]
-        return EntrySigner(self._signer, self.state.id, self.state.owner, key.members, what_counts)
+    def _signers(self) -> dict[str, EntrySigner]:
+        """For each key, what signs and verifies entries under it by what is known now."""
+        state, counted = self.state, ended(self.state, self._counted)
+        return {
+            key.id: EntrySigner(self._signer, state.id, state.owner, key.members, counted[key.id])
+            for key in state.keys
+        }
 
-    def _add(self, key: SceneKey, store: OpenStore) -> None:
-        self._judges[key.id] = self._signing(key)
+    def _add(self, key: SceneKey, store: OpenStore, judge: EntrySigner) -> None:
+        self._judges[key.id] = judge
 
         async def write_pages() -> int:
             return await log.flush()
 
         flusher = Flusher(write_pages, is_on=store.options.background)
-        log = Log(MindRecords(store), flusher.appended, self._judges[key.id])
+        log = Log(MindRecords(store), flusher.appended, judge)
         self._flushers.append(flusher)
         self._opened[key.id] = store, log
 
     def _judge(self) -> None:
         """Judge the entries again under the keys where members, or what counts of removed members, have changed."""
-        what_counts = ended(self.state, self._counted)
-        for key in self.state.keys:
-            judge = EntrySigner(
-                self._signer, self.state.id, self.state.owner, key.members, what_counts[key.id]
-            )
-            if not judge.judges_as(self._judges[key.id]):
-                self._judges[key.id] = judge
-                self._opened[key.id][1].judge(judge)
+        for key_id, judge in self._signers().items():
+            if not judge.judges_as(self._judges[key_id]):
+                self._judges[key_id] = judge
+                self._opened[key_id][1].judge(judge)
 
     async def _listen(self) -> dict[str, list[Announcement]]:
         """Read what the owner announced under each key, and judge the entries by that; returns the announcements."""
@@ -457,9 +457,11 @@ class Scene:
 
         await self._records.change([path], changed)
         self.state = made[0]
+        signers = self._signers()
         for key in self.state.keys:
             if key.id not in self._opened:
-                self._add(key, await opened_ledger(self._records.store, self.state, key))
+                store = await opened_ledger(self._records.store, self.state, key)
+                self._add(key, store, signers[key.id])
         self._judge()
 
 

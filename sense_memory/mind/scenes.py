@@ -38,9 +38,8 @@ class Scenes:
     def __init__(self, records: MindRecords, log: Log) -> None:
         self._records, self._log = records, log
         self._open: dict[str, Scene] = {}
-        self._users: dict[
-            str, int
-        ] = {}  # the number of `using` blocks of each scene that only they keep open
+        # The number of `using` blocks of each scene that only they keep open.
+        self._users: dict[str, int] = {}
         self._is_over = False
         self._turn = asyncio.Lock()  # a scene is opened once, and never while its ledgers are being closed
 
@@ -113,9 +112,8 @@ class Scenes:
             yield scene
         finally:
             if scene_id in self._users:
-                self._users[scene_id] -= (
-                    1  # before the wait: if the wait is cancelled, the next user closes it
-                )
+                # Before the wait: if the wait is cancelled, the next user closes the scene.
+                self._users[scene_id] -= 1
             async with self._turn:
                 if self._users.get(scene_id) == 0:
                     del self._users[scene_id]

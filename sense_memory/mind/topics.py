@@ -13,7 +13,7 @@ Of two summaries that two devices updated at once, the later counts, and its num
 none is lost. (Adding the numbers would count a thought twice that both devices took from one log.)
 The cost is one small record for each merged topic.
 
-A model is shown at most `MAX_INPUT_CHARS` characters of topics with each text, the nearest first; see `topic_choice`.
+A model is shown at most `MAX_LISTED_CHARS` characters of topics with each text, the nearest first; see `topic_choice`.
 Records stay in RAM once they were read, so storing a thought reads only what has changed.
 """
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from sense_memory.mind.log import LogEntry
 
 ROLES: Final = ("user", "assistant", "system", "tool")
-KIND: Final = "message."
-_KINDS: Final = {f"{KIND}{role}": role for role in ROLES}
+KIND_PREFIX: Final = "message."  # of the kind of an entry that is a message; the role follows
+_KINDS: Final = {f"{KIND_PREFIX}{role}": role for role in ROLES}
 _ARGUMENTS_CHARS: Final = 400  # of a call in a transcript
 
 
@@ -86,7 +86,7 @@ def role_of(entry: LogEntry) -> str | None:
 
 def message(entry: LogEntry) -> Message:
     """The message in an entry."""
-    role, payload = entry.kind.removeprefix(KIND), entry.payload
+    role, payload = entry.kind.removeprefix(KIND_PREFIX), entry.payload
     name = "" if entry.actor == role else entry.actor
     if payload.keys() == {"content"}:
         return Message(entry.id, role, str(payload["content"]), entry.at, name)
@@ -196,7 +196,7 @@ _NAMES: Final = {"text": "text", "tool_result": "content"}  # the fields with th
 def counted(entry: LogEntry) -> Iterator[str]:
     """What a message costs tokens for: its text after its role, the names and arguments of its calls, and other blocks."""
     payload = entry.payload
-    yield f"{entry.kind.removeprefix(KIND)}: {text_of(payload)}"
+    yield f"{entry.kind.removeprefix(KIND_PREFIX)}: {text_of(payload)}"
     for call in calls(payload):
         yield f"{call.name} {call.arguments}"
     for block in list_in(payload, "blocks"):
