@@ -146,7 +146,7 @@ class FlatMemories:
         return found
 
     async def undo(self, key: str) -> Memory | None:
-        """Write the text before the last edit as a new version; returns the memory, or None if no other text is known."""
+        """Write the previous text as a new version; returns the memory, or None if no other text is known."""
         versions = await history(self._ledger, self._reader, paths_of(key))
         earlier = undo_target(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
         if earlier is None or earlier.value is None:

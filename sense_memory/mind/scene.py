@@ -273,18 +273,16 @@ class Scene:
             name: the member's name in the scene.
 
         Raises:
-            InvalidInput: this member is not the owner, the name is taken or has characters that are not seen, or the scene
-                is full; nothing was changed.
+            InvalidInput: this member is not the owner, the name is taken or has invisible characters, or the scene is
+                full; nothing was changed.
             BadKey: not a public key.
         """
         key = parse_public(npub)
         wanted = tidy(name)
         if not wanted:
             raise InvalidInput("give the new member a name; nothing was changed")
-        if has_hidden(wanted):  # it could look like another member's
-            raise InvalidInput(
-                "give the new member a name whose characters are all seen; nothing was changed"
-            )
+        if has_hidden(wanted):  # the name could look like another member's
+            raise InvalidInput("give the new member a name without invisible characters; nothing was changed")
 
         def invited(state: SceneState) -> SceneState:
             taken = {folded(member) for other, member in state.members.items() if other != key}

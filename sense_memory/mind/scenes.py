@@ -59,13 +59,13 @@ class Scenes:
             as_name: the agent's name in the scene.
 
         Raises:
-            InvalidInput: a name is empty, or has characters that are not seen; nothing was created.
+            InvalidInput: a name is empty, or has invisible characters; nothing was created.
         """
         name, as_name = tidy(name), tidy(as_name)
         if not (name and as_name):
             raise InvalidInput("give the scene and yourself a name; nothing was created")
         if has_hidden(name) or has_hidden(as_name):
-            raise InvalidInput("give names whose characters are all seen; nothing was created")
+            raise InvalidInput("give names without invisible characters; nothing was created")
         options = self._records.store.options
         me = options.signer.public_key
         key = SceneKey(new_secret(), {me: as_name})

@@ -364,7 +364,7 @@ async def told_by(store: MemoryStore, report: SyncReport) -> str:
         )
     if copies := report.conflicts:
         told.append(
-            f"{_counted(copies)} edited on another device too, and the edit here counts now. What was written there is "
+            f"{_counted(copies)} edited on another device too, and the edit here counts now. The text of the other device is "
             f"kept: {_all(copies)}."
         )
     return " ".join(told)

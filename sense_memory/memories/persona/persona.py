@@ -341,7 +341,7 @@ class Persona:
         return await self.remember(NewMemory(memory.path, fields, links, is_restored), drafts=False)
 
     async def undo(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
-        """Bring back the text before the last edit of the text; None if no other text is known."""
+        """Bring back the previous text; None if no other text is known."""
 
         async def attempt() -> PersonaMemory | None:
             await self.palace.refresh()

@@ -239,7 +239,8 @@ def test_what_did_not_fit_a_request_is_counted(agent, monkeypatch):
     for text in ("Sourdough wants warm water.", "Violins want hide glue."):
         agent("mind", "archive", "add", text, "--classify", "--wait", "0")
     assert (
-        "1 topic with few passages did not fit" in agent("mind", "identity", "refresh", "--wait", "0").stderr
+        "1 topic with the fewest passages did not fit"
+        in agent("mind", "identity", "refresh", "--wait", "0").stderr
     )
     assert agent.json("mind", "identity", "show")["left_out"] == 1
 

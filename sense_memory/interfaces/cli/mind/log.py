@@ -286,7 +286,7 @@ def compact(
     if state.problem:
         dropped = quantity(state.dropped_count, "message")
         left_out = f"; {dropped} left the context without a summary" if state.dropped_count else ""
-        note(f"the model's summary was not taken: {safe(state.problem)}{left_out}; the log has every message")
+        note(f"the model's summary was not used: {safe(state.problem)}{left_out}; the log has every message")
     if invocation.as_json:
         typer.echo(as_json(_conversation_data(conversation, state, messages)))
     elif state.summary:

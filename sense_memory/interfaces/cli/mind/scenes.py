@@ -278,7 +278,7 @@ def scene_log(
     show_entries(context, entries, time.time())
     if forged:
         note(
-            f"{quantity(forged, 'entry', 'entries')} not shown: their author did not sign them, or had been removed"
+            f"{quantity(forged, 'entry', 'entries')} not shown: their author did not sign them, or was removed from the scene"
         )
 
 
