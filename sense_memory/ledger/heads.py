@@ -125,10 +125,10 @@ class Heads:
         return list(map(stored, self._db.rows(f"{_STORED} {_LIVE} AND {_UNDER}", *_under(prefix))))
 
     def uncovered_under(self, prefix: str) -> list[tuple[str, int]]:
-        """Slot and seq of the heads directly under a prefix (no further `/`), by slot; few of them are tombstones.
+        """Slot and seq of the heads directly under a prefix (no further `/`), by slot; a few of them may be tombstones.
 
-        No event is read, so nothing here knows a tombstone; `Ledger.read` gives the role. Most tombstones are left out,
-        because they are covered: they have the second of their deletion, and a memory is dated later than that.
+        No event is read, so a tombstone is recognised only by its date: most have the second of their deletion, which covers
+        them, and a memory is dated later. `Ledger.read` gives the role of the others.
         """
         return self._db.rows(
             "SELECT s.slot, s.head FROM slots s LEFT JOIN deletions d ON d.target = s.slot "

@@ -1,4 +1,4 @@
-"""What a search of the mind finds, and how corrections rank among it. Pure."""
+"""Hits of a search of the mind, and how corrections rank among them. Pure."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ except entries that a page lists as removed. A page that was dated by a clock th
 
 Safe, because a new entry is a sealed row (`ledger.caches`) until a durable page holds it; after a kill between the two,
 the entry exists twice under one id. A process adds entries only to pages of its device id, which no other process has and
-no copy of the ledger (`ledger.device`). So no page is replaced by one that does not contain it. The ledger can still hold
+no copy of the ledger (`ledger.device`), so a page is replaced only by a page with all its entries. The ledger can still hold
 several versions of a page: if another device removed one of its entries, or from an earlier version of this program. The
 next flush writes the union of the versions, and drops only versions that it has read. Devices that do this at the same
 time write the same union, so no further write follows.
@@ -362,11 +362,20 @@ class Log:
         return list(self._signed.values())
 
     async def count_since(self, entry_id: str) -> int:
-        """The number of entries after an entry. Raises InvalidInput: no entry has this id."""
+        """The number of entries after an entry.
+
+        Raises:
+            InvalidInput: no entry has this id.
+        """
         return len(await self._all()) - await self._place_of(entry_id) - 1
 
     async def changes(self, arrived: int, gone: int) -> tuple[list[LogEntry], list[str]]:
-        """The new entries in the order of arrival, and the ids of removed ones, after those that a follower has seen."""
+        """The changes that a follower has not seen: new entries in the order of arrival, and ids of removed entries.
+
+        Args:
+            arrived: the number of arrived entries that the follower has seen.
+            gone: the number of removed ids that the follower has seen.
+        """
         await self._all()
         return self._arrived[arrived:], self._gone[gone:]
 

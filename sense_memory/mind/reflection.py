@@ -1,9 +1,9 @@
 """Reflection: when an agent should condense the entries that it has seen into a belief (agent-ledger memory, layer 3).
 
-A reflection is an entry of the kind `agent.reflected` with the payload `{"belief": …, "based_on": [entry ids]}`, and
-`left_out` where older entries were too many to be read for it. Its kind is globally visible, so every agent reads the belief. In a `Digest` a belief replaces the entries that it is based on:
-after K reflections a context holds K beliefs and the recent window, instead of every entry. Nothing is stored outside the
-log.
+A reflection is an entry of the kind `agent.reflected` with the payload `{"belief": …, "based_on": [entry ids]}`, and with
+`left_out` where the model did not read the oldest entries because there were too many. The kind is globally visible, so every
+agent reads the belief. In a `Digest` a belief replaces the entries that it is based on: after K reflections a context holds
+K beliefs and the recent window, instead of every entry. Nothing is stored outside the log.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class RuleModel:
         self._small_talk = frozenset(map(self._stem, _SMALL_TALK.split()))
 
     async def answer(self, task: Task[AnswerT]) -> AnswerT:
-        """The answer to a task, marked `is_by_rule`. Other tasks get turns while a conversation is summarised.
+        """The answer to a task, marked `is_by_rule`. Other coroutines get turns while a conversation is summarised.
 
         Raises:
             TypeError: no rule answers tasks of this type.

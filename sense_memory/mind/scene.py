@@ -7,7 +7,7 @@ Guaranteed: a member cannot speak for another. An entry is shown only if a membe
 under the member's own name; only the owner may speak under names that no member has, such as `world`. Other entries are
 counted as forged. If a member overwrites another member's page, the next flush of the other member restores its entries.
 A removed member adds nothing to what others see: of its entries only those count that the owner had seen when it removed
-the member, whatever time the others claim. No entry is later than the page in which it arrived.
+the member; its other entries are not shown, whatever time they claim. No entry is later than the page in which it arrived.
 
 Safe, because a signature covers the scene and the entry's id, so an entry can be neither moved nor repeated under another
 id. The signed event holds only a hash, and its kind is not stored by relays, so a member that publishes it reveals
