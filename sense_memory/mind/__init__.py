@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from sense_memory.mind.beliefs import Belief, BeliefGraph
     from sense_memory.mind.blocks import Block, compile_blocks
     from sense_memory.mind.chat.compaction import ContextState
+    from sense_memory.mind.chat.conversation import Conversation
     from sense_memory.mind.chat.messages import Message, ToolCall
     from sense_memory.mind.context import Context, ContextBuilder
-    from sense_memory.mind.conversation import Conversation
     from sense_memory.mind.draft import DraftResult, backfill, store_thought
     from sense_memory.mind.endpoint_model import (
         EndpointModel as EndpointModel,
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from sense_memory.mind.hits import MindHit, Place
     from sense_memory.mind.identity import AgentIdentity, Objective
     from sense_memory.mind.log import LogEntry, NewEntry
-    from sense_memory.mind.membership import SceneState
     from sense_memory.mind.memory_index import HybridIndex, MemoryIndex, memory_index_from_env
     from sense_memory.mind.mind import Mind
     from sense_memory.mind.model import LanguageModel, ModelExtractor, Reflect
     from sense_memory.mind.reflection import Digest, ReflectionTracker, digest, reflect
     from sense_memory.mind.rule_model import RuleModel
     from sense_memory.mind.salience import SalienceMemory, SalienceWeights
-    from sense_memory.mind.scene import Scene
+    from sense_memory.mind.scenes.membership import SceneState
+    from sense_memory.mind.scenes.scene import Scene
     from sense_memory.mind.token_counter import tokenizer
     from sense_memory.mind.tools import MindTool
     from sense_memory.mind.topics import Topic, TopicProposal
@@ -48,7 +48,7 @@ _HOMES = {
     "Context": "context",
     "ContextBuilder": "context",
     "ContextState": "chat.compaction",
-    "Conversation": "conversation",
+    "Conversation": "chat.conversation",
     "Digest": "reflection",
     "DraftResult": "draft",
     "EndpointModel": "endpoint_model",
@@ -72,8 +72,8 @@ _HOMES = {
     "RuleModel": "rule_model",
     "SalienceMemory": "salience",
     "SalienceWeights": "salience",
-    "Scene": "scene",
-    "SceneState": "membership",
+    "Scene": "scenes.scene",
+    "SceneState": "scenes.membership",
     "ToolCall": "chat.messages",
     "Topic": "topics",
     "TopicProposal": "topics",

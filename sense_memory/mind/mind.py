@@ -12,8 +12,8 @@ from sense_memory.mind import draft as pipeline
 from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.chat.conversation import IMPORTED, Conversation
 from sense_memory.mind.chat.message_index import MessageIndex
-from sense_memory.mind.conversation import IMPORTED, Conversation
 from sense_memory.mind.flusher import Flusher
 from sense_memory.mind.four_tier import MemoryManager
 from sense_memory.mind.identity import IdentityKernel
@@ -21,8 +21,8 @@ from sense_memory.mind.log import Log
 from sense_memory.mind.model import Reflect, RerankPassages
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.reflection import ReflectionTracker, newest_lines, reflect
-from sense_memory.mind.scenes import Scenes
-from sense_memory.mind.share import Shares
+from sense_memory.mind.scenes.scenes import Scenes
+from sense_memory.mind.scenes.share import Shares
 from sense_memory.mind.tools import mind_tools
 from sense_memory.mind.topics import Topics
 from sense_memory.palace import estimated_tokens

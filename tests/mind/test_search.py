@@ -13,7 +13,7 @@ from sense_memory.search.lexical import LexicalIndex
 from tests.inside import ledger_of
 from tests.memories.test_embedding_jobs import Topics
 from tests.memories.test_search import inside
-from tests.mind.test_conversation import talk
+from tests.mind.chat.test_conversation import talk
 from tests.mind.test_log import ME, opened
 
 

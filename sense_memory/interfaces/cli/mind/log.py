@@ -41,8 +41,8 @@ from sense_memory.interfaces.text import age, as_json, iso, local_time, quantity
 
 if TYPE_CHECKING:
     from sense_memory.mind.chat.compaction import ContextState
+    from sense_memory.mind.chat.conversation import Conversation
     from sense_memory.mind.chat.messages import Message
-    from sense_memory.mind.conversation import Conversation
     from sense_memory.mind.hits import MindHit
     from sense_memory.mind.log import LogEntry
     from sense_memory.store import MemoryStore

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.mind.fields import mapping_in, texts_in
-from sense_memory.mind.membership import are_members
+from sense_memory.mind.scenes.membership import are_members
 
 
 if TYPE_CHECKING:

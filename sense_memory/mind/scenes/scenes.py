@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput, LedgerCorrupt, StoreClosed
 from sense_memory.mind.call_checks import checked
-from sense_memory.mind.invitations import opened_invitation
-from sense_memory.mind.membership import UNREADABLE, SceneKey, SceneState, fields_of, state_of, tidy
-from sense_memory.mind.scene import SCENES, Scene, counted_folder, new_secret, opened_ledger, scene_path
+from sense_memory.mind.scenes.invitations import opened_invitation
+from sense_memory.mind.scenes.membership import UNREADABLE, SceneKey, SceneState, fields_of, state_of, tidy
+from sense_memory.mind.scenes.scene import (
+    SCENES,
+    Scene,
+    counted_folder,
+    new_secret,
+    opened_ledger,
+    scene_path,
+)
 from sense_memory.plain_text import has_hidden
 
 

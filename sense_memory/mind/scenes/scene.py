@@ -30,13 +30,14 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.errors import InvalidInput, LedgerCorrupt, LedgerError
 from sense_memory.ledger.database import SCENE_LEDGER
 from sense_memory.memories.open_store import OpenStore
-from sense_memory.mind.announcements import MOVED, all_counted, announcement_of, counted_parts
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.episodic import GLOBAL_KINDS
 from sense_memory.mind.flusher import Flusher
-from sense_memory.mind.invitations import opened_invitation, sealed_invitation
 from sense_memory.mind.log import Log, NewEntry
-from sense_memory.mind.membership import (
+from sense_memory.mind.records import MindRecords
+from sense_memory.mind.scenes.announcements import MOVED, all_counted, announcement_of, counted_parts
+from sense_memory.mind.scenes.invitations import opened_invitation, sealed_invitation
+from sense_memory.mind.scenes.membership import (
     MAX_MEMBERS,
     UNREADABLE,
     EntrySigner,
@@ -55,7 +56,6 @@ from sense_memory.mind.membership import (
     united,
     waiting,
 )
-from sense_memory.mind.records import MindRecords
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import Secret, parse_public
 from sense_memory.nostr.signer import LocalSigner
@@ -65,9 +65,9 @@ from sense_memory.plain_text import has_hidden
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from sense_memory.mind.announcements import Announcement
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.records import MindRecord
+    from sense_memory.mind.scenes.announcements import Announcement
     from sense_memory.relay.sync.reports import SyncReport
 
 SCENES: Final = f"{address.MIND}scene/"

@@ -15,7 +15,7 @@ from sense_memory.limits import LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.log import Log, NewEntry
 from sense_memory.mind.records import MindRecords
-from sense_memory.mind.scene import Scene
+from sense_memory.mind.scenes.scene import Scene
 from tests.mind.test_log import loop_clock
 
 
