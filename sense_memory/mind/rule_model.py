@@ -14,7 +14,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sense_memory.mind.beliefs import as_memory
-from sense_memory.mind.corrections import corrects
 from sense_memory.mind.model import (
     MAX_SUMMARY_WORDS,
     Answer,
@@ -43,6 +42,7 @@ from sense_memory.mind.model import (
     UpdateTopicSummary,
     WriteReply,
 )
+from sense_memory.mind.search.corrections import corrects
 from sense_memory.palace import compare
 from sense_memory.palace.extraction import proposals
 from sense_memory.search.documents import SearchItem

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.embedding_jobs import Gaps
     from sense_memory.memories.history import Version
     from sense_memory.memories.status import RelayStatus
-    from sense_memory.mind.hits import MindHit
+    from sense_memory.mind.search.hits import MindHit
     from sense_memory.models import Change, Draft, JournalEntry, Memory, PersonaMemory
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import RelayReport, SyncReport

@@ -227,7 +227,7 @@ def test_topics_are_merged_and_passages_found_by_tag_and_topic(agent):
 
 def test_what_did_not_fit_a_request_is_counted(agent, monkeypatch):
     monkeypatch.setattr("sense_memory.mind.reflection.MAX_LISTED_CHARS", 60)
-    monkeypatch.setattr("sense_memory.mind.topic_choice.MAX_LISTED_CHARS", 60)
+    monkeypatch.setattr("sense_memory.mind.layers.topic_choice.MAX_LISTED_CHARS", 60)
     about = ("--kind", "world.observed", "--actor", "world", "--wait", "0")
     for day in ("Monday", "Tuesday", "Friday"):
         agent("mind", "log", "append", f"The mill stood still on {day}.", *about)

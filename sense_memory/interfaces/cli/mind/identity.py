@@ -23,7 +23,7 @@ from sense_memory.interfaces.text import age, as_json, iso, one_line, quantity, 
 
 
 if TYPE_CHECKING:
-    from sense_memory.mind.identity import AgentIdentity, Objective
+    from sense_memory.mind.layers.identity import AgentIdentity, Objective
     from sense_memory.mind.log import LogEntry
     from sense_memory.store import MemoryStore
 

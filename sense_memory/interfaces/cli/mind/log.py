@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from sense_memory.mind.chat.compaction import ContextState
     from sense_memory.mind.chat.conversation import Conversation
     from sense_memory.mind.chat.messages import Message
-    from sense_memory.mind.hits import MindHit
     from sense_memory.mind.log import LogEntry
+    from sense_memory.mind.search.hits import MindHit
     from sense_memory.store import MemoryStore
 
 _PLACES: Final = ("conversation", "archive", "log")  # where `mind search` looks

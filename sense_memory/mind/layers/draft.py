@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.errors import SenseMemoryError
 from sense_memory.mind.call_checks import checked
-from sense_memory.mind.identity import EVERY_COUNT
+from sense_memory.mind.layers.identity import EVERY_COUNT
 from sense_memory.mind.model import Canonicalize, WriteReply
 from sense_memory.plain_text import one_line
 
@@ -26,12 +26,12 @@ from sense_memory.plain_text import one_line
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
-    from sense_memory.mind.archive import Archive
-    from sense_memory.mind.hits import MindHit
-    from sense_memory.mind.identity import IdentityKernel
+    from sense_memory.mind.layers.archive import Archive
+    from sense_memory.mind.layers.identity import IdentityKernel
+    from sense_memory.mind.layers.topics import Topics
     from sense_memory.mind.log import Log, LogEntry
     from sense_memory.mind.model import Coherence, LanguageModel, Reply
-    from sense_memory.mind.topics import Topics
+    from sense_memory.mind.search.hits import MindHit
 
 INPUT, OUTPUT = "agent.input", "agent.output"
 BASED_ON: Final = "based_on"  # the field of an output with the ids of the thoughts that it was drafted with

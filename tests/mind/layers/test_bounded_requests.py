@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sense_memory.mind.layers.topic_choice import SHOWN_SUMMARY_CHARS, TopicChoice
 from sense_memory.mind.model import MAX_LISTED_CHARS, ClassifyTopic, DistillIdentity, Reflect, TopicNames
 from sense_memory.mind.rule_model import RuleModel
-from sense_memory.mind.topic_choice import SHOWN_SUMMARY_CHARS, TopicChoice
 from tests.mind.test_log import opened
 
 

@@ -29,17 +29,17 @@ import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.layers.topic_choice import TopicChoice
 from sense_memory.mind.model import ClassifyTopic, UpdateTopicSummary
 from sense_memory.mind.records import RecordView
 from sense_memory.mind.salience import jaccard, words
-from sense_memory.mind.topic_choice import TopicChoice
 from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from sense_memory.mind.archive import Archive
+    from sense_memory.mind.layers.archive import Archive
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.records import MindRecord, MindRecords
 

@@ -29,11 +29,11 @@ import numpy as np
 
 from sense_memory.errors import InvalidInput, LedgerError, StoreClosed
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
-from sense_memory.mind.archive import Passage
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.chat.messages import KIND_PREFIX
-from sense_memory.mind.hits import EVERYWHERE, MindHit, Place, with_corrections_first
-from sense_memory.mind.text_scan import best_texts
+from sense_memory.mind.layers.archive import Passage
+from sense_memory.mind.search.hits import EVERYWHERE, MindHit, Place, with_corrections_first
+from sense_memory.mind.search.text_scan import best_texts
 from sense_memory.nostr import address
 from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, made_of
 from sense_memory.search.documents import SearchItem
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from sense_memory.memories.embedding_jobs import EmbedderClient
     from sense_memory.memories.open_store import OpenStore
-    from sense_memory.mind.archive import Archive
+    from sense_memory.mind.layers.archive import Archive
     from sense_memory.mind.log import Log, LogEntry
     from sense_memory.search.ranking import SearchHit
 
