@@ -44,9 +44,9 @@ LAYERS = (
     "arguments",
     "nostr",
     "models",
+    "plain_text",
     "limits",
     "errors",
-    "plain_text",
     "__about__",
 )
 

@@ -1,7 +1,7 @@
 """Conflicts: memories of the palace that two devices edited without knowing of each other.
 
-The text that is later counts, and the other one is kept beside it as a *conflict copy*; see `memories.persona.forks`. Any
-device may write the copy. So the copy, and not who wrote it, tells the devices of both texts that there was a conflict.
+The later text counts, and the other text is kept beside it as a *conflict copy*; see `memories.persona.forks`. Any device may
+write the copy, so each device concludes from the copy itself, and not from who wrote it, that one of its texts was in conflict.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from sense_memory.limits import LOG_PAGE_BYTES, MAX_PLAINTEXT_BYTES
+from sense_memory.mind.fields import texts_in
 from sense_memory.nostr import address
 
 
@@ -61,7 +62,7 @@ class LogPage:
     def is_covered_by(self, rows: Iterable[list[Any]], fields: Mapping[str, Any]) -> bool:
         """Whether one version, with these valid rows, contains the whole union."""
         held = {entry_key(row) for row in rows}
-        is_held = self.entries.keys() <= held and self.removed <= ids_in(fields, "removed")
+        is_held = self.entries.keys() <= held and self.removed.issubset(texts_in(fields, "removed"))
         return is_held and held.isdisjoint(self.moved)
 
     def fields(self) -> dict[str, Any]:
@@ -173,17 +174,6 @@ class LogPages:
 def entry_key(row: Sequence[Any]) -> str:
     """The key of an entry: its id, and in a shared log also its author, so that no author can take another's id."""
     return str(row[0]) if len(row) == 7 else f"{row[0]}{row[7]}"
-
-
-def ids_in(fields: Mapping[str, Any], name: str) -> set[str]:
-    """The ids in a list of a page; values of other types are left out."""
-    return {ident for ident in list_in(fields, name) if isinstance(ident, str)}
-
-
-def list_in(fields: Mapping[str, Any], name: str) -> list[Any]:
-    """A list in a page; empty if another program wrote a value of another type."""
-    found = fields.get(name)
-    return found if isinstance(found, list) else []
 
 
 def is_row(row: object) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.log import LogEntry
 
 _OPENAI_ROLES: Final = {"developer": "system", "function": "tool"}  # roles that are stored under another name
-_SPOKEN: Final = {f"{messages.KIND}{role}": role for role in messages.ROLES if role != "tool"}
+_SPOKEN: Final = {f"{messages.KIND_PREFIX}{role}": role for role in messages.ROLES if role != "tool"}
 _NOTHING: Final = "nothing was appended"
 _EARLIER: Final = "The earlier messages are summarised in the system prompt."
 
@@ -124,7 +124,7 @@ def to_openai(entries: Iterable[LogEntry], system: str = "") -> list[dict[str, A
 
 
 def _to_openai(entry: LogEntry) -> Iterable[dict[str, Any]]:
-    role, payload = entry.kind.removeprefix(messages.KIND), entry.payload
+    role, payload = entry.kind.removeprefix(messages.KIND_PREFIX), entry.payload
     if payload.get("format") == "anthropic":
         return _openai_of_anthropic(role, payload)
     more = payload.get("more")
@@ -201,11 +201,10 @@ def to_anthropic(
             which the API refuses.
     """
     prompts, found = [system] if system else [], list[dict[str, Any]]()
-    is_joined = (
-        False  # whether the last message has results only, to which results of parallel calls are added
-    )
+    # Whether the last message has results only; the results of parallel calls are added to it.
+    is_joined = False
     for entry in entries:
-        role, payload = entry.kind.removeprefix(messages.KIND), entry.payload
+        role, payload = entry.kind.removeprefix(messages.KIND_PREFIX), entry.payload
         if payload.get("format") == "anthropic":
             content: Any = messages.unpacked(payload) if "blocks" in payload else messages.text_of(payload)
             found.append({"role": "user" if role == "tool" else role, "content": content})

@@ -28,6 +28,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -100,15 +101,10 @@ class InventoryCache:
             used = set(self._versions.values())
             self._items = {known: items for known, items in self._items.items() if known in used}
             if key not in self._items:
-                pairs, journal = (
-                    self._inventory.pairs(*key),
-                    self._inventory.journal_ids() | self._foreign_entries,
-                )
+                pairs = self._inventory.pairs(*key)
+                sort = partial(_sorted_by_kinds, pairs, self._inventory.journal_ids() | self._foreign_entries)
                 is_long = len(pairs) > UNTHREADED_COUNT  # 100,000 take 0.1 s
-                sort = _sorted_by_kinds
-                self._items[key] = (
-                    await asyncio.to_thread(sort, pairs, journal) if is_long else sort(pairs, journal)
-                )
+                self._items[key] = await asyncio.to_thread(sort) if is_long else sort()
             return version, self._items[key]
 
 

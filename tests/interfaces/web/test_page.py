@@ -422,12 +422,12 @@ def test_a_search_is_answered_while_it_is_typed_and_needs_no_mouse(page):
 def test_an_edit_is_undone_from_the_page(page):
     go(page, memory("people/facts/lisa"))
     assert "Vancouver, teaches printmaking" == page.locator(".versions ins").first.inner_text()
-    page.get_by_text("Undo the last edit").click()
+    page.get_by_text("Bring back the previous text").click()
     page.locator("blockquote", has_text="Bremen").wait_for()
 
     assert "artist in Bremen" == page.inner_text("main blockquote")
     assert "an earlier text came back" in page.inner_text(".versions")
-    assert 0 == page.get_by_text("Undo the last edit").count()  # no text before this one is known
+    assert 0 == page.get_by_text("Bring back the previous text").count()  # no text before this one is known
 
 
 def test_a_suggestion_is_dismissed_for_good(page):

@@ -69,8 +69,8 @@ class SceneKey:
         removed: the public keys of the members who were removed with this key.
         after: the ids of the keys that this key directly follows.
         depth: the length of the longest chain of keys before this key.
-        counts: whether the owner names what counts of the removed members; an earlier version of this program does not,
-            and then everything counts until a device with this version names it.
+        counts: whether the owner names which entries of the removed members count; an earlier version of this program
+            does not, and then all their entries count until a device of the owner with this version names some.
     """
 
     secret: str = field(repr=False)
@@ -220,7 +220,7 @@ def before(state: SceneState, key: SceneKey) -> set[str]:
 def ended(
     state: SceneState, counted: Mapping[str, Mapping[str, frozenset[str]]]
 ) -> dict[str, dict[str, frozenset[str]]]:
-    """By key, what still counts of the members who were removed with a later key, as digests by author.
+    """By key, which entries still count of the members who were removed with a later key, as digests by author.
 
     Args:
         state: the scene.

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sense_memory.errors import MissingExtra, StoreClosed
-from sense_memory.mind import search, text_scan
-from sense_memory.mind.hits import Place
-from sense_memory.mind.text_scan import best_texts
+from sense_memory.mind.search import search, text_scan
+from sense_memory.mind.search.hits import Place
+from sense_memory.mind.search.text_scan import best_texts
 from sense_memory.search.index import SearchIndex
 from tests.memories.test_embedding_jobs import Topics
+from tests.mind.search.test_search import MEANT, say_and_keep, texts, told
 from tests.mind.test_log import opened
-from tests.mind.test_search import MEANT, say_and_keep, texts, told
 from tests.time_unit import SECOND
 
 

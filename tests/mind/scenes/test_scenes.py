@@ -15,7 +15,7 @@ from sense_memory.limits import LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.log import Log, NewEntry
 from sense_memory.mind.records import MindRecords
-from sense_memory.mind.scene import Scene
+from sense_memory.mind.scenes.scene import Scene
 from tests.mind.test_log import loop_clock
 
 
@@ -413,9 +413,9 @@ async def test_names_are_tidied_and_told_apart_whatever_their_case():
 async def test_no_name_hides_a_character_that_makes_it_look_like_another():
     async with village() as (_, (store, _, _), baker, _):
         for name in ("smith\u200b", "smi\U000e0041th", "\u202ehtims"):
-            with pytest.raises(InvalidInput, match="characters are all seen"):
+            with pytest.raises(InvalidInput, match="without invisible characters"):
                 await baker.invite(JUDGE.npub, name)
-            with pytest.raises(InvalidInput, match="characters are all seen"):
+            with pytest.raises(InvalidInput, match="without invisible characters"):
                 await store.mind.scenes.create("mill", as_name=name)
         await baker.invite(JUDGE.npub, "judge 👩\u200d🎨")
 
