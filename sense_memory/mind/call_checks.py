@@ -105,7 +105,7 @@ def _split(note: str) -> tuple[str, ...]:
 
 
 def _is(value: object, note: str) -> bool:
-    """Whether a value has a type that is no union."""
+    """Whether a value has a type that is not a union."""
     if note in _SIMPLE:
         return _SIMPLE[note](value)
     found = _generic(note)

@@ -34,20 +34,20 @@ def from_openai(given: object) -> tuple[str, dict[str, Any]]:
     """The role and the payload of a message of OpenAI's chat completions.
 
     Raises:
-        InvalidInput: the value is no such message.
+        InvalidInput: the value is not such a message.
     """
     fields = _fields(given)
     shown = fields.pop("role", None)
     role = _OPENAI_ROLES.get(str(shown), shown)
     if role not in messages.ROLES:
         known = ", ".join((*messages.ROLES, *_OPENAI_ROLES))
-        raise InvalidInput(f"a message of OpenAI needs a role of {known}; {_NOTHING}")
+        raise InvalidInput(f"an OpenAI message needs one of the roles {known}; {_NOTHING}")
     payload = {"format": "openai"} | _content(fields)
     fields.pop("content", None)
     if calls := fields.pop("tool_calls", None) if fields.get("tool_calls") else None:
         found = [messages.of_openai(call) for call in calls] if isinstance(calls, list) else [None]
         if None in found:
-            raise InvalidInput(f"each tool call of a message of OpenAI needs an id; {_NOTHING}")
+            raise InvalidInput(f"each tool call of an OpenAI message needs an id; {_NOTHING}")
         payload |= {"tool_calls": [call.id for call in found if call], "calls": calls}
     if isinstance(fields.get("tool_call_id"), str):
         payload["tool_call_id"] = fields.pop("tool_call_id")
@@ -56,16 +56,16 @@ def from_openai(given: object) -> tuple[str, dict[str, Any]]:
 
 
 def from_anthropic(given: object) -> tuple[str, dict[str, Any]]:
-    """The role and the payload of a message of Anthropic's API: its role and content. A response has other fields, too.
+    """The role and the payload of a message of Anthropic's API: its role and content. The other fields of a response are not kept.
 
     Raises:
-        InvalidInput: the value is no such message.
+        InvalidInput: the value is not such a message.
     """
     fields = _fields(given)
     role, content = fields.get("role"), fields.get("content")
     if role not in ("user", "assistant", "system") or not isinstance(content, str | list):
-        known = "a role of user, assistant or system, and a text or a list as its content"
-        raise InvalidInput(f"a message of Anthropic needs {known}; {_NOTHING}")
+        known = "the role user, assistant or system, and text or a list as its content"
+        raise InvalidInput(f"an Anthropic message needs {known}; {_NOTHING}")
     payload = {"format": "anthropic"} | _content(fields)
     blocks = payload.get("blocks", ())
     is_result = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
