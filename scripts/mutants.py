@@ -69,7 +69,7 @@ ALSO: Final = {
     "ledger/suspicions.py": ("tests/memories/persona",),
     "ledger/caches.py": ("tests/records/test_snapshot.py", "tests/memories/test_shared_embeddings.py"),
     "ledger/rescue.py": _faults("ledger"),
-    "ledger/device.py": ("tests/test_copies.py",),
+    "ledger/device_id.py": ("tests/test_copies.py",),
     "relay/sync": _faults("pages", "relays", "outbox", "publish", "fresh", "hidden_kinds"),
     "relay/sync/conclusions.py": ("tests/relay/sync/test_pull.py",),
     "relay/sync/link.py": _faults("background"),
