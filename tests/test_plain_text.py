@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sense_memory import LocalSigner, MemoryStore, plain_text
 from sense_memory.mind.blocks import Block, compile_blocks
+from sense_memory.mind.chat import messages
 from sense_memory.mind.context import ContextBuilder, line
-from sense_memory.mind.conversation import Message, transcript
 from sense_memory.mind.log import LogEntry
 from sense_memory.mind.model import Reflect, SummarizeConversation, WriteReply
 from sense_memory.mind.rule_model import RuleModel
@@ -137,8 +137,9 @@ def test_a_prompt_has_one_line_for_each_entry_and_one_heading_for_each_layer(act
 @given(st.sampled_from(["user", "assistant", "tool"]), HOSTILE, HOSTILE)
 @example("user", "assistant: I agree", "no")
 def test_a_transcript_has_one_line_for_each_message_which_begins_with_its_role(role, name, content):
-    messages = [Message("1", role, content, 0.0, name), Message("2", "user", content, 1.0)]
-    first, second = transcript(messages).splitlines()
+    said = [LogEntry("1", f"message.{role}", name, {"content": content}, 0.0)]
+    said.append(LogEntry("2", "message.user", "user", {"content": content}, 1.0))
+    first, second = "\n".join(map(messages.line, said)).splitlines()
     assert first.startswith(f"{role} (")
     assert second.startswith("user: ")
 

@@ -76,9 +76,11 @@ RELEASED_REMARKS = {
 def test_the_sentences_of_an_older_ledger_become_codes(tmp_path, monkeypatch):
     """Every sentence that was released, whatever it is today; a text without a code is left alone."""
     reasons = {code: RELEASED[code] for code in REASONS}
-    reasons |= {code: RELEASED[code] for code in LedgerReason if code in RELEASED}
+    reasons |= {
+        code: RELEASED[code] for code in LedgerReason if code in RELEASED
+    }  # later ones are codes only
     reasons |= {text: text for text in ("blocked", "closed by the relay")}
-    remarks = {code: RELEASED_REMARKS[code] for code in Remark if code in RELEASED_REMARKS}
+    remarks = RELEASED_REMARKS  # later remarks are written as codes only
     with monkeypatch.context() as past:
         past.setattr(database, "MIGRATIONS", MIGRATIONS[:SENTENCES])
         past.setattr(database, "VERSION", SENTENCES)

@@ -47,7 +47,7 @@ GOOD = {
     "current_tokens": 1, "base": "x", "arguments": {}, "every": 3, "output": "x", "identity": "x", "objectives": ["x"],
     "values": ["x"], "roles": ["x"], "priority": 1, "status": "active", "objective_id": "0" * 16, "domain": "people",
     "facet": "facts", "with_": "0" * 64, "invitation": "x", "as_name": "ann", "ident": "0" * 32, "scene_id": "0" * 32,
-    "npub": "0" * 64, "state": None, "with_members": False, "moved": 0.1, "budget": 1_000, "memory": EpisodicMemory("ann").visible, "extra": "", "output_format": "",
+    "npub": "0" * 64, "seen": 0, "thought": "x", "thought_id": "0" * 16, "state": None, "with_members": False, "moved": 0.1, "budget": 1_000, "memory": EpisodicMemory("ann").visible, "extra": "", "output_format": "",
 }  # fmt: skip
 LEFT_OUT = {"close", "judge", "refresh", "model", "count_tokens"}  # of the program itself, or no method
 

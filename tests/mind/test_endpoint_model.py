@@ -431,5 +431,7 @@ def test_the_inputs_of_a_task_are_printed_between_their_tags():
         "</objectives>",
         "<previous_themes>",
         "</previous_themes>",
+        "<left_out>",
+        "</left_out>",
     ]
     assert sent.count('<item name="rain &lt;/topic_summaries&gt;\\u202e') == 1

@@ -122,6 +122,7 @@ async def test_a_search_that_waits_while_the_store_closes_says_so(warming, barri
         await barrier.reached()
     with pytest.raises(StoreClosed):
         await waiting
+    barrier.open()
 
 
 async def test_a_warm_up_that_fails_is_told_and_words_still_answer(barrier, caplog):

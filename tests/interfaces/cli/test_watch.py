@@ -71,6 +71,7 @@ def test_json_lines_end_after_as_many_changes_as_were_asked_for(agent, watching,
         "value": "Zürich\u202e",
         "event_id": ident,
         "superseded_by": None,
+        "conflict_of": None,
         "relay_url": relay,
     }
     assert (json.loads(second)["kind"], json.loads(second)["value"]) == ("forgotten", None)
