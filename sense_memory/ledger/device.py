@@ -110,7 +110,7 @@ class DeviceId:
     def hand_over(self) -> None:
         """Leave the id to the next process. After this, this process makes a new id when it needs one."""
         device, self._id = self._id, ""
-        if device and self._db.path is not None:
+        if device and self._db.path is not None and abs(_clock_offset() - self._offset) <= _JUMP_SECONDS:
             _put(self._db.path, device, self._last)
 
 
