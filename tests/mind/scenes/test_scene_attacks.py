@@ -12,7 +12,7 @@ from sense_memory import LocalSigner
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
 from tests.mind.test_log import loop_clock
-from tests.mind.test_scenes import BAKER, agent, in_step, texts, village
+from tests.mind.scenes.test_scenes import BAKER, agent, in_step, texts, village
 
 
 pytestmark = pytest.mark.virtual_time
