@@ -11,8 +11,8 @@ from websockets.asyncio.client import connect
 from sense_memory import LocalSigner
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
-from tests.mind.test_log import loop_clock
 from tests.mind.scenes.test_scenes import BAKER, agent, in_step, texts, village
+from tests.mind.test_log import loop_clock
 
 
 pytestmark = pytest.mark.virtual_time
