@@ -132,7 +132,9 @@ def _taken(path: Path | None) -> Iterator[tuple[str, str]]:
     if path is None or folder is None:
         return
     ours = f"{_name(path)}."
-    names = [name for name in os.listdir(folder) if name.startswith(ours)]  # noqa: PTH208 - paths take five times as long
+    names: list[str] = []
+    with suppress(OSError):  # the folder was removed meanwhile, or cannot be read
+        names = [name for name in os.listdir(folder) if name.startswith(ours)]  # noqa: PTH208 - paths take five times as long
     for file in (folder / name for name in sorted(names)):
         with suppress(OSError, ValueError):  # another process was faster
             last, _, offset = file.read_text().partition(" ")
