@@ -166,6 +166,14 @@ class Heads:
         query = f"SELECT s.slot, s.mark_at FROM slots s WHERE {_BENEATH} AND s.mark_at > ?"
         return dict(self._db.rows(query, *beneath(prefix), int(now) + MAX_FUTURE_SECONDS))
 
+    def superseded_beneath(self, prefix: str, until: int) -> list[str]:
+        """The slots beneath a prefix whose head is dated up to a second, and outdated by what a relay says that it holds."""
+        query = (
+            "SELECT DISTINCT s.slot FROM slots s JOIN outbox o ON o.event = s.head "
+            f"WHERE {_BENEATH} AND s.mark_at <= ? AND o.reason = 'newer-version'"
+        )
+        return [slot for (slot,) in self._db.rows(query, *beneath(prefix), until)]
+
     def slots_under(self, prefix: str) -> list[str]:
         """The slots directly under a prefix (no further `/`), with a head or without."""
         return [

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.records import MindRecords
 
 _MAX_NAME_CHARS: Final = 256  # of a kind, an actor or a conversation
+_RESTORE_SECONDS: Final = 3600  # a page that a relay does not take is written again after this time
 _PAGES_AT_ONCE: Final = 8  # pages read before other tasks get a turn, some 10 ms
 _PAGE_DEPTH: Final = 8  # levels of JSON that a page adds to an entry, at most; the encoder limits the depth
 
@@ -241,12 +242,23 @@ class Log:
             known = pages.entries() | pages.removed
             fresh = [row for _, row in rows if entry_key(row) not in known]
             ahead = self._ahead()
+            self._restore_replaced()
             touched = [slot for slot, page in pages.by_slot.items() if page.is_behind and slot not in ahead]
             fresh = [*pages.overflow(touched), *pages.stranded(ahead, self._is_own), *fresh]
             touched += pages.place(fresh, ledger.edits.device, ahead) if fresh else []
             written = await self._write_pages(dict.fromkeys(touched))
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
             return written
+
+    def _restore_replaced(self) -> None:
+        """Write a page of a shared log again, once an hour, if a relay holds something else there that does not open."""
+        if self._signing is None:  # nobody else has the key
+            return
+        until = int(self._store.options.clock()) - _RESTORE_SECONDS
+        for slot in self._store.ledger.heads.superseded_beneath(address.LOG_PAGES, until):
+            page = self._pages.by_slot.get(slot)
+            if page is not None and self._is_own(slot):
+                page.is_behind = bool(page.entries)
 
     def _ahead(self) -> frozenset[str]:
         """The slots of pages that are dated too far ahead of this clock to be written, also of deleted ones."""
