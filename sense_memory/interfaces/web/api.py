@@ -338,6 +338,7 @@ class Api:
             "total": len(messages),
             "summary": state.summary,
             "covered": state.covered_count,
+            "dropped": state.dropped_count,
         }
 
     # ── Editing ─────────────────────────────────────────────────────────────────────────
@@ -375,7 +376,8 @@ class Api:
         async def recall(path: str) -> None:
             if path.count("/") != 2:  # fewer parts would name a whole facet or domain, and revive it
                 raise InvalidInput("give domain/facet/key: recall takes one memory; nothing was changed")
-            await store.persona_recall(*path.split("/"))
+            if not await store.persona_recall(*path.split("/")):
+                raise InvalidInput("there is no such memory; nothing was changed")
 
         return {
             "connect": (2, store.persona_connect),

@@ -414,3 +414,9 @@ async def test_a_bug_is_logged_without_its_text_and_the_page_says_so(clock, capl
     assert "/api/flat failed" in caplog.text
     assert "in <lambda>" in caplog.text
     assert QUOTED not in caplog.text + str(answer)
+
+
+async def test_a_memory_that_is_gone_is_not_said_to_be_recalled(opened, clock):
+    async with opened() as store:
+        status, said = await Client(store, clock).act("recall", "a/b/c")
+        assert (status, said["error"]["message"]) == (400, "there is no such memory; nothing was changed")

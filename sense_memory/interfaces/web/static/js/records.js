@@ -60,7 +60,7 @@ export async function showConversation(id) {
   async function more() {
     told = await get("conversation", { id, start: next });
     for (const message of told.rows) {
-      list.append(el("li", { class: `message ${message.role}` }, el("p", { class: "message-head" }, el("b", { text: message.name || message.role }), " ", timeOf(message.at, moment(message.at))), quoted(message.content || "(a tool call)", "p", "entry")));
+      list.append(el("li", { class: `message ${message.role}` }, el("p", { class: "message-head" }, el("b", { text: message.name || message.role }), " ", timeOf(message.at, moment(message.at))), quoted(message.content || (message.tool_calls.length ? "(a tool call)" : "(no text)"), "p", "entry")));
     }
     next = told.next;
     return next === null;
@@ -68,7 +68,8 @@ export async function showConversation(id) {
   const isDone = await more();
   const head = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/mind" }, "Mind"), " / Conversations"), heading(id));
   if (!told.total) return [head, empty("No messages", "This conversation has no messages on this machine.")];
-  const summary = told.summary ? el("section", { class: "summary" }, el("h2", {}, `Summary of the first ${number(told.covered)} messages`), quoted(told.summary, "p", "entry")) : null;
+  const dropped = told.dropped ? `${count(told.dropped, "older message")} ${told.dropped === 1 ? "is" : "are"} in no summary, and no longer in the context.` : "";
+  const summary = told.summary || dropped ? el("section", { class: "summary" }, el("h2", {}, told.summary ? `Summary of ${count(told.covered, "earlier message")}` : "No summary"), told.summary ? quoted(told.summary, "p", "entry") : null, dropped ? el("p", { class: "note" }, dropped) : null) : null;
   return [head, el("p", { class: "note" }, `${count(told.total, "message")}, the newest first`), summary, isDone ? list : growing(list, more)].filter(Boolean);
 }
 
