@@ -14,6 +14,7 @@ import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.chat import messages
+from sense_memory.plain_text import label
 
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _to_openai(entry: LogEntry) -> Iterable[dict[str, Any]]:
     more = more if isinstance(more, dict) else {}
     if role == "tool" and not payload.get("tool_call_id") and not more:
         # A result of an unknown call is refused as a tool's message.
-        return ({"role": "user", "content": f"[{entry.actor}] {messages.text_of(payload)}"},)
+        return ({"role": "user", "content": f"{label(entry.actor)} {messages.text_of(payload)}"},)
     found: dict[str, Any] = {"role": role}
     if payload.get("no_content") != "absent":
         is_null = payload.get("no_content") == "null"
