@@ -185,7 +185,7 @@ class Conversation:
             system: the system prompt, such as `MemoryManager.system_prompt()`.
         """
         state, context = await self._context()
-        return formats.to_openai(context, _prompt(system, state.summary))
+        return formats.to_openai(context, _prompt(system, state.summary), is_cut=bool(state.covers))
 
     async def as_anthropic(self, system: str = "") -> tuple[str, list[dict[str, Any]]]:
         """The system prompt with the summary, and the messages in context, for Anthropic's API; see `as_messages`."""

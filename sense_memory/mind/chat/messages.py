@@ -200,7 +200,7 @@ def counted(entry: LogEntry) -> Iterator[str]:
     for call in calls(payload):
         yield f"{call.name} {call.arguments}"
     for block in list_in(payload, "blocks"):
-        if isinstance(block, dict) and block.get("type") not in {"text", "tool_use"}:
+        if isinstance(block, dict) and str(block.get("type")) not in {"text", "tool_use"}:
             yield _json(block)
 
 

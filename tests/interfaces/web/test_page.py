@@ -82,6 +82,10 @@ async def palace(store):
     await store.mind.blocks.update("human", value=HOSTILE["script"])
     await store.mind.conversation("talk").add("user", HOSTILE["image"], name="<b>name</b>")
     await store.mind.conversation("talk").add("user", "The press arrives on Friday.", name="Lisa")
+    await store.mind.conversation("calls").add("user", "word " * 90)
+    await store.mind.conversation("calls").add("assistant", "", tool_calls=["a"])
+    await store.mind.conversation("calls").add("tool", "", tool_call_id="a")
+    await store.mind.conversation("calls", window=4).compact(store.mind.model)
     now = time.time()
     remember = store.persona_remember
     await remember("people", "facts", "lisa", "artist in Bremen", halflife_days=24)
@@ -466,3 +470,9 @@ def test_colours_follow_the_system_until_one_chooses(page):
     assert "light" == page.get_attribute("html", "data-theme")
     page.evaluate("localStorage.clear()")
     assert not page.said
+
+
+def test_messages_without_text_and_messages_in_no_summary_are_named_as_what_they_are(page):
+    go(page, "conversation/calls")
+    assert page.locator("main .message .entry").all_inner_texts()[:2] == ["(no text)", "(a tool call)"]
+    assert "3 older messages are in no summary" in page.inner_text("main .summary")
