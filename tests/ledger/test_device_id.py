@@ -217,15 +217,15 @@ def test_a_ledger_in_memory_has_an_id_and_leaves_nothing_behind(me, monkeypatch,
 def test_a_process_whose_memory_was_set_back_leaves_no_id_when_it_closes(me, open_at, monkeypatch):
     ledger = open_at()
     name = write(me, ledger, 0)
-    offset = device._clock_offset()
-    monkeypatch.setattr(device, "_clock_offset", lambda: offset + 60)
+    offset = device_id._clock_offset()
+    monkeypatch.setattr(device_id, "_clock_offset", lambda: offset + 60)
     ledger.close()
 
     assert open_at().edits.device != name
 
 
 def test_a_folder_that_is_removed_while_it_is_read_costs_a_new_id_only(me, open_at, monkeypatch, tmp_path):
-    monkeypatch.setattr(device, "_folder", lambda: tmp_path / "gone")
+    monkeypatch.setattr(device_id, "_folder", lambda: tmp_path / "gone")
     ledger = open_at()
     assert len(write(me, ledger, 0)) == 8
     ledger.close()
