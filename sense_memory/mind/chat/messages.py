@@ -193,7 +193,7 @@ _NAMES: Final = {"text": "text", "tool_result": "content"}  # the fields with th
 
 
 def counted(entry: LogEntry) -> Iterator[str]:
-    """What a message costs tokens for: its text after its role, the names and arguments of its calls, and other blocks."""
+    """What a message costs tokens for: its text after its role, its calls, other blocks, and fields such as `reasoning_content`."""
     payload = entry.payload
     yield f"{entry.kind.removeprefix(KIND)}: {text_of(payload)}"
     for call in calls(payload):
@@ -201,6 +201,9 @@ def counted(entry: LogEntry) -> Iterator[str]:
     for block in _items(payload, "blocks"):
         if isinstance(block, dict) and str(block.get("type")) not in {"text", "tool_use"}:
             yield _json(block)
+    more = payload.get("more")
+    if isinstance(more, dict) and (sent := {name: held for name, held in more.items() if held}):
+        yield _json(sent)
 
 
 def line(entry: LogEntry) -> str:
