@@ -236,7 +236,7 @@ def to_anthropic(
             is_result = role == "tool" and isinstance(content, list)
             if is_result and is_joined:
                 found[-1]["content"] += content
-            elif content:  # the API refuses empty messages
+            elif content:  # the API refuses messages and texts that are blank
                 found.append({"role": "assistant" if role == "assistant" else "user", "content": content})
             is_joined = is_result
     if is_cut:
@@ -275,11 +275,15 @@ def _parts(content: object) -> list[dict[str, Any]]:
 
 def _anthropic_content(role: str, payload: Mapping[str, Any]) -> str | list[dict[str, Any]]:
     """The content of a message that did not come from Anthropic."""
-    text = messages.text_of(payload)
-    blocks = [_anthropic_block(part) for part in messages.unpacked(payload)] if "blocks" in payload else []
+    more = payload.get("more")
+    refused = more.get("refusal") if isinstance(more, dict) else None
+    text = messages.text_of(payload) or str(refused or "")
+    found = [_anthropic_block(part) for part in messages.unpacked(payload)] if "blocks" in payload else []
+    blocks = [block for block in found if block["type"] != "text" or block["text"].strip()]
     if role == "tool" and payload.get("tool_call_id"):
         ident = str(payload["tool_call_id"])
         return [{"type": "tool_result", "tool_use_id": ident, "content": blocks or text}]
+    text = text if text.strip() else ""
     calls = [_tool_use(call) for call in messages.calls(payload)]
     if not calls:
         return blocks or text

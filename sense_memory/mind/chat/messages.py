@@ -194,7 +194,9 @@ _NAMES: Final = {"text": "text", "tool_result": "content"}  # the fields with th
 
 
 def counted(entry: LogEntry) -> Iterator[str]:
-    """The texts of a message that cost tokens: its text after its role, the names and arguments of its calls, other blocks."""
+    """The texts of a message that cost tokens: its text after its role, its calls, other blocks, and fields such as
+    `reasoning_content`.
+    """
     payload = entry.payload
     yield f"{entry.kind.removeprefix(KIND_PREFIX)}: {text_of(payload)}"
     for call in calls(payload):
@@ -202,6 +204,9 @@ def counted(entry: LogEntry) -> Iterator[str]:
     for block in list_in(payload, "blocks"):
         if isinstance(block, dict) and str(block.get("type")) not in {"text", "tool_use"}:
             yield _json(block)
+    more = payload.get("more")
+    if isinstance(more, dict) and (sent := {name: held for name, held in more.items() if held}):
+        yield _json(sent)
 
 
 def line(entry: LogEntry) -> str:
