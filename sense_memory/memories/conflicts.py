@@ -81,7 +81,7 @@ async def copy_at(ledger: Ledger, reader: Reader, slot: str) -> ConflictCopy | N
 
 
 async def is_of_others(ledger: Ledger, reader: Reader, copy: ConflictCopy) -> bool:
-    """Whether no text of this device is among the versions of a conflict copy, so that no edit of this device lost."""
+    """Whether a conflict copy has no text of this device in any version, so that no edit of this device lost."""
     return not [origin async for origin in _own_texts(ledger, reader, copy.path)]
 
 

@@ -6,7 +6,7 @@ except entries that a page lists as removed. A page that was dated by a clock th
 
 Safe, because a new entry is a sealed row (`ledger.caches`) until a durable page holds it; after a kill between the two,
 the entry exists twice under one id. A process adds entries only to pages of its device id, which no other process has and
-no copy of the ledger (`ledger.device`), so a page is replaced only by a page with all its entries. The ledger can still hold
+no copy of the ledger (`ledger.device_id`), so a page is replaced only by a page with all its entries. The ledger can still hold
 several versions of a page: if another device removed one of its entries, or from an earlier version of this program. The
 next flush writes the union of the versions, and drops only versions that it has read. Devices that do this at the same
 time write the same union, so no further write follows.
