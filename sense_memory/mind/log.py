@@ -244,7 +244,8 @@ class Log:
             ahead = self._ahead()
             self._restore_replaced()
             touched = [slot for slot, page in pages.by_slot.items() if page.is_behind and slot not in ahead]
-            fresh = [*pages.overflow(touched), *pages.stranded(ahead, self._is_own), *fresh]
+            untaken = partial(ledger.heads.untaken_beneath, address.LOG_PAGES)
+            fresh = [*pages.overflow(touched), *pages.stranded(ahead, self._is_own, untaken), *fresh]
             touched += pages.place(fresh, ledger.edits.device, ahead) if fresh else []
             written = await self._write_pages(dict.fromkeys(touched))
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])

@@ -155,19 +155,24 @@ class LogPages:
             self.at(changed[-1]).removed.update(removed)
         return changed
 
-    def stranded(self, ahead: Collection[str], is_own: Callable[[str], bool]) -> list[list[Any]]:
+    def stranded(
+        self, ahead: Collection[str], is_own: Callable[[str], bool], untaken: Callable[[], Collection[str]]
+    ) -> list[list[Any]]:
         """The rows that only pages dated ahead hold, so that others would not read them before that date.
 
-        If most pages are dated ahead, the clock is behind rather than the pages ahead, and no row is stranded.
+        If most pages are dated ahead, the clock may be behind rather than the pages ahead. Then relays have taken the
+        pages, and only rows of pages that no relay has taken are stranded.
 
         Args:
             ahead: the slots of pages that are dated too far ahead of the clock to be written.
             is_own: whether a page is of this ledger; another ledger takes care of its own pages.
+            untaken: the slots of the pages that wait for relays, and that no relay has taken.
         """
         pages = self.by_slot
-        if not ahead or len(ahead) > max(_AHEAD_COUNT, len(pages) // 2):
+        if not ahead:
             return []
-        left = [slot for slot in ahead if slot in pages and (pages[slot].is_behind or is_own(slot))]
+        kept = ahead if len(ahead) <= max(_AHEAD_COUNT, len(pages) // 2) else {*ahead} & {*untaken()}
+        left = [slot for slot in kept if slot in pages and (pages[slot].is_behind or is_own(slot))]
         held = self.entries(without=ahead)
         found = {key: row for slot in left for key, row in pages[slot].entries.items() if key not in held}
         return list(found.values())

@@ -5,7 +5,8 @@ else, and nobody without the key can read a byte. Inside, each entry carries the
 
 Guaranteed: a member cannot speak for another. An entry is shown only if a member signed its exact content for this scene,
 under the member's own name; only the owner may speak under names that no member has, such as `world`. Other entries are
-counted as forged. If a member overwrites another member's page, the next flush of the other member restores its entries.
+counted as forged. If a member overwrites another member's page, the next flush of the other member restores its entries; if
+by an event that does not open, which only a relay can tell, a flush an hour after the page was written.
 A removed member adds nothing to what others see: of its entries only those count that the owner had seen when it removed
 the member; its other entries are not shown, whatever time they claim. No entry is later than the page in which it arrived.
 
