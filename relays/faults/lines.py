@@ -117,6 +117,7 @@ class HidesKinds(Fault):
             it never begins, because there is "no challenge".
         compares: whether comparisons contain the kinds for clients that it knows; those of strfry do not.
         says_so: whether it refuses a filter that names only such kinds; otherwise its answer is empty.
+        counts: whether its document says that it counts (NIP-45).
     """
 
     def __init__(
@@ -125,11 +126,17 @@ class HidesKinds(Fault):
         auth: Literal["works", "refused", "no challenge"] = "no challenge",
         compares: bool = False,
         says_so: bool = True,
+        counts: bool = True,
     ) -> None:
         super().__init__()
         self.kinds, self.auth, self.compares, self.says_so = frozenset(kinds), auth, compares, says_so
+        self.counts = counts
         self._known: set[int] = set()
         self._challenged: set[int] = set()
+
+    def information(self, document: bytes) -> bytes:
+        """Leave NIP-45 out if it does not count."""
+        return document if self.counts else _without_nip(document, 45)
 
     def from_relay(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
         """Swallow the events of the kinds, and the challenge of the relay behind."""
@@ -231,9 +238,7 @@ class NoNegentropy(Fault):
 
     def information(self, document: bytes) -> bytes:
         """Leave 77 out."""
-        found = json.loads(document or b"{}")
-        found["supported_nips"] = [nip for nip in found.get("supported_nips", []) if nip != 77]
-        return json.dumps(found).encode()
+        return _without_nip(document, 77)
 
     def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
         """Not know what the client means."""
@@ -265,3 +270,9 @@ class ExclusiveUntil(Fault):
                 for wanted in frame[2:]
             ]
         yield frame
+
+
+def _without_nip(document: bytes, left_out: int) -> bytes:
+    found = json.loads(document or b"{}")
+    found["supported_nips"] = [nip for nip in found.get("supported_nips", []) if nip != left_out]
+    return json.dumps(found).encode()

@@ -99,6 +99,30 @@ async def test_r23_a_relay_that_authenticates_shows_the_journal(stage, compares,
 
 
 @pytest.mark.virtual_time
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("compares", [True, False])
+async def test_r23_an_entry_that_arrives_long_after_its_date_is_fetched_as_a_memory_is(
+    stage, counts, compares
+):
+    hides = {"auth": "works", "compares": compares, "counts": counts}
+    async with Strfry(stage, **hides) as relay, stage.store(relay) as store:
+        await write(store, 30, 3)
+        await stage.sync(store)
+        async with stage.store(relay, ledger="late.db") as late:
+            await write(late, 1, 1)
+        stage.clock.advance(20_000)
+        await store.remember("now", stage.plaintext)
+        await store.journal(f"{stage.plaintext} now")
+        for _ in range(2):
+            assert (await stage.sync(store)).in_step
+        async with stage.store(relay, ledger="late.db") as late:
+            await late.sync()
+
+        assert (await stage.sync(store)).in_step
+        assert len(await store.recent()) == 5
+
+
+@pytest.mark.virtual_time
 async def test_r23_entries_of_any_age_arrive_once_the_relay_shows_them(stage):
     """The cursor has moved with the memories meanwhile, far beyond the hidden entries."""
     async with Strfry(stage) as relay, stage.store(relay) as store, stage.store(relay.behind) as other:

@@ -281,7 +281,7 @@ class Puller:
             return None
         pulled = compared.found
         if not compared.saw_journal:
-            journal = step_after_blind_comparison(step, pulled.newest, has_journal=compared.has_journal)
+            journal = step_after_blind_comparison(step, pulled.newest, whole=compared.lacks_journal)
             return pulled + await self._walk(connection, journal, file_events)
         begun = step.progress.begun_at
         await self._ledger.write(self._move_cursor, begun, pulled.newest, swept=since is None)

@@ -14,7 +14,8 @@ supports NIP-77: a relay that lost half of its events passes one hour in 32.
 
 The journal is compared apart from the other kinds, because some relays show it only to clients that they know, leave it
 out of a mixed answer without a word, or leave it out of comparisons even where they serve it. If a relay claims to hold
-no entry at all, it is asked for one; if it has one, refuses, or does not compare, the journal is walked instead.
+no entry at all, it is asked for one; if it has one, refuses, or does not compare, the journal is walked instead: entries
+of any date if the relay counts another number (NIP-45) than is here, and recent ones otherwise.
 
 What it costs: one message each way for the journal and one for the rest if nothing differs, one request if there is
 something to prove, and one if the relay has no journal; about 830 bytes of hex for each of 100 differences scattered over
@@ -47,7 +48,7 @@ from sense_memory.limits import (
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.negentropy import Items
-from sense_memory.relay.client.nip11 import frame_bytes, ids_count, may_compare
+from sense_memory.relay.client.nip11 import frame_bytes, ids_count, may_compare, may_count
 from sense_memory.relay.client.requests import Comparison
 from sense_memory.relay.sync.walk import PullResult, newest_of
 
@@ -133,12 +134,12 @@ class ComparedPull:
     Attributes:
         found: the result.
         saw_journal: whether the journal was compared too; otherwise it must be walked.
-        has_journal: whether the ledger has any of the journal.
+        lacks_journal: whether to walk entries of any date, because more than the recent ones may be missing.
     """
 
     found: PullResult
     saw_journal: bool
-    has_journal: bool
+    lacks_journal: bool
 
 
 @dataclass(slots=True)
@@ -256,7 +257,28 @@ class Reconciler:
         )
         latest = max(part.items.latest(frozenset(part.found.have), until=horizon) for part in compared)
         found = fetched.totals + PullResult(newest=latest, missing=missing)
-        return ComparedPull(found, saw_journal=journal in compared, has_journal=len(journal.items) > 0)
+        saw_journal = journal in compared
+        asks = with_journal and not saw_journal
+        lacks = asks and await self._may_lack_entries(connection, journal)
+        return ComparedPull(found, saw_journal=saw_journal, lacks_journal=lacks)
+
+    async def _may_lack_entries(self, connection: RelayConnection, part: ComparedPart) -> bool:
+        """Whether entries that are not recent may be missing, here or at a relay that does not compare them.
+
+        The relay is asked how many it has; if it does not count, it is asked for all of them where that is one page.
+        """
+        here = len(part.items)
+        if not here:
+            return True
+        if part.wanted.since is not None:
+            return False
+        if not may_count(connection.information):
+            return here < PAGE_COUNT
+        try:
+            counted = await connection.count([part.wanted], doubtful=connection.information is None)
+        except RelayError:
+            return False
+        return counted.count != here
 
     def _part(self, kinds: tuple[int, ...], items: ItemsByKinds, since: int | None) -> ComparedPart:
         return ComparedPart(kinds, replace(kinds_filter(self._author, kinds), since=since), items[kinds])

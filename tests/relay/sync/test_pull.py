@@ -19,7 +19,7 @@ from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_M
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 from sense_memory.relay.client.page import LATE, EventPage
-from sense_memory.relay.client.requests import Comparison
+from sense_memory.relay.client.requests import Comparison, Counted
 from sense_memory.relay.sync.agenda import BEGINNING, RelayQuestion
 from sense_memory.relay.sync.pull import Puller, walk_and_file
 from sense_memory.relay.sync.reconcile import InventoryCache
@@ -183,6 +183,10 @@ class Peer:
         found = [event for event in self.events if wanted.matches(event) and event.id not in self.withheld]
         found.sort(key=lambda event: (-event.created_at, event.id))
         return EventPage(tuple(found[: wanted.limit]), complete=True)
+
+    async def count(self, filters, **_):
+        (wanted,) = filters
+        return Counted(sum(map(wanted.matches, self.events)))
 
     async def compare(self, wanted, items, **_):
         if self.cut_after == 0:
