@@ -2,7 +2,8 @@ r"""Text that is safe to show to a language model, and to people. Pure.
 
 Stored text is not trusted. Some characters are not seen, or change what is seen beside them: controls, bidirectional
 overrides, tag characters, zero-width spaces, variation selectors. A model reads words that nobody saw, or reads lines that
-nobody wrote. Everything that builds text for a model uses the functions of this module.
+nobody wrote. Everything that builds text for a model uses the functions of this module; errors and notices of relays use
+`printable`, which leaves nothing invisible.
 
 Guaranteed: `printed` has no line break but `\n`, and `one_line` and `label` have none, so a text has exactly the lines
 that its frame gives it; and no result contains a hidden character, except where it belongs to a letter or an emoji that is
@@ -18,6 +19,8 @@ from __future__ import annotations
 
 import re
 from typing import Final
+
+from sense_memory.limits import MAX_NOTICE_CHARS
 
 
 _MAX_RUN: Final = 4  # hidden characters in a row that are escaped; U+FFFD stands for the others
@@ -35,15 +38,14 @@ _JOINING: Final = (  # letters of scripts that have joiners within words: Arabic
     r"\ufe70-\ufefc"
 )
 _RIGHT_TO_LEFT: Final = r"\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
-_SIGNS: Final = r" !-/:-@\[-`{-~\xab\xbb\u060c\u061b\u061f\u2010-\u201f\u2026"  # between a mark of direction and its letter
-_UNSPACED: Final = (
-    r"\u0e01-\u0edf\u1000-\u109f\u1780-\u17b3\u17b6-\u17d3"  # scripts that write no spaces between words
-)
-_FLAGS: Final = (
-    "|".join(  # of England, Scotland and Wales, the only ones that are spelled with tag characters
-        "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in name) + "\U000e007f"
-        for name in ("gbeng", "gbsct", "gbwls")
-    )
+# Between a mark of direction and its letter.
+_SIGNS: Final = r" !-/:-@\[-`{-~\xab\xbb\u060c\u061b\u061f\u2010-\u201f\u2026"
+# Scripts that write no spaces between words.
+_UNSPACED: Final = r"\u0e01-\u0edf\u1000-\u109f\u1780-\u17b3\u17b6-\u17d3"
+# Of England, Scotland and Wales, the only ones that are spelled with tag characters.
+_FLAGS: Final = "|".join(
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in name) + "\U000e007f"
+    for name in ("gbeng", "gbsct", "gbwls")
 )
 _unsafe: Final = re.compile(
     rf"(?P<kept>{_FLAGS}|(?=[{_HIDDEN}])(?:"  # most characters are seen, and are not looked at further
@@ -106,6 +108,21 @@ def has_hidden(text: str) -> bool:
     (False, True)
     """
     return printed(text) != text
+
+
+def printable(text: str, limit: int = MAX_NOTICE_CHARS) -> str:
+    r"""Untrusted text on one line of a terminal or an error: cut to `limit` characters, then escaped.
+
+    Escaped is whatever `str.isprintable` rejects: control, bidirectional, zero-width and tag characters, lone surrogates,
+    line separators, unusual spaces and unassigned code points.
+
+    >>> printable("no\x1b[2J\n")
+    'no\\u001b[2J\\u000a'
+    """
+    cut = text[:limit]
+    if cut.isprintable():
+        return cut
+    return "".join(char if char.isprintable() else escaped(char) for char in cut)
 
 
 def escaped(char: str) -> str:

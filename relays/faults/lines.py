@@ -108,15 +108,15 @@ class AuthGate(Fault):
 class HidesKinds(Fault):
     """Hides kinds from clients that it does not know, as strfry does since July 2026 (R-23).
 
-    It refuses a filter that names such kinds only, and leaves them out of a mixed answer, of a live subscription and
-    of a comparison without a word.
+    It refuses a filter that names only such kinds, and a count that names any of them, and leaves them out of a mixed
+    answer, of a live subscription and of a comparison without a word.
 
     Args:
         kinds: which.
         auth: what becomes of an authentication: it "works"; it is "refused", as where strfry has no `serviceUrl`; or
             it never begins, because there is "no challenge".
-        compares: whether comparisons have the kinds for clients that it knows; strfry's have not.
-        says_so: whether it refuses a filter that names such kinds only; otherwise its answer is empty.
+        compares: whether comparisons contain the kinds for clients that it knows; those of strfry do not.
+        says_so: whether it refuses a filter that names only such kinds; otherwise its answer is empty.
     """
 
     def __init__(
@@ -143,15 +143,17 @@ class HidesKinds(Fault):
         if verb == "AUTH":
             self._authenticate(frame, talk)
             return
-        if verb in {"REQ", "COUNT", "NEG-OPEN"} and self.says_so and not known and self._asks_only(frame):
+        if verb in {"REQ", "COUNT", "NEG-OPEN"} and self.says_so and not known and self._must_refuse(frame):
             self._refuse(frame, talk)
             return
         if verb == "NEG-OPEN" and not (known and self.compares):
             frame[2] = self._visible(frame[2])
         yield frame
 
-    def _asks_only(self, frame: Frame) -> bool:
+    def _must_refuse(self, frame: Frame) -> bool:
         wanted = frame[2:3] if frame[0] == "NEG-OPEN" else frame[2:]
+        if frame[0] == "COUNT":
+            return not all(self.kinds.isdisjoint(one.get("kinds") or ()) for one in wanted)
         return all(self.kinds.issuperset(one.get("kinds") or [-1]) for one in wanted)
 
     def _visible(self, wanted: NostrEvent) -> NostrEvent:

@@ -1,5 +1,7 @@
 """`checked`: a public call refuses arguments that its annotations rule out, with `InvalidInput`, before it does anything.
 
+The store's own calls, whose arguments have rules that no annotation says, are checked by `arguments` instead.
+
 Checked are the types that the calls of the mind have: text, numbers, booleans, functions, mappings, iterables with their
 items, and this package's own classes. A text is valid Unicode, and not a list of texts; a number is finite; a truth value
 is not a number. An annotation of another type is not checked. The cost is some microseconds for each call.
@@ -103,7 +105,7 @@ def _split(note: str) -> tuple[str, ...]:
 
 
 def _is(value: object, note: str) -> bool:
-    """Whether a value has a type that is no union."""
+    """Whether a value has a type that is not a union."""
     if note in _SIMPLE:
         return _SIMPLE[note](value)
     found = _generic(note)

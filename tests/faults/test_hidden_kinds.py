@@ -216,6 +216,35 @@ async def test_r23_what_is_deleted_beside_a_hidden_journal_is_deleted(stage):
 
 
 @pytest.mark.virtual_time
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("auth", ["works", "refused"])
+async def test_r23_a_relay_that_was_set_back_gets_the_entries_too_although_it_hides_them(stage, auth, full):
+    """The loss of an entry cannot be seen there; the loss of memories can, and a relay answers twice sent entries with OK."""
+    async with Strfry(stage, auth=auth) as relay, stage.relay() as backup:
+        async with stage.store(relay, ledger="k.db") as store:
+            await write(store, 20, 3)
+            await stage.sync(store)
+            await stage.put(backup.url, *await stage.stored(relay.behind, limit=5_000))
+            stage.clock.advance(86_400)
+            await store.remember("k", stage.plaintext)
+            await store.journal(f"{stage.plaintext} since the backup")
+            await stage.sync(store)
+        stage.clock.advance(3_700)
+        relay._proxy.upstream = relay.behind = backup.url
+
+        async with stage.store(relay, ledger="k.db") as store:
+            (line,) = (await stage.sync(store, full=full)).relays
+            assert (line.pulled.missing, line.waiting) == (1 + (auth == "works"), 0)
+            assert await relay.held() == [21, 4]
+            sent = len(relay.record.published)
+            for _ in range(2):
+                stage.clock.advance(3_700)
+                (line,) = (await stage.sync(store)).relays
+                assert (line.pulled.missing, line.in_step) == (0, auth == "works")
+            assert len(relay.record.published) == sent
+
+
+@pytest.mark.virtual_time
 async def test_a_relay_that_refuses_everything_hides_nothing_in_particular(stage):
     async with Strfry(stage) as relay, stage.store(relay) as store:
         relay.hides.kinds = frozenset({4, 5, 30078})

@@ -134,13 +134,13 @@ def outcome(relay: RelayReport, state: RelayStatus) -> str:
     """What a sync found at one relay, in words."""
     if relay.problem:
         return relay.problem
-    if not relay.pulled.complete:
-        found = f"incomplete: {', '.join(relay.pulled.reasons)}"
-        return f"{found}; nothing is sent until the relay has shown everything" if relay.held_back else found
-    broken = _broken_word(relay)
-    if broken or not state.holds_all:
+    found = [] if relay.pulled.complete else [f"incomplete: {', '.join(relay.pulled.reasons)}"]
+    if relay.held_back:
+        return "; ".join([*found, "nothing is sent until the relay has shown everything"])
+    found += _broken_word(relay)
+    if found or not state.holds_all:
         waits = [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
-        return "; ".join([*broken, *waits, *paused(state)]) or "not finished"
+        return "; ".join([*found, *waits, *paused(state)]) or "not finished"
     return f"in step ({LOCAL})" if state.is_local else "in step"
 
 
@@ -192,7 +192,7 @@ def _print_rounds(report: SyncReport, status: Status, lost: str, *, in_step: boo
 
 
 def _trust(report: SyncReport, status: Status) -> str:
-    """What rests on the word of a single relay after a first sync, with the remedy; empty if nothing does."""
+    """The warning that a first sync had a single relay to go by, with the remedy; empty if it had several."""
     if not (
         report.is_first and status.counts["events"] and sum(relay.complete for relay in report.relays) == 1
     ):
@@ -201,8 +201,8 @@ def _trust(report: SyncReport, status: Status) -> str:
     if len(report.relays) > 1:
         more = "sync again when the others answer"
     return (
-        "This ledger was empty: everything is here as far as this relay shows. What one relay lost or left out, a second "
-        f"relay shows; {more}."
+        "This ledger was empty, and one relay answered: everything that it shows is here. A second relay would show what "
+        f"this one has lost or left out; {more}."
     )
 
 

@@ -26,7 +26,7 @@ from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
 from sense_memory.limits import MAX_RECENT_COUNT
 from sense_memory.memories.history import undo_target
 from sense_memory.mind.chat.compaction import ContextState
-from sense_memory.mind.identity import AgentIdentity
+from sense_memory.mind.layers.identity import AgentIdentity
 from sense_memory.palace import current_relevance
 from sense_memory.palace.lifecycle import is_by_hand
 from sense_memory.relay import silent_traceback
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from sense_memory.interfaces.web.server import ServerSecrets
-    from sense_memory.mind.hits import MindHit
+    from sense_memory.mind.search.hits import MindHit
     from sense_memory.models import IntrospectionReport, PersonaMemory
     from sense_memory.store import MemoryStore
 

@@ -32,7 +32,7 @@ COMPACTION_SHARE: Final = 0.8  # of the context window: a fuller context needs c
 SUMMARY_SHARE: Final = 0.25  # of the context window, for the summary
 KEPT_SHARE: Final = 0.3  # of the context window, for messages that stay verbatim
 KEPT_COUNT: Final = 1_000  # messages that stay verbatim, at most: their ids take 23 of the 40 KB of an event
-PART_CHARS: Final = 300_000  # of one question to a model, which cuts inputs of more than 400,000
+PART_CHARS: Final = 300_000  # of one question to a model; `EndpointModel` cuts inputs of more than 400,000
 PART_SHARE: Final = 0.75  # of the context window, for one question to a model
 _LEAST_PART_TOKENS: Final = 2_000  # which every model takes
 MAX_SUMMARY_CHARS: Final = 4_000  # words may have any length, and the state has to fit an event
@@ -103,7 +103,7 @@ class Compaction:
             after = await self._without(after, context[start:end], sum(costs[start:end]), left)
         if self._fits(after.summary, left):
             return after
-        # A summary for a larger window.
+        # The summary before was written for a larger window.
         dropped = after.dropped_count + after.covered_count
         problem = after.problem or "the summary does not fit the window"
         return replace(after, summary="", covered_count=0, dropped_count=dropped, problem=problem)
@@ -143,7 +143,7 @@ class Compaction:
         return found, ""
 
     async def _by_rules(self, task: SummarizeConversation, left: float) -> Summary | None:
-        """The summary of the rules, as far as it fits; None if that are only a few words."""
+        """The summary of the rules, as far as it fits; None if only a few words fit."""
         from sense_memory.mind.rule_model import RuleModel  # slow to import: see `Mind`
 
         found = await RuleModel().answer(task)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.log import LogEntry
 
 _OPENAI_ROLES: Final = {"developer": "system", "function": "tool"}  # roles that are stored under another name
-_SPOKEN: Final = {f"{messages.KIND}{role}": role for role in messages.ROLES if role != "tool"}
+_SPOKEN: Final = {f"{messages.KIND_PREFIX}{role}": role for role in messages.ROLES if role != "tool"}
 _NOTHING: Final = "nothing was appended"
 _EARLIER: Final = "The earlier messages are summarised in the system prompt."
 
@@ -35,20 +35,20 @@ def from_openai(given: object) -> tuple[str, dict[str, Any]]:
     """The role and the payload of a message of OpenAI's chat completions.
 
     Raises:
-        InvalidInput: the value is no such message.
+        InvalidInput: the value is not such a message.
     """
     fields = _fields(given)
     shown = fields.pop("role", None)
     role = _OPENAI_ROLES.get(str(shown), shown)
     if role not in messages.ROLES:
         known = ", ".join((*messages.ROLES, *_OPENAI_ROLES))
-        raise InvalidInput(f"a message of OpenAI needs a role of {known}; {_NOTHING}")
+        raise InvalidInput(f"an OpenAI message needs one of the roles {known}; {_NOTHING}")
     payload = {"format": "openai"} | _content(fields)
     fields.pop("content", None)
     if calls := fields.pop("tool_calls", None) if fields.get("tool_calls") else None:
         found = [messages.of_openai(call) for call in calls] if isinstance(calls, list) else [None]
         if None in found:
-            raise InvalidInput(f"each tool call of a message of OpenAI needs an id; {_NOTHING}")
+            raise InvalidInput(f"each tool call of an OpenAI message needs an id; {_NOTHING}")
         payload |= {"tool_calls": [call.id for call in found if call], "calls": calls}
     if isinstance(fields.get("tool_call_id"), str):
         payload["tool_call_id"] = fields.pop("tool_call_id")
@@ -57,16 +57,16 @@ def from_openai(given: object) -> tuple[str, dict[str, Any]]:
 
 
 def from_anthropic(given: object) -> tuple[str, dict[str, Any]]:
-    """The role and the payload of a message of Anthropic's API: its role and content. A response has other fields, too.
+    """The role and the payload of a message of Anthropic's API: its role and content. The other fields of a response are not kept.
 
     Raises:
-        InvalidInput: the value is no such message.
+        InvalidInput: the value is not such a message.
     """
     fields = _fields(given)
     role, content = fields.get("role"), fields.get("content")
     if role not in ("user", "assistant", "system") or not isinstance(content, str | list):
-        known = "a role of user, assistant or system, and a text or a list as its content"
-        raise InvalidInput(f"a message of Anthropic needs {known}; {_NOTHING}")
+        known = "the role user, assistant or system, and text or a list as its content"
+        raise InvalidInput(f"an Anthropic message needs {known}; {_NOTHING}")
     payload = {"format": "anthropic"} | _content(fields)
     blocks = payload.get("blocks", ())
     is_result = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
@@ -144,7 +144,7 @@ def _with_calls_of_openai(found: Iterable[dict[str, Any]]) -> Iterator[dict[str,
 
 
 def _to_openai(entry: LogEntry) -> Iterable[dict[str, Any]]:
-    role, payload = entry.kind.removeprefix(messages.KIND), entry.payload
+    role, payload = entry.kind.removeprefix(messages.KIND_PREFIX), entry.payload
     if payload.get("format") == "anthropic":
         return _openai_of_anthropic(role, payload)
     more = payload.get("more")
@@ -221,11 +221,10 @@ def to_anthropic(
             or none is left, and a result that came after its call was summarised is no result but a text; the API refuses both.
     """
     prompts, found = [system] if system else [], list[dict[str, Any]]()
-    is_joined = (
-        False  # whether the last message has results only, to which results of parallel calls are added
-    )
+    # Whether the last message has results only; the results of parallel calls are added to it.
+    is_joined = False
     for entry in entries:
-        role, payload = entry.kind.removeprefix(messages.KIND), entry.payload
+        role, payload = entry.kind.removeprefix(messages.KIND_PREFIX), entry.payload
         if payload.get("format") == "anthropic":
             content: Any = messages.unpacked(payload) if "blocks" in payload else messages.text_of(payload)
             found.append({"role": "user" if role == "tool" else role, "content": content})

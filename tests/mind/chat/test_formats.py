@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.chat import formats
+from sense_memory.mind.chat.conversation import Conversation
 from sense_memory.mind.chat.messages import ToolCall
-from sense_memory.mind.conversation import Conversation
 from sense_memory.mind.log import LogEntry
 from tests.late import needs
 from tests.mind.test_log import opened

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sense_memory.errors import MissingExtra, StoreClosed
-from sense_memory.mind import search, text_scan
-from sense_memory.mind.hits import Place
-from sense_memory.mind.text_scan import best_texts
+from sense_memory.mind.search import search, text_scan
+from sense_memory.mind.search.hits import Place
+from sense_memory.mind.search.text_scan import best_texts
 from sense_memory.search.index import SearchIndex
 from tests.memories.test_embedding_jobs import Topics
+from tests.mind.search.test_search import MEANT, say_and_keep, texts, told
 from tests.mind.test_log import opened
-from tests.mind.test_search import MEANT, say_and_keep, texts, told
 from tests.time_unit import SECOND
 
 
@@ -123,6 +123,7 @@ async def test_a_search_that_waits_while_the_store_closes_says_so(warming, barri
     for task in waiting:
         with pytest.raises(StoreClosed):
             await task
+    barrier.open()
 
 
 async def test_a_caller_of_warm_that_is_cancelled_leaves_the_warm_up_to_the_others(warming, barrier):
