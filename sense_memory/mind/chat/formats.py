@@ -217,8 +217,8 @@ def to_anthropic(
     Args:
         entries: the messages.
         system: the beginning of the system prompt; messages of the role system that came in another format follow.
-        is_cut: whether earlier messages were summarised. A user's message then says so if an assistant's would be first,
-            and a result that came after its call was summarised is no result but a text; the API refuses both.
+        is_cut: whether earlier messages were summarised. A user's message then says so if an assistant's would be first
+            or none is left, and a result that came after its call was summarised is no result but a text; the API refuses both.
     """
     prompts, found = [system] if system else [], list[dict[str, Any]]()
     # Whether the last message has results only; the results of parallel calls are added to it.
@@ -241,7 +241,7 @@ def to_anthropic(
             is_joined = is_result
     if is_cut:
         found = list(_with_calls_of_anthropic(found))
-    if is_cut and found and found[0]["role"] == "assistant":
+    if is_cut and (not found or found[0]["role"] == "assistant"):
         found.insert(0, {"role": "user", "content": _EARLIER})
     return "\n\n".join(prompts), found
 

@@ -447,6 +447,12 @@ def test_a_suggestion_is_dismissed_for_good(page):
     assert 0 == case.count()
 
 
+def test_messages_without_text_and_messages_in_no_summary_are_named_as_what_they_are(page):
+    go(page, "conversation/calls")
+    assert page.locator("main .message .entry").all_inner_texts()[:2] == ["(no text)", "(a tool call)"]
+    assert "3 older messages are in no summary" in page.inner_text("main .summary")
+
+
 def test_every_view_fits_a_phone_and_says_what_it_is(page):
     page.set_viewport_size({"width": 360, "height": 640})
     for view in (*VIEWS, memory("hostile/facts/long"), memory("hostile/facts/image")):
@@ -470,9 +476,3 @@ def test_colours_follow_the_system_until_one_chooses(page):
     assert "light" == page.get_attribute("html", "data-theme")
     page.evaluate("localStorage.clear()")
     assert not page.said
-
-
-def test_messages_without_text_and_messages_in_no_summary_are_named_as_what_they_are(page):
-    go(page, "conversation/calls")
-    assert page.locator("main .message .entry").all_inner_texts()[:2] == ["(no text)", "(a tool call)"]
-    assert "3 older messages are in no summary" in page.inner_text("main .summary")

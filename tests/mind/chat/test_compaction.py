@@ -258,6 +258,9 @@ async def test_a_result_whose_call_was_summarised_before_it_came_is_a_text():
         await talk.add_openai({"role": "assistant", "content": None, "tool_calls": [call]})
         await talk.compact(Model("They read a file."))
         assert await talk.in_context() == []
+        assert [item["role"] for item in (await talk.as_anthropic())[1]] == [
+            "user"
+        ]  # the API wants one message
         await talk.add_openai({"role": "tool", "tool_call_id": "a", "content": "done"})
         result = {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "again"}]}
         await talk.add_anthropic({"role": "user", "content": [result]})
