@@ -401,7 +401,7 @@ def run(chosen: Sequence[Defect], *, jobs: int, seconds: float) -> tuple[Counter
         def plant(defect: Defect) -> None:
             if time.monotonic() > deadline:
                 return
-            source = (ROOT / PACKAGE / defect.module).read_bytes()
+            source = (copy().folder / PACKAGE / defect.module).read_bytes()
             copy().write(defect.module, defect.planted(source))
             survived = copy().passes(files_of(defect.module), 4 * usual[defect.module] + _LATE_SECONDS)
             copy().write(defect.module, source)
