@@ -36,17 +36,22 @@ _KEY_SHARE: Final = 3  # a key takes at most a third of the width
 _LABEL_WIDTH: Final = 28  # of the first column of a table of counts, whatever the other columns are
 _ID_CHARS: Final = 12  # of an event's id: enough to tell a million apart
 _MAX_LINES: Final = 40  # of one comparison
+_WHOLE_COLUMNS: Final = 100_000  # of a table in a pipe: no cell is longer
 _STYLES: Final = {"-": "red", "+": "green", " ": "dim", "…": "dim"}
 
 
 class _Plain(Console):
-    """A console that writes tables without blanks at line ends where there is no terminal."""
+    """A console that writes tables whole, and without blanks at line ends, where there is no terminal.
+
+    Lines that were broken for a width would break what people copy, such as public keys and paths.
+    """
 
     def print(self, *objects: Any, **options: Any) -> None:
         """As rich's."""
         if self.is_terminal or not any(isinstance(part, Table) for part in objects):
             super().print(*objects, **options)
             return
+        self.width = _WHOLE_COLUMNS
         with self.capture() as drawn:
             super().print(*objects, **options)
         self.out("\n".join(line.rstrip(" ") for line in drawn.get().split("\n")), end="", highlight=False)
