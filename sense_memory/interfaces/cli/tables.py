@@ -48,10 +48,12 @@ class _Plain(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         """As rich's."""
-        if self.is_terminal or not any(isinstance(part, Table) for part in objects):
+        tables = [part for part in objects if isinstance(part, Table)]
+        if self.is_terminal or not tables:
             super().print(*objects, **options)
             return
-        self.width = _WHOLE_COLUMNS
+        if not any(table.expand for table in tables):  # those are made for a width
+            self.width = _WHOLE_COLUMNS
         with self.capture() as drawn:
             super().print(*objects, **options)
         self.out("\n".join(line.rstrip(" ") for line in drawn.get().split("\n")), end="", highlight=False)
