@@ -137,6 +137,7 @@ class KeyMissing(SenseMemoryError):
         locked: the place of an encrypted key whose password could not be asked for, or None.
         agent: the agent whose key was wanted, or None; the agent "default" is not named in the message.
         setting: the setting that named a key file that does not exist, the last of `looked`; else None.
+        is_chosen: whether an argument named the agent; then no setting of the environment can name another key file.
     """
 
     def __init__(
@@ -145,8 +146,11 @@ class KeyMissing(SenseMemoryError):
         locked: str | None = None,
         agent: str | None = None,
         setting: str | None = None,
+        *,
+        is_chosen: bool = False,
     ) -> None:
         self.looked, self.locked, self.agent, self.setting = looked, locked, agent, setting
+        self.is_chosen = is_chosen
         if locked is None and setting is not None:
             super().__init__(
                 f"correct {setting}, or put the key there: {looked[-1]} does not exist. If the path is right and "
@@ -155,9 +159,10 @@ class KeyMissing(SenseMemoryError):
         elif locked is None:
             is_named = agent not in {None, "default"}
             name, option = (f" of agent {agent}", f" --agent {agent}") if is_named else ("", "")
+            others = "choose an agent of `sense-memory agents`" if is_chosen else "set SENSE_MEMORY_KEY_FILE"
             super().__init__(
                 f"no secret key{name} yet; make one with `sense-memory{option} init`, import yours with "
-                f"`sense-memory{option} init --import`, or set SENSE_MEMORY_KEY_FILE (looked in: {', '.join(looked)})"
+                f"`sense-memory{option} init --import`, or {others} (looked in: {', '.join(looked)})"
             )
         else:
             super().__init__(

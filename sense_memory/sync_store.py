@@ -415,6 +415,8 @@ class SyncMemoryStore:
     def persona_connect(self, key1: str, key2: str) -> None:
         """Link two memories both ways and reinforce them: each connection adds a tenth to their relevance.
 
+        If they are linked already, nothing is written.
+
         Each is named by `domain/facet/key`, or by a key that no other memory has. Raises InvalidInput where a memory
         does not exist, a bare key is not unique, or both are the same memory.
         """

@@ -48,6 +48,14 @@ SENTENCES = [
         ),
     ),
     (
+        errors.KeyMissing(("the key file b.key",), agent="bob", is_chosen=True),
+        (
+            "no secret key of agent bob yet; make one with `sense-memory --agent bob init`, import yours with "
+            "`sense-memory --agent bob init --import`, or choose an agent of `sense-memory agents` (looked in: the "
+            "key file b.key)"
+        ),
+    ),
+    (
         errors.KeyMissing(("the key file b.key",), setting="SENSE_MEMORY_KEY_FILE in the environment"),
         (
             "correct SENSE_MEMORY_KEY_FILE in the environment, or put the key there: the key file b.key does not "

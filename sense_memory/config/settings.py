@@ -216,7 +216,9 @@ def find_secret(
         return agent_key(settings.key_file, agent, ask_password, home=settings.home)
     except KeyMissing as missing:
         looked += missing.looked
-        raise KeyMissing(tuple(looked), missing.locked, agent, _naming_setting(settings)) from None
+        is_chosen = settings.origins["agent"] == ARGUMENT
+        setting = _naming_setting(settings)
+        raise KeyMissing(tuple(looked), missing.locked, agent, setting, is_chosen=is_chosen) from None
 
 
 def find_nsec(

@@ -166,15 +166,21 @@ def _json_escape(char: str) -> str:
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
-def contradiction_note(memory: PersonaMemory | Hit, place: str = "") -> str:
-    """Which memory superseded a memory, or may contradict it; empty if none. Paths are given without the prefix `place`."""
+def caution(memory: PersonaMemory | Hit, place: str = "") -> str:
+    """Why a memory may not hold: it is an edit that lost, another memory superseded it, or may contradict it.
+
+    Empty if there is no reason. Paths are given without the prefix `place`.
+    """
+    reasons = []
+    if memory.conflict_of is not None:
+        reasons.append(f"an edit that lost to {one_line(memory.conflict_of.removeprefix(place))}")
     if memory.superseded_by is not None:
-        return f"superseded by {one_line(memory.superseded_by.removeprefix(place))}"
-    if not memory.suspected_by:
-        return ""
-    latest, *others = memory.suspected_by
-    more = f" and {len(others):,} more" if others else ""
-    return f"perhaps contradicted by {one_line(latest.removeprefix(place))}{more}"
+        reasons.append(f"superseded by {one_line(memory.superseded_by.removeprefix(place))}")
+    elif memory.suspected_by:
+        latest, *others = memory.suspected_by
+        more = f" and {len(others):,} more" if others else ""
+        reasons.append(f"perhaps contradicted by {one_line(latest.removeprefix(place))}{more}")
+    return "; ".join(reasons)
 
 
 def bracketed(note: str) -> str:

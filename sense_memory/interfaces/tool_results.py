@@ -80,6 +80,7 @@ def hit_data(hit: Hit, now: float) -> dict[str, Any]:
         source=(hit.source or "unknown") if is_palace else None,
         superseded_by=hit.superseded_by,
         suspected_by=list(hit.suspected_by),
+        conflict_of=hit.conflict_of,
         score=round(hit.score, 3),
         why=hit.why.text,
     )

@@ -165,6 +165,7 @@ def suggest(
     *,
     links: Links | None = None,
     near: Iterable[tuple[str, str, float]] = (),
+    undecided: Iterable[tuple[str, str]] = (),
     count: int = SUGGESTED_PAIRS_COUNT,
 ) -> Suggestions:
     """Pairs of active or fading memories that could be connected (sense-memory v2, "Connection Discovery").
@@ -178,10 +179,12 @@ def suggest(
         links: the links of the same memories, if the caller already has them.
         near: pairs (path, path, similarity above 0 and up to 1) that are near in meaning. They are suggested whatever
             themes they share. A similarity weighs at most as much as a theme that only these two memories have.
+        undecided: pairs of paths that are not suggested, because another question about them is open: one dismissal would
+            settle both.
         count: the largest number of pairs.
     """
     links = links or Links(memories)
-    candidates = _Candidates(memories, np.asarray(relevances, dtype=np.float64), links)
+    candidates = _Candidates(memories, np.asarray(relevances, dtype=np.float64), links, undecided)
     bounded = candidates.themes.bounded()
     alike = candidates.alike(bounded)
     similar = candidates.near(near)
@@ -296,7 +299,11 @@ class _Candidates:
     """The memories that may be connected, most relevant first. A pair is the number first * count + second."""
 
     def __init__(
-        self, memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], links: Links
+        self,
+        memories: Sequence[PersonaMemory],
+        relevances: NDArray[np.float64],
+        links: Links,
+        undecided: Iterable[tuple[str, str]],
     ) -> None:
         by_path = np.array(sorted(range(len(memories)), key=links.paths.__getitem__), dtype=np.int64)
         by_relevance = by_path[np.argsort(-relevances[by_path], kind="stable")]
@@ -304,7 +311,7 @@ class _Candidates:
         self._places: list[int] = chosen.tolist()
         self._of_places = np.full(len(memories), -1, dtype=np.int64)
         self._of_places[chosen] = np.arange(len(chosen))
-        self._links = links
+        self._links, self._undecided = links, undecided
         self._memories = memories
         self._count = max(1, len(chosen))
         # Visited in the order of memory addresses, which takes a fraction of the time of the order of relevance.
@@ -385,8 +392,11 @@ class _Candidates:
 
     @cached_property
     def _settled(self) -> NDArray[np.int64]:
-        """The pairs of memories that are linked, which are not suggested."""
+        """The pairs of memories that are linked, or undecided, which are not suggested."""
         owners, others = (self._of_places[places] for places in self._links.settled())
+        numbers = [(self._number_of(one), self._number_of(other)) for one, other in self._undecided]
+        open_owners, open_others = np.array(numbers, np.int64).reshape(-1, 2).T
+        owners, others = np.r_[owners, open_owners], np.r_[others, open_others]
         both = (owners >= 0) & (others >= 0)
         first, second = np.minimum(owners, others)[both], np.maximum(owners, others)[both]
         pairs: NDArray[np.int64] = first * self._count + second

@@ -171,6 +171,7 @@ def introspect(
     """
     palace = PalaceTable.of(tuple(memories), now, columns)
     bounded: dict[str, str] = {}
+    suspected = None if suspected is None else tuple(suspected)
     loads = _loads(palace)
     found: dict[str, list[tuple[Any, str]]] = {
         "contradictions": _contradictions(palace),
@@ -178,7 +179,7 @@ def introspect(
         "stale_beliefs": _stale_beliefs(palace),
         "orphaned": _orphaned(palace),
         "overloaded_facets": _overloaded(loads),
-        "suggested_connections": _connections(palace, near, bounded),
+        "suggested_connections": _connections(palace, near, suspected or (), bounded),
         "suggested_contradictions": _suspected(palace, suspected, bounded, is_whole=all_searched),
         "suggested_revisions": _revisions(palace),
         "suggested_compressions": _compressions(loads),
@@ -358,10 +359,16 @@ def _reasons(palace: PalaceTable, place: int, today: str) -> list[str]:
 
 
 def _connections(
-    palace: PalaceTable, near: Iterable[tuple[str, str, float]], bounded: dict[str, str]
+    palace: PalaceTable,
+    near: Iterable[tuple[str, str, float]],
+    suspected: Iterable[Contradiction],
+    bounded: dict[str, str],
 ) -> list[tuple[tuple[PersonaMemory, PersonaMemory], str]]:
-    """Pairs of active or fading memories that share two or more themes and are not connected, best first."""
-    found = suggest(palace.memories, palace.relevances, links=palace.links, near=near)
+    """Pairs of active or fading memories that share two or more themes, are not connected, and are not suspected to
+    contradict each other, best first.
+    """
+    undecided = [(item.old, item.new) for item in suspected if item.confidence >= LEAST_SUSPICION]
+    found = suggest(palace.memories, palace.relevances, links=palace.links, near=near, undecided=undecided)
     if found.bounded:
         bounded["suggested_connections"] = "; ".join(found.bounded)
     return [((pair.first, pair.second), pair.reason) for pair in found.pairs]

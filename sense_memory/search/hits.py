@@ -96,6 +96,7 @@ class Hit(BaseModel):
         source: where a persona memory came from; else empty.
         superseded_by: the path of the memory that replaced a persona memory; else None.
         suspected_by: the paths of later memories that may contradict a persona memory, the latest first.
+        conflict_of: the path at which a concurrent edit lost, if a persona memory keeps that edit; else None.
         score: higher is better; comparable within one search only.
         why: what the score is made of.
     """
@@ -116,6 +117,7 @@ class Hit(BaseModel):
     source: str = ""
     superseded_by: str | None = None
     suspected_by: tuple[str, ...] = ()
+    conflict_of: str | None = None
     score: float
     why: Explanation = Field(repr=False)
 
@@ -136,6 +138,7 @@ class Hit(BaseModel):
             event_id=memory.event_id,
             source=memory.source,
             superseded_by=memory.superseded_by,
+            conflict_of=memory.conflict_of,
             score=score,
             why=why,
         )

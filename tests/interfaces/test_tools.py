@@ -216,6 +216,25 @@ async def test_search_and_recall_name_the_later_memory_that_may_contradict_one(o
     assert "suspected_by" not in after
 
 
+async def test_search_and_recall_say_that_a_memory_is_an_edit_that_lost(clock):
+    key, path = LocalSigner.generate(), "people/facts/lisa"
+    async with EmbeddedRelay(clock=clock) as relay:
+        devices = [MemoryStore(key, [relay.url], ledger=":memory:", clock=clock) for _ in range(2)]
+        async with devices[0] as one, devices[1] as two:
+            for store, text in ((one, "Lisa teaches etching."), (two, "Lisa paints.")):
+                clock.advance(5)
+                await Agent(store, clock)("remember", path=path, value=text)
+            for store in (one, two, one):
+                await store.sync()
+            agent = Agent(one, clock)
+            found = (await agent("search", query="Lisa"))["memories"]
+            recalled = (await agent("recall", path="people/facts"))["memories"]
+
+    for memories in (found, recalled):
+        marks = {memory["value"]: memory.get("conflict_of") for memory in memories}
+        assert marks == {"Lisa paints.": None, "Lisa teaches etching.": path}
+
+
 async def test_recall_goes_from_the_whole_palace_to_a_facet_to_a_key(opened, clock):
     async with opened as store:
         agent = Agent(store, clock)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory.limits import MAX_PLAINTEXT_BYTES, SUGGESTED_PAIRS_COUNT
+from sense_memory.limits import LEAST_SUSPICION, MAX_PLAINTEXT_BYTES, SUGGESTED_PAIRS_COUNT
 from sense_memory.models import IntrospectionReport, PersonaMemory, State
 from sense_memory.palace import introspection_log as logs
 from sense_memory.palace.catalog import Columns
@@ -184,6 +184,19 @@ def test_pairs_near_in_meaning_are_suggested_too():
 
 def verdict(old, new, confidence=0.7):
     return Contradiction(old, new, "negation", confidence, "no longer", acts=False)
+
+
+def test_no_connection_is_suggested_for_a_pair_that_is_suspected_to_contradict():
+    """One dismissal settles every question about a pair, so there is one question."""
+    palace = [memory(f"a/facts/{name}", themes=["art", "sea"]) for name in ("x", "y", "z")]
+    near = [("a/facts/x", "a/facts/y", 0.91)]
+    others = [("a/facts/x", "a/facts/z"), ("a/facts/y", "a/facts/z")]
+    for found in (verdict("a/facts/x", "a/facts/y"), verdict("a/facts/y", "a/facts/x")):
+        report = introspect(palace, NOW, suspected=[found, verdict("a/facts/gone", "a/facts/x")], near=near)
+        assert pairs(report.suggested_connections) == others
+    for faint in ([], [verdict("a/facts/x", "a/facts/y", LEAST_SUSPICION / 2)]):
+        report = introspect(palace, NOW, suspected=faint, near=near)
+        assert sorted(pairs(report.suggested_connections)) == [("a/facts/x", "a/facts/y"), *others]
 
 
 def test_suspected_contradictions_are_passed_on_unless_they_are_settled_dissolved_or_gone():

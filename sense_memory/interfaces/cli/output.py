@@ -18,7 +18,7 @@ from sense_memory.interfaces.cli.invocation import echo_all, note, program
 from sense_memory.interfaces.text import (
     as_json,
     as_json_list,
-    contradiction_note,
+    caution,
     iso,
     one_line,
     quantity,
@@ -259,7 +259,7 @@ def show_memory(invocation: Invocation, memory: Memory | PersonaMemory, then: fl
 
     Args:
         invocation: of the command.
-        memory: flat, or of the palace; stderr names the memory that superseded it, and those that may contradict it.
+        memory: flat, or of the palace; stderr says why it may not hold, if there is a reason.
         then: the time of its state, in seconds since 1970; None for now.
     """
     if invocation.as_json:
@@ -269,15 +269,20 @@ def show_memory(invocation: Invocation, memory: Memory | PersonaMemory, then: fl
     else:
         typer.echo(memory.value.encode(), nl=False)
     if not invocation.as_json:
-        for line in _contradiction_lines(memory):
+        for line in _caution_lines(memory):
             typer.echo(line, err=True)
 
 
-def _contradiction_lines(memory: Memory | PersonaMemory) -> Iterator[str]:
-    """The memory that superseded this one, and the later ones that may contradict it, with the commands that decide."""
+def _caution_lines(memory: Memory | PersonaMemory) -> Iterator[str]:
+    """The memory to which this one lost as an edit, that superseded it, and the later ones that may contradict it, with the
+    commands that decide.
+    """
+    path = getattr(memory, "path", "")
+    if (original := getattr(memory, "conflict_of", None)) is not None:
+        yield f"an edit that lost to {one_line(original)} on another device"
+        yield f"If it is not needed: {program()} forget {quoted(path)}"
     if (by := getattr(memory, "superseded_by", None)) is not None:
         yield f"superseded by {one_line(by)}"
-    path = getattr(memory, "path", "")
     for later in getattr(memory, "suspected_by", ()):
         pair = quoted(path, later)
         yield f"A later memory may contradict this: {one_line(later)}."
@@ -324,14 +329,14 @@ def show_insights(invocation: Invocation, insights: Sequence[Insight], then: flo
 
 
 def print_lines(insights: Sequence[Insight]) -> None:
-    """One line for each memory: path, state, relevance, text, and what superseded or may contradict it, with tabs between."""
+    """One line for each memory: path, state, relevance, text, and why it may not hold, with tabs between; see `caution`."""
     typer.echo("".join(map(_piped, insights)), nl=False)
 
 
 def _piped(insight: Insight) -> str:
     memory = insight.memory
     line = f"{one_line(memory.path)}\t{memory.state.value}\t{insight.relevance:.3f}\t{one_line(memory.value)}"
-    return "\t".join(filter(None, (line, contradiction_note(memory)))) + "\n"
+    return "\t".join(filter(None, (line, caution(memory)))) + "\n"
 
 
 def warn_if_incomplete(store: MemoryStore) -> None:

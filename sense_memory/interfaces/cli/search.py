@@ -48,7 +48,7 @@ from sense_memory.interfaces.text import (
     age,
     as_json,
     bracketed,
-    contradiction_note,
+    caution,
     iso,
     one_line,
     quantity,
@@ -222,7 +222,7 @@ def _print_hits(hits: list[Hit], *, explain: bool) -> None:
         return
     for hit in hits:
         why = f"\t{one_line(hit.why.text)}" if explain else ""
-        said = bracketed(contradiction_note(hit)) + one_line(hit.value)
+        said = bracketed(caution(hit)) + one_line(hit.value)
         typer.echo(f"{hit.kind}\t{one_line(hit.path)}\t{iso(hit.written_at)}\t{hit.score:.3f}\t{said}{why}")
 
 
@@ -287,7 +287,7 @@ def list_memories(
     DOMAIN[/FACET], --palace or a --prefix with a slash lists palace memories: those that are active or fading,
     the most relevant first. Listing does not revive memories. A terminal cuts values to its width. In a pipe,
     each memory is one line, separated by tabs: key, time and the whole value. Palace memories have path, state, relevance
-    and the whole text, and `superseded by PATH` or `perhaps contradicted by PATH` if there is a later memory.
+    and the whole text, and `superseded by PATH`, `perhaps contradicted by PATH` or `an edit that lost to PATH` if it is so.
     """
     chosen = ListOptions.of(prefix, since, limit)
     if palace or where is not None or "/" in prefix:

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from sense_memory.interfaces.text import age, bracketed, contradiction_note, local_time, one_line, safe
+from sense_memory.interfaces.text import age, bracketed, caution, local_time, one_line, safe
 from sense_memory.plain_text import printable
 from sense_memory.search.hits import told
 from sense_memory.search.query import marked
@@ -36,17 +36,24 @@ _KEY_SHARE: Final = 3  # a key takes at most a third of the width
 _LABEL_WIDTH: Final = 28  # of the first column of a table of counts, whatever the other columns are
 _ID_CHARS: Final = 12  # of an event's id: enough to tell a million apart
 _MAX_LINES: Final = 40  # of one comparison
+_WHOLE_COLUMNS: Final = 100_000  # of a table in a pipe: no cell is longer
 _STYLES: Final = {"-": "red", "+": "green", " ": "dim", "…": "dim"}
 
 
 class _Plain(Console):
-    """A console that writes tables without blanks at line ends where there is no terminal."""
+    """A console that writes tables whole, and without blanks at line ends, where there is no terminal.
+
+    Lines that were broken for a width would break what people copy, such as public keys and paths.
+    """
 
     def print(self, *objects: Any, **options: Any) -> None:
         """As rich's."""
-        if self.is_terminal or not any(isinstance(part, Table) for part in objects):
+        tables = [part for part in objects if isinstance(part, Table)]
+        if self.is_terminal or not tables:
             super().print(*objects, **options)
             return
+        if not any(table.expand for table in tables):  # those are made for a width
+            self.width = _WHOLE_COLUMNS
         with self.capture() as drawn:
             super().print(*objects, **options)
         self.out("\n".join(line.rstrip(" ") for line in drawn.get().split("\n")), end="", highlight=False)
@@ -238,7 +245,7 @@ def print_hits(hits: Sequence[Hit], now: float, *, explain: bool) -> None:
 def _hit_heading(hit: Hit, now: float) -> Text:
     name = hit.path[:_ID_CHARS] if hit.kind == "journal" else one_line(hit.path)
     details = f" · {hit.kind} · {age(hit.written_at, now)} · {hit.score:.2f}"
-    mark = f" {bracketed(contradiction_note(hit))}".rstrip()
+    mark = f" {bracketed(caution(hit))}".rstrip()
     return Text.assemble((name, "bold"), (mark, "yellow"), (details, "dim"))
 
 

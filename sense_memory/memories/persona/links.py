@@ -44,9 +44,11 @@ class LinkEditor:
         self._palace, self._names, self._clock = palace, names, clock
 
     async def connect(self, one: str, other: str) -> None:
-        """Link two memories both ways, and reinforce both."""
+        """Link two memories both ways, and reinforce both; a memory that has the link already stays as it is."""
 
         def change(memory: PersonaMemory, to: str) -> PersonaMemory | None:
+            if not {to, to.rpartition("/")[2]}.isdisjoint(memory.connections):
+                return None
             return memory.changed(
                 connections=tuple(dict.fromkeys((*memory.connections, to))),
                 last_reinforced=max(self._clock(), memory.last_reinforced),

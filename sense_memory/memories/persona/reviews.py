@@ -19,7 +19,7 @@ from sense_memory.ledger.heads import LOGS
 from sense_memory.limits import (
     MAX_BATCH_COUNT,
     MAX_DELETED_COUNT,
-    SUGGESTED_PAIRS_COUNT,
+    MAX_SUSPICIONS_COUNT,
 )
 from sense_memory.memories.persona import arguments as given
 from sense_memory.memories.persona.palace import EditBatch, retry_while_moved
@@ -196,7 +196,7 @@ class Reviews:
         """As `introspect`, without writing a log."""
         catalog = await self._persona.names.catalog()
         previous = await self._last_log()
-        scan = await self._persona.suspected(SUGGESTED_PAIRS_COUNT)
+        scan = await self._persona.suspected(MAX_SUSPICIONS_COUNT)
         near = await self._persona.alike()
         memories, columns = tuple(catalog), catalog.columns()
         # In a thread, so that the event loop goes on: memories are immutable, and the columns are a copy.

@@ -196,6 +196,11 @@ class Scene:
             return await self.log.append(kind, payload, actor=name, turn=turn, conversation=self.state.id)
         return await self._own.append(kind, payload, actor=name, turn=turn, conversation=self.state.id)
 
+    async def is_member(self) -> bool:
+        """Whether this agent is a member, as far as its ledger knows; no relay is asked."""
+        await self._hear_of_removal()
+        return bool(self.name_of_self)
+
     async def _hear_of_removal(self) -> None:
         """Read whether this member was removed, as far as the ledger knows; no relay is asked."""
         if self._me != self.state.owner:

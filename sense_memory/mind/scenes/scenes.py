@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.errors import InvalidInput, LedgerCorrupt, StoreClosed
+from sense_memory.errors import InvalidInput, LedgerCorrupt, LedgerError, StoreClosed
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.scenes.invitations import opened_invitation
 from sense_memory.mind.scenes.membership import UNREADABLE, SceneKey, SceneState, fields_of, state_of, tidy
@@ -57,6 +57,20 @@ class Scenes:
             with suppress(*UNREADABLE):  # written by another version of this program
                 found.append(state_of(record.fields))
         return sorted(found, key=lambda state: (state.name, state.id))
+
+    async def removed_from(self) -> set[str]:
+        """The ids of the scenes whose owner removed this agent, as far as this device knows; no relay is asked.
+
+        A scene whose ledger cannot be read is left out, because then the device does not know.
+        """
+        me, found = self._records.store.options.signer.public_key, set[str]()
+        for state in await self.all(asks=False):
+            if state.owner != me:
+                with suppress(LedgerError):
+                    async with self.using(state.id) as scene:
+                        if not await scene.is_member():
+                            found.add(state.id)
+        return found
 
     async def create(self, name: str, *, as_name: str) -> Scene:
         """Create a scene with this agent as its owner.

@@ -52,6 +52,17 @@ def test_the_table_has_a_line_for_each_check(agent, ledger, monkeypatch):
     ]
 
 
+def test_what_people_copy_is_whole_in_a_pipe_whatever_the_width(agent, ledger, home, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    npub = agent.json("status")["npub"]
+
+    shown = agent("doctor").stdout
+
+    assert f"{npub}, from the key file {home / 'keys' / 'default.key'}, mode 0600\n" in shown
+    assert f"{ledger}, 1 event, all sound, mode 0600\n" in shown
+    assert not any(line.endswith(" ") for line in shown.splitlines())
+
+
 def test_a_relay_in_step_is_ok_and_says_what_it_is(agent, ledger, relay):
     agent("--relay", relay, "sync")
 

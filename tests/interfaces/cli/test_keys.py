@@ -64,6 +64,21 @@ def test_a_missing_key_is_explained_with_the_agent_it_is_missing_for(cli):
     assert "make one with `sense-memory --agent bob init`" in found
 
 
+@pytest.mark.parametrize("chosen", [("--agent", "bob"), ()])
+def test_a_key_file_is_advised_only_where_it_would_be_used(cli, agent, home, monkeypatch, chosen):
+    key = home / "keys" / "default.key"
+    if not chosen:
+        monkeypatch.setenv("SENSE_MEMORY_AGENT", "bob")
+    advice = cli(*chosen, "list", code=1).stderr
+    monkeypatch.setenv("SENSE_MEMORY_KEY_FILE", str(key))
+
+    assert ("or set SENSE_MEMORY_KEY_FILE (looked in" in advice) == (not chosen)
+    cli(*chosen, "list", code=1 if chosen else 0)
+    if chosen:
+        assert "or choose an agent of `sense-memory --agent bob agents` (looked in" in advice
+        assert "default" in cli("--agent", "bob", "agents").stdout
+
+
 def test_a_public_key_in_place_of_the_secret_one_is_recognised(cli, nsec):
     with LocalSigner.from_nsec(nsec)._secret as secret:
         public = npub(secret.public_key)

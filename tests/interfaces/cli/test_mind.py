@@ -166,6 +166,40 @@ def test_a_member_is_removed_by_the_name_that_the_list_shows_or_by_its_key(agent
     ]
 
 
+def test_a_removed_member_is_told_by_sync_list_and_log_but_not_before_its_device_knows(agent, relay, home):
+    mia, ours = (("--agent", "mia", "--relay", relay, "mind", "scenes"), ("--relay", relay, "mind", "scenes"))
+    npub = agent.json("--agent", "mia", "init")["npub"]
+    ident = agent.json(*ours, "create", "village", "--as", "baker")["id"]
+    text = agent(*ours, "invite", "village", npub, "mia").stdout
+    agent(*mia, "join", "-", stdin=text)
+    agent(*mia, "append", "village", "the mill burns")
+    assert agent(*mia, "sync", "village").stdout == "village: 1 entry\n"
+    agent(*ours, "sync", "village")
+    assert agent.json(*ours, "remove", "village", "mia")["is_member"]
+    assert agent(*mia, "list").stdout == f"{ident}\tvillage\tbaker, mia\n"  # it has not synced since
+
+    still_seen = (
+        "of your entries, the others see only those that the owner's device had when it removed you\n"
+    )
+    told = agent(*mia, "sync", "village").stdout
+    assert told == f"village: 1 entry; the owner removed you from it: {still_seen}"
+    known = agent.json(*mia, "sync", "village")
+    assert (list(known["members"].values()), known["is_member"]) == (["baker"], False)
+    assert agent(*mia, "list").stdout == f"{ident}\tvillage\tbaker (the owner removed you)\n"
+    assert [scene["is_member"] for scene in agent.json(*mia, "list")] == [False]
+    for form in ((), ("--json",)):
+        log = agent(*mia, "log", "village", *form)
+        assert log.stderr == f"the owner removed you from this scene: {still_seen}"
+    assert agent(*ours, "log", "village").stderr == ""
+
+    agent(*mia, "join", "-", stdin=agent(*ours, "invite", "village", npub, "mia").stdout)
+    assert agent.json(*mia, "sync", "village")["is_member"]
+    assert agent(*mia, "list").stdout == f"{ident}\tvillage\tbaker, mia\n"
+    for ledger in home.rglob("*.scene-????????????????"):
+        ledger.write_bytes(b"not a ledger")
+    assert "baker, mia" in agent(*mia, "list").stdout  # a damaged ledger tells of no removal
+
+
 def test_a_facet_is_shared_read_by_the_other_agent_and_taken_back(agent, relay):
     bob = ("--agent", "bob", "--relay", relay)
     npub, mine = agent.json("--agent", "bob", "init")["npub"], agent.json("status")["npub"]

@@ -372,6 +372,18 @@ def test_undo_of_a_link_says_that_there_is_no_other_text_and_how_to_take_the_lin
     assert agent.json("history", "home", "-n", "1")[0]["changes"] == ["connected with people/facts/work"]
 
 
+def test_a_connection_that_is_there_already_is_not_written_again(agent):
+    for name in ("home", "work"):
+        agent("remember", f"people/facts/{name}", f"Lisa's {name}")
+    assert agent("palace", "connect", "home", "work").stdout.startswith("connected: people/facts/home and ")
+    versions = agent.json("history", "home")
+
+    told = agent("palace", "connect", "work", "home").stdout
+    assert told.startswith("already connected: people/facts/work and people/facts/home")
+    assert agent.json("palace", "connect", "home", "work")["link"] == "connected"
+    assert agent.json("history", "home") == versions
+
+
 def test_what_becomes_of_a_mark_is_said(agent):
     agent("remember", "people/facts/home", "Lisa lives in Berlin.")
     agent("remember", "people/facts/work", "Lisa paints.")

@@ -240,6 +240,34 @@ def test_sync_tells_the_device_whose_edit_counts_too_and_names_the_copy(agent, r
     assert agent.json(*one, "sync")["conflicts"] == []
 
 
+def test_an_edit_that_lost_is_marked_wherever_its_text_is_shown(agent, relay):
+    path = "people/facts/lisa"
+    one, two = (("--relay", relay, "--ledger", f"{name}.db") for name in ("one", "two"))
+    agent(*one, "remember", path, "Lisa is an artist.")
+    agent(*two, "sync")
+    agent("--ledger", "one.db", "remember", path, "Lisa teaches etching.")
+    for text in ("between", "Lisa paints."):
+        agent(*two, "remember", path, text)
+    agent(*one, "sync")
+
+    here = ("--ledger", "one.db")
+    mark = f"an edit that lost to {path}"
+    (copy,) = (known["path"] for known in agent.json(*here, "list", "--palace") if known["conflict_of"])
+    for command in (("list", "--palace"), ("palace",)):
+        assert f"\tLisa teaches etching.\t{mark}\n" in agent(*here, *command).stdout
+        assert agent(*here, *command).stdout.count("an edit that lost") == 1
+    assert f"\t[{mark}] Lisa teaches etching.\n" in agent(*here, "search", "etching").stdout
+    assert "\t[an edit that lost to lisa] Lisa" in agent(*here, "palace", "search", "etching").stdout
+    hits = agent.json(*here, "search", "Lisa")
+    assert {hit["path"]: hit["conflict_of"] for hit in hits} == {copy: path, path: None}
+    recalled = agent(*here, "recall", copy)
+    assert recalled.stdout == "Lisa teaches etching."
+    assert recalled.stderr == (
+        f"{mark} on another device\nIf it is not needed: sense-memory --ledger one.db forget '{copy}'\n"
+    )
+    assert agent(*here, "recall", path).stderr == ""
+
+
 def test_an_edit_that_relays_had_or_that_said_the_same_has_not_lost(agent, relay):
     one = written_on_two_devices(agent, relay, ["k"])
     agent.json(*one, "sync")

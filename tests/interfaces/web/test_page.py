@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shlex
 import shutil
 import time
 from urllib.parse import quote
@@ -386,6 +387,30 @@ def test_the_review_tells_decided_contradictions_from_those_to_confirm(page):
 
     assert "1 contradiction is decided, and not listed here." == page.inner_text(".decided")
     assert 0 == page.locator(".review.contradictions").count()
+
+
+@pytest.mark.parametrize("edits", [True, False])
+def test_an_edit_that_lost_has_the_command_that_settles_it(page, edits):
+    path = "people/facts/lisa's~conflict-5bed31ca"
+    lost = {"memories": [{"path": path, "excerpt": "Lisa teaches etching."}], "reason": "lost to an edit"}
+    found = {"name": "conflicts", "count": 1, "decided": 0, "items": [lost]}
+    counts = dict.fromkeys(("active", "fading", "forgotten", "dissolved"), 1)
+    told = {"total": 4, "counts": counts, "lists": [found]}
+    set_edit = "async (edit) => { const { session } = await import('/js/api.js'); const was = session.edit; session.edit = edit; return was; }"
+    was = page.evaluate(set_edit, "yes" if edits else None)
+    page.route("**/api/introspection", lambda route: route.fulfill(json=told))
+    try:
+        go(page, "review")
+        case = page.inner_text(".review.conflicts li")
+    finally:
+        page.unroute("**/api/introspection")
+        page.evaluate(set_edit, was)
+
+    command = "sense-memory forget " + shlex.quote(path).replace('"\'"', "\\'")
+    assert f"If nothing of it is missing in the memory that counts, forget it:\n{command}" in case.replace(
+        "\n\n", "\n"
+    )
+    assert shlex.split(command)[-1] == path
 
 
 def test_an_empty_view_does_not_say_that_there_is_nothing_where_relays_may_hold_some(page):

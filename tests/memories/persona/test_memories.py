@@ -260,6 +260,11 @@ async def test_connections_go_both_ways_and_reinforce(open_store, clock):
 
         assert (lisa.connections, bob.connections) == (("people/facts/bob",), ("people/facts/lisa",))
         assert lisa.last_reinforced == bob.last_reinforced == clock()
+        clock.advance(DAY)
+        for pair in (("lisa", "bob"), ("bob", "lisa")):
+            await store.persona_connect(*pair)
+        again = await one(store), await one(store, key="bob")
+        assert [memory.event_id for memory in again] == [lisa.event_id, bob.event_id]
         await store.persona_disconnect("bob", "lisa")
         assert ((await one(store)).connections, (await one(store, key="bob")).connections) == ((), ())
 

@@ -737,8 +737,10 @@ async def test_a_removed_member_learns_of_it_with_its_next_sync_and_appends_no_m
         await baker.remove(SMITH.npub)
         await baker.sync()
         await smith.append("world.observed", {"text": "nobody has told me"})
+        assert await smith.is_member()
         await smith.sync()
         assert smith.name_of_self == ""
+        assert [await scene.is_member() for scene in (baker, smith, judge)] == [True, False, True]
         with pytest.raises(InvalidInput, match="no longer a member"):
             await smith.append("world.observed", {"text": "again"})
         assert judge.name_of_self == "judge"

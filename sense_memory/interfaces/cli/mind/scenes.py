@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -59,15 +60,39 @@ SceneArgument = Annotated[
 NpubArgument = Annotated[str, argument("NPUB", "The member's public key.")]
 
 
-def _scene_data(state: SceneState) -> dict[str, Any]:
-    """Never its keys."""
-    return {
-        "id": state.id,
-        "name": state.name,
-        "owner": state.owner,
-        "members": dict(state.members),
-        "relays": list(state.relays),
-    }
+_STILL_SEEN: Final = (
+    "of your entries, the others see only those that the owner's device had when it removed you"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownScene:
+    """What this device knows of a scene, and whether this agent is a member."""
+
+    state: SceneState
+    is_member: bool
+    me: str
+
+    @classmethod
+    async def of(cls, store: MemoryStore, scene: Scene) -> _KnownScene:
+        return cls(scene.state, await scene.is_member(), store.public_key)
+
+    @property
+    def members(self) -> dict[str, str]:
+        """The names of the members by public key, without this agent if it was removed."""
+        members = self.state.members
+        return {key: name for key, name in members.items() if self.is_member or key != self.me}
+
+    def members_in_words(self) -> str:
+        """The names of the members, and that this agent was removed, if so."""
+        names = ", ".join(sorted(self.members.values()))
+        return names if self.is_member else f"{names} (the owner removed you)"
+
+    def data(self) -> dict[str, Any]:
+        """For JSON; never its keys."""
+        state = self.state
+        fields = {"id": state.id, "name": state.name, "owner": state.owner, "members": self.members}
+        return fields | {"is_member": self.is_member, "relays": list(state.relays)}
 
 
 async def _state(store: MemoryStore, given: str) -> SceneState:
@@ -117,13 +142,13 @@ def _note_lacks(reports: list[SyncReport]) -> bool:
 
 async def _changed(
     store: MemoryStore, given: str, wait: float, change: Callable[[Scene], Awaitable[_T]]
-) -> tuple[SceneState, _T]:
-    """Change a scene, send the change, and return the scene's state and the result of the change."""
+) -> tuple[_KnownScene, _T]:
+    """Change a scene, send the change, and return what is known of the scene and the result of the change."""
     scene = await _scene(store, given)
     result = await change(scene)
     await _sync(scene, wait)
     await deliver(store, wait)
-    return scene.state, result
+    return await _KnownScene.of(store, scene), result
 
 
 async def _sync(scene: Scene, wait: float) -> None:
@@ -138,8 +163,9 @@ async def _sync(scene: Scene, wait: float) -> None:
         note(f"not every relay of the scene answered; run `{program()} mind scenes sync` later")
 
 
-def _tell_scene(context: typer.Context, state: SceneState, sentence: str) -> None:
-    done(of(context), _scene_data(state), sentence)
+def _tell_scene(context: typer.Context, known: _KnownScene, sentence: str) -> None:
+    told = sentence if known.is_member else f"{sentence}; the owner removed you from it: {_STILL_SEEN}"
+    done(of(context), known.data(), told)
 
 
 @scenes.command("create", epilog=ends("sense-memory mind scenes create village --as baker"))
@@ -153,13 +179,13 @@ def create_scene(
 ) -> None:
     """Make a scene and become its owner. The scene uses the relays that are configured now."""
 
-    async def work(store: MemoryStore) -> SceneState:
+    async def work(store: MemoryStore) -> _KnownScene:
         scene = await store.mind.scenes.create(name, as_name=as_name)
         await deliver(store, wait)
-        return scene.state
+        return await _KnownScene.of(store, scene)
 
-    state = of(context).run(work, creates=True)
-    _tell_scene(context, state, f"made scene {state.id}")
+    known = of(context).run(work, creates=True)
+    _tell_scene(context, known, f"made scene {known.state.id}")
 
 
 @scenes.command(epilog=ends('sense-memory mind scenes invite village "$NPUB" smith'))
@@ -175,11 +201,11 @@ def invite(
     """Add a member, and print the invitation, which only that member can open."""
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[SceneState, str]:
+    async def work(store: MemoryStore) -> tuple[_KnownScene, str]:
         return await _changed(store, scene, wait, lambda found: found.invite(npub, name))
 
-    state, text = invocation.run(work)
-    typer.echo(as_json({"scene": state.id, "invitation": text}) if invocation.as_json else text)
+    known, text = invocation.run(work)
+    typer.echo(as_json({"scene": known.state.id, "invitation": text}) if invocation.as_json else text)
 
 
 @scenes.command(
@@ -201,27 +227,28 @@ def join(
     """Join a scene by an invitation."""
     text = inputs.text_or_stdin(invitation, "invitation", is_lines=True)
 
-    async def work(store: MemoryStore) -> SceneState:
+    async def work(store: MemoryStore) -> _KnownScene:
         scene = await store.mind.scenes.join(text)
         await _sync(scene, wait)
         await deliver(store, wait)
-        return scene.state
+        return await _KnownScene.of(store, scene)
 
-    state = of(context).run(work, creates=True)
-    _tell_scene(context, state, f"joined {state.name}, scene {state.id}")
+    known = of(context).run(work, creates=True)
+    _tell_scene(context, known, f"joined {known.state.name}, scene {known.state.id}")
 
 
 @scenes.command("list", epilog=ends("sense-memory mind scenes list"))
 def list_scenes(context: typer.Context, _json: JsonOption = False) -> None:
-    """List the scenes of this agent with their members."""
+    """List the scenes of this agent with their members, and those from which the owner removed it."""
 
-    async def work(store: MemoryStore) -> list[SceneState]:
-        return await store.mind.scenes.all()
+    async def work(store: MemoryStore) -> list[_KnownScene]:
+        states, gone = await store.mind.scenes.all(), await store.mind.scenes.removed_from()
+        return [_KnownScene(state, state.id not in gone, store.public_key) for state in states]
 
     found = of(context).run(work)
-    rows = [(state.id, state.name, ", ".join(sorted(state.members.values()))) for state in found]
+    rows = [(known.state.id, known.state.name, known.members_in_words()) for known in found]
     none = "This agent is in no scene."
-    show(of(context), [_scene_data(state) for state in found], ("id", "name", "members"), rows, none=none)
+    show(of(context), [known.data() for known in found], ("id", "name", "members"), rows, none=none)
 
 
 @scenes.command("append", epilog=ends('sense-memory mind scenes append village "It rains." --actor world'))
@@ -267,15 +294,19 @@ def scene_log(
     limit: SetLimitOption = 20,
     _json: JsonOption = False,
 ) -> None:
-    """Show the newest entries of a scene that you may see, oldest first; stderr counts those that are not genuine."""
+    """Show the newest entries of a scene that you may see, oldest first; stderr counts those that are not genuine, and says
+    so if the owner removed you.
+    """
 
-    async def work(store: MemoryStore) -> tuple[list[LogEntry], int]:
+    async def work(store: MemoryStore) -> tuple[list[LogEntry], int, bool]:
         found = await _scene(store, scene)
         entries = [entry for entry in await found.entries() if kind is None or entry.kind == kind]
-        return entries[-limit:], await found.forged_count()
+        return entries[-limit:], await found.forged_count(), await found.is_member()
 
-    entries, forged = of(context).run(work)
+    entries, forged, is_member = of(context).run(work)
     show_entries(context, entries, time.time())
+    if not is_member:
+        note(f"the owner removed you from this scene: {_STILL_SEEN}")
     if forged:
         note(
             f"{quantity(forged, 'entry', 'entries')} not shown: their author did not sign them, or was removed from the scene"
@@ -290,16 +321,19 @@ def scene_log(
     ),
 )
 def sync_scene(context: typer.Context, scene: SceneArgument, _json: JsonOption = False) -> None:
-    """Bring the scene and its relays in step; if the owner made a new key, switch to that key."""
+    """Bring the scene and its relays in step; if the owner made a new key, switch to that key.
 
-    async def work(store: MemoryStore) -> tuple[SceneState, int, list[SyncReport]]:
+    If the owner removed you, the output says so.
+    """
+
+    async def work(store: MemoryStore) -> tuple[_KnownScene, int, list[SyncReport]]:
         found = await _scene(store, scene)
         reports = await found.sync()
         await store.mind.flush()
-        return found.state, len(await found.entries()), reports
+        return await _KnownScene.of(store, found), len(await found.entries()), reports
 
-    state, count, reports = of(context).run(work)
-    _tell_scene(context, state, f"{state.name}: {quantity(count, 'entry', 'entries')}")
+    known, count, reports = of(context).run(work)
+    _tell_scene(context, known, f"{known.state.name}: {quantity(count, 'entry', 'entries')}")
     if _note_lacks(reports):
         raise typer.Exit(ExitCode.NOT_REPLICATED)
 
@@ -322,11 +356,11 @@ def remove_member(
 ) -> None:
     """Remove a member: later entries use a new key. The member can still read earlier entries."""
 
-    async def work(store: MemoryStore) -> SceneState:
+    async def work(store: MemoryStore) -> _KnownScene:
         return (await _changed(store, scene, wait, lambda found: found.remove(_member(found, member))))[0]
 
-    state = of(context).run(work)
-    _tell_scene(context, state, f"removed; {quantity(len(state.members), 'member')} left, under a new key")
+    known = of(context).run(work)
+    _tell_scene(context, known, f"removed; {quantity(len(known.members), 'member')} left, under a new key")
 
 
 @scenes.command("leave", epilog=ends("sense-memory mind scenes leave village"))

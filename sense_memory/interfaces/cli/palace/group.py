@@ -102,7 +102,7 @@ def palace(
     forgotten, and below 0.01 dissolved. `recall` makes a memory active again; drawing, listing and searching revive
     nothing. `remember`, `search`, `list`, `as-of` and `forget` take paths of the palace too. A terminal shows the most
     relevant memories of each facet; a pipe and --json get all of them. A pipe gets one line for each memory: path,
-    state, relevance and text, with tabs between them, and `superseded by PATH` if another memory superseded it.
+    state, relevance and text, with tabs between them, and `superseded by PATH` or `an edit that lost to PATH` if it is so.
     """
     if context.invoked_subcommand is not None:
         if everything or domain or state:

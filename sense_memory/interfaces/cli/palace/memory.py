@@ -147,10 +147,14 @@ def connect(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Connect two memories, both ways. Each connection adds a tenth to the relevance of both."""
+    """Connect two memories, both ways. Each connection adds a tenth to the relevance of both. If they are connected
+    already, nothing is written.
+    """
 
-    async def change(store: MemoryStore) -> None:
+    async def change(store: MemoryStore) -> str | None:
+        before = await events_of(store, (one, other))
         await store.persona_connect(one, other)
+        return "already connected" if await events_of(store, (one, other)) == before else None
 
     _link(context, (one, other), change, ("connected", "connected"), (wait, require_acks))
 
@@ -305,26 +309,34 @@ async def _of_palace(store: MemoryStore, *names: str) -> AsyncIterator[None]:
 def _link(
     context: typer.Context,
     names: tuple[str, ...],
-    change: Callable[[MemoryStore], Awaitable[None]],
+    change: Callable[[MemoryStore], Awaitable[str | None]],
     words: tuple[str, str],
     ending: tuple[float, int],
 ) -> None:
-    """Change the links of memories, or pin one, and report the change."""
+    """Change the links of memories, or pin one, and report the change.
+
+    Args:
+        context: of the command.
+        names: the memories.
+        change: makes the change; may return what happened, in words, instead of the second of `words`.
+        words: what the memories are now, for JSON, and what happened.
+        ending: the seconds to wait for relays, and the relays that must accept the change.
+    """
     wait, require_acks = ending
     delivery.refuse_contradiction(context, wait, require_acks)
     invocation = of(context)
     name, done = words
 
-    async def work(store: MemoryStore) -> tuple[delivery.Written, list[str]]:
+    async def work(store: MemoryStore) -> tuple[delivery.Written, list[str], str]:
         async with _of_palace(store, *names):
-            await change(store)
+            happened = await change(store) or done
         events = await events_of(store, names)
-        return await delivery.send(store, list(events.values()), wait), list(events)
+        return await delivery.send(store, list(events.values()), wait), list(events), happened
 
-    written, paths = invocation.run(work)
+    written, paths, happened = invocation.run(work)
     shown = " and ".join(one_line(path) for path in paths)
     delivery.report_write(
-        invocation, written, f"{done}: {shown}", {"link": name, "paths": paths}, require_acks
+        invocation, written, f"{happened}: {shown}", {"link": name, "paths": paths}, require_acks
     )
 
 

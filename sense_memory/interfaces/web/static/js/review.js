@@ -9,7 +9,7 @@ const TITLES = {
   contradictions: ["Contradictions to confirm", "In each pair, one memory counts less or was superseded, and nobody has confirmed that."],
   suggested_contradictions: ["Suspected contradictions", "The two memories of each pair seem to contradict each other, but are not marked."],
   suggested_connections: ["Could be connected", "The memories share themes or words."],
-  conflicts: ["Edits that lost", "Another device changed the same memory at the same time."],
+  conflicts: ["Edits that lost", "Another device changed the same memory at the same time; the edit that lost is kept as a memory of its own."],
   suggested_revisions: ["May be outdated", "Old enough to be wrong by now."],
   stale_beliefs: ["Weak beliefs", "Low confidence, and hardly ever recalled."],
   forgotten_memories: ["Forgotten", "They dissolve unless they are recalled; the next to dissolve comes first."],
@@ -46,7 +46,14 @@ function section(list) {
 function one(name, item) {
   const paths = item.memories.map((memory) => memory.path);
   const body = item.place ? el("p", {}, el("b", { text: item.place, dir: "auto" })) : item.memories.map((memory) => el("p", { class: "case-memory" }, memoryLink(memory.path), quoted(memory.excerpt, "span", "case-text")));
-  return el("li", {}, body, item.reason ? el("p", { class: "reason" }, visible(item.reason)) : null, session.edit ? decisions(name, paths) : null);
+  return el("li", {}, body, item.reason ? el("p", { class: "reason" }, visible(item.reason)) : null, name === "conflicts" ? lost(paths[0]) : session.edit ? decisions(name, paths) : null);
+}
+
+/** How an edit that lost is settled: the page forgets nothing, so the command is there to copy. */
+function lost(path) {
+  const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  const agent = session.agent && session.agent !== "default" ? ` --agent ${quote(session.agent)}` : "";
+  return [el("p", { class: "note" }, "If nothing of it is missing in the memory that counts, forget it:"), el("p", {}, el("code", { dir: "ltr" }, `sense-memory${agent} forget ${quote(path)}`))];
 }
 
 function decisions(name, paths) {

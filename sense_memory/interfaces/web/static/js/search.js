@@ -50,7 +50,7 @@ function shown(hit, best, now) {
   const name = hit.kind === "journal" ? el("a", { class: "memory-link", href: route("journal") }, el("span", { class: "place" }, "journal / "), el("b", {}, moment(hit.created_at))) : memoryLink(hit.path);
   const most = Math.max(...hit.why.evidence.map((item) => item.contribution), 1e-9);
   return el("li", { class: "hit" },
-    el("p", { class: "hit-head" }, hit.state ? el("span", { class: `state ${hit.state}`, title: hit.state, role: "img", "aria-label": hit.state }, GLYPHS[hit.state]) : null, name, hit.superseded_by ? el("span", { class: "chip against" }, "superseded") : hit.suspected_by.length ? el("span", { class: "chip against" }, "perhaps contradicted later") : null, el("span", { class: "hit-age" }, ago(hit.written_at, now))),
+    el("p", { class: "hit-head" }, hit.state ? el("span", { class: `state ${hit.state}`, title: hit.state, role: "img", "aria-label": hit.state }, GLYPHS[hit.state]) : null, name, hit.conflict_of ? el("span", { class: "chip against" }, "an edit that lost") : null, hit.superseded_by ? el("span", { class: "chip against" }, "superseded") : hit.suspected_by.length ? el("span", { class: "chip against" }, "perhaps contradicted later") : null, el("span", { class: "hit-age" }, ago(hit.written_at, now))),
     el("p", { class: "hit-text quoted", dir: "auto" }, marked(hit.value, terms), hit.is_cut ? "…" : ""),
     el("details", { class: "why" },
       el("summary", {}, el("span", { class: "score", "aria-hidden": "true" }, meter(hit.score / best)), el("span", { text: hit.why.text })),
