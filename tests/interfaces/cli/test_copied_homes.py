@@ -47,6 +47,70 @@ def test_two_homes_that_edit_one_memory_keep_both_texts(agent, relay, home, tmp_
         assert "allergic" in shown
 
 
+def test_a_copy_whose_edit_counts_is_told_so_and_so_is_its_original(
+    agent, relay, home, tmp_path, monkeypatch
+):
+    agent("relays", "add", relay)
+    names = ("people/facts/zoe", "user_timezone")
+    for name in names:
+        agent("remember", name, "Zoe.")
+    agent("mind", "blocks", "set", "human", "Zoe.")
+    agent("sync")
+    original, copied = home, tmp_path / "copy"
+    shutil.copytree(original, copied)
+    for folder, texts in ((original, ("one",)), (copied, ("between", "four"))):  # versions lie a second apart
+        monkeypatch.setenv("SENSE_MEMORY_HOME", str(folder))
+        for text in texts:
+            for name in names:
+                agent("remember", name, f"Zoe {text}.", "--wait", "0")
+            agent("mind", "blocks", "set", "human", f"Zoe {text}.")
+    told = []
+    for folder in (original, copied, original, copied):
+        monkeypatch.setenv("SENSE_MEMORY_HOME", str(folder))
+        told.append(" ".join(agent("sync").stdout.split()))
+
+    assert "edited on" not in told[0] + told[3]
+    assert "the edit there counts now: mind/block/human, people/facts/zoe, user_timezone." in told[2]
+    assert "the edit there counts" not in told[1]
+    assert (
+        "1 memory was edited on another device too, and the edit here counts now. The text of the other device is kept: "
+        "people/facts/zoe~conflict-" in told[1]
+    )
+    assert (
+        "2 memories were edited on another device too, and the edit here counts now: mind/block/human, user_timezone. The "
+        "other text is in `sense-memory history user_timezone` and `sense-memory mind blocks history human`."
+        in told[1]
+    )
+    assert agent("recall", "zoe").stdout == "Zoe four."
+    found = [(version["value"], bool(version["conflicts"])) for version in agent.json("history", "zoe")]
+    assert ("Zoe one.", True) not in found
+    assert ("Zoe four.", True) in found
+
+
+def test_a_copy_names_a_text_of_its_original_that_lost_and_does_not_call_it_its_own(
+    agent, relay, home, tmp_path, monkeypatch
+):
+    agent("relays", "add", relay)
+    agent("remember", "user_timezone", "UTC")
+    agent("sync")
+    shutil.copytree(home, tmp_path / "copy")
+    other = ("--relay", relay, "--ledger", "other.db")
+    agent(*other, "sync")
+    agent("remember", "user_timezone", "of the original")
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "copy"))
+    agent("sync")
+    for text in ("between", "of the other"):
+        agent("--ledger", "other.db", "remember", "user_timezone", text)
+    agent(*other, "sync")
+    told = agent("sync").stdout
+
+    assert told.endswith(
+        "Of 1 memory, another text was written under an id of this ledger, here before it was set back or on a copy of it: "
+        "user_timezone. The other text is in `sense-memory history user_timezone`.\n"
+    )
+    assert agent.json("sync")["unclaimed"] == []
+
+
 def test_a_clock_that_was_ahead_for_one_entry_stops_no_command(agent, nsec, relay, tmp_path):
     async def ahead():
         def later():
