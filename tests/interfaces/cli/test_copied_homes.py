@@ -47,27 +47,37 @@ def test_two_homes_that_edit_one_memory_keep_both_texts(agent, relay, home, tmp_
         assert "allergic" in shown
 
 
+def write(text, *, seconds_ago):
+    """Write a palace memory, a flat one and a block, dated back, because the versions of one second are ordered by chance."""
+
+    async def edit():
+        def clock():
+            return time.time() - seconds_ago
+
+        async with MemoryStore.from_settings(relays=[], background=False, clock=clock) as store:
+            await store.persona_remember("people", "facts", "zoe", text)
+            await store.remember("user_timezone", text)
+            if "human" not in {block.label for block in await store.mind.blocks.all()}:
+                await store.mind.blocks.create("human")
+            await store.mind.blocks.update("human", value=text)
+
+    asyncio.run(edit())
+
+
 def test_a_copy_whose_edit_counts_is_told_so_and_so_is_its_original(
     agent, relay, home, tmp_path, monkeypatch
 ):
-    agent("relays", "add", relay)
-    names = ("people/facts/zoe", "user_timezone")
-    for name in names:
-        agent("remember", name, "Zoe.")
-    agent("mind", "blocks", "set", "human", "Zoe.")
-    agent("sync")
+    write("Zoe.", seconds_ago=90)
+    agent("--relay", relay, "sync")
     original, copied = home, tmp_path / "copy"
     shutil.copytree(original, copied)
-    for folder, texts in ((original, ("one",)), (copied, ("between", "four"))):  # versions lie a second apart
-        monkeypatch.setenv("SENSE_MEMORY_HOME", str(folder))
-        for text in texts:
-            for name in names:
-                agent("remember", name, f"Zoe {text}.", "--wait", "0")
-            agent("mind", "blocks", "set", "human", f"Zoe {text}.")
+    write("Zoe one.", seconds_ago=60)
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(copied))
+    write("Zoe four.", seconds_ago=30)
     told = []
     for folder in (original, copied, original, copied):
         monkeypatch.setenv("SENSE_MEMORY_HOME", str(folder))
-        told.append(" ".join(agent("sync").stdout.split()))
+        told.append(" ".join(agent("--relay", relay, "sync").stdout.split()))
 
     assert "edited on" not in told[0] + told[3]
     assert "the edit there counts now: mind/block/human, people/facts/zoe, user_timezone." in told[2]
@@ -90,25 +100,28 @@ def test_a_copy_whose_edit_counts_is_told_so_and_so_is_its_original(
 def test_a_copy_names_a_text_of_its_original_that_lost_and_does_not_call_it_its_own(
     agent, relay, home, tmp_path, monkeypatch
 ):
-    agent("relays", "add", relay)
-    agent("remember", "user_timezone", "UTC")
-    agent("sync")
-    shutil.copytree(home, tmp_path / "copy")
-    other = ("--relay", relay, "--ledger", "other.db")
-    agent(*other, "sync")
-    agent("remember", "user_timezone", "of the original")
-    monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "copy"))
-    agent("sync")
-    for text in ("between", "of the other"):
-        agent("--ledger", "other.db", "remember", "user_timezone", text)
-    agent(*other, "sync")
-    told = agent("sync").stdout
+    write("Zoe.", seconds_ago=90)
+    agent("--relay", relay, "sync")
+    copied, other = tmp_path / "copy", tmp_path / "other"
+    shutil.copytree(home, copied)
+    shutil.copytree(home / "keys", other / "keys")
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(other))
+    agent("--relay", relay, "sync")
+    write("Zoe two.", seconds_ago=30)
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(home))
+    write("Zoe one.", seconds_ago=60)
+    for folder in (home, copied, other):
+        monkeypatch.setenv("SENSE_MEMORY_HOME", str(folder))
+        agent("--relay", relay, "sync")
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(copied))
+    told = agent("--relay", relay, "sync").stdout
 
     assert told.endswith(
-        "Of 1 memory, another text was written under an id of this ledger, here before it was set back or on a copy of it: "
-        "user_timezone. The other text is in `sense-memory history user_timezone`.\n"
+        "\nOf 2 memories, another text was written under an id of this ledger, here before it was set back or on a copy of "
+        "it: mind/block/human, user_timezone. The other text is in `sense-memory history user_timezone` and `sense-memory "
+        "mind blocks history human`.\n"
     )
-    assert agent.json("sync")["unclaimed"] == []
+    assert agent.json("--relay", relay, "sync")["unclaimed"] == []
 
 
 def test_a_clock_that_was_ahead_for_one_entry_stops_no_command(agent, nsec, relay, tmp_path):
