@@ -83,6 +83,21 @@ async def test_of_three_edits_only_the_device_whose_edit_counts_is_told_so(devic
         ]
 
 
+async def test_a_conflict_is_settled_by_an_edit_of_the_memory_and_forgetting_the_copy(devices, clock):
+    async with devices() as stores:
+        copy, _ = await conflict(stores, clock, (0, 1))
+        clock.advance(10)
+        await stores[0].persona_remember(*LISA, "what is right in both")
+        await stores[0].persona_forget(*copy.split("/"))
+        for store in stores * 2:
+            clock.advance(10)
+            report = await store.sync()
+            assert report.overruled + report.conflicts + report.prevailed == ()
+
+        for store in stores:
+            assert [memory.value for memory in await store.persona_recall()] == ["what is right in both"]
+
+
 async def test_versions_in_knowledge_of_each_other_are_in_no_conflict(devices, clock):
     async with devices() as stores:
         await conflict(stores, clock, (0, 1))
