@@ -155,7 +155,7 @@ def _seq_in(db: Database, last: str) -> int | None:
     if seq or not event_id:
         return int(seq or 0)
     (found,) = db.row(_SEQ, bytes.fromhex(event_id)) or (None,)
-    return found
+    return None if found is None else int(found)
 
 
 # ── Handovers ───────────────────────────────────────────────────────────────────────────
