@@ -799,7 +799,9 @@ class SyncMemoryStore:
         Returns a report for each relay; a relay that fails raises no error. `overruled` names the memories in which
         an edit of this device lost since the last call to one of a device that did not know it; the text is in
         `history`, in a conflict copy, or in `drafts`. `written_again` names those that were forgotten, and that another
-        device has written again. `conflicts` names the conflict copies of memories where the edit of this device counts.
+        device has written again. `conflicts` names the conflict copies of memories where the edit of this device counts;
+        `prevailed` names the memories without such copies where it counts. `unclaimed` names those in whose history a text
+        was found that was written here before the ledger was set back, or on a copy of it.
         """
         return self._loop.wait(self._store.sync(full=full, retry_refused=retry_refused))
 

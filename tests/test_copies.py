@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from tests.inside import ledger_of, name_device
+from tests.inside import database_of, ledger_of, name_device
 
 
 KEY = LocalSigner.from_hex("7" * 64)
@@ -118,6 +118,119 @@ async def test_the_loser_of_two_copies_is_told(kind, tmp_path, clock):
         assert ("k" if kind == "flat" else "mind/block/persona") in reports[2].overruled
 
 
+NAMES = {"palace": "people/facts/lisa", "flat": "k", "block": "mind/block/persona"}
+NOTICES = ("overruled", "written_again", "conflicts", "prevailed", "unclaimed")
+
+
+async def write(store, kind, text):
+    if kind == "palace":
+        await store.persona_remember(*LISA, text)
+    elif kind == "flat":
+        await store.remember("k", text)
+    else:
+        await store.mind.blocks.update("persona", value=text)
+
+
+async def make_image(path, relay, kind, clock):
+    """A ledger that knows one text, and has written something else since."""
+    async with opened(path, [relay.url], clock=clock) as store:
+        if kind == "block":
+            await store.mind.blocks.create("persona")
+        await write(store, kind, "in the image")
+        await store.remember("written last", "in the image")
+        await store.sync()
+
+
+async def notices_of(stores, clock, rounds=3):
+    """What each store is told in some rounds of sync, by the name of the field, without empty fields."""
+    told = [{} for _ in stores]
+    for _ in range(rounds):
+        for store, found in zip(stores, told, strict=True):
+            clock.advance(2)
+            report = await store.sync()
+            assert report.complete
+            for name in NOTICES:
+                if getattr(report, name):
+                    found[name] = (*found.get(name, ()), *getattr(report, name))
+    return told
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("winner", ["copy", "device"])
+async def test_each_copy_is_told_once_which_edit_counts_and_one_that_wrote_nothing_is_not_told_it_did(
+    winner, kind, tmp_path, clock
+):
+    async with AsyncExitStack() as stack:
+        relay = await stack.enter_async_context(EmbeddedRelay(clock=clock))
+        await make_image(tmp_path / "a.db", relay, kind, clock)
+        for name in ("b.db", "c.db") if winner == "copy" else ("b.db",):
+            copy(tmp_path / "a.db", tmp_path / name)
+        stores = [
+            await stack.enter_async_context(opened(tmp_path / name, [relay.url], clock=clock))
+            for name in ("a.db", "b.db", "c.db")
+        ]
+        original, _, other = stores
+        await other.sync()
+        await other.forget("written last")
+        await write(original, kind, "of the original")
+        clock.advance(2)
+        await write(other, kind, "of the other")
+        told = await notices_of(stores, clock)
+
+        copies = [path for path in await texts(original) if "conflict" in path] if kind == "palace" else []
+        name, won = NAMES[kind], ("conflicts", copies[0]) if copies else ("prevailed", NAMES[kind])
+        bystanders = {} if kind == "palace" else {"unclaimed": (name,)}
+        assert told == [{"overruled": (name,)}, bystanders, {won[0]: (won[1],)}]
+
+
+@pytest.mark.parametrize("kind", NAMES)
+async def test_a_copy_of_a_ledger_of_an_earlier_version_is_not_told_that_its_edit_lost(kind, tmp_path, clock):
+    """That version noted the last event under an id, and not how many events there were."""
+    async with AsyncExitStack() as stack:
+        relay = await stack.enter_async_context(EmbeddedRelay(clock=clock))
+        await make_image(tmp_path / "a.db", relay, kind, clock)
+        copy(tmp_path / "a.db", tmp_path / "b.db")
+        stores = [
+            await stack.enter_async_context(opened(tmp_path / name, [relay.url], clock=clock))
+            for name in ("a.db", "b.db")
+        ]
+        with database_of(ledger_of(stores[1])).transaction():
+            database_of(ledger_of(stores[1])).execute(
+                "UPDATE meta SET value = substr(value, 1, 64) WHERE name LIKE 'device:%'"
+            )
+        for store in stores:
+            clock.advance(2)
+            await write(store, kind, f"of {stores.index(store)}")
+        first, second = await notices_of(stores, clock)
+
+        assert first == {"overruled": (NAMES[kind],)}
+        assert second.keys() == {"conflicts" if kind == "palace" else "prevailed"}
+
+
+async def test_a_text_from_before_a_ledger_was_set_back_that_lost_to_another_device_is_named(tmp_path, clock):
+    path, image = tmp_path / "a.db", tmp_path / "image.db"
+    async with EmbeddedRelay(clock=clock) as relay:
+        await make_image(path, relay, "flat", clock)
+        copy(path, image)
+        async with opened(tmp_path / "b.db", [relay.url], clock=clock) as other:
+            await other.sync()
+            async with opened(path, [relay.url], clock=clock) as store:
+                clock.advance(2)
+                await write(store, "flat", "of Tuesday")
+                await store.sync()
+            copy(image, path)
+            clock.advance(2)
+            await write(other, "flat", "of the other")
+            async with opened(path, [relay.url], clock=clock) as store:
+                (told,) = await notices_of([store], clock, rounds=1)
+                assert told == {}
+                assert await notices_of([other, store], clock) == [
+                    {"prevailed": ("k",)},
+                    {"unclaimed": ("k",)},
+                ]
+                assert "of Tuesday" in {version.value for version in await store.history("k")}
+
+
 async def test_a_ledger_that_was_set_back_replaces_nothing_unread(tmp_path, clock):
     """A flush of the restored ledger first asks what relays have."""
     path, image = tmp_path / "a.db", tmp_path / "image.db"
@@ -148,7 +261,8 @@ async def test_a_ledger_that_was_set_back_replaces_nothing_unread(tmp_path, cloc
                 "of Tuesday",
                 "of Wednesday",
             }
-            assert "flat" in (await store.sync()).overruled
+            report = await store.sync()
+            assert (report.overruled, report.prevailed) == ((), ("flat",))
         async with opened(tmp_path / "new.db", [relay.url], clock=clock) as bare:
             await bare.sync()
             assert set((await texts(bare)).values()) == {"of Tuesday", "of Wednesday"}

@@ -8,7 +8,7 @@ the stores show with what that history allows:
 
 * all devices show the same memories;
 * a text that nobody who knew it replaced or forgot is visible somewhere, or the device that wrote it was told
-  (`overruled`), and holds it as a draft where it was forgotten;
+  (`overruled`, or what is true since: `prevailed`, `unclaimed`), and holds it as a draft where it was forgotten;
 * a text that was forgotten by somebody who saw it is nowhere: not visible, not in a history, not in a draft;
 * a text that was replaced by somebody who knew it is not visible;
 * an automatic deletion never took a memory that was recalled or edited without the pruning device's knowledge;
@@ -212,8 +212,9 @@ class Game:
                 f"device {device}: an honest relay was not read completely: {report.problems}"
             )
         self._heard(device)
-        self._told[device] |= set(report.overruled)
-        self._note(f"sync {device} overruled={report.overruled}")
+        told = (*report.overruled, *report.prevailed, *report.unclaimed)
+        self._told[device] |= set(told)
+        self._note(f"sync {device} told={told}")
 
     async def _restart(self, device: int) -> None:
         await self._stores[device].close()

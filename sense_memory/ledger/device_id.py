@@ -16,6 +16,10 @@ is not used either. If the memory of a process was copied all the same, the id i
 under it that this ledger never wrote, and the edit is named as one that may have lost. A process without a handover makes
 a new id: after a restart of the machine, if the last process was killed, or while another process uses the ledger.
 
+An id may go on elsewhere: the original of a copy writes under it, and so did this ledger before it was set back. So an id
+alone does not say who wrote a text. Beside the last event, the ledger notes how many events it had then. A text under
+an id is its own only if its event came before that; a later one came from a relay (see `wrote`).
+
 Cost: one row of the table `meta` in each transaction that writes events; one file for each process that writes; an id of
 eight digits for each time that a handover was lost, which version vectors keep (see `records.origins`).
 """
@@ -43,7 +47,8 @@ _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of this user's own is
 # Handovers of one user, 4 KB each; then the older half goes, which costs new ids at most.
 _KEPT_COUNT: Final = 1_000
 _JUMP_SECONDS: Final = 10  # a clock that was set by less is not suspected
-# Begins the name of an id's row; the value of the row is the id (hex) of the last event, or empty.
+# Begins the name of an id's row. Its value is the id (hex) of the last event, a colon and the last seq of the ledger then;
+# empty before the first event. Earlier versions wrote the id alone.
 _ROW: Final = "device:"
 _IS_OWN: Final = f"SELECT 1 FROM meta WHERE name = '{_ROW}' || ?1 OR (name = 'device' AND value = ?1)"
 
@@ -87,8 +92,9 @@ class DeviceId:
             event_id: 64 hex digits.
         """
         if self._id:
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", _ROW + self._id, event_id)
-            self._last = event_id
+            (seq,) = self._db.row("SELECT max(seq) FROM events") or (None,)
+            self._last = f"{event_id}:{seq or 0}"
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", _ROW + self._id, self._last)
 
     def renew_if_shared(self, device: str, said: str, event_id: str) -> bool:
         """Give the id up if a relay serves a text under it that this ledger never wrote; returns whether it did.
@@ -120,6 +126,36 @@ _ANY: Final = f"SELECT 1 FROM meta WHERE name = 'device' OR substr(name, 1, {len
 def is_own_device(db: Database, device: str) -> bool:
     """Whether a version with a device id was written by this ledger, or by the ledger of which it is a copy."""
     return bool(device) and db.row(_IS_OWN, device) is not None
+
+
+def wrote(db: Database, device: str, said: str) -> bool:
+    """Whether this ledger, as it stands, wrote a text: not a copy of it, and not this ledger before it was set back.
+
+    Of an id of an earlier version of this program, whose last event is not known, every text is taken for its own.
+
+    Args:
+        db: the open ledger file.
+        device: the id under which the text was written.
+        said: id of the event that had the text first, 64 hex digits.
+    """
+    if not is_own_device(db, device):
+        return False
+    (last,) = db.row("SELECT value FROM meta WHERE name = ?", _ROW + device) or (None,)
+    upto = None if last is None else _seq_in(db, last)
+    (seq,) = db.row(_SEQ, bytes.fromhex(said)) or (None,)
+    return upto is None or (seq is not None and seq <= upto)
+
+
+_SEQ: Final = "SELECT seq FROM events WHERE id = ?"
+
+
+def _seq_in(db: Database, last: str) -> int | None:
+    """The seq up to which a ledger held what was written under an id, from the id's row; None if it is not known."""
+    event_id, _, seq = last.partition(":")
+    if seq or not event_id:
+        return int(seq or 0)
+    (found,) = db.row(_SEQ, bytes.fromhex(event_id)) or (None,)
+    return None if found is None else int(found)
 
 
 # ── Handovers ───────────────────────────────────────────────────────────────────────────

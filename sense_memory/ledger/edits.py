@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sense_memory.ledger.device_id import DeviceId, is_own_device
+from sense_memory.ledger.device_id import DeviceId, is_own_device, wrote
 from sense_memory.ledger.removals import (
     NOTHING,
     HeadMoved,
@@ -87,6 +87,10 @@ class Edits:
     def is_own(self, device: str) -> bool:
         """Whether this ledger, or the ledger of which it is a copy, has written under a device id."""
         return is_own_device(self._db, device)
+
+    def wrote(self, origin: Origin) -> bool:
+        """Whether this ledger, as it stands, wrote a text: not a copy of it, and not this ledger before it was set back."""
+        return wrote(self._db, origin.device, origin.said)
 
     # ── Editing ─────────────────────────────────────────────────────────────────────────
 
@@ -202,8 +206,8 @@ class Edits:
     # ── Edits that lost ─────────────────────────────────────────────────────────────────
 
     def overruled(self) -> list[str]:
-        """The slots at which an edit of this device lost, or a forgotten memory was written again, and the user has not
-        been told yet.
+        """The slots at which an edit of this device met another that did not know it, or a forgotten memory was written
+        again, and the user has not been told yet.
         """
         return [slot for (slot,) in self._db.rows("SELECT slot FROM overruled ORDER BY slot")]
 

@@ -301,8 +301,8 @@ class FilingContext:
 
 
 def record_overruled(db: Database, slot: str) -> None:
-    """Record, for the user, that an edit of this device lost against a version that did not know the edit, or that a
-    memory was written again on another device after it was forgotten.
+    """Record, for the user, that an edit of this device and another version did not know each other, or that a memory was
+    written again on another device after it was forgotten.
     """
     db.execute("INSERT OR IGNORE INTO overruled (slot) VALUES (?)", slot)
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger.device_id import is_own_device
+from sense_memory.ledger.device_id import is_own_device, wrote
 from sense_memory.ledger.removals import (
     Cover,
     FilingContext,
@@ -285,7 +285,7 @@ def _file_version(
             )
         return FilingResult.NEW, seq
     if not (wins or context.is_ours):
-        _record_if_back(db, filed, state, context)
+        _record_if_unknown(db, filed, state, context)
     return FilingResult.STALE, None if filed.role is Role.EMBEDDING else _insert(db, filed)
 
 
@@ -327,15 +327,18 @@ def _record_if_overruled(
         record_overruled(db, filed.slot)
 
 
-def _record_if_back(db: Database, filed: FiledEvent, state: _PreviousState, context: FilingContext) -> None:
-    """Record an edit of this ledger, or of a copy, that a relay serves after an edit here replaced it unread.
-
-    That happens after the ledger was set back.
+def _record_if_unknown(
+    db: Database, filed: FiledEvent, state: _PreviousState, context: FilingContext
+) -> None:
+    """Record an edit that a relay serves after an edit replaced it unread: one of another device, if the edit that counts
+    was written here, or one under an id of this ledger, which was set back then or copied.
     """
     if context.origins is None or state.head is None or state.has_tombstone or not overwrites(filed):
         return
     head, back = context.of(bytes.fromhex(state.head_id), state.head_at), filed.known_origin
-    if is_own_device(db, back.device) and back.text != head.text and not head.knows(back):
+    if not back.device or back.text == head.text or head.knows(back):
+        return
+    if is_own_device(db, back.device) or wrote(db, head.device, head.said):
         record_overruled(db, filed.slot)
 
 

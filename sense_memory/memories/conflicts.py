@@ -1,12 +1,19 @@
-"""Conflicts: memories of the palace that two devices edited without knowing of each other.
+"""Conflicts: memories that two devices edited without knowing of each other, and what the ledger says about them.
 
-The later text counts, and the other text is kept beside it as a *conflict copy*; see `memories.persona.forks`. Any device may
-write the copy, so each device concludes from the copy itself, and not from who wrote it, that one of its texts was in conflict.
+The later text counts. In the palace the other text is kept beside it as a *conflict copy*; see `memories.persona.forks`. Any
+device may write the copy, so each device concludes from the copy itself, and not from who wrote it, that one of its texts was
+in conflict. A flat memory or a record of the mind has no copy; its other text is in the history.
+
+The rule of `standing_of`: a ledger speaks of an edit as made here only if it wrote the text as it stands (`Edits.wrote`),
+so neither a copy nor a ledger that was set back takes the edits of the other for its own. If the text that counts was written
+here, that is said; else, if a text that was written here lost, that is said. A text under an id of this ledger that it did
+not write as it stands is named only where no conflict copy holds the text. So no text disappears unnamed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sense_memory.ledger import Role
@@ -17,9 +24,7 @@ from sense_memory.records.origins import origin_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from sense_memory.ledger import Ledger
+    from sense_memory.ledger import Ledger, StoredEvent
     from sense_memory.ledger.removals import Origin
     from sense_memory.records.reader import Reader
 
@@ -43,6 +48,16 @@ class ConflictCopy:
         if version.said == self.origin.said or not version.device:
             return False
         return not (version.knows(self.origin) or self.origin.knows(version))
+
+
+class Standing(StrEnum):
+    """What became of an edit; the values are the fields of `SyncReport` that name its memory."""
+
+    OVERRULED = "overruled"
+    WRITTEN_AGAIN = "written_again"
+    CONFLICT = "conflicts"
+    PREVAILED = "prevailed"
+    UNCLAIMED = "unclaimed"
 
 
 async def copies_of(ledger: Ledger, reader: Reader, path: str) -> list[ConflictCopy]:
@@ -80,22 +95,47 @@ async def copy_at(ledger: Ledger, reader: Reader, slot: str) -> ConflictCopy | N
     return ConflictCopy(record.path, f"{address.PERSONA}{original}", origin)
 
 
-async def is_of_others(ledger: Ledger, reader: Reader, copy: ConflictCopy) -> bool:
-    """Whether a conflict copy has no text of this device in any version, so that no edit of this device lost."""
-    return not [origin async for origin in _own_texts(ledger, reader, copy.path)]
+async def standing_of_copy(ledger: Ledger, reader: Reader, copy: ConflictCopy) -> Standing | None:
+    """What to say about a conflict copy; None if no text of this ledger was in the conflict, or neither counts now."""
+    if any(
+        ledger.edits.wrote(origin) for _, origin in await _texts(ledger, reader, address.d_tag(copy.path))
+    ):
+        return Standing.OVERRULED
+    texts = await _texts(ledger, reader, address.d_tag(copy.original))
+    counts = _counting(ledger, address.d_tag(copy.original), texts)
+    if counts is None or not ledger.edits.wrote(counts):
+        return None
+    own = [origin for _, origin in texts if ledger.edits.wrote(origin)]
+    return Standing.CONFLICT if any(copy.was_unknown_to(origin) for origin in own) else None
 
 
-async def is_won_here(ledger: Ledger, reader: Reader, copy: ConflictCopy) -> bool:
-    """Whether this device wrote a text of the original without knowing the text of a copy, which did not know it."""
-    own = [origin async for origin in _own_texts(ledger, reader, copy.original)]
-    return any(copy.was_unknown_to(origin) for origin in own)
+async def standing_of(ledger: Ledger, reader: Reader, slot: str) -> Standing:
+    """What to say about a slot, no conflict copy, that the ledger has recorded; see the rule above."""
+    texts = await _texts(ledger, reader, slot)
+    own = [origin for _, origin in texts if ledger.edits.wrote(origin)]
+    if not own and ledger.edits.removal(slot).is_forgetting:
+        return Standing.WRITTEN_AGAIN
+    counts = _counting(ledger, slot, texts)
+    if counts is None or counts in own:
+        return Standing.OVERRULED if counts is None else Standing.PREVAILED
+    is_lost = any(origin.text != counts.text and not counts.knows(origin) for origin in own)
+    others = [origin for _, origin in texts if origin not in own and origin.text != counts.text]
+    if not is_lost and any(ledger.edits.is_own(origin.device) for origin in others):
+        return Standing.UNCLAIMED
+    return Standing.OVERRULED  # one of an earlier version of this program too, which says no device
 
 
-async def _own_texts(ledger: Ledger, reader: Reader, path: str) -> AsyncIterator[Origin]:
-    """The origins of the versions of a memory whose texts this device wrote."""
-    for stored in ledger.versions(address.d_tag(path)):
+def _counting(ledger: Ledger, slot: str, texts: list[tuple[StoredEvent, Origin]]) -> Origin | None:
+    """The origin of the text that counts at a slot; None if none does."""
+    head = ledger.head(slot)
+    return next((origin for stored, origin in texts if head is not None and stored.seq == head.seq), None)
+
+
+async def _texts(ledger: Ledger, reader: Reader, slot: str) -> list[tuple[StoredEvent, Origin]]:
+    """The versions at a slot that have a text, with their origins."""
+    found = []
+    for stored in ledger.versions(slot):
         record = await reader.record(stored)
-        if record is not None and record.type is RecordType.PERSONA:
-            origin = origin_of(record, stored.id.hex(), stored.created_at)
-            if ledger.edits.is_own(origin.device):
-                yield origin
+        if record is not None and record.type is not RecordType.TOMBSTONE:
+            found.append((stored, origin_of(record, stored.id.hex(), stored.created_at)))
+    return found

@@ -1,9 +1,9 @@
-"""The drafts of a store, and the edits of this device that lost to an edit of another device.
+"""The drafts of a store, and the edits of this device and of another that did not know each other.
 
-An edit loses where another device wrote without having seen it. The ledger notes the loss in the transaction in which
-the edit loses: a flat memory was replaced, the text of a persona memory is kept as a conflict copy, or a text was
-forgotten and is a draft now. The ledger also notes where a forgotten memory is written again on another device, and
-each new conflict copy: the device whose text counts has to know too. `edit_notices` reports each note once.
+The ledger notes such an edit in the transaction in which it meets the other: a flat memory was replaced, or was kept
+against a text that arrived later, the text of a persona memory is kept as a conflict copy, or a text was forgotten and is
+a draft now. The ledger also notes where a forgotten memory is written again on another device. `edit_notices` reports
+each note once, and says what is true then; see `conflicts`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from sense_memory import arguments
 from sense_memory.errors import InvalidInput, LedgerError
-from sense_memory.memories.conflicts import copy_at, is_of_others, is_won_here
+from sense_memory.memories.conflicts import Standing, copy_at, standing_of, standing_of_copy
 from sense_memory.models import Draft
 from sense_memory.nostr import address
 from sense_memory.records import envelope
-from sense_memory.records.origins import origin_of, words_in
+from sense_memory.records.origins import words_in
 
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ class EditNotices:
     overruled: tuple[str, ...] = ()
     written_again: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    prevailed: tuple[str, ...] = ()
+    unclaimed: tuple[str, ...] = ()
 
 
 async def edit_notices(ledger: Ledger, reader: Reader, signer: Signer) -> EditNotices:
@@ -100,30 +102,19 @@ async def edit_notices(ledger: Ledger, reader: Reader, signer: Signer) -> EditNo
     if not slots:
         return EditNotices()
     contents = {draft.slot: draft.content for draft in ledger.drafts.all()}
-    lost, again, won = set[str](), set[str](), set[str]()
+    found: dict[Standing, set[str]] = {standing: set() for standing in Standing}
     for slot in slots:
-        copy = await copy_at(ledger, reader, slot)
-        if copy is not None and await is_of_others(ledger, reader, copy):
-            if await is_won_here(ledger, reader, copy):
-                won.add(copy.path.removeprefix(address.PERSONA))
-            continue
-        names = lost if slot in contents or await _has_own_text(ledger, reader, slot) else again
-        names.add(await _name(ledger, reader, slot, contents.get(slot), signer))
+        copy, draft = await copy_at(ledger, reader, slot), contents.get(slot)
+        if copy is not None:
+            standing = await standing_of_copy(ledger, reader, copy)
+        else:
+            standing = Standing.OVERRULED if draft is not None else await standing_of(ledger, reader, slot)
+        if copy is not None and standing is Standing.CONFLICT:
+            found[standing].add(copy.path.removeprefix(address.PERSONA))
+        elif standing is not None:
+            found[standing].add(await _name(ledger, reader, slot, draft, signer))
     await ledger.write(ledger.edits.clear_overruled, slots)
-    return EditNotices(tuple(sorted(lost)), tuple(sorted(again)), tuple(sorted(won)))
-
-
-async def _has_own_text(ledger: Ledger, reader: Reader, slot: str) -> bool:
-    """Whether a text may have lost at a slot: nothing was ever forgotten there, or this device wrote one since."""
-    if not ledger.edits.removal(slot).is_forgetting:
-        return True
-    for stored in ledger.versions(slot):
-        record = await reader.record(stored)
-        if record is None:
-            continue
-        if ledger.edits.is_own(origin_of(record, stored.id.hex(), stored.created_at).device):
-            return True
-    return False
+    return EditNotices(**{standing.value: tuple(sorted(names)) for standing, names in found.items()})
 
 
 async def _name(ledger: Ledger, reader: Reader, slot: str, draft: str | None, signer: Signer) -> str:

@@ -126,9 +126,9 @@ async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[
 def _with_conflicts(
     found: list[Version], origins: Sequence[Origin], copies: Sequence[ConflictCopy]
 ) -> list[Version]:
-    """Versions with the names of conflict copies: the versions with a text that lost, and those that did not know it.
+    """Versions with the names of conflict copies: those that did not know the text that lost.
 
-    Where none of the latter is here, the oldest version that knew the text of the copy, which is the merge, has its name.
+    The versions with that text are in no conflict with it. Where none that did not know it is here, the oldest version that knew the text of the copy, which is the merge, has its name.
     """
     for copy in copies:
         lost = [place for place, origin in enumerate(origins) if origin.said == copy.origin.said]
@@ -136,7 +136,7 @@ def _with_conflicts(
         knew = [place for place, origin in enumerate(origins) if origin.knows(copy.origin)]
         merge = sorted({*knew} - {*lost})[-1:]
         name = copy.path.removeprefix(address.PERSONA)
-        for place in {*lost, *(others or merge)}:
+        for place in others or merge:
             found[place] = replace(found[place], conflicts=(*found[place].conflicts, name))
         for place in merge:
             if found[place].changes == (SIGNED_AGAIN,):

@@ -8,7 +8,7 @@ records of one.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from sense_memory.memories import drafts
@@ -37,9 +37,7 @@ async def sync(
         await mind().scenes.sync()
         await mind().shares.refresh()
     found = await drafts.edit_notices(store.ledger, store.reader, store.options.signer)
-    return replace(
-        report, overruled=found.overruled, written_again=found.written_again, conflicts=found.conflicts
-    )
+    return replace(report, **asdict(found))
 
 
 async def flush(store: OpenStore, mind: Callable[[], Mind]) -> SyncReport:

@@ -140,7 +140,8 @@ async def test_of_two_devices_the_later_block_counts_and_sync_names_the_other_on
         clock.advance(60)
         await two.mind.blocks.memory_append("human", "said on two")
         assert (await one.sync()).overruled == ()
-        assert (await two.sync()).overruled == ()
+        report = await two.sync()
+        assert (report.overruled, report.prevailed) == ((), ("mind/block/human",))
         assert (await one.sync()).overruled == ("mind/block/human",)
         for store in (one, two):
             assert (await store.mind.blocks.get("human")).value == "Name: Lisa\nsaid on two"

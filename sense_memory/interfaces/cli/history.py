@@ -240,10 +240,11 @@ def undo(
         store: MemoryStore,
     ) -> tuple[Memory | PersonaMemory, Written, set[tuple[str, str]], set[tuple[str, str]]]:
         path, versions = await _versions(store, name)
-        before = marks_in(await everything(store)) if "/" in path else set()
+        memories = await everything(store) if "/" in path else []
+        before = marks_in(memories)
         memory = await store.undo(path)
         if memory is None:
-            raise _nothing_to_undo(path, versions)
+            raise _nothing_to_undo(path, versions, find(memories, path))
         after = marks_in(await everything(store)) if "/" in path else set()
         return memory, await delivery.send(store, [memory.event_id], wait), before, after
 
@@ -274,8 +275,14 @@ async def _versions(store: MemoryStore, name: str) -> tuple[str, list[Version]]:
     return name, found
 
 
-def _nothing_to_undo(name: str, versions: Sequence[Version]) -> CommandFailed:
-    """The error of an undo without an older text: the memory was forgotten, was never edited, or is undone already."""
+def _nothing_to_undo(name: str, versions: Sequence[Version], memory: PersonaMemory | None) -> CommandFailed:
+    """The error of an undo without an older text: the memory was forgotten, was never edited, or is undone already.
+
+    Args:
+        name: of the memory.
+        versions: of the memory, newest first.
+        memory: as it is now; None for a flat memory, or if there is none.
+    """
     texts = {version.value for version in versions} - {None}
     if not texts:
         problem = (
@@ -286,7 +293,12 @@ def _nothing_to_undo(name: str, versions: Sequence[Version]) -> CommandFailed:
             f"{name!r} has no older text here, so nothing was undone; `{program()} history {quoted(name)}` shows its "
             "versions, and `remember` writes the text that you want"
         )
-    elif "/" in name and len(versions) > 1:
+    elif any(version.value is None for version in versions):
+        problem = (
+            f"an earlier text of {name!r} was forgotten, which erased it for good, and {name!r} has had one text since, so "
+            "nothing was undone"
+        )
+    elif memory is not None and (memory.connections or marks_in([memory])):
         problem = (
             f"{name!r} never had another text here, so nothing was undone; `{program()} palace disconnect` takes a "
             f"connection back, and `{program()} palace reconcile` a mark of contradiction"

@@ -372,6 +372,15 @@ async def told_by(store: MemoryStore, report: SyncReport) -> str:
             f"{_counted(copies)} edited on another device too, and the edit here counts now. The text of the other device is "
             f"kept: {_all(copies)}."
         )
+    if won := report.prevailed:
+        told.append(
+            f"{_counted(won)} edited on another device too, and the edit here counts now: {_all(won)}.{_other_text(won)}"
+        )
+    if names := report.unclaimed:
+        told.append(
+            f"Of {quantity(len(names), 'memory', 'memories')}, another text was written under an id of this ledger, here before "
+            f"it was set back or on a copy of it: {_all(names)}.{_other_text(names)}"
+        )
     return " ".join(told)
 
 
@@ -387,15 +396,8 @@ def lost_edits(names: Sequence[str], drafts: Sequence[Draft]) -> str:
     reasons = {draft.key: draft.reason for draft in drafts}
     forgotten = [name for name in names if reasons.get(name, "") not in {"", TOO_LARGE}]
     edited = [name for name in names if name not in forgotten]
-    labels = [name.removeprefix(_BLOCK) for name in edited if name.startswith(_BLOCK)]
-    memories = [name for name in edited if not name.startswith((_BLOCK, "mind/objective/"))]
-    commands = {f"{program()} history": memories, f"{program()} mind blocks history": labels}
     drafts_shown = f"`{program()} drafts`"
-    ways = [
-        f"`{command} {quoted(found[0])}`{' (and so on)' if found[1:] else ''}"
-        for command, found in commands.items()
-        if found
-    ]
+    ways = _histories(edited)
     if reasons.keys() & set(edited):
         ways.append(drafts_shown)
     told = []
@@ -409,6 +411,23 @@ def lost_edits(names: Sequence[str], drafts: Sequence[Draft]) -> str:
 
 
 _BLOCK: Final = "mind/block/"
+
+
+def _histories(names: Sequence[str]) -> list[str]:
+    """The commands that show the histories of memories; those of objectives have no command."""
+    labels = [name.removeprefix(_BLOCK) for name in names if name.startswith(_BLOCK)]
+    memories = [name for name in names if not name.startswith((_BLOCK, "mind/objective/"))]
+    commands = {f"{program()} history": memories, f"{program()} mind blocks history": labels}
+    return [
+        f"`{command} {quoted(found[0])}`{' (and so on)' if found[1:] else ''}"
+        for command, found in commands.items()
+        if found
+    ]
+
+
+def _other_text(names: Sequence[str]) -> str:
+    ways = _histories(names)
+    return f" The other text is in {' and '.join(ways)}." if ways else ""
 
 
 def _counted(names: Sequence[str]) -> str:

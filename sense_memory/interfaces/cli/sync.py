@@ -91,7 +91,8 @@ def sync(
     in_step = report.in_step and all(relay.holds_all for relay in status.relays)
     if invocation.as_json:
         relays = [_round(relay, state) for relay, state in zip(report.relays, status.relays, strict=True)]
-        names = {name: list(getattr(report, name)) for name in ("overruled", "written_again", "conflicts")}
+        fields = ("overruled", "written_again", "conflicts", "prevailed", "unclaimed")
+        names = {name: list(getattr(report, name)) for name in fields}
         result = {"in_step": in_step, "complete": report.complete, "first": report.is_first, **names}
         result["relays"] = relays
         typer.echo(as_json(result))

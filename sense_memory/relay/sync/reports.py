@@ -111,6 +111,10 @@ class SyncReport:
         written_again: names of memories that were forgotten, and have been written again on another device since.
         conflicts: paths of conflict copies, of memories that this device and another device changed independently, where
             the change of this device counts. The copy has the text of the other device.
+        prevailed: names of memories without conflict copies (flat memories and records of the mind) that this device and
+            another device changed independently, where the change of this device counts. The other text is in the history.
+        unclaimed: names of such memories in whose history is a text that was written under an id of this ledger, but not by
+            this ledger as it stands: here before it was set back, or on a copy of it. Another text counts.
         unfit: paths of memories whose text leaves no room in an event for their accesses; the accesses stay on this
             machine.
         is_first: whether the ledger was empty before. Then nothing here shows what the relays left out or have lost.
@@ -120,6 +124,8 @@ class SyncReport:
     overruled: tuple[str, ...] = ()
     written_again: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    prevailed: tuple[str, ...] = ()
+    unclaimed: tuple[str, ...] = ()
     unfit: tuple[str, ...] = ()
     is_first: bool = False
 

@@ -47,6 +47,83 @@ def test_two_homes_that_edit_one_memory_keep_both_texts(agent, relay, home, tmp_
         assert "allergic" in shown
 
 
+def write(text, *, seconds_ago):
+    """Write a palace memory, a flat one and a block, dated back, because the versions of one second are ordered by chance."""
+
+    async def edit():
+        def clock():
+            return time.time() - seconds_ago
+
+        async with MemoryStore.from_settings(relays=[], background=False, clock=clock) as store:
+            await store.persona_remember("people", "facts", "zoe", text)
+            await store.remember("user_timezone", text)
+            if "human" not in {block.label for block in await store.mind.blocks.all()}:
+                await store.mind.blocks.create("human")
+            await store.mind.blocks.update("human", value=text)
+
+    asyncio.run(edit())
+
+
+def test_a_copy_whose_edit_counts_is_told_so_and_so_is_its_original(
+    agent, relay, home, tmp_path, monkeypatch
+):
+    write("Zoe.", seconds_ago=90)
+    agent("--relay", relay, "sync")
+    original, copied = home, tmp_path / "copy"
+    shutil.copytree(original, copied)
+    write("Zoe one.", seconds_ago=60)
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(copied))
+    write("Zoe four.", seconds_ago=30)
+    told = []
+    for folder in (original, copied, original, copied):
+        monkeypatch.setenv("SENSE_MEMORY_HOME", str(folder))
+        told.append(" ".join(agent("--relay", relay, "sync").stdout.split()))
+
+    assert "edited on" not in told[0] + told[3]
+    assert "the edit there counts now: mind/block/human, people/facts/zoe, user_timezone." in told[2]
+    assert "the edit there counts" not in told[1]
+    assert (
+        "1 memory was edited on another device too, and the edit here counts now. The text of the other device is kept: "
+        "people/facts/zoe~conflict-" in told[1]
+    )
+    assert (
+        "2 memories were edited on another device too, and the edit here counts now: mind/block/human, user_timezone. The "
+        "other text is in `sense-memory history user_timezone` and `sense-memory mind blocks history human`."
+        in told[1]
+    )
+    assert agent("recall", "zoe").stdout == "Zoe four."
+    found = [(version["value"], bool(version["conflicts"])) for version in agent.json("history", "zoe")]
+    assert ("Zoe one.", True) not in found
+    assert ("Zoe four.", True) in found
+
+
+def test_a_copy_names_a_text_of_its_original_that_lost_and_does_not_call_it_its_own(
+    agent, relay, home, tmp_path, monkeypatch
+):
+    write("Zoe.", seconds_ago=90)
+    agent("--relay", relay, "sync")
+    copied, other = tmp_path / "copy", tmp_path / "other"
+    shutil.copytree(home, copied)
+    shutil.copytree(home / "keys", other / "keys")
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(other))
+    agent("--relay", relay, "sync")
+    write("Zoe two.", seconds_ago=30)
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(home))
+    write("Zoe one.", seconds_ago=60)
+    for folder in (home, copied, other):
+        monkeypatch.setenv("SENSE_MEMORY_HOME", str(folder))
+        agent("--relay", relay, "sync")
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(copied))
+    told = agent("--relay", relay, "sync").stdout
+
+    assert told.endswith(
+        "\nOf 2 memories, another text was written under an id of this ledger, here before it was set back or on a copy of "
+        "it: mind/block/human, user_timezone. The other text is in `sense-memory history user_timezone` and `sense-memory "
+        "mind blocks history human`.\n"
+    )
+    assert agent.json("--relay", relay, "sync")["unclaimed"] == []
+
+
 def test_a_clock_that_was_ahead_for_one_entry_stops_no_command(agent, nsec, relay, tmp_path):
     async def ahead():
         def later():

@@ -282,6 +282,29 @@ def test_undo_points_to_a_history_only_where_that_has_another_text(agent, name):
     )
 
 
+@pytest.mark.parametrize("name", ["other", "people/facts/lisa"])
+def test_undo_of_a_memory_that_was_forgotten_and_remembered_anew_says_so(agent, name):
+    agent("remember", name, "one")
+    agent("forget", name)
+    agent("remember", name, "two")
+
+    assert agent("undo", name, code=4).stderr == (
+        f"error: an earlier text of {name!r} was forgotten, which erased it for good, and {name!r} has had one text "
+        "since, so nothing was undone\n"
+    )
+
+
+def test_undo_of_a_memory_without_links_gives_no_advice_about_links(agent):
+    agent("remember", "people/facts/home", "Lisa lives in Berlin.")
+    agent("remember", "people/facts/work", "Lisa paints.")
+    agent("palace", "connect", "home", "work")
+    agent("palace", "disconnect", "home", "work")
+
+    assert agent("undo", "people/facts/home", code=4).stderr == (
+        "error: 'people/facts/home' never had another text here, so nothing was undone\n"
+    )
+
+
 def test_a_forgotten_key_gives_way_to_the_palace_memory_with_that_key(agent):
     agent("remember", "lisa", "a note")
     agent("forget", "lisa")
