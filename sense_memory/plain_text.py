@@ -10,8 +10,9 @@ that its frame gives it; and no result contains a hidden character, except where
 seen. Safe to repeat: a text that is safe stays as it is. What is stored is never changed. The cost is one regular
 expression for each text.
 
-Kept: joiners in Arabic, Persian and Indic words, marks of direction beside a letter that is written from right to left,
-the parts of an emoji, and the selectors of a Chinese or Mongolian letter.
+Kept: joiners in Arabic, Persian and Indic words, spaces without width between Thai, Lao, Burmese and Khmer letters, marks of
+direction beside a letter that is written from right to left or with two signs between, the parts of an emoji, and the
+selectors of a Chinese or Mongolian letter.
 """
 
 from __future__ import annotations
@@ -37,20 +38,27 @@ _JOINING: Final = (  # letters of scripts that have joiners within words: Arabic
     r"\ufe70-\ufefc"
 )
 _RIGHT_TO_LEFT: Final = r"\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
+# Between a mark of direction and its letter.
+_SIGNS: Final = r" !-/:-@\[-`{-~\xab\xbb\u060c\u061b\u061f\u2010-\u201f\u2026"
+# Scripts that write no spaces between words.
+_UNSPACED: Final = r"\u0e01-\u0edf\u1000-\u109f\u1780-\u17b3\u17b6-\u17d3"
 # Of England, Scotland and Wales, the only ones that are spelled with tag characters.
 _FLAGS: Final = "|".join(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in name) + "\U000e007f"
     for name in ("gbeng", "gbsct", "gbwls")
 )
 _unsafe: Final = re.compile(
-    rf"(?P<kept>{_FLAGS}"
-    rf"|(?<=[{_JOINING}])[\u200c\u200d](?![{_HIDDEN}])"
+    rf"(?P<kept>{_FLAGS}|(?=[{_HIDDEN}])(?:"  # most characters are seen, and are not looked at further
+    rf"(?<=[{_JOINING}])[\u200c\u200d](?![{_HIDDEN}])"
+    rf"|(?<=[^\s{_HIDDEN}])\u200c(?=[{_JOINING}])"  # an ending of a Persian word behind a Latin one
+    rf"|(?<=[{_UNSPACED}])\u200b(?=[{_UNSPACED}])"
     rf"|(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
     rf"|(?<=[{_EMOJI}0-9#*\xa9\xae\u203c\u2049\u2122\u2139])[\ufe0e\ufe0f](?![{_SELECTORS}])"
     rf"|(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[{_SELECTORS}](?![{_SELECTORS}])"
-    rf"|(?<=[\u1820-\u18aa])[\u180b-\u180d](?![{_HIDDEN}])"
-    rf"|(?<=[{_RIGHT_TO_LEFT}])[\u061c\u200e\u200f](?![{_HIDDEN}])"
-    rf"|(?<![{_HIDDEN}])[\u061c\u200e\u200f](?=[{_RIGHT_TO_LEFT}]))"
+    rf"|(?<=[\u1820-\u18aa])[\u180b-\u180e](?![{_HIDDEN}])"
+    rf"|(?:(?<=[{_RIGHT_TO_LEFT}])|(?<=[{_RIGHT_TO_LEFT}][{_SIGNS}])|(?<=[{_RIGHT_TO_LEFT}][{_SIGNS}]{{2}}))"
+    rf"[\u061c\u200e\u200f](?![{_HIDDEN}])"
+    rf"|(?<![{_HIDDEN}])[\u061c\u200e\u200f](?=[{_SIGNS}]{{0,2}}[{_RIGHT_TO_LEFT}])))"
     rf"|[{_HIDDEN}]+"
 )
 _BRACKETS: Final = str.maketrans("[]", "()")

@@ -35,6 +35,15 @@ KEPT = [
     "葛\U000e0100",
     "\u05e9\u05dc\u05d5\u05dd\u200f!",  # Hebrew
     "\u200f\u05e9\u05dc\u05d5\u05dd",
+    "\u05e9\u05dc\u05d5\u05dd!\u200f",  # behind the sign at the end of a sentence
+    "(\u05e9\u05dc\u05d5\u05dd).\u200f",
+    '\u200f"\u05e9\u05dc\u05d5\u05dd"',
+    "\u05e9\u05e4\u05ea C++\u200e \u05d4\u05d9\u05d0",  # the language C++
+    "PDF\u200c\u0647\u0627",  # Persian: PDFs
+    "\xab\u0639\u0644\u06cc\xbb\u200c\u0647\u0627",
+    "\u0e09\u0e31\u0e19\u200b\u0e23\u0e31\u0e01",  # Thai and Khmer mark where a line may break
+    "\u1781\u17d2\u1789\u17bb\u17c6\u200b\u179f\u17d2\u179a",
+    "\u182a\u1820\u1822\u1828\u180e\u1820",  # Mongolian
     "a\u00a0b\u3000c\td",
 ]
 HIDING = [
@@ -43,6 +52,12 @@ HIDING = [
     "a\u200bb",
     "a\u200db",
     "1\u200c2",
+    "\u0e09\u200b\u200b\u0e19",
+    "\u0e09\u200ba",
+    "\u0645 \u200c\u200c\u0645",
+    "a\u200f b",
+    "\u05d0!\u200f\u200e",
+    "\u05d0abc\u200f",
     "a\ufe0fb",
     "葛\U000e0100\U000e0101",
     "\U0001f600\ufe0f\ufe01",

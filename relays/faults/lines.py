@@ -108,15 +108,16 @@ class AuthGate(Fault):
 class HidesKinds(Fault):
     """Hides kinds from clients that it does not know, as strfry does since July 2026 (R-23).
 
-    It refuses a filter that names such kinds only, and leaves them out of a mixed answer, of a live subscription and
-    of a comparison without a word.
+    It refuses a filter that names only such kinds, and a count that names any of them, and leaves them out of a mixed
+    answer, of a live subscription and of a comparison without a word.
 
     Args:
         kinds: which.
         auth: what becomes of an authentication: it "works"; it is "refused", as where strfry has no `serviceUrl`; or
             it never begins, because there is "no challenge".
-        compares: whether comparisons have the kinds for clients that it knows; strfry's have not.
-        says_so: whether it refuses a filter that names such kinds only; otherwise its answer is empty.
+        compares: whether comparisons contain the kinds for clients that it knows; those of strfry do not.
+        says_so: whether it refuses a filter that names only such kinds; otherwise its answer is empty.
+        counts: whether its document says that it counts (NIP-45).
     """
 
     def __init__(
@@ -125,11 +126,17 @@ class HidesKinds(Fault):
         auth: Literal["works", "refused", "no challenge"] = "no challenge",
         compares: bool = False,
         says_so: bool = True,
+        counts: bool = True,
     ) -> None:
         super().__init__()
         self.kinds, self.auth, self.compares, self.says_so = frozenset(kinds), auth, compares, says_so
+        self.counts = counts
         self._known: set[int] = set()
         self._challenged: set[int] = set()
+
+    def information(self, document: bytes) -> bytes:
+        """Leave NIP-45 out if it does not count."""
+        return document if self.counts else _without_nip(document, 45)
 
     def from_relay(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
         """Swallow the events of the kinds, and the challenge of the relay behind."""
@@ -143,15 +150,17 @@ class HidesKinds(Fault):
         if verb == "AUTH":
             self._authenticate(frame, talk)
             return
-        if verb in {"REQ", "COUNT", "NEG-OPEN"} and self.says_so and not known and self._asks_only(frame):
+        if verb in {"REQ", "COUNT", "NEG-OPEN"} and self.says_so and not known and self._must_refuse(frame):
             self._refuse(frame, talk)
             return
         if verb == "NEG-OPEN" and not (known and self.compares):
             frame[2] = self._visible(frame[2])
         yield frame
 
-    def _asks_only(self, frame: Frame) -> bool:
+    def _must_refuse(self, frame: Frame) -> bool:
         wanted = frame[2:3] if frame[0] == "NEG-OPEN" else frame[2:]
+        if frame[0] == "COUNT":
+            return not all(self.kinds.isdisjoint(one.get("kinds") or ()) for one in wanted)
         return all(self.kinds.issuperset(one.get("kinds") or [-1]) for one in wanted)
 
     def _visible(self, wanted: NostrEvent) -> NostrEvent:
@@ -229,9 +238,7 @@ class NoNegentropy(Fault):
 
     def information(self, document: bytes) -> bytes:
         """Leave 77 out."""
-        found = json.loads(document or b"{}")
-        found["supported_nips"] = [nip for nip in found.get("supported_nips", []) if nip != 77]
-        return json.dumps(found).encode()
+        return _without_nip(document, 77)
 
     def from_client(self, frame: Frame, talk: Talk) -> Iterable[Reply]:
         """Not know what the client means."""
@@ -263,3 +270,9 @@ class ExclusiveUntil(Fault):
                 for wanted in frame[2:]
             ]
         yield frame
+
+
+def _without_nip(document: bytes, left_out: int) -> bytes:
+    found = json.loads(document or b"{}")
+    found["supported_nips"] = [nip for nip in found.get("supported_nips", []) if nip != left_out]
+    return json.dumps(found).encode()

@@ -166,6 +166,22 @@ class Heads:
         query = f"SELECT s.slot, s.mark_at FROM slots s WHERE {_BENEATH} AND s.mark_at > ?"
         return dict(self._db.rows(query, *beneath(prefix), int(now) + MAX_FUTURE_SECONDS))
 
+    def untaken_beneath(self, prefix: str) -> set[str]:
+        """The slots beneath a prefix whose head is queued for relays, and that no relay has taken or shown."""
+        query = (
+            f"SELECT s.slot FROM slots s JOIN outbox o ON o.event = s.head WHERE {_BENEATH} "
+            "GROUP BY s.slot HAVING max(o.state IN ('acked', 'confirmed', 'superseded')) = 0"
+        )
+        return {slot for (slot,) in self._db.rows(query, *beneath(prefix))}
+
+    def superseded_beneath(self, prefix: str, until: int) -> list[str]:
+        """The slots beneath a prefix whose head is dated up to a second, and outdated by what a relay says that it holds."""
+        query = (
+            "SELECT DISTINCT s.slot FROM slots s JOIN outbox o ON o.event = s.head "
+            f"WHERE {_BENEATH} AND s.mark_at <= ? AND o.reason = 'newer-version'"
+        )
+        return [slot for (slot,) in self._db.rows(query, *beneath(prefix), until)]
+
     def slots_under(self, prefix: str) -> list[str]:
         """The slots directly under a prefix (no further `/`), with a head or without."""
         return [

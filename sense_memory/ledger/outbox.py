@@ -151,9 +151,8 @@ class Outbox:
     def requeue_lost(self, url: str, seqs: Sequence[int], begun: float, now: float, *, every: float) -> None:
         """Queue lost events again, to be sent `every` seconds after they were last sent.
 
-        Where the pull that began at `begun` served an older version instead, the relay was set back. Its events are sent
-        at once too, unless the relay was repaired less than an hour ago: then they wait an hour, because such a relay
-        will lose them again.
+        Where the pull that began at `begun` served an older version, the relay was set back. Its events are sent at once,
+        unless the relay was repaired less than an hour ago: then they wait an hour, because it will lose them again.
         """
         wait = self._relays.state(url).behind_seconds(now)
         with self._db.transaction():
@@ -163,6 +162,11 @@ class Outbox:
             )
             self._db.execute_many(_LOST_AGAIN, [(LedgerReason.BEHIND, now, wait, seq, url) for seq in behind])
             self._relays.excuse_lost_deletions(url, seqs)
+
+    def requeue_unseen(self, url: str, seqs: Sequence[int], now: float, *, every: float) -> None:
+        """As `requeue_lost`, where the relay hides the events, so that nobody knows whether it lost them too."""
+        with self._db.transaction():
+            self._db.execute_many(_LOST_AGAIN, [(LedgerReason.UNSEEN, now, every, seq, url) for seq in seqs])
 
     # ── Deletions ───────────────────────────────────────────────────────────────────────
 

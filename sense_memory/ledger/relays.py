@@ -48,6 +48,7 @@ class LedgerReason(StrEnum):
     NO_TOMBSTONE = "no-tombstone"
     LOST = "lost"
     BEHIND = "behind"
+    UNSEEN = "unseen"
     AFTER_DELETION = "after-deletion"
 
 
@@ -71,6 +72,7 @@ _REASONS: Final = {
     LedgerReason.NO_TOMBSTONE: "keeps neither the deletion request nor the tombstone",
     LedgerReason.LOST: "accepted earlier, but no longer at the relay",
     LedgerReason.BEHIND: "accepted earlier, but the relay now serves an older version",
+    LedgerReason.UNSEEN: "accepted earlier, and hidden: perhaps lost with other events",
     LedgerReason.AFTER_DELETION: "waits until the relay has an older deletion request, which may remove this event",
 }
 _CODES: Final = {sentence: str(code) for code, sentence in _REASONS.items()}
@@ -88,8 +90,8 @@ _REMARKS: Final = {
     ),
     Remark.UNDELETED: "does not honour a deletion: it accepted the request, but still serves the memory",
     Remark.HIDES_JOURNAL: (
-        "hides journal entries (kind 4): it takes them, but does not show what it keeps of them, and entries of other "
-        "devices do not arrive from it"
+        "hides journal entries (kind 4): it accepts them, but does not show which it keeps, and entries of other devices "
+        "do not arrive from it"
     ),
     Remark.RATE_LIMITED: "limits its rate: sending pauses, for an hour at most",
 }

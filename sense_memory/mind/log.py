@@ -6,7 +6,7 @@ except entries that a page lists as removed. A page that was dated by a clock th
 
 Safe, because a new entry is a sealed row (`ledger.caches`) until a durable page holds it; after a kill between the two,
 the entry exists twice under one id. A process adds entries only to pages of its device id, which no other process has and
-no copy of the ledger (`ledger.device`), so a page is replaced only by a page with all its entries. The ledger can still hold
+no copy of the ledger (`ledger.device_id`), so a page is replaced only by a page with all its entries. The ledger can still hold
 several versions of a page: if another device removed one of its entries, or from an earlier version of this program. The
 next flush writes the union of the versions, and drops only versions that it has read. Devices that do this at the same
 time write the same union, so no further write follows.
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.records import MindRecords
 
 _MAX_NAME_CHARS: Final = 256  # of a kind, an actor or a conversation
+_RESTORE_SECONDS: Final = 3600  # a page that a relay does not take is written again after this time
 _PAGES_AT_ONCE: Final = 8  # pages read before other tasks get a turn, some 10 ms
 _PAGE_DEPTH: Final = 8  # levels of JSON that a page adds to an entry, at most; the encoder limits the depth
 
@@ -241,12 +242,24 @@ class Log:
             known = pages.entries() | pages.removed
             fresh = [row for _, row in rows if entry_key(row) not in known]
             ahead = self._ahead()
+            self._restore_replaced()
             touched = [slot for slot, page in pages.by_slot.items() if page.is_behind and slot not in ahead]
-            fresh = [*pages.overflow(touched), *pages.stranded(ahead, self._is_own), *fresh]
+            untaken = partial(ledger.heads.untaken_beneath, address.LOG_PAGES)
+            fresh = [*pages.overflow(touched), *pages.stranded(ahead, self._is_own, untaken), *fresh]
             touched += pages.place(fresh, ledger.edits.device, ahead) if fresh else []
             written = await self._write_pages(dict.fromkeys(touched))
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
             return written
+
+    def _restore_replaced(self) -> None:
+        """Write a page of a shared log again, once an hour, if a relay holds something else there that does not open."""
+        if self._signing is None:  # nobody else has the key
+            return
+        until = int(self._store.options.clock()) - _RESTORE_SECONDS
+        for slot in self._store.ledger.heads.superseded_beneath(address.LOG_PAGES, until):
+            page = self._pages.by_slot.get(slot)
+            if page is not None and self._is_own(slot):
+                page.is_behind = bool(page.entries)
 
     def _ahead(self) -> frozenset[str]:
         """The slots of pages that are dated too far ahead of this clock to be written, also of deleted ones."""

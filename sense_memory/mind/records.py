@@ -225,8 +225,8 @@ class RecordView(Generic[_T]):
         value_of: makes the value of a record.
 
     Attributes:
-        changed: the names of records that were added, changed or removed, in the order in which this was seen; followers
-            remember how many they have read.
+        changed: the names of records that were added, changed or removed, in the order in which the view noticed; a
+            follower remembers how many of them it has read.
     """
 
     def __init__(self, records: MindRecords, prefix: str, value_of: Callable[[MindRecord], _T]) -> None:

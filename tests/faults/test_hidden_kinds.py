@@ -99,6 +99,30 @@ async def test_r23_a_relay_that_authenticates_shows_the_journal(stage, compares,
 
 
 @pytest.mark.virtual_time
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("compares", [True, False])
+async def test_r23_an_entry_that_arrives_long_after_its_date_is_fetched_as_a_memory_is(
+    stage, counts, compares
+):
+    hides = {"auth": "works", "compares": compares, "counts": counts}
+    async with Strfry(stage, **hides) as relay, stage.store(relay) as store:
+        await write(store, 30, 3)
+        await stage.sync(store)
+        async with stage.store(relay, ledger="late.db") as late:
+            await write(late, 1, 1)
+        stage.clock.advance(20_000)
+        await store.remember("now", stage.plaintext)
+        await store.journal(f"{stage.plaintext} now")
+        for _ in range(2):
+            assert (await stage.sync(store)).in_step
+        async with stage.store(relay, ledger="late.db") as late:
+            await late.sync()
+
+        assert (await stage.sync(store)).in_step
+        assert len(await store.recent()) == 5
+
+
+@pytest.mark.virtual_time
 async def test_r23_entries_of_any_age_arrive_once_the_relay_shows_them(stage):
     """The cursor has moved with the memories meanwhile, far beyond the hidden entries."""
     async with Strfry(stage) as relay, stage.store(relay) as store, stage.store(relay.behind) as other:
@@ -213,6 +237,35 @@ async def test_r23_what_is_deleted_beside_a_hidden_journal_is_deleted(stage):
             assert [memory.key for memory in sorted(await bare.recall_all(), key=lambda one: one.key)] == [
                 f"key {number}" for number in (0, 1, 2, 4)
             ]
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("auth", ["works", "refused"])
+async def test_r23_a_relay_that_was_set_back_gets_the_entries_too_although_it_hides_them(stage, auth, full):
+    """The loss of an entry cannot be seen there; the loss of memories can, and a relay answers twice sent entries with OK."""
+    async with Strfry(stage, auth=auth) as relay, stage.relay() as backup:
+        async with stage.store(relay, ledger="k.db") as store:
+            await write(store, 20, 3)
+            await stage.sync(store)
+            await stage.put(backup.url, *await stage.stored(relay.behind, limit=5_000))
+            stage.clock.advance(86_400)
+            await store.remember("k", stage.plaintext)
+            await store.journal(f"{stage.plaintext} since the backup")
+            await stage.sync(store)
+        stage.clock.advance(3_700)
+        relay._proxy.upstream = relay.behind = backup.url
+
+        async with stage.store(relay, ledger="k.db") as store:
+            (line,) = (await stage.sync(store, full=full)).relays
+            assert (line.pulled.missing, line.waiting) == (1 + (auth == "works"), 0)
+            assert await relay.held() == [21, 4]
+            sent = len(relay.record.published)
+            for _ in range(2):
+                stage.clock.advance(3_700)
+                (line,) = (await stage.sync(store)).relays
+                assert (line.pulled.missing, line.in_step) == (0, auth == "works")
+            assert len(relay.record.published) == sent
 
 
 @pytest.mark.virtual_time

@@ -353,8 +353,13 @@ def check_holding(holding: Holding, memories: str = "") -> Check:
     state, finding = CheckState.OK, ""
     here = quantity(holding.here, "event")
     match holding:
-        case Holding(problem=str(problem)) if problem:
+        case Holding(there=None, problem=str(problem)) | Holding(here=0, there=0, problem=str(problem)) if (
+            problem
+        ):
             state, finding = CheckState.WARN, f"could not be asked what it holds: {problem}"
+        case Holding(problem=str(problem)) if problem:
+            rest = check_holding(replace(holding, problem=""))
+            state, finding = CheckState.WARN, f"{rest.finding}; {problem}"
         case Holding(method=Method.NEGENTROPY, here=0, missing_here=0) | Holding(here=0, there=0):
             state = CheckState.WARN
             finding = f"{NOTHING_FOUND}: it says it holds nothing of this key"

@@ -135,13 +135,13 @@ def outcome(relay: RelayReport, state: RelayStatus) -> str:
     """What a sync found at one relay, in words."""
     if relay.problem:
         return relay.problem
-    if not relay.pulled.complete:
-        found = f"incomplete: {', '.join(relay.pulled.reasons)}"
-        return f"{found}; nothing is sent until the relay has shown everything" if relay.held_back else found
-    broken = _broken_word(relay)
-    if broken or not state.holds_all:
+    found = [] if relay.pulled.complete else [f"incomplete: {', '.join(relay.pulled.reasons)}"]
+    if relay.held_back:
+        return "; ".join([*found, "nothing is sent until the relay has shown everything"])
+    found += _broken_word(relay)
+    if found or not state.holds_all:
         waits = [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
-        return "; ".join([*broken, *waits, *paused(state)]) or "not finished"
+        return "; ".join([*found, *waits, *paused(state)]) or "not finished"
     return f"in step ({LOCAL})" if state.is_local else "in step"
 
 

@@ -65,7 +65,7 @@ class Conversation:
 
     Raises:
         InvalidAddress: the id cannot be part of an address.
-        InvalidInput: `window` is not a number of at least 1, or `count_tokens` is no function.
+        InvalidInput: `window` is not a number of at least 1, or `count_tokens` is not a function.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Conversation:
             at: when it was said, seconds since 1970; now by default.
 
         Raises:
-            InvalidInput: the value is no such message; nothing was appended.
+            InvalidInput: the value is not such a message; nothing was appended.
             TooLargeError: the message does not fit an event; nothing was appended.
         """
         role, payload = formats.from_openai(given)
@@ -147,7 +147,7 @@ class Conversation:
             at: when it was said, seconds since 1970; now by default.
 
         Raises:
-            InvalidInput: the value is no such message; nothing was appended.
+            InvalidInput: the value is not such a message; nothing was appended.
             TooLargeError: the message does not fit an event; nothing was appended.
         """
         return await self._append(*formats.from_anthropic(given), "", at)
@@ -185,7 +185,7 @@ class Conversation:
             system: the system prompt, such as `MemoryManager.system_prompt()`.
         """
         state, context = await self._context()
-        return formats.to_openai(context, _prompt(system, state.summary))
+        return formats.to_openai(context, _prompt(system, state.summary), is_cut=bool(state.covers))
 
     async def as_anthropic(self, system: str = "") -> tuple[str, list[dict[str, Any]]]:
         """The system prompt with the summary, and the messages in context, for Anthropic's API; see `as_messages`."""

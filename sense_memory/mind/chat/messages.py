@@ -80,7 +80,7 @@ class Message:
 
 
 def role_of(entry: LogEntry) -> str | None:
-    """The role of a message; None for an entry that is no message."""
+    """The role of a message; None for an entry that is not a message."""
     return _KINDS.get(entry.kind)
 
 
@@ -154,7 +154,7 @@ def packed(blocks: Iterable[Any]) -> tuple[str, list[dict[str, Any]]]:
 
     def pack(block: object) -> dict[str, Any]:
         if not isinstance(block, dict):
-            raise InvalidInput("a content in blocks needs a mapping for each block; nothing was appended")
+            raise InvalidInput("each block of a content must be a mapping; nothing was appended")
         name = _NAMES.get(str(block.get("type")))
         if name is None or (held := block.get(name)) is None:
             return block
@@ -194,14 +194,19 @@ _NAMES: Final = {"text": "text", "tool_result": "content"}  # the fields with th
 
 
 def counted(entry: LogEntry) -> Iterator[str]:
-    """What a message costs tokens for: its text after its role, the names and arguments of its calls, and other blocks."""
+    """The texts of a message that cost tokens: its text after its role, its calls, other blocks, and fields such as
+    `reasoning_content`.
+    """
     payload = entry.payload
     yield f"{entry.kind.removeprefix(KIND_PREFIX)}: {text_of(payload)}"
     for call in calls(payload):
         yield f"{call.name} {call.arguments}"
     for block in list_in(payload, "blocks"):
-        if isinstance(block, dict) and block.get("type") not in {"text", "tool_use"}:
+        if isinstance(block, dict) and str(block.get("type")) not in {"text", "tool_use"}:
             yield _json(block)
+    more = payload.get("more")
+    if isinstance(more, dict) and (sent := {name: held for name, held in more.items() if held}):
+        yield _json(sent)
 
 
 def line(entry: LogEntry) -> str:

@@ -29,7 +29,7 @@ class TopicChoice:
         self._indexed: dict[str, str] = {}
 
     def nearest(self, known: Mapping[str, str], text: str) -> dict[str, str]:
-        """The topics for one request: all, or those nearest to a text, then the first of the others.
+        """The topics for one request: all, or those nearest to a text and then the first of the others.
 
         Args:
             known: the summary of each topic, the most used topics first.
@@ -49,7 +49,7 @@ class TopicChoice:
         from sense_memory.search.tokens import words
 
         if self._index is None:
-            # Topics are no sequence of messages: those beside each other are not related.
+            # Topics are not a sequence of messages: topics beside each other are not related.
             self._index = SearchIndex(
                 SearchOptions(neighbours=False, session=False, speaker=False, dates=False)
             )

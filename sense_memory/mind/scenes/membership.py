@@ -333,7 +333,7 @@ def state_of(fields: Mapping[str, Any]) -> SceneState:
 
 
 def _relays(found: object) -> tuple[str, ...]:
-    """The relays of a scene: what is no URL of a relay is left out, because it would stop every sync."""
+    """The relays of a scene. A text that is not the URL of a relay is left out, because it would stop every sync."""
     urls = dict[str, None]()
     for url in found if isinstance(found, list) else ():
         with suppress(InvalidRelayUrl):

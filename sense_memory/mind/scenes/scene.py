@@ -5,7 +5,8 @@ else, and nobody without the key can read a byte. Inside, each entry carries the
 
 Guaranteed: a member cannot speak for another. An entry is shown only if a member signed its exact content for this scene,
 under the member's own name; only the owner may speak under names that no member has, such as `world`. Other entries are
-counted as forged. If a member overwrites another member's page, the next flush of the other member restores its entries.
+counted as forged. If a member overwrites another member's page, the next flush of the other member restores its entries; if
+by an event that does not open, which only a relay can tell, a flush an hour after the page was written.
 A removed member adds nothing to what others see: of its entries only those count that the owner had seen when it removed
 the member; its other entries are not shown, whatever time they claim. No entry is later than the page in which it arrived.
 
@@ -298,7 +299,8 @@ class Scene:
     async def remove(self, npub: str) -> None:
         """Remove a member: later entries are under a new key, encrypted to each remaining member.
 
-        The new key is written to a record first. If announcing it fails, the owner's next sync announces it.
+        The scene is synced first, as far as its relays can be reached, because of the member's entries only those count
+        that this device has seen. The new key is written to a record first. If announcing it fails, the owner's next sync announces it.
 
         Raises:
             InvalidInput: this member is not the owner, or the key is not another member's; nothing was changed.
@@ -311,6 +313,9 @@ class Scene:
             rest = {member: name for member, name in state.members.items() if member != key}
             return state.with_key(new_secret(), rest)
 
+        if self._me == self.state.owner:
+            removed(self.state)  # an error comes before the sync
+            await self.sync()
         await self._change_members(removed)
 
     async def unite(self, state: SceneState) -> None:
@@ -404,7 +409,7 @@ class Scene:
         """The scene as its owner writes it, and records that name what counts of the members whom its keys removed.
 
         What counts is what this device shows now. It is named once, in the same write as the key. A key that follows a
-        key that is not open here waits until that key's entries have been read.
+        key that is not open here, or whose entries no relay has shown yet, waits until they have been read.
         """
         if all(key.counts or not key.removed for key in state.keys):
             return state, {}
@@ -413,13 +418,21 @@ class Scene:
         named = {record.name for record in await self._records.under(counted_folder(state.id), asks=False)}
         for key in state.keys:
             earlier = before(state, key)
-            is_due = key.removed and not key.counts and earlier <= self._opened.keys()
+            is_due = key.removed and not key.counts and all(map(self._has_read, earlier))
             if is_due and f"{key.id}-0" not in named:
                 digests = {pair for one in earlier for pair in await self._shown_of(key.removed, one)}
                 for number, payload in enumerate(counted_parts(key.id, digests)):
                     records[f"{counted_folder(state.id)}{key.id}-{number}"] = payload
             keys.append(replace(key, counts=True) if is_due else key)
         return replace(state, keys=tuple(keys)), records
+
+    def _has_read(self, key_id: str) -> bool:
+        """Whether a relay has shown everything under a key to this device, or there is no relay."""
+        if key_id not in self._opened:
+            return False
+        relays = self._opened[key_id][0].ledger.relays
+        answered = (relays.state(url).completed_at is not None for url in self.state.relays)
+        return not self.state.relays or any(answered)
 
     async def _shown_of(self, members: Collection[str], key_id: str) -> list[tuple[str, str]]:
         """The authors and digests of the entries of some members that are shown under a key."""

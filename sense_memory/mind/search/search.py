@@ -176,8 +176,16 @@ class MindSearch(CachedIndex):
     # ── While the index is not ready ────────────────────────────────────────────────────
 
     async def warm(self) -> None:
-        """Bring the index up to date; searches meanwhile do not wait for it."""
-        await asyncio.shield(self._warm_up())
+        """Bring the index up to date; searches meanwhile do not wait for it.
+
+        Raises:
+            StoreClosed: the store was closed meanwhile.
+        """
+        task = self._warm_up()
+        await asyncio.wait({task})
+        if task.cancelled():
+            raise StoreClosed
+        task.result()
 
     async def _ready(self) -> SearchIndex | None:
         """The index, up to date; None if that takes longer than `_WORDS_SECONDS`, and the search should not wait."""

@@ -301,17 +301,17 @@ def step_after_false_comparison(step: PullStep, state: PullState) -> PullStep:
     return PullStep(_progress(state, sweeps=True), heals=step.heals, whole_journal=state.hides_journal)
 
 
-def step_after_blind_comparison(step: PullStep, newest: int, *, has_journal: bool) -> PullStep:
+def step_after_blind_comparison(step: PullStep, newest: int, *, whole: bool) -> PullStep:
     """A walk over the journal, because the relay did not compare it.
 
     Args:
         step: the comparison.
         newest: the latest date among the other kinds, seconds since 1970, or 0.
-        has_journal: whether the ledger has any of the journal; without, entries of any date are asked for.
+        whole: whether entries of any date are asked for, because more than the recent ones may be missing.
     """
     walks = {KIND_DIRECT_MESSAGE: BEGINNING[KIND_DIRECT_MESSAGE]}
     progress = replace(step.progress, newest=newest, walks=walks)
-    whole = step.whole_journal or not has_journal
+    whole = step.whole_journal or whole
     return replace(step, progress=progress, compares=False, kinds=(KIND_DIRECT_MESSAGE,), whole_journal=whole)
 
 

@@ -16,6 +16,7 @@ from sense_memory.errors import RelayError
 from sense_memory.limits import HOLDINGS_SECONDS, NIP11_SECONDS
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
+from sense_memory.relay.client.authentication import UNAUTHENTICATED
 from sense_memory.relay.client.connection import RelayConnection
 from sense_memory.relay.client.nip11 import frame_bytes, may_compare, may_count, relay_information
 from sense_memory.relay.sync.reconcile import (
@@ -65,7 +66,8 @@ class Holding:
             asked for counts.
         missing_here: how many events the relay says it has and the ledger lacks, or None if unknown; a lower bound if
             the relay was asked for counts.
-        problem: why the relay did not answer, in our words; empty if it answered, or supports neither NIP.
+        problem: why the relay did not answer, in our words; empty if it answered, or supports neither NIP. If it hides
+            the journal, this says so, and the numbers are of everything else.
     """
 
     url: str
@@ -136,17 +138,15 @@ class _HoldingsQuery:
     async def _ask(self, connection: RelayConnection) -> Holding:
         """Compare if the relay supports NIP-77; otherwise, or if that fails, count if the relay supports NIP-45."""
         information = connection.information
-        problem = ""
-        if may_compare(information):
-            found = await self._compared(connection)
-            if not found.problem:
-                return found
-            problem = found.problem
-        if may_count(information):
-            found = await self._counted(connection)
-            if not found.problem:
-                return found
-            problem = problem or found.problem
+        answers: list[Holding] = []
+        for may, ask in ((may_compare, self._compared), (may_count, self._counted)):
+            if may(information):
+                answers.append(await ask(connection))
+                if not answers[-1].problem:
+                    return answers[-1]
+        if partial := [answer for answer in answers if answer.method is not Method.UNKNOWN]:
+            return partial[0]
+        problem = answers[0].problem if answers else ""
         # A relay without a document that answers neither request most likely supports neither NIP; that is no problem.
         knows_neither = information is None and connection.is_open and problem in _NO_ANSWER
         return self._unknown("" if knows_neither else problem)
@@ -167,28 +167,34 @@ class _HoldingsQuery:
         await compare(others)
         if not others.found.complete:
             return self._unknown(others.found.reason)
-        if not await compare_journal(compare, connection.fetch, journal):
-            return self._unknown(HIDDEN)
-        have = {*others.found.have, *journal.found.have}
-        need = {*others.found.need, *journal.found.need}
-        here = sum(should for should, _ in self._inventory.counts_by_kind(version).values())
+        sees_journal = await compare_journal(compare, connection.fetch, journal)
+        compared = [others, journal] if sees_journal else [others]
+        have = {ident for part in compared for ident in part.found.have}
+        need = {ident for part in compared for ident in part.found.need}
+        tally = self._inventory.counts_by_kind(version)
+        here = sum(tally.get(kind, (0, 0))[0] for part in compared for kind in part.kinds)
         lacks = self._inventory.lacking_count(version, have)
         more = len(need) - len(self._inventory.known_pairs(need))
-        return Holding(self._url, Method.NEGENTROPY, here, here - lacks + more, lacks, more)
+        problem = "" if sees_journal else HIDDEN
+        return Holding(self._url, Method.NEGENTROPY, here, here - lacks + more, lacks, more, problem)
 
     async def _counted(self, connection: RelayConnection) -> Holding:
         tally = self._inventory.counts_by_kind(self._inventory.version(self._url))
         here = there = lacks = more = 0
+        problem = ""
         for kind in (KIND_APP_DATA, KIND_DIRECT_MESSAGE, KIND_DELETION):
             doubtful = connection.information is None
             counted = await connection.count([self._of_kind(kind)], doubtful=doubtful)
+            if counted.count is None and kind == KIND_DIRECT_MESSAGE and counted.reason in UNAUTHENTICATED:
+                problem = HIDDEN
+                continue
             if counted.count is None:
                 return self._unknown(counted.reason)
             should, may = tally.get(kind, (0, 0))
             here, there = here + should, there + counted.count
             lacks += max(0, should - counted.count)
             more += max(0, counted.count - should - may)
-        return Holding(self._url, Method.COUNT, here, there, lacks, more)
+        return Holding(self._url, Method.COUNT, here, there, lacks, more, problem)
 
     def _of_kind(self, kind: int) -> Filter:
         """Our events of a kind; of direct messages only those addressed to us, because those are the journal."""

@@ -4,7 +4,7 @@ What is guaranteed: a pull is called complete only if the relay itself ended eve
 after that. Only a complete pull moves the cursor, and the cursor never passes the clock or the newest verified event.
 An event that the relay had accepted and did not show is queued for the relay again. A relay may hide the journal from us:
 then the pull is complete but for the journal, no entry counts as lost, and all of the journal is asked for again, however
-old its entries are, until the relay shows it.
+old its entries are, until the relay shows it. If it loses other events, the entries that it accepted are sent again too.
 
 Why it is safe: every page is filed before the pull ends, so the cursor never passes an event that was not filed. A pull
 that is cut off after some progress saves its positions in the ledger, and the next pull within an hour resumes there.
@@ -156,8 +156,16 @@ class Puller:
         if more is not None:
             rest = await self._run_step(connection, more, file_events, as_of)
             found = replace(found + rest, missing=max(found.missing, rest.missing))
+        if found.missing and HIDDEN in found.reasons:
+            await self._ledger.write(self._send_journal_again, step)
         await self._ledger.write_if_due(self._record_behaviour, found, heals=step.heals)
         return found
+
+    def _send_journal_again(self, step: PullStep) -> None:
+        """Queue the entries that the relay accepted, because it lost other events and hides whether it lost entries."""
+        outbox, url = self._ledger.outbox, self._url
+        entries = outbox.lost_events(url, step.progress.begun_at, kinds=[KIND_DIRECT_MESSAGE])
+        outbox.requeue_unseen(url, entries, self._clock(), every=step.heal_seconds)
 
     async def _serves_confirmed(self, connection: RelayConnection, step: PullStep, found: PullResult) -> bool:
         """Whether the relay passes the spot check; True if this pull is not the one to make it."""
@@ -273,7 +281,7 @@ class Puller:
             return None
         pulled = compared.found
         if not compared.saw_journal:
-            journal = step_after_blind_comparison(step, pulled.newest, has_journal=compared.has_journal)
+            journal = step_after_blind_comparison(step, pulled.newest, whole=compared.lacks_journal)
             return pulled + await self._walk(connection, journal, file_events)
         begun = step.progress.begun_at
         await self._ledger.write(self._move_cursor, begun, pulled.newest, swept=since is None)

@@ -14,7 +14,8 @@ supports NIP-77: a relay that lost half of its events passes one hour in 32.
 
 The journal is compared apart from the other kinds, because some relays show it only to clients that they know, leave it
 out of a mixed answer without a word, or leave it out of comparisons even where they serve it. If a relay claims to hold
-no entry at all, it is asked for one; if it has one, refuses, or does not compare, the journal is walked instead.
+no entry at all, it is asked for one; if it has one, refuses, or does not compare, the journal is walked instead: entries
+of any date if the relay counts another number (NIP-45) than is here, and recent ones otherwise.
 
 What it costs: one message each way for the journal and one for the rest if nothing differs, one request if there is
 something to prove, and one if the relay has no journal; about 830 bytes of hex for each of 100 differences scattered over
@@ -47,7 +48,7 @@ from sense_memory.limits import (
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.negentropy import Items
-from sense_memory.relay.client.nip11 import frame_bytes, ids_count, may_compare
+from sense_memory.relay.client.nip11 import frame_bytes, ids_count, may_compare, may_count
 from sense_memory.relay.client.requests import Comparison
 from sense_memory.relay.sync.walk import PullResult, newest_of
 
@@ -133,12 +134,12 @@ class ComparedPull:
     Attributes:
         found: the result.
         saw_journal: whether the journal was compared too; otherwise it must be walked.
-        has_journal: whether the ledger has any of the journal.
+        lacks_journal: whether to walk entries of any date, because more than the recent ones may be missing.
     """
 
     found: PullResult
     saw_journal: bool
-    has_journal: bool
+    lacks_journal: bool
 
 
 @dataclass(slots=True)
@@ -150,12 +151,14 @@ class ComparedPart:
         wanted: their filter.
         items: what the ledger holds of them.
         found: the result of the comparison.
+        aside: what the relay has beside the items, and the ledger knows.
     """
 
     kinds: tuple[int, ...]
     wanted: Filter
     items: Items
     found: Comparison = field(default_factory=Comparison)
+    aside: Sequence[Pair] = ()
 
     @property
     def shows_some(self) -> bool:
@@ -236,25 +239,16 @@ class Reconciler:
         self._has_compared = True
         horizon = now + MAX_FUTURE_SECONDS
         fetched = _FetchById(fetch, file_events, ids_count(connection.information), horizon)
-        known = await self._fetch_needed(fetched, others)
-        if known is None:
-            return None  # the relay claims events that it does not serve, or has newer versions by now
-        compared = [others]
-        if saw_journal:
-            entries = await self._fetch_needed(fetched, journal)
-            if entries is not None:
-                self._inventories.note_entries(journal.found.need)
-                compared, known = [others, journal], [*known, *entries]
+        compared = await self._fetch_parts(fetched, others, journal if saw_journal else None)
         probe = _FetchById(fetch, _leave, ids_count(connection.information), horizon)
-        if not await self._proves_holdings(probe, compared, now, is_whole=since is None):
+        if not compared or not await self._proves_holdings(probe, compared, now, is_whole=since is None):
             return None
-        have = [ident for part in compared for ident in part.found.have]
         missing = await self._ledger.write(
             self._ledger.inventory.record_comparison,
             self._url,
             version,
-            have,
-            [*known, *fetched.pairs],
+            [ident for part in compared for ident in part.found.have],
+            [*fetched.pairs, *(pair for part in compared for pair in part.aside)],
             self._clock(),
             begun=now,
             since=since,
@@ -263,16 +257,51 @@ class Reconciler:
         )
         latest = max(part.items.latest(frozenset(part.found.have), until=horizon) for part in compared)
         found = fetched.totals + PullResult(newest=latest, missing=missing)
-        return ComparedPull(found, saw_journal=journal in compared, has_journal=len(journal.items) > 0)
+        saw_journal = journal in compared
+        asks = with_journal and not saw_journal
+        lacks = asks and await self._may_lack_entries(connection, journal)
+        return ComparedPull(found, saw_journal=saw_journal, lacks_journal=lacks)
+
+    async def _may_lack_entries(self, connection: RelayConnection, part: ComparedPart) -> bool:
+        """Whether entries that are not recent may be missing, here or at a relay that does not compare them.
+
+        The relay is asked how many it has; if it does not count, it is asked for all of them where that is one page.
+        """
+        here = len(part.items)
+        if not here:
+            return True
+        if part.wanted.since is not None:
+            return False
+        if not may_count(connection.information):
+            return here < PAGE_COUNT
+        try:
+            counted = await connection.count([part.wanted], doubtful=connection.information is None)
+        except RelayError:
+            return False
+        return counted.count != here
 
     def _part(self, kinds: tuple[int, ...], items: ItemsByKinds, since: int | None) -> ComparedPart:
         return ComparedPart(kinds, replace(kinds_filter(self._author, kinds), since=since), items[kinds])
 
-    async def _fetch_needed(self, fetched: _FetchById, part: ComparedPart) -> list[Pair] | None:
-        """Fetch what only the relay has; returns the pairs that are known here, or None if the relay did not serve all."""
-        known = self._ledger.inventory.known_pairs(part.found.need)
-        wanted = set(part.found.need).difference(ident for _, ident in known)
-        return known if await fetched.fetch_all(replace(part.wanted, since=None), wanted) else None
+    async def _fetch_parts(
+        self, fetched: _FetchById, others: ComparedPart, journal: ComparedPart | None
+    ) -> list[ComparedPart]:
+        """Fetch what only the relay has; returns the parts that it served completely.
+
+        No part, if the relay claims other kinds that it does not serve, or has newer versions by now.
+        """
+        if not await self._fetch_part(fetched, others):
+            return []
+        if journal is None or not await self._fetch_part(fetched, journal):
+            return [others]
+        self._inventories.note_entries(journal.found.need)
+        return [others, journal]
+
+    async def _fetch_part(self, fetched: _FetchById, part: ComparedPart) -> bool:
+        """Fetch what only the relay has of some kinds, and is not known here; returns whether the relay served all."""
+        part.aside = self._ledger.inventory.known_pairs(part.found.need)
+        wanted = set(part.found.need).difference(ident for _, ident in part.aside)
+        return await fetched.fetch_all(replace(part.wanted, since=None), wanted)
 
     def may_compare(self, connection: RelayConnection) -> bool:
         """Whether the relay may support NIP-77: its document does not deny it, and it refused no comparison today."""

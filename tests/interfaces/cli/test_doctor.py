@@ -10,6 +10,7 @@ import pytest
 from sense_memory import Holding, LocalSigner, MemoryStore
 from sense_memory.interfaces.cli import doctor
 from sense_memory.interfaces.cli.doctor import CheckState, check_clock, check_holding
+from sense_memory.relay.sync.walk import HIDDEN
 
 
 def states(found):
@@ -258,6 +259,10 @@ def test_doctor_changes_neither_relay_nor_ledger(agent, ledger, relay, tmp_path)
         (Holding("u", "count", 0, 0, 0, 0), "warn", "its relay: it says it holds nothing of this key"),
         (Holding("u", "unknown", 36), "ok", "only `sense-memory sync --full` shows whether it has"),
         (Holding("u", "unknown", 36, problem="went silent"), "warn", "could not be asked what it holds: went silent"),
+        (Holding("u", "negentropy", 36, 36, 0, 0, HIDDEN), "warn", f"says it holds the 36 events that belong there, exactly; {HIDDEN}"),
+        (Holding("u", "negentropy", 0, 5, 0, 5, HIDDEN), "warn", f"says it holds 5 that are not here: run `sense-memory sync`; {HIDDEN}"),
+        (Holding("u", "count", 36, 34, 2, 0, HIDDEN), "warn", f"run `sense-memory sync --full`; {HIDDEN}"),
+        (Holding("u", "negentropy", 0, 0, 0, 0, HIDDEN), "warn", f"could not be asked what it holds: {HIDDEN}"),
     ],
 )  # fmt: skip
 def test_a_holding_in_words(holding, state, words):

@@ -9,7 +9,7 @@ from relays.faults import ForgetAfterAck, Refuse
 from sense_memory import RelayReport, RelayStatus, Status
 from sense_memory.interfaces.cli.sync import outcome, survival
 from sense_memory.ledger.relays import Remark, remark_sentence
-from sense_memory.relay.sync.walk import PullResult
+from sense_memory.relay.sync.walk import HIDDEN, PullResult
 
 
 pytestmark = pytest.mark.usefixtures("whole_seconds")
@@ -271,6 +271,11 @@ STATUS = RelayStatus("wss://a", is_local=False, last_complete=1.0, events={"acke
             RelayReport("wss://a", pulled=PullResult(("no EOSE",)), held_back=True),
             STATUS,
             "incomplete: no EOSE; nothing is sent until the relay has shown everything",
+        ),
+        (
+            RelayReport("wss://a", pulled=PullResult((HIDDEN,), missing=2), reasons={"odd": 3}, refused=3),
+            STATUS,
+            f"incomplete: {HIDDEN}; 2 events that it had accepted are gone; sent again, and the next sync checks; odd (3)",
         ),
         (
             RelayReport("wss://a", reasons={"rate-limited": 1_000}),

@@ -902,3 +902,39 @@ async def test_a_scene_that_is_closed_while_entries_wait_keeps_them(tmp_path):
         async with agent(BAKER, relay, tmp_path / "ledger") as store:
             assert await texts(await store.mind.scenes.open(scene.state.id)) == ["it rains"]
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_removal_by_a_device_that_has_read_nothing_yet_hides_nothing_that_others_have_seen():
+    async with village() as (relay, (store, _, _), baker, smith):
+        await smith.append("world.observed", {"text": "the mill burns"})
+        await in_step(smith, baker)
+        await store.sync()
+        async with agent(BAKER, relay) as bare:
+            await bare.mind.records.store.replication.sync()
+            await (await bare.mind.scenes.open(baker.state.id)).remove(SMITH.npub)
+            await bare.sync()
+        await store.sync()
+        await in_step(baker)
+        assert await texts(baker) == ["the mill burns"]
+
+
+async def test_a_removal_while_no_relay_answers_names_what_counts_when_one_does(monkeypatch):
+    async def answered_by_none(scene):
+        return []
+
+    async with village() as (relay, (store, _, _), baker, smith):
+        await smith.append("world.observed", {"text": "the mill burns"})
+        await in_step(smith, baker)
+        await store.sync()
+        async with agent(BAKER, relay) as bare:
+            await bare.mind.records.store.replication.sync()
+            scene = await bare.mind.scenes.open(baker.state.id)
+            with monkeypatch.context() as patch:
+                patch.setattr(Scene, "sync", answered_by_none)
+                await scene.remove(SMITH.npub)
+            await bare.sync()
+            await in_step(scene)
+            assert await texts(scene) == ["the mill burns"]
+        await store.sync()
+        await in_step(baker)
+        assert await texts(baker) == ["the mill burns"]

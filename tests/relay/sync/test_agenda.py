@@ -257,7 +257,7 @@ def steps(state):
         step_after_losses(first, state, lost=True, saw_all=False),
         step_after_false_comparison(first, state),
         step_after_resuming(resumed, state, NOW),
-        step_after_blind_comparison(first, 5, has_journal=True),
+        step_after_blind_comparison(first, 5, whole=False),
     )
 
 
@@ -277,11 +277,11 @@ def test_what_is_newer_is_asked_for_without_a_journal_that_the_relay_hides():
 
 def test_a_journal_that_a_comparison_did_not_show_is_walked_alone():
     compared = first_step(COMPARE, KNOWN)
-    step = step_after_blind_comparison(compared, 950_000, has_journal=True)
+    step = step_after_blind_comparison(compared, 950_000, whole=False)
 
     journal = {KIND_DIRECT_MESSAGE: BEGINNING[KIND_DIRECT_MESSAGE]}
     assert step.progress == replace(SINCE, newest=950_000, walks=journal)
     assert (step.kinds, step.compares) == ((KIND_DIRECT_MESSAGE,), False)
     assert step.since(KIND_DIRECT_MESSAGE) == 900_000
-    without = step_after_blind_comparison(compared, 950_000, has_journal=False)
+    without = step_after_blind_comparison(compared, 950_000, whole=True)
     assert without.since(KIND_DIRECT_MESSAGE) is None

@@ -349,17 +349,21 @@ def test_a_holding_is_plain_data():
 
 
 @pytest.mark.parametrize(
-    ("auth", "expected"),
+    ("auth", "compares", "expected"),
     [
-        ("works", (Method.COUNT, 12, 12, 0, 0, "")),
-        ("refused", (Method.UNKNOWN, 12, None, None, None, HIDDEN)),
+        ("works", True, (Method.COUNT, 12, 12, 0, 0, "")),
+        ("works", False, (Method.COUNT, 12, 12, 0, 0, "")),
+        ("refused", True, (Method.NEGENTROPY, 10, 10, 0, 0, HIDDEN)),
+        ("refused", False, (Method.COUNT, 10, 10, 0, 0, HIDDEN)),
+        ("no challenge", False, (Method.COUNT, 10, 10, 0, 0, HIDDEN)),
     ],
 )
-async def test_a_journal_that_the_relay_leaves_out_of_comparisons_is_not_said_to_be_missing(
-    device, clock, auth, expected
+async def test_a_journal_that_the_relay_hides_is_not_said_to_be_missing_and_the_rest_is_compared(
+    device, clock, auth, compares, expected
 ):
     """strfry counts it for those that it knows."""
-    async with embedded(clock) as url, FaultyRelay(url, HidesKinds(4, auth=auth), negentropy=True) as proxy:
+    faults = [HidesKinds(4, auth=auth), *([] if compares else [NoNegentropy()])]
+    async with embedded(clock) as url, FaultyRelay(url, *faults, negentropy=compares) as proxy:
         async with device(proxy.url) as store:
             await store.remember_many((f"key {number}", "value") for number in range(10))
             await store.journal("one")

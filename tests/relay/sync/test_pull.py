@@ -12,14 +12,14 @@ from types import SimpleNamespace
 import pytest
 
 from sense_memory.ledger import FiledEvent, Ledger, Role
-from sense_memory.ledger.relays import PullProgress, Remark
+from sense_memory.ledger.relays import LedgerReason, PullProgress, Remark, reason_sentence
 from sense_memory.ledger.versions import slot_of
 from sense_memory.limits import BACKGROUND_SECONDS, CURSOR_OVERLAP_SECONDS, HEAL_SECONDS, SPOT_CHECK_COUNT
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, KINDS, Unsigned
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 from sense_memory.relay.client.page import LATE, EventPage
-from sense_memory.relay.client.requests import Comparison
+from sense_memory.relay.client.requests import Comparison, Counted
 from sense_memory.relay.sync.agenda import BEGINNING, RelayQuestion
 from sense_memory.relay.sync.pull import Puller, walk_and_file
 from sense_memory.relay.sync.reconcile import InventoryCache
@@ -183,6 +183,10 @@ class Peer:
         found = [event for event in self.events if wanted.matches(event) and event.id not in self.withheld]
         found.sort(key=lambda event: (-event.created_at, event.id))
         return EventPage(tuple(found[: wanted.limit]), complete=True)
+
+    async def count(self, filters, **_):
+        (wanted,) = filters
+        return Counted(sum(map(wanted.matches, self.events)))
 
     async def compare(self, wanted, items, **_):
         if self.cut_after == 0:
@@ -525,7 +529,9 @@ async def test_a_hidden_journal_is_named_and_the_cursor_moves_with_the_others(st
 
 
 @pytest.mark.parametrize("compares", [False, True])
-async def test_the_entries_of_a_hidden_journal_are_not_lost_and_other_events_are(stage, compares):
+async def test_the_entries_of_a_hidden_journal_do_not_count_as_lost_but_are_sent_again_if_others_are(
+    stage, compares
+):
     kept, gone = stage.event("kept"), stage.event("gone")
     entry = stage.event(kind=KIND_DIRECT_MESSAGE)
     stage.now -= HOUR
@@ -535,7 +541,14 @@ async def test_the_entries_of_a_hidden_journal_are_not_lost_and_other_events_are
     stage.ledger.relays.record_pull(URL, None, stage.now - HOUR, swept=False)
     found = await stage.pull(COMPARE)
     assert (found.missing, found.reasons) == (1, (HIDDEN,))
-    assert stage.ledger.outbox.counts(URL) == {"queued": 1, "confirmed": 1, "acked": 1}
+    assert stage.ledger.outbox.counts(URL) == {"queued": 2, "confirmed": 1}
+    assert stage.ledger.outbox.reasons(URL) == {
+        reason_sentence(LedgerReason.LOST): 1,
+        reason_sentence(LedgerReason.UNSEEN): 1,
+    }
+    stage.peer.events.append(gone)
+    assert (await stage.pull(COMPARE)).missing == 0
+    assert stage.ledger.outbox.counts(URL) == {"queued": 1, "confirmed": 2}
 
 
 async def test_while_the_journal_is_hidden_the_check_of_confirmed_events_is_of_the_others(stage):

@@ -116,7 +116,7 @@ class DeviceId:
     def hand_over(self) -> None:
         """Leave the id to the next process. After this, this process makes a new id when it needs one."""
         device, self._id = self._id, ""
-        if device and self._db.path is not None:
+        if device and self._db.path is not None and abs(_clock_offset() - self._offset) <= _JUMP_SECONDS:
             _put(self._db.path, device, self._last)
 
 
@@ -168,7 +168,9 @@ def _taken(path: Path | None) -> Iterator[tuple[str, str]]:
     if path is None or folder is None:
         return
     ours = f"{_name(path)}."
-    names = [name for name in os.listdir(folder) if name.startswith(ours)]  # noqa: PTH208 - paths take five times as long
+    names: list[str] = []
+    with suppress(OSError):  # the folder was removed meanwhile, or cannot be read
+        names = [name for name in os.listdir(folder) if name.startswith(ours)]  # noqa: PTH208 - paths take five times as long
     for file in (folder / name for name in sorted(names)):
         with suppress(OSError, ValueError):  # another process was faster
             last, _, offset = file.read_text().partition(" ")
