@@ -11,8 +11,8 @@ several versions of a page: if another device removed one of its entries, or fro
 next flush writes the union of the versions, and drops only versions that it has read. Devices that do this at the same
 time write the same union, so no further write follows.
 
-A page that is dated too far ahead of the clock is left alone, and the next entries get a new page. Entries that only such
-pages hold are written again, because other devices do not read them before their date.
+A page that is dated too far ahead of the clock is left alone, and the next entries get a new page. Entries and removals that
+only such pages hold are written again, because other devices do not read them before their date.
 
 Cost: one sealed row for each entry. A page that is not full is signed and sent again with each flush, so each flush sends
 half a page on average, and a relay holds one event for each page. Reading decrypts each version of a page once in a
@@ -225,7 +225,7 @@ class Log:
         self._pages.removed.add(entry_id)
         self._drop(self._pages.remove_from(held))
         await self._write_pages(held - ahead, forgets=True)
-        await self._withdraw(held & ahead, entry_id)
+        await self._withdraw(held & ahead)
         await self.refresh()
         self._store.ledger.checkpoint()
 
@@ -245,8 +245,9 @@ class Log:
             self._restore_replaced()
             touched = [slot for slot, page in pages.by_slot.items() if page.is_behind and slot not in ahead]
             untaken = partial(ledger.heads.untaken_beneath, address.LOG_PAGES)
-            fresh = [*pages.overflow(touched), *pages.stranded(ahead, self._is_own, untaken), *fresh]
-            touched += pages.place(fresh, ledger.edits.device, ahead) if fresh else []
+            stranded, removed = pages.stranded(ahead, self._is_own, untaken)
+            fresh = [*pages.overflow(touched), *stranded, *fresh]
+            touched += pages.place(fresh, ledger.edits.device, ahead, removed)
             written = await self._write_pages(dict.fromkeys(touched))
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
             return written
@@ -266,15 +267,16 @@ class Log:
         now = self._store.options.clock()
         return frozenset(self._store.ledger.heads.dated_ahead(address.LOG_PAGES, now))
 
-    async def _withdraw(self, slots: Collection[str], removed: str) -> None:
+    async def _withdraw(self, slots: Collection[str]) -> None:
         """Delete pages dated ahead by their ids, here and on relays, because an entry of theirs was removed.
 
-        Before that, their other entries are put into a page of this ledger, which lists the entry as removed.
+        Before that, their entries and what they list as removed are put into a page of this ledger.
         """
         if not slots:
             return
         rows, device = self._pages.only_in(slots), self._store.ledger.edits.device
-        moved = self._pages.place(rows, device, self._ahead(), {removed})
+        removed = {ident for slot in slots for ident in self._pages.by_slot[slot].removed}
+        moved = self._pages.place(rows, device, self._ahead(), removed)
         await self._write_pages(dict.fromkeys(moved))
         await self._records.forget([slot.removeprefix(address.PREFIX) for slot in slots])
 

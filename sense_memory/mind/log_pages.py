@@ -126,13 +126,15 @@ class LogPages:
     def place(
         self, rows: Iterable[list[Any]], device: str, ahead: Collection[str], removed: Collection[str] = ()
     ) -> list[str]:
-        """Put rows into the last page of a device, and into new pages when it is full; returns the changed slots.
+        """Put rows and removed ids into the last page of a device, and into new pages when it is full.
+
+        Returns the changed slots.
 
         Args:
             rows: the entries.
             device: the device id.
             ahead: the slots of pages to leave alone.
-            removed: ids that the last page is to list as removed.
+            removed: ids that these pages are to list as removed.
         """
         prefix = f"{address.LOG_PAGES}{device}-"
         ends = [slot.removeprefix(prefix) for slot in (*self.by_slot, *ahead) if slot.startswith(prefix)]
@@ -141,27 +143,27 @@ class LogPages:
         page = None if f"{prefix}{number}" in ahead else self.by_slot.get(f"{prefix}{number}")
         size = page.size() if page else LOG_PAGE_BYTES
         changed = []
-        for row in rows:
-            length = len(orjson.dumps(row)) + 1
+        for item in (*rows, *sorted(removed)):
+            length = len(orjson.dumps(item)) + 1
             if page is None or size + length > LOG_PAGE_BYTES:
                 number, size = _free_after(number, taken), PAGE_OVERHEAD_BYTES
                 page = self.by_slot[f"{prefix}{number}"] = LogPage()
-            page.entries[entry_key(row)] = row
+            if isinstance(item, str):
+                page.removed.add(item)
+            else:
+                page.entries[entry_key(item)] = item
             page.is_behind = True  # until the page is written: after a failed flush, the next one writes it
             size += length
             changed.append(f"{prefix}{number}")
-        if removed:
-            changed.append(f"{prefix}{number if page else _free_after(number, taken)}")
-            self.at(changed[-1]).removed.update(removed)
         return changed
 
     def stranded(
         self, ahead: Collection[str], is_own: Callable[[str], bool], untaken: Callable[[], Collection[str]]
-    ) -> list[list[Any]]:
-        """The rows that only pages dated ahead hold, so that others would not read them before that date.
+    ) -> tuple[list[list[Any]], set[str]]:
+        """The rows and the removed ids that only pages dated ahead hold: others would not read them before that date.
 
         If most pages are dated ahead, the clock may be behind rather than the pages ahead. Then relays have taken the
-        pages, and only rows of pages that no relay has taken are stranded.
+        pages, and only the contents of pages that no relay has taken are stranded.
 
         Args:
             ahead: the slots of pages that are dated too far ahead of the clock to be written.
@@ -170,12 +172,14 @@ class LogPages:
         """
         pages = self.by_slot
         if not ahead:
-            return []
+            return [], set()
         kept = ahead if len(ahead) <= max(_AHEAD_COUNT, len(pages) // 2) else {*ahead} & {*untaken()}
         left = [slot for slot in kept if slot in pages and (pages[slot].is_behind or is_own(slot))]
         held = self.entries(without=ahead)
         found = {key: row for slot in left for key, row in pages[slot].entries.items() if key not in held}
-        return list(found.values())
+        listed = {ident for slot in pages.keys() - ahead for ident in pages[slot].removed}
+        removed = {ident for slot in left for ident in pages[slot].removed} - listed
+        return list(found.values()), removed
 
 
 def _free_after(number: int, taken: Collection[str]) -> int:

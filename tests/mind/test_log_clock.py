@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory.limits import MAX_PLAINTEXT_BYTES
+from sense_memory.mind.log import NewEntry
+from sense_memory.mind.log_pages import LogPages
 from sense_memory.nostr import address
 from tests.inside import database_of, ledger_of, name_device, parts_of
 
@@ -96,6 +99,57 @@ async def test_an_entry_in_a_page_dated_ahead_can_be_removed(ahead, clock, tmp_p
             clock.advance(ahead + 3_600)
             await bare.sync()
             assert await said(bare) == ["kept", "later"]
+
+
+@AHEAD
+async def test_a_removal_in_a_page_that_is_then_dated_ahead_reaches_others_at_once(ahead, clock):
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        opened(relays=[relay.url], clock=clock) as a,
+        opened(relays=[relay.url], clock=clock) as b,
+    ):
+        secret = await say(a, "a secret")
+        await a.sync()
+        await b.sync()
+        clock.advance(2)
+        await a.mind.log.remove(secret.id)
+        await say_ahead(a, clock, "ahead", ahead)
+        await a.sync()
+        await b.sync()
+
+        assert await said(a) == await said(b) == ["ahead"]
+        assert await a.mind.flush() == 0  # the removal is written again once
+
+
+async def test_a_page_dated_ahead_that_is_withdrawn_leaves_all_its_removals(clock, tmp_path):
+    """Two devices are ahead together, and one of them removes an entry that an unsynced device holds too."""
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        opened(relays=[relay.url], clock=clock) as unsynced,
+        opened(relays=[relay.url], clock=clock) as a,
+    ):
+        secret, other = await say(a, "a secret"), await say(a, "another secret")
+        await unsynced.mind.log.append_many([NewEntry("agent.spoke", secret.payload, "me", id=secret.id)])
+        async with opened(tmp_path / "b.db", [relay.url], clock=clock) as b:
+            clock.advance(86_400)
+            await a.mind.log.remove(secret.id)
+            await a.sync()
+            await b.sync()
+            clock.advance(-86_400)
+            await b.mind.log.remove(other.id)
+            await b.sync()
+        await unsynced.sync()
+
+        assert await said(unsynced) == []
+
+
+def test_more_removals_than_a_page_can_hold_go_into_several_pages():
+    pages, removed = LogPages(), {f"{number:020x}" for number in range(2_000)}
+
+    slots = pages.place([], "device", (), removed)
+
+    assert set().union(*(pages.at(slot).removed for slot in slots)) == removed
+    assert all(pages.at(slot).size() < MAX_PLAINTEXT_BYTES for slot in slots)
 
 
 async def test_a_page_that_another_device_dates_ahead_stops_nothing(clock):
