@@ -143,7 +143,8 @@ class LogPages:
         page = None if f"{prefix}{number}" in ahead else self.by_slot.get(f"{prefix}{number}")
         size = page.size() if page else LOG_PAGE_BYTES
         changed = []
-        for item in (*rows, *sorted(removed)):
+        items: list[list[Any] | str] = [*rows, *sorted(removed)]
+        for item in items:
             length = len(orjson.dumps(item)) + 1
             if page is None or size + length > LOG_PAGE_BYTES:
                 number, size = _free_after(number, taken), PAGE_OVERHEAD_BYTES
