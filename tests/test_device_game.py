@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory.limits import MAX_FUTURE_SECONDS
 
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class Game:
         self._reach = [self._pick_relays(device) for device in range(self.devices)]
         self._told: list[set[str]] = [set() for _ in range(self.devices)]
         self._stores: dict[int, MemoryStore] = {}
+        self._log_waits = 0.0  # until then, a page dated less than 300 s ahead may wait to be sent
         self._unasked = set(range(self.devices))  # who asks the relays when it reads, because it never did
         self._problems: list[str] = []
         async with AsyncExitStack() as stack:
@@ -212,6 +214,7 @@ class Game:
                 f"device {device}: an honest relay was not read completely: {report.problems}"
             )
         self._heard(device)
+        self._sent(device, log=self.now >= self._log_waits)
         told = (*report.overruled, *report.prevailed, *report.unclaimed)
         self._told[device] |= set(told)
         self._note(f"sync {device} told={told}")
@@ -291,6 +294,8 @@ class Game:
     async def _jump(self, device: int) -> None:
         """The clock is ahead for a moment."""
         jump = self._chance.choice(JUMPS)
+        if jump < MAX_FUTURE_SECONDS:
+            self._log_waits = self.now + jump + 60.0
         self._skews[device] += jump
         await self._say(device)
         self._skews[device] -= jump
@@ -303,11 +308,16 @@ class Game:
             self._record("unsay", LOG, device, text=entry.text)
 
     def _heard(self, device: int) -> None:
+        """The device has read its relays."""
         self._unasked.discard(device)
         for relay in self._reach[device]:
             self._known[device] |= self._relay_knows[relay]
+
+    def _sent(self, device: int, *, log: bool) -> None:
+        """The device has sent what it knows to its relays, with the log or without."""
+        sent = {number for number in self._known[device] if log or self.operations[number].path != LOG}
         for relay in self._reach[device]:
-            self._relay_knows[relay] |= self._known[device]
+            self._relay_knows[relay] |= sent
 
     def _record(
         self, kind: str, path: str, device: int, *, text: str = "", saw: frozenset[str] = frozenset()
@@ -328,6 +338,7 @@ class Game:
         memories = await self._stores[device].persona_recall(include_forgotten=True)
         if device in self._unasked and not self._stores[device].status().never_complete:
             self._heard(device)
+            self._sent(device, log=False)  # entries that are in no page yet are not sent when a device reads
         return memories
 
     async def _texts(self, device: int, path: str) -> frozenset[str]:
@@ -365,7 +376,8 @@ class Game:
     async def _judge_log(self) -> None:
         kept = [one for one in self.operations if one.path == LOG and one.number not in self._lost]
         removed = {one.text for one in kept if one.kind == "unsay"}
-        said = {one.text for one in kept if one.kind == "say"} - removed
+        unsaid = {one.text for one in self.operations if one.kind == "unsay"}  # a lost one may have been sent
+        said = {one.text for one in kept if one.kind == "say"} - unsaid
         for device in range(self.devices):
             shown = {entry.text for entry in await self._stores[device].mind.log.entries()}
             if shown & removed or said - shown:
