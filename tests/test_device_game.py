@@ -115,7 +115,10 @@ class Game:
         self._unasked = set(range(self.devices))  # who asks the relays when it reads, because it never did
         self._problems: list[str] = []
         async with AsyncExitStack() as stack:
-            self._servers = [await stack.enter_async_context(EmbeddedRelay()) for _ in range(self.relays)]
+            self._servers = [
+                await stack.enter_async_context(EmbeddedRelay(clock=lambda: self.now))
+                for _ in range(self.relays)
+            ]
             for device in range(self.devices):
                 await self._open(device)
             try:
