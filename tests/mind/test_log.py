@@ -64,6 +64,17 @@ async def test_an_entry_that_was_appended_survives_without_a_flush(tmp_path):
         assert await again.mind.log.entries() == [entry]
 
 
+async def test_a_ledger_keeps_one_version_of_a_page_however_often_it_was_written(clock):
+    async with opened(clock=clock) as store:
+        for number in range(5):
+            await say(store, f"line {number}")
+            await store.mind.flush()
+            clock.advance(60)
+        ((slot, _),) = ledger_of(store).heads.seqs_beneath(address.LOG_PAGES)
+        assert len(ledger_of(store).versions(slot)) == 1
+        assert len(await texts(store)) == 5
+
+
 async def test_a_bare_machine_has_the_log_after_one_sync():
     async with EmbeddedRelay() as relay:
         async with opened(relays=[relay.url]) as store:
