@@ -62,6 +62,7 @@ ALSO: Final = {
         "tests/ledger/test_versions.py",
         *_faults("deletion", "versions"),
     ),
+    "ledger/versions.py": ("tests/memories/persona/test_conflicts.py", "tests/test_copies.py"),
     "ledger/outbox.py": _faults("outbox", "set_back"),
     "ledger/relays.py": ("tests/relay/sync/test_pull.py", *_faults("set_back")),
     "ledger/inventory.py": ("tests/relay/sync/test_reconcile.py", *_faults("set_back")),

@@ -104,7 +104,8 @@ class Game:
         self._chance = random.Random(self.seed)
         self._key = LocalSigner.from_hex(self._chance.randbytes(32).hex())
         self._skews = [self._chance.choice((0.0, 0.0, 0.0, 1.5, -1.5)) for _ in range(self.devices)]
-        self._images: dict[int, frozenset[int]] = {}  # what the image of a device's ledger knew
+        # What the image of a device's ledger knew, and whether it had never asked a relay.
+        self._images: dict[int, tuple[frozenset[int], bool]] = {}
         self._known: list[set[int]] = [set() for _ in range(self.devices)]
         self._relay_knows: list[set[int]] = [set() for _ in range(self.relays)]
         self._lost: set[int] = set()
@@ -116,7 +117,10 @@ class Game:
         self._unasked = set(range(self.devices))  # who asks the relays when it reads, because it never did
         self._problems: list[str] = []
         async with AsyncExitStack() as stack:
-            self._servers = [await stack.enter_async_context(EmbeddedRelay()) for _ in range(self.relays)]
+            self._servers = [
+                await stack.enter_async_context(EmbeddedRelay(clock=lambda: self.now))
+                for _ in range(self.relays)
+            ]
             for device in range(self.devices):
                 await self._open(device)
             try:
@@ -268,7 +272,7 @@ class Game:
         for file in self.folder.glob(f"image{device}.db*"):
             file.unlink()
         self._put(f"{device}.db", f"image{device}.db")
-        self._images[device] = frozenset(self._known[device])
+        self._images[device] = frozenset(self._known[device]), device in self._unasked
         self._note(f"image {device}")
 
     async def _back(self, device: int) -> None:
@@ -276,7 +280,9 @@ class Game:
         if device in self._images:
             await self._lose(device)
             self._put(f"image{device}.db", f"{device}.db")
-            self._known[device] = set(self._images[device])
+            known, is_unasked = self._images[device]
+            self._known[device] = set(known)
+            (self._unasked.add if is_unasked else self._unasked.discard)(device)
             self._lost -= self._known[device]
             await self._open(device)
             self._note(f"back {device}")

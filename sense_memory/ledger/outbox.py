@@ -16,8 +16,7 @@ of the relay; everything that changes a row without an answer queues it, makes i
 of an event never change, so sending an event twice is harmless. If sending one event may remove another at the relay (an
 old deletion request), the other is queued again before the request is sent.
 
-Cost: one row for each relay and event, and an index of the queued rows only, so that a push reads only queued rows,
-even among a hundred thousand accepted events. Times are seconds since 1970, from the caller.
+Cost: one row for each relay and event, and an index of the queued rows, the only ones that a push reads.
 """
 
 from __future__ import annotations

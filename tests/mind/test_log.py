@@ -51,6 +51,20 @@ async def test_entries_come_back_in_the_order_in_which_they_were_appended():
         assert await store.mind.log.count_since(said[10].id) == 39
 
 
+async def test_entries_are_chosen_by_kind_actor_conversation_and_time():
+    async with opened() as store:
+        first = await say(store, "one", conversation="a", at=10.0)
+        second = await store.mind.log.append("world.observed", {"text": "two"}, actor="me", at=20.0)
+        third = await store.mind.log.append("agent.spoke", {"text": "three"}, actor="you", at=30.0)
+        entries = store.mind.log.entries
+        assert await entries(kind="agent.spoke") == [first, third]
+        assert await entries(actor="me") == [first, second]
+        assert await entries(conversation="a") == [first]
+        assert await entries(since=20.0) == [second, third]
+        assert await entries(kind="agent.spoke", actor="me", since=20.0) == []
+        assert await entries(limit=0) == []
+
+
 async def test_an_entry_that_was_appended_survives_without_a_flush(tmp_path):
     """The store is never closed, as after a kill."""
     store = opened(tmp_path / "a.db")
@@ -62,6 +76,17 @@ async def test_an_entry_that_was_appended_survives_without_a_flush(tmp_path):
         assert await again.mind.log.entries() == [entry]
         await again.mind.flush()
         assert await again.mind.log.entries() == [entry]
+
+
+async def test_a_ledger_keeps_one_version_of_a_page_however_often_it_was_written(clock):
+    async with opened(clock=clock) as store:
+        for number in range(5):
+            await say(store, f"line {number}")
+            await store.mind.flush()
+            clock.advance(60)
+        ((slot, _),) = ledger_of(store).heads.seqs_beneath(address.LOG_PAGES)
+        assert len(ledger_of(store).versions(slot)) == 1
+        assert len(await texts(store)) == 5
 
 
 async def test_a_bare_machine_has_the_log_after_one_sync():
