@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from sense_memory.limits import MAX_PLAINTEXT_BYTES
 from sense_memory.mind.log import NewEntry
-from sense_memory.mind.log_pages import LogPages
 from sense_memory.nostr import address
 from tests.inside import database_of, ledger_of, name_device, parts_of
 
@@ -141,15 +139,6 @@ async def test_a_page_dated_ahead_that_is_withdrawn_leaves_all_its_removals(cloc
         await unsynced.sync()
 
         assert await said(unsynced) == []
-
-
-def test_more_removals_than_a_page_can_hold_go_into_several_pages():
-    pages, removed = LogPages(), {f"{number:020x}" for number in range(2_000)}
-
-    slots = pages.place([], "device", (), removed)
-
-    assert set().union(*(pages.at(slot).removed for slot in slots)) == removed
-    assert all(pages.at(slot).size() < MAX_PLAINTEXT_BYTES for slot in slots)
 
 
 async def test_a_page_that_another_device_dates_ahead_stops_nothing(clock):

@@ -101,6 +101,13 @@ def test_a_removal_is_listed_in_the_last_page_or_in_a_new_one():
     assert pages.by_slot[f"{PREFIX}2"].fields() == {"entries": [], "removed": ["gone"]}
 
 
+def test_more_removals_than_a_page_can_hold_go_into_several_pages():
+    pages, removed = LogPages(), {f"{number:020x}" for number in range(2_000)}
+    slots = pages.place([], "aaaaaaaa", (), removed)
+    assert set().union(*(pages.at(slot).removed for slot in slots)) == removed
+    assert all(pages.at(slot).size() < MAX_PLAINTEXT_BYTES for slot in slots)
+
+
 def test_versions_of_a_page_unite_and_a_removal_outlives_them():
     page = LogPage()
     assert page.unite([row(1), row(2)], set(), set()) == []
@@ -160,10 +167,19 @@ def test_rows_are_stranded_that_only_pages_dated_ahead_hold(ahead, own, untaken,
     pages = pages_with(p1=[1, 2], p2=[2, 3]) if list(ahead) in ([], [2]) else pages_with(
         **{f"p{number}": [number] for number in range(1, 10)}
     )  # fmt: skip
-    found = pages.stranded(
+    found, removed = pages.stranded(
         {f"{PREFIX}{end}" for end in ahead}, lambda _: own, lambda: {f"{PREFIX}{end}" for end in untaken}
     )
     assert sorted(int(one[0], 16) for one in found) == expected
+    assert removed == set()
+
+
+def test_removals_are_stranded_that_only_pages_dated_ahead_list():
+    pages = pages_with(p1=[], p2=[])
+    pages.at(f"{PREFIX}1").removed |= {"everywhere"}
+    pages.at(f"{PREFIX}2").removed |= {"everywhere", "only ahead"}
+    assert pages.stranded({f"{PREFIX}2"}, lambda _: True, set) == ([], {"only ahead"})
+    assert pages.stranded({f"{PREFIX}2"}, lambda _: False, set) == ([], set())
 
 
 def test_authors_of_one_id_do_not_take_each_others_entries():
