@@ -364,12 +364,12 @@ class Game:
         visible = {text for memories in shown for text in memories.values()}
         held = [await self._held(device, shown[device]) for device in range(self.devices)]
         await self._judge_log()
-        for write in self.operations:
-            if write.kind == "write" and write.number not in self._lost and write.number not in self._wiped:
+        for write in self._lasting():
+            if write.kind == "write" and write.number not in self._wiped:
                 self._judge_text(write, visible, held, drafts)
 
     async def _judge_log(self) -> None:
-        kept = [one for one in self.operations if one.path == LOG and one.number not in self._lost]
+        kept = [one for one in self._lasting() if one.path == LOG]
         removed = {one.text for one in kept if one.kind == "unsay"}
         said = {one.text for one in kept if one.kind == "say"} - removed
         for device in range(self.devices):
@@ -385,19 +385,20 @@ class Game:
             held |= {version.value for version in await self._stores[device].history(path) if version.value}
         return held
 
+    def _lasting(self) -> list[Operation]:
+        """What was not lost with a ledger. Nobody met what was lost, so it neither forgot nor kept any text of others."""
+        return [one for one in self.operations if one.number not in self._lost]
+
     def _judge_text(
         self, write: Operation, visible: set[str], held: list[set[str]], drafts: list[set[str]]
     ) -> None:
-        later = [
-            one
-            for one in self.operations
-            if one.path == write.path and one.number > write.number and one.number not in self._lost
-        ]
+        lasting = [one for one in self._lasting() if one.path == write.path]
+        later = [one for one in lasting if one.number > write.number]
         aware = [one for one in later if write.number in one.knew]
         if any(one.kind == "forget" and write.text in one.saw for one in aware):
             self._judge_forgotten(write, visible, held, drafts)
             return
-        others = [one for one in self.operations if one.path == write.path and self._concurrent(one, write)]
+        others = [one for one in lasting if self._concurrent(one, write)]
         if any(one.kind == "write" and write.text in one.saw for one in aware):
             # A conflict copy may have been made before a device met the newer text: it is a memory of its own then.
             if write.text in visible and not any(one.kind == "write" for one in others):
@@ -441,10 +442,10 @@ class Game:
         """Whether an automatic deletion that knew everything about a memory took it."""
         after = [
             one
-            for one in self.operations
+            for one in self._lasting()
             if one.path == write.path and one.kind in {"write", "touch"} and one.number >= write.number
         ]
-        for prune in self.operations:
+        for prune in self._lasting():
             if (
                 prune.kind == "prune"
                 and prune.path.startswith(f"{write.path}~conflict-")
