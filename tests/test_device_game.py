@@ -216,6 +216,7 @@ class Game:
                 f"device {device}: an honest relay was not read completely: {report.problems}"
             )
         self._heard(device)
+        self._sent(device, {relay.url for relay in report.relays if relay.waiting})
         told = (*report.overruled, *report.prevailed, *report.unclaimed)
         self._told[device] |= set(told)
         self._note(f"sync {device} told={told}")
@@ -312,8 +313,16 @@ class Game:
         self._unasked.discard(device)
         for relay in self._reach[device]:
             self._known[device] |= self._relay_knows[relay]
+
+    def _sent(self, device: int, waiting: set[str]) -> None:
+        """The relays have what a device knows, but perhaps not its log where events wait.
+
+        A page that was written while the clock was ahead waits for its date, as the report says.
+        """
+        logged = {one.number for one in self.operations if one.path == LOG}
         for relay in self._reach[device]:
-            self._relay_knows[relay] |= self._known[device]
+            kept = logged if self._servers[relay].url in waiting else set()
+            self._relay_knows[relay] |= self._known[device] - kept
 
     def _record(
         self, kind: str, path: str, device: int, *, text: str = "", saw: frozenset[str] = frozenset()
@@ -333,7 +342,7 @@ class Game:
     async def _palace(self, device: int) -> list:
         memories = await self._stores[device].persona_recall(include_forgotten=True)
         if device in self._unasked and not self._stores[device].status().never_complete:
-            self._heard(device)
+            self._heard(device)  # reading asks the relays, and does not flush the log
         return memories
 
     async def _texts(self, device: int, path: str) -> frozenset[str]:
@@ -371,7 +380,9 @@ class Game:
     async def _judge_log(self) -> None:
         kept = [one for one in self._lasting() if one.path == LOG]
         removed = {one.text for one in kept if one.kind == "unsay"}
-        said = {one.text for one in kept if one.kind == "say"} - removed
+        # A removal that was lost with a ledger may have reached a relay all the same (see `_sent`).
+        unsaid = {one.text for one in self.operations if one.kind == "unsay"}
+        said = {one.text for one in kept if one.kind == "say"} - unsaid
         for device in range(self.devices):
             shown = {entry.text for entry in await self._stores[device].mind.log.entries()}
             if shown & removed or said - shown:
