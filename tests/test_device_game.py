@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from sense_memory.limits import MAX_FUTURE_SECONDS
 
 
 if TYPE_CHECKING:
@@ -113,7 +112,6 @@ class Game:
         self._reach = [self._pick_relays(device) for device in range(self.devices)]
         self._told: list[set[str]] = [set() for _ in range(self.devices)]
         self._stores: dict[int, MemoryStore] = {}
-        self._log_waits = 0.0  # until then, a page dated less than 300 s ahead may wait to be sent
         self._unasked = set(range(self.devices))  # who asks the relays when it reads, because it never did
         self._problems: list[str] = []
         async with AsyncExitStack() as stack:
@@ -218,7 +216,7 @@ class Game:
                 f"device {device}: an honest relay was not read completely: {report.problems}"
             )
         self._heard(device)
-        self._sent(device, log=self.now >= self._log_waits)
+        self._sent(device, {relay.url for relay in report.relays if relay.waiting})
         told = (*report.overruled, *report.prevailed, *report.unclaimed)
         self._told[device] |= set(told)
         self._note(f"sync {device} told={told}")
@@ -300,8 +298,6 @@ class Game:
     async def _jump(self, device: int) -> None:
         """The clock is ahead for a moment."""
         jump = self._chance.choice(JUMPS)
-        if jump < MAX_FUTURE_SECONDS:
-            self._log_waits = self.now + jump + 60.0
         self._skews[device] += jump
         await self._say(device)
         self._skews[device] -= jump
@@ -314,16 +310,19 @@ class Game:
             self._record("unsay", LOG, device, text=entry.text)
 
     def _heard(self, device: int) -> None:
-        """The device has read its relays."""
         self._unasked.discard(device)
         for relay in self._reach[device]:
             self._known[device] |= self._relay_knows[relay]
 
-    def _sent(self, device: int, *, log: bool) -> None:
-        """The device has sent what it knows to its relays, with the log or without."""
-        sent = {number for number in self._known[device] if log or self.operations[number].path != LOG}
+    def _sent(self, device: int, waiting: set[str]) -> None:
+        """The relays have what a device knows, but perhaps not its log where events wait.
+
+        A page that was written while the clock was ahead waits for its date, as the report says.
+        """
+        logged = {one.number for one in self.operations if one.path == LOG}
         for relay in self._reach[device]:
-            self._relay_knows[relay] |= sent
+            kept = logged if self._servers[relay].url in waiting else set()
+            self._relay_knows[relay] |= self._known[device] - kept
 
     def _record(
         self, kind: str, path: str, device: int, *, text: str = "", saw: frozenset[str] = frozenset()
@@ -343,8 +342,7 @@ class Game:
     async def _palace(self, device: int) -> list:
         memories = await self._stores[device].persona_recall(include_forgotten=True)
         if device in self._unasked and not self._stores[device].status().never_complete:
-            self._heard(device)
-            self._sent(device, log=False)  # entries that are in no page yet are not sent when a device reads
+            self._heard(device)  # reading asks the relays, and does not flush the log
         return memories
 
     async def _texts(self, device: int, path: str) -> frozenset[str]:
@@ -375,14 +373,15 @@ class Game:
         visible = {text for memories in shown for text in memories.values()}
         held = [await self._held(device, shown[device]) for device in range(self.devices)]
         await self._judge_log()
-        for write in self.operations:
-            if write.kind == "write" and write.number not in self._lost and write.number not in self._wiped:
+        for write in self._lasting():
+            if write.kind == "write" and write.number not in self._wiped:
                 self._judge_text(write, visible, held, drafts)
 
     async def _judge_log(self) -> None:
-        kept = [one for one in self.operations if one.path == LOG and one.number not in self._lost]
+        kept = [one for one in self._lasting() if one.path == LOG]
         removed = {one.text for one in kept if one.kind == "unsay"}
-        unsaid = {one.text for one in self.operations if one.kind == "unsay"}  # a lost one may have been sent
+        # A removal that was lost with a ledger may have reached a relay all the same (see `_sent`).
+        unsaid = {one.text for one in self.operations if one.kind == "unsay"}
         said = {one.text for one in kept if one.kind == "say"} - unsaid
         for device in range(self.devices):
             shown = {entry.text for entry in await self._stores[device].mind.log.entries()}
@@ -397,19 +396,20 @@ class Game:
             held |= {version.value for version in await self._stores[device].history(path) if version.value}
         return held
 
+    def _lasting(self) -> list[Operation]:
+        """What was not lost with a ledger. Nobody met what was lost, so it neither forgot nor kept any text of others."""
+        return [one for one in self.operations if one.number not in self._lost]
+
     def _judge_text(
         self, write: Operation, visible: set[str], held: list[set[str]], drafts: list[set[str]]
     ) -> None:
-        later = [
-            one
-            for one in self.operations
-            if one.path == write.path and one.number > write.number and one.number not in self._lost
-        ]
+        lasting = [one for one in self._lasting() if one.path == write.path]
+        later = [one for one in lasting if one.number > write.number]
         aware = [one for one in later if write.number in one.knew]
         if any(one.kind == "forget" and write.text in one.saw for one in aware):
             self._judge_forgotten(write, visible, held, drafts)
             return
-        others = [one for one in self.operations if one.path == write.path and self._concurrent(one, write)]
+        others = [one for one in lasting if self._concurrent(one, write)]
         if any(one.kind == "write" and write.text in one.saw for one in aware):
             # A conflict copy may have been made before a device met the newer text: it is a memory of its own then.
             if write.text in visible and not any(one.kind == "write" for one in others):
@@ -453,10 +453,10 @@ class Game:
         """Whether an automatic deletion that knew everything about a memory took it."""
         after = [
             one
-            for one in self.operations
+            for one in self._lasting()
             if one.path == write.path and one.kind in {"write", "touch"} and one.number >= write.number
         ]
-        for prune in self.operations:
+        for prune in self._lasting():
             if (
                 prune.kind == "prune"
                 and prune.path.startswith(f"{write.path}~conflict-")
