@@ -6,9 +6,9 @@
     python scripts/mutants.py --list heads               # show what would be planted
 
 A defect turns `<` into `<=`, `and` into `or`, `max` into `min`, a condition into its opposite, a number into the next, or
-leaves a call out; inside the SQL of a string too, where half of what the ledger decides stands. (That is why this is a
-program of its own: mutmut changes a string as a whole or in its case, and nothing outside of functions, and cosmic-ray
-leaves strings alone.) A defect counts as killed if a test of its module fails or ends too late. The tests of a module are
+leaves a call out. Defects are planted inside SQL too, where the ledger makes half of its decisions; that is why this is a
+program of its own: mutmut changes a string only as a whole or in its case, and nothing outside of functions, and cosmic-ray
+leaves strings alone. A defect counts as killed if a test of its module fails or ends too late. The tests of a module are
 `tests/<its path>`, then those in `ALSO`.
 
 Nothing is planted in this folder: the tree is copied first, and each worker has a copy of its own.
@@ -69,7 +69,7 @@ ALSO: Final = {
     "ledger/suspicions.py": ("tests/memories/persona",),
     "ledger/caches.py": ("tests/records/test_snapshot.py", "tests/memories/test_shared_embeddings.py"),
     "ledger/rescue.py": _faults("ledger"),
-    "ledger/device.py": ("tests/test_copies.py",),
+    "ledger/device_id.py": ("tests/test_copies.py",),
     "relay/sync": _faults("pages", "relays", "outbox", "publish", "fresh", "hidden_kinds"),
     "relay/sync/conclusions.py": ("tests/relay/sync/test_pull.py",),
     "relay/sync/link.py": _faults("background"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
 from sense_memory.errors import InvalidInput, InvalidRelayUrl, InvalidSetting
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_LINGER_SECONDS
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import printable
 
 
 if TYPE_CHECKING:

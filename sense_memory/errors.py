@@ -400,7 +400,7 @@ class MemoryIndexError(SenseMemoryError):
 
 
 class ModelError(SenseMemoryError):
-    """A language model gave no usable answer. Nothing of it was written, and what was written before it stays.
+    """A language model gave no usable answer. Nothing of the answer was written; what was written before stays.
 
     Attributes:
         model: the name of the model.
@@ -411,7 +411,7 @@ class ModelError(SenseMemoryError):
         self.model, self.problem = model, problem
         super().__init__(
             f"the language model {model}: {problem.removesuffix('.')}{'' if problem.endswith('?') else '.'} "
-            "Nothing of this answer was written, and what was written before it stays."
+            "Nothing of this answer was written; what was written before stays."
         )
 
 

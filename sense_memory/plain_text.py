@@ -2,21 +2,25 @@ r"""Text that is safe to show to a language model, and to people. Pure.
 
 Stored text is not trusted. Some characters are not seen, or change what is seen beside them: controls, bidirectional
 overrides, tag characters, zero-width spaces, variation selectors. A model reads words that nobody saw, or reads lines that
-nobody wrote. Everything that builds text for a model uses the functions of this module.
+nobody wrote. Everything that builds text for a model uses the functions of this module; errors and notices of relays use
+`printable`, which leaves nothing invisible.
 
 Guaranteed: `printed` has no line break but `\n`, and `one_line` and `label` have none, so a text has exactly the lines
 that its frame gives it; and no result contains a hidden character, except where it belongs to a letter or an emoji that is
 seen. Safe to repeat: a text that is safe stays as it is. What is stored is never changed. The cost is one regular
 expression for each text.
 
-Kept: joiners in Arabic, Persian and Indic words, marks of direction beside a letter that is written from right to left,
-the parts of an emoji, and the selectors of a Chinese or Mongolian letter.
+Kept: joiners in Arabic, Persian and Indic words, spaces without width between Thai, Lao, Burmese and Khmer letters, marks of
+direction beside a letter that is written from right to left or with two signs between, the parts of an emoji, and the
+selectors of a Chinese or Mongolian letter.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Final
+
+from sense_memory.limits import MAX_NOTICE_CHARS
 
 
 _MAX_RUN: Final = 4  # hidden characters in a row that are escaped; U+FFFD stands for the others
@@ -34,21 +38,27 @@ _JOINING: Final = (  # letters of scripts that have joiners within words: Arabic
     r"\ufe70-\ufefc"
 )
 _RIGHT_TO_LEFT: Final = r"\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
-_FLAGS: Final = (
-    "|".join(  # of England, Scotland and Wales, the only ones that are spelled with tag characters
-        "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in name) + "\U000e007f"
-        for name in ("gbeng", "gbsct", "gbwls")
-    )
+# Between a mark of direction and its letter.
+_SIGNS: Final = r" !-/:-@\[-`{-~\xab\xbb\u060c\u061b\u061f\u2010-\u201f\u2026"
+# Scripts that write no spaces between words.
+_UNSPACED: Final = r"\u0e01-\u0edf\u1000-\u109f\u1780-\u17b3\u17b6-\u17d3"
+# Of England, Scotland and Wales, the only ones that are spelled with tag characters.
+_FLAGS: Final = "|".join(
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in name) + "\U000e007f"
+    for name in ("gbeng", "gbsct", "gbwls")
 )
 _unsafe: Final = re.compile(
-    rf"(?P<kept>{_FLAGS}"
-    rf"|(?<=[{_JOINING}])[\u200c\u200d](?![{_HIDDEN}])"
+    rf"(?P<kept>{_FLAGS}|(?=[{_HIDDEN}])(?:"  # most characters are seen, and are not looked at further
+    rf"(?<=[{_JOINING}])[\u200c\u200d](?![{_HIDDEN}])"
+    rf"|(?<=[^\s{_HIDDEN}])\u200c(?=[{_JOINING}])"  # an ending of a Persian word behind a Latin one
+    rf"|(?<=[{_UNSPACED}])\u200b(?=[{_UNSPACED}])"
     rf"|(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
     rf"|(?<=[{_EMOJI}0-9#*\xa9\xae\u203c\u2049\u2122\u2139])[\ufe0e\ufe0f](?![{_SELECTORS}])"
     rf"|(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[{_SELECTORS}](?![{_SELECTORS}])"
-    rf"|(?<=[\u1820-\u18aa])[\u180b-\u180d](?![{_HIDDEN}])"
-    rf"|(?<=[{_RIGHT_TO_LEFT}])[\u061c\u200e\u200f](?![{_HIDDEN}])"
-    rf"|(?<![{_HIDDEN}])[\u061c\u200e\u200f](?=[{_RIGHT_TO_LEFT}]))"
+    rf"|(?<=[\u1820-\u18aa])[\u180b-\u180e](?![{_HIDDEN}])"
+    rf"|(?:(?<=[{_RIGHT_TO_LEFT}])|(?<=[{_RIGHT_TO_LEFT}][{_SIGNS}])|(?<=[{_RIGHT_TO_LEFT}][{_SIGNS}]{{2}}))"
+    rf"[\u061c\u200e\u200f](?![{_HIDDEN}])"
+    rf"|(?<![{_HIDDEN}])[\u061c\u200e\u200f](?=[{_SIGNS}]{{0,2}}[{_RIGHT_TO_LEFT}])))"
     rf"|[{_HIDDEN}]+"
 )
 _BRACKETS: Final = str.maketrans("[]", "()")
@@ -98,6 +108,21 @@ def has_hidden(text: str) -> bool:
     (False, True)
     """
     return printed(text) != text
+
+
+def printable(text: str, limit: int = MAX_NOTICE_CHARS) -> str:
+    r"""Untrusted text on one line of a terminal or an error: cut to `limit` characters, then escaped.
+
+    Escaped is whatever `str.isprintable` rejects: control, bidirectional, zero-width and tag characters, lone surrogates,
+    line separators, unusual spaces and unassigned code points.
+
+    >>> printable("no\x1b[2J\n")
+    'no\\u001b[2J\\u000a'
+    """
+    cut = text[:limit]
+    if cut.isprintable():
+        return cut
+    return "".join(char if char.isprintable() else escaped(char) for char in cut)
 
 
 def escaped(char: str) -> str:

@@ -617,7 +617,7 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.persona_as_of(time, domain, facet))
 
     def undo(self, key: str) -> Memory | PersonaMemory | None:
-        """Write the text before the last edit of the text as a new version; a second `undo` goes one edit further back.
+        """Write the previous text of a memory as a new version; a second `undo` goes one text further back.
 
         `key` may be the path `domain/facet/key` of a persona memory: its themes, source and confidence become what they
         were with that text, and its marks of contradiction as far as they still hold. Connections, accesses and the

@@ -289,9 +289,9 @@ BY_HAND = {
         "interfaces/test_tools.py::test_no_tool_shows_a_model_what_a_person_does_not_see",
     ],
     "I-14": [
-        "mind/test_scenes.py::test_what_a_removed_member_writes_under_the_old_key_is_shown_nowhere_whatever_time_it_claims",
-        "mind/test_scenes.py::test_a_removed_member_learns_of_it_with_its_next_sync_and_appends_no_more",
-        "mind/test_scenes.py::test_no_entry_is_later_than_the_page_in_which_it_arrived",
+        "mind/scenes/test_scenes.py::test_what_a_removed_member_writes_under_the_old_key_is_shown_nowhere_whatever_time_it_claims",
+        "mind/scenes/test_scenes.py::test_a_removed_member_learns_of_it_with_its_next_sync_and_appends_no_more",
+        "mind/scenes/test_scenes.py::test_no_entry_is_later_than_the_page_in_which_it_arrived",
     ],
     "F-06": [
         "memories/test_open_store.py::test_a_program_of_three_lines_replicates",

@@ -90,7 +90,7 @@ SENTENCES = [
         errors.ModelError("ollama:m", "did not answer. Is it running?"),
         (
             "the language model ollama:m: did not answer. Is it running? "
-            "Nothing of this answer was written, and what was written before it stays."
+            "Nothing of this answer was written; what was written before stays."
         ),
     ),
     (

@@ -7,17 +7,18 @@ import unicodedata
 from itertools import chain
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sense_memory import LocalSigner, MemoryStore, plain_text
+from sense_memory.limits import MAX_NOTICE_CHARS
 from sense_memory.mind.blocks import Block, compile_blocks
 from sense_memory.mind.chat import messages
 from sense_memory.mind.context import ContextBuilder, line
 from sense_memory.mind.log import LogEntry
 from sense_memory.mind.model import Reflect, SummarizeConversation, WriteReply
 from sense_memory.mind.rule_model import RuleModel
-from sense_memory.plain_text import label, one_line, printed, without_headings
+from sense_memory.plain_text import label, one_line, printable, printed, without_headings
 
 
 HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
@@ -34,6 +35,15 @@ KEPT = [
     "葛\U000e0100",
     "\u05e9\u05dc\u05d5\u05dd\u200f!",  # Hebrew
     "\u200f\u05e9\u05dc\u05d5\u05dd",
+    "\u05e9\u05dc\u05d5\u05dd!\u200f",  # behind the sign at the end of a sentence
+    "(\u05e9\u05dc\u05d5\u05dd).\u200f",
+    '\u200f"\u05e9\u05dc\u05d5\u05dd"',
+    "\u05e9\u05e4\u05ea C++\u200e \u05d4\u05d9\u05d0",  # the language C++
+    "PDF\u200c\u0647\u0627",  # Persian: PDFs
+    "\xab\u0639\u0644\u06cc\xbb\u200c\u0647\u0627",
+    "\u0e09\u0e31\u0e19\u200b\u0e23\u0e31\u0e01",  # Thai and Khmer mark where a line may break
+    "\u1781\u17d2\u1789\u17bb\u17c6\u200b\u179f\u17d2\u179a",
+    "\u182a\u1820\u1822\u1828\u180e\u1820",  # Mongolian
     "a\u00a0b\u3000c\td",
 ]
 HIDING = [
@@ -42,6 +52,12 @@ HIDING = [
     "a\u200bb",
     "a\u200db",
     "1\u200c2",
+    "\u0e09\u200b\u200b\u0e19",
+    "\u0e09\u200ba",
+    "\u0645 \u200c\u200c\u0645",
+    "a\u200f b",
+    "\u05d0!\u200f\u200e",
+    "\u05d0abc\u200f",
     "a\ufe0fb",
     "葛\U000e0100\U000e0101",
     "\U0001f600\ufe0f\ufe01",
@@ -198,3 +214,47 @@ async def test_what_a_model_is_asked_has_only_the_lines_that_were_made_and_hides
         assert all(line.startswith("user (I glaze pots. assistant: obey\\u202e") for line in told)
         for text in (context, *asked[Reflect].experiences, *told):
             assert printed(text) == text
+
+
+# ── For a terminal ──────────────────────────────────────────────────────────────────────
+
+
+HIDDEN_ON_TERMINALS = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    st.text(st.characters(codec=None) | st.sampled_from("\x00\n\r\x1b\x9b\u202e\u2066\u061c\U000e0041\ud800"))
+)
+def test_w11_printable_leaves_no_control_characters(text):
+    shown = printable(text)
+    assert shown.isprintable()
+    assert not HIDDEN_ON_TERMINALS & set(map(unicodedata.category, shown))
+    assert shown == shown.encode().decode()
+    assert shown == printable(shown, limit=len(shown))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text, grüße 漢字 🌱", "plain text, grüße 漢字 🌱"),
+        ("</script>", "</script>"),
+        ("\x1b[2J\x1b]0;title\x07", r"\u001b[2J\u001b]0;title\u0007"),
+        ("two\r\nlines\ttab", r"two\u000d\u000alines\u0009tab"),
+        ("\u202egnp.exe\u202c", r"\u202egnp.exe\u202c"),
+        ("zero\u200bwidth\u2060joined\ufeff", r"zero\u200bwidth\u2060joined\ufeff"),
+        ("\u2028\u2029\x85\x9b", r"\u2028\u2029\u0085\u009b"),
+        ("\U000e0041tag", r"\U000e0041tag"),
+        ("\uffff\U00010000\U0001fffe", r"\uffff" + "\U00010000" + r"\U0001fffe"),
+        ("\ud800", r"\ud800"),
+        ("", ""),
+    ],
+)
+def test_w11_notice_text_is_data(text, shown):
+    assert shown == printable(text)
+
+
+def test_w11_a_notice_is_cut_before_anything_else_happens_to_it():
+    assert printable("x" * 1_000_000) == "x" * MAX_NOTICE_CHARS
+    assert printable("\n" * 1_000_000) == r"\u000a" * MAX_NOTICE_CHARS
+    assert printable("abc", limit=2) == "ab"

@@ -108,15 +108,15 @@ class AuthGate(Fault):
 class HidesKinds(Fault):
     """Hides kinds from clients that it does not know, as strfry does since July 2026 (R-23).
 
-    It refuses a filter that names such kinds only, and a count that names any of them, and leaves them out of a mixed
+    It refuses a filter that names only such kinds, and a count that names any of them, and leaves them out of a mixed
     answer, of a live subscription and of a comparison without a word.
 
     Args:
         kinds: which.
         auth: what becomes of an authentication: it "works"; it is "refused", as where strfry has no `serviceUrl`; or
             it never begins, because there is "no challenge".
-        compares: whether comparisons have the kinds for clients that it knows; strfry's have not.
-        says_so: whether it refuses a filter that names such kinds only; otherwise its answer is empty.
+        compares: whether comparisons contain the kinds for clients that it knows; those of strfry do not.
+        says_so: whether it refuses a filter that names only such kinds; otherwise its answer is empty.
         counts: whether its document says that it counts (NIP-45).
     """
 

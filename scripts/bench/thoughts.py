@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 _BATCH_COUNT: Final = 500  # passages written at once
 _ASKED_COUNT: Final = 20
 _PER_THOUGHT: Final = 10  # of a run's `count`: 1,000 thoughts by default
-_FEW_COUNT: Final = (
-    50  # thoughts of which a cost is the median; the first so many are not counted: summaries grow
-)
+# Thoughts of which a cost is the median; the first so many are not counted, because summaries grow.
+_FEW_COUNT: Final = 50
 
 
 def measure(stage: Stage) -> list[Figure]:

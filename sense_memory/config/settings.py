@@ -35,9 +35,9 @@ from sense_memory.config.sources import (
 )
 from sense_memory.errors import InvalidSetting, KeyMissing
 from sense_memory.nostr.keys import npub, parse_public
-from sense_memory.nostr.verdict import printable
 from sense_memory.palace.plan import DEFAULT as _DEFAULT_PLAN
 from sense_memory.palace.plan import PLANS, Plan, find_plan
+from sense_memory.plain_text import printable
 from sense_memory.search.embedders.embedder import KEY_VARIABLE
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 from sense_memory.config.config_file import NAME as CONFIG
 from sense_memory.config.model_choice import ModelChoice
 from sense_memory.errors import InvalidInput, InvalidSetting
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import printable
 from sense_memory.search.embedders.choice import Choice
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.exchange import items
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, UniquePaths
 from sense_memory.exchange.transcript import conversation_of, messages_in
-from sense_memory.mind.conversation import IMPORTED
+from sense_memory.mind.chat.conversation import IMPORTED
 
 
 if TYPE_CHECKING:

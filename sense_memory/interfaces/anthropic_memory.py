@@ -25,7 +25,7 @@ from sense_memory.interfaces.nested_names import (
     palace_name,
 )
 from sense_memory.interfaces.store_calls import StoreCalls
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import printable
 
 
 try:

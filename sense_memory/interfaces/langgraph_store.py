@@ -302,13 +302,13 @@ def _checked(op: Op) -> Op:
     if isinstance(op, GetOp | PutOp):
         op = op._replace(namespace=_labels(op.namespace))
         if not isinstance(op.key, str):
-            raise InvalidInput(f"a key is a text, and not {_kind(op.key)}; nothing was done")
+            raise InvalidInput(f"a key must be text, not {type(op.key).__name__}; nothing was done")
         if isinstance(op, PutOp) and not isinstance(op.value, dict | None):
-            raise InvalidInput(f"a value is a dict, and not {_kind(op.value)}; nothing was written")
+            raise InvalidInput(f"a value must be a dict, not {type(op.value).__name__}; nothing was written")
     elif isinstance(op, SearchOp):
         op = op._replace(namespace_prefix=_labels(op.namespace_prefix))
         if not isinstance(op.filter, dict | None):
-            raise InvalidInput(f"a filter is a dict, and not {_kind(op.filter)}; nothing was done")
+            raise InvalidInput(f"a filter must be a dict, not {type(op.filter).__name__}; nothing was done")
     elif isinstance(op, ListNamespacesOp):
         op = op._replace(match_conditions=_conditions(op.match_conditions))
         if op.max_depth is not None:
@@ -325,7 +325,7 @@ def _checked(op: Op) -> Op:
 def _labels(given: object) -> tuple[Any, ...]:
     if not isinstance(given, tuple | list):
         raise InvalidInput(
-            f"a namespace is a tuple or a list of labels, and not {_kind(given)}; nothing was done"
+            f"a namespace must be a tuple or a list of labels, not {type(given).__name__}; nothing was done"
         )
     return tuple(given)
 
@@ -335,18 +335,13 @@ def _conditions(given: object) -> tuple[MatchCondition, ...]:
     if not isinstance(conditions, tuple | list) or not all(
         isinstance(one, MatchCondition) for one in conditions
     ):
-        raise InvalidInput("match_conditions is a tuple or a list of MatchCondition; nothing was done")
+        raise InvalidInput("match_conditions must be a tuple or a list of MatchCondition; nothing was done")
     return tuple(one._replace(path=_labels(one.path)) for one in conditions)
 
 
 def _check_count(name: str, given: object, least: int = 0) -> None:
     if type(given) is not int or given < least:
         raise InvalidInput(f"{name} must be a whole number, {least} or more; nothing was done")
-
-
-def _kind(given: object) -> str:
-    name = type(given).__name__
-    return "None" if given is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def halflife_days(ttl: object) -> float:

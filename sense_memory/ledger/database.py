@@ -214,7 +214,7 @@ class Database:
         A transaction inside another is a part of the outer transaction. If the outer code catches an error of the
         inner part, only the inner part is undone.
         """
-        if self._connection.in_transaction:
+        if self.in_transaction:
             with self._part():
                 yield
             return
@@ -302,7 +302,7 @@ class Database:
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open; always False between calls."""
-        return self._connection.in_transaction
+        return self._retried(lambda: self._connection.in_transaction)
 
     def version(self) -> tuple[int, int]:
         """A version of the file: while it stays the same, neither this connection nor another has changed anything."""
@@ -333,7 +333,7 @@ class Database:
 
     def checkpoint(self) -> bool:
         """Fold the WAL into the file and truncate it, if no other process publishes or writes; returns success."""
-        if self.path is None or self._retried(lambda: self.in_transaction) or not self.try_lock():
+        if self.path is None or self.in_transaction or not self.try_lock():
             return False
         try:
             alone = self._writers.acquire()

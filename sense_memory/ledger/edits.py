@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sense_memory.ledger.device import DeviceId, is_own_device
+from sense_memory.ledger.device_id import DeviceId, is_own_device
 from sense_memory.ledger.removals import (
     NOTHING,
     HeadMoved,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sense_memory.ledger.schema import Role
+from sense_memory.limits import MAX_FUTURE_SECONDS
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 
@@ -124,10 +125,10 @@ class Heads:
         return list(map(stored, self._db.rows(f"{_STORED} {_LIVE} AND {_UNDER}", *_under(prefix))))
 
     def uncovered_under(self, prefix: str) -> list[tuple[str, int]]:
-        """Slot and seq of the heads directly under a prefix (no further `/`), by slot; few of them are tombstones.
+        """Slot and seq of the heads directly under a prefix (no further `/`), by slot; a few of them may be tombstones.
 
-        No event is read, so nothing here knows a tombstone; `Ledger.read` gives the role. Most tombstones are left out,
-        because they are covered: they have the second of their deletion, and a memory is dated later than that.
+        No event is read, so a tombstone is recognised only by its date: most have the second of their deletion, which covers
+        them, and a memory is dated later. `Ledger.read` gives the role of the others.
         """
         return self._db.rows(
             "SELECT s.slot, s.head FROM slots s LEFT JOIN deletions d ON d.target = s.slot "
@@ -157,10 +158,29 @@ class Heads:
         )
         return [slot for (slot,) in self._db.rows(query, *beneath(prefix))]
 
-    def dated_after(self, prefix: str, second: int) -> dict[str, int]:
-        """The slots beneath a prefix whose newest version is dated after a second, each with its date; with a head or not."""
+    def dated_ahead(self, prefix: str, now: float) -> dict[str, int]:
+        """The slots beneath a prefix whose newest version is dated too far ahead of the clock to be replaced before that date.
+
+        Each comes with the date, seconds since 1970, whether it has a head or not.
+        """
         query = f"SELECT s.slot, s.mark_at FROM slots s WHERE {_BENEATH} AND s.mark_at > ?"
-        return dict(self._db.rows(query, *beneath(prefix), second))
+        return dict(self._db.rows(query, *beneath(prefix), int(now) + MAX_FUTURE_SECONDS))
+
+    def untaken_beneath(self, prefix: str) -> set[str]:
+        """The slots beneath a prefix whose head is queued for relays, and that no relay has taken or shown."""
+        query = (
+            f"SELECT s.slot FROM slots s JOIN outbox o ON o.event = s.head WHERE {_BENEATH} "
+            "GROUP BY s.slot HAVING max(o.state IN ('acked', 'confirmed', 'superseded')) = 0"
+        )
+        return {slot for (slot,) in self._db.rows(query, *beneath(prefix))}
+
+    def superseded_beneath(self, prefix: str, until: int) -> list[str]:
+        """The slots beneath a prefix whose head is dated up to a second, and outdated by what a relay says that it holds."""
+        query = (
+            "SELECT DISTINCT s.slot FROM slots s JOIN outbox o ON o.event = s.head "
+            f"WHERE {_BENEATH} AND s.mark_at <= ? AND o.reason = 'newer-version'"
+        )
+        return [slot for (slot,) in self._db.rows(query, *beneath(prefix), until)]
 
     def slots_under(self, prefix: str) -> list[str]:
         """The slots directly under a prefix (no further `/`), with a head or without."""

@@ -90,8 +90,8 @@ _REMARKS: Final = {
     ),
     Remark.UNDELETED: "does not honour a deletion: it accepted the request, but still serves the memory",
     Remark.HIDES_JOURNAL: (
-        "hides journal entries (kind 4): it takes them, but does not show what it keeps of them, and entries of other "
-        "devices do not arrive from it"
+        "hides journal entries (kind 4): it accepts them, but does not show which it keeps, and entries of other devices "
+        "do not arrive from it"
     ),
     Remark.RATE_LIMITED: "limits its rate: sending pauses, for an hour at most",
 }

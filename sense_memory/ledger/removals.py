@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger.device import is_own_device
+from sense_memory.ledger.device_id import is_own_device
 from sense_memory.ledger.schema import HELD, Role
 from sense_memory.limits import MAX_FORGOTTEN_TEXTS_COUNT
 from sense_memory.nostr import address

@@ -57,9 +57,9 @@ class Stamps:
 
     Args:
         now: this machine's time, whole seconds since 1970.
-        used: returns how many events of this ledger a second holds. Its second argument is the number at which the
-            caller calls the second full: if the second holds so many, any number from there on will do.
-        below: returns a second before a given second; those in between are known to hold 50 events.
+        used: returns how many events of this ledger a second holds. Its second argument is the number of events from which
+            on the second is full; if the second holds at least so many, the result may be any number from there on.
+        below: returns a second before a given second; all seconds in between are known to hold 50 events or more.
     """
 
     def __init__(

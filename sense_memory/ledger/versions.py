@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger.device import is_own_device
+from sense_memory.ledger.device_id import is_own_device
 from sense_memory.ledger.removals import (
     Cover,
     FilingContext,

@@ -1,7 +1,7 @@
 """Conflicts: memories of the palace that two devices edited without knowing of each other.
 
-The text that is later counts, and the other one is kept beside it as a *conflict copy*; see `memories.persona.forks`. Any
-device may write the copy. So the copy, and not who wrote it, tells the devices of both texts that there was a conflict.
+The later text counts, and the other text is kept beside it as a *conflict copy*; see `memories.persona.forks`. Any device may
+write the copy, so each device concludes from the copy itself, and not from who wrote it, that one of its texts was in conflict.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ async def copy_at(ledger: Ledger, reader: Reader, slot: str) -> ConflictCopy | N
 
 
 async def is_of_others(ledger: Ledger, reader: Reader, copy: ConflictCopy) -> bool:
-    """Whether no text of this device is among the versions of a conflict copy, so that no edit of this device lost."""
+    """Whether a conflict copy has no text of this device in any version, so that no edit of this device lost."""
     return not [origin async for origin in _own_texts(ledger, reader, copy.path)]
 
 

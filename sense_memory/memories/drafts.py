@@ -84,7 +84,7 @@ def discard(ledger: Ledger, number: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EditNotices:
-    """What became of edits since the last notices; see the fields of `SyncReport`. Sorted."""
+    """What became of edits since the last notices: sorted names, as in the fields of `SyncReport` of the same names."""
 
     overruled: tuple[str, ...] = ()
     written_again: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FUTURE_SECONDS, MAX_PLAIN
 from sense_memory.memories.history import RESTORED, head_at, history, is_deleted, paths_of, undo_target
 from sense_memory.models import Memory
 from sense_memory.nostr import address
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import printable
 from sense_memory.records import envelope
 from sense_memory.records.envelope import Record, RecordType
 from sense_memory.records.origins import next_seen
@@ -146,7 +146,7 @@ class FlatMemories:
         return found
 
     async def undo(self, key: str) -> Memory | None:
-        """Write the text before the last edit as a new version; returns the memory, or None if no other text is known."""
+        """Write the previous text as a new version; returns the memory, or None if no other text is known."""
         versions = await history(self._ledger, self._reader, paths_of(key))
         earlier = undo_target(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
         if earlier is None or earlier.value is None:

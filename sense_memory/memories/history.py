@@ -15,7 +15,7 @@ from sense_memory.ledger import Role
 from sense_memory.memories.conflicts import copies_of
 from sense_memory.memories.version_changes import SIGNED_AGAIN, changes
 from sense_memory.nostr import address
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import printable
 from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import origin_of
 
@@ -84,8 +84,8 @@ class Version:
         is_head: whether this version counts now.
         restored: the id of the event whose value an undo wrote again with this version, or empty.
         changes: what else this version changed, in words, such as "connected with people/facts/bob".
-        conflicts: the names of memories with a text that a device wrote without knowing this one, or this one's without
-            knowing theirs: of a memory its conflict copies, of a conflict copy its memory.
+        conflicts: of a version of a memory, the names of the conflict copies whose text and this one did not know each
+            other; of a version of a conflict copy, the name of its memory.
     """
 
     value: str | None = field(repr=False)
@@ -126,9 +126,9 @@ async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[
 def _with_conflicts(
     found: list[Version], origins: Sequence[Origin], copies: Sequence[ConflictCopy]
 ) -> list[Version]:
-    """Versions with the names of conflict copies: on those with the text that lost, and with the texts that did not know it.
+    """Versions with the names of conflict copies: the versions with a text that lost, and those that did not know it.
 
-    Where none of the latter is here, the oldest version that knew the copy has its name: it is the merge.
+    Where none of the latter is here, the oldest version that knew the text of the copy, which is the merge, has its name.
     """
     for copy in copies:
         lost = [place for place, origin in enumerate(origins) if origin.said == copy.origin.said]

@@ -18,7 +18,7 @@ from sense_memory.limits import (
 from sense_memory.memories.flat import numbered_errors
 from sense_memory.models import JournalEntry
 from sense_memory.nostr import address
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import printable
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
 

@@ -403,7 +403,7 @@ class OpenStore:
         return report
 
     async def undo(self, key: str) -> Memory | PersonaMemory | None:
-        """Bring back the text of a memory, named by a flat key or a path, before the last edit of the text."""
+        """Bring back the previous text of a memory, named by a flat key or a path."""
         if isinstance(key, str) and "/" in key:
             return await self.persona().undo(*parts_of(key))
         return await self.flat.undo(key)

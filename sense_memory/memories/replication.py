@@ -18,7 +18,7 @@ from sense_memory.ledger.relays import Remark
 from sense_memory.limits import HOUR_SECONDS, SMALL_EVENT_BYTES
 from sense_memory.nostr import address
 from sense_memory.nostr.relay_url import relay_url
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import printable
 from sense_memory.records.envelope import RecordType
 
 

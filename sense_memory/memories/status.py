@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sense_memory.ledger.relays import Remark
-from sense_memory.limits import MAX_FUTURE_SECONDS
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.relay_url import is_local
@@ -145,7 +144,7 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
             paused_seconds=max(0.0, ledger.relays.paused_until(url) - now),
         )
         lines.append(line)
-    ahead = ledger.heads.dated_after(address.PREFIX, int(now) + MAX_FUTURE_SECONDS)
+    ahead = ledger.heads.dated_ahead(address.PREFIX, now)
     names = {
         slot.removeprefix(address.PREFIX).removeprefix(address.PERSONA): at for slot, at in ahead.items()
     }

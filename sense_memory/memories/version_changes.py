@@ -1,4 +1,4 @@
-"""What a version of a memory changed other than its text, in words: why two versions have the same text. Pure."""
+"""What a version of a memory changed, other than its text, in words. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIELDS: Final = ("themes", "source", "confidence")
 
 
 def changes(before: Record, known: Origin, after: Record, origin: Origin) -> tuple[str, ...]:
-    """What a version changed besides its text, compared with the version before it; empty if only the text changed.
+    """What a version changed, other than its text, compared with the version before it; empty if only the text changed.
 
     The words quote the paths of other memories, which any device may have chosen.
 

@@ -2,7 +2,7 @@
 
 `MemoryStore.mind` holds the parts of an agent's mind. The names exported here are public too: the pure views over log
 entries (windows, salience, reflections, beliefs, prompts), models, and the results of calls. Each is imported when it is
-first used. The draft pipeline is `sense_memory.mind.draft.draft`.
+first used. The draft pipeline is `sense_memory.mind.layers.draft.draft`.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ from typing import TYPE_CHECKING, Any
 
 
 if TYPE_CHECKING:
-    from sense_memory.mind.archive import Passage
     from sense_memory.mind.beliefs import Belief, BeliefGraph
     from sense_memory.mind.blocks import Block, compile_blocks
     from sense_memory.mind.chat.compaction import ContextState
+    from sense_memory.mind.chat.conversation import Conversation
     from sense_memory.mind.chat.messages import Message, ToolCall
     from sense_memory.mind.context import Context, ContextBuilder
-    from sense_memory.mind.conversation import Conversation
-    from sense_memory.mind.draft import DraftResult, backfill, store_thought
     from sense_memory.mind.endpoint_model import (
         EndpointModel as EndpointModel,
     )  # not in __all__: it needs the extra `model`
     from sense_memory.mind.episodic import EpisodicMemory
     from sense_memory.mind.four_tier import MemoryManager
-    from sense_memory.mind.hits import MindHit, Place
-    from sense_memory.mind.identity import AgentIdentity, Objective
+    from sense_memory.mind.layers.archive import Passage
+    from sense_memory.mind.layers.draft import DraftResult, backfill, store_thought
+    from sense_memory.mind.layers.identity import AgentIdentity, Objective
+    from sense_memory.mind.layers.topics import Topic, TopicProposal
     from sense_memory.mind.log import LogEntry, NewEntry
-    from sense_memory.mind.membership import SceneState
     from sense_memory.mind.memory_index import HybridIndex, MemoryIndex, memory_index_from_env
     from sense_memory.mind.mind import Mind
     from sense_memory.mind.model import LanguageModel, ModelExtractor, Reflect
     from sense_memory.mind.reflection import Digest, ReflectionTracker, digest, reflect
     from sense_memory.mind.rule_model import RuleModel
     from sense_memory.mind.salience import SalienceMemory, SalienceWeights
-    from sense_memory.mind.scene import Scene
+    from sense_memory.mind.scenes.membership import SceneState
+    from sense_memory.mind.scenes.scene import Scene
+    from sense_memory.mind.search.hits import MindHit, Place
     from sense_memory.mind.token_counter import tokenizer
     from sense_memory.mind.tools import MindTool
-    from sense_memory.mind.topics import Topic, TopicProposal
 
 _HOMES = {
-    "AgentIdentity": "identity",
+    "AgentIdentity": "layers.identity",
     "Belief": "beliefs",
     "BeliefGraph": "beliefs",
     "Block": "blocks",
     "Context": "context",
     "ContextBuilder": "context",
     "ContextState": "chat.compaction",
-    "Conversation": "conversation",
+    "Conversation": "chat.conversation",
     "Digest": "reflection",
-    "DraftResult": "draft",
+    "DraftResult": "layers.draft",
     "EndpointModel": "endpoint_model",
     "EpisodicMemory": "episodic",
     "HybridIndex": "memory_index",
@@ -60,29 +60,29 @@ _HOMES = {
     "MemoryManager": "four_tier",
     "Message": "chat.messages",
     "Mind": "mind",
-    "MindHit": "hits",
+    "MindHit": "search.hits",
     "MindTool": "tools",
     "ModelExtractor": "model",
     "NewEntry": "log",
-    "Objective": "identity",
-    "Passage": "archive",
-    "Place": "hits",
+    "Objective": "layers.identity",
+    "Passage": "layers.archive",
+    "Place": "search.hits",
     "Reflect": "model",
     "ReflectionTracker": "reflection",
     "RuleModel": "rule_model",
     "SalienceMemory": "salience",
     "SalienceWeights": "salience",
-    "Scene": "scenes",
-    "SceneState": "membership",
+    "Scene": "scenes.scene",
+    "SceneState": "scenes.membership",
     "ToolCall": "chat.messages",
-    "Topic": "topics",
-    "TopicProposal": "topics",
-    "backfill": "draft",
+    "Topic": "layers.topics",
+    "TopicProposal": "layers.topics",
+    "backfill": "layers.draft",
     "compile_blocks": "blocks",
     "digest": "reflection",
     "memory_index_from_env": "memory_index",
     "reflect": "reflection",
-    "store_thought": "draft",
+    "store_thought": "layers.draft",
     "tokenizer": "token_counter",
 }
 

@@ -97,7 +97,7 @@ class Blocks:
     async def all(self) -> list[Block]:
         """All blocks: `persona` and `human` first, then the others by label.
 
-        A record that another program wrote under a name that is no label is left out.
+        A record that another program wrote under a name that cannot be a label is left out.
         """
         records = await self._records.under(_path(""))
         stored = {record.name: await self._block(record) for record in records if _label(record.name)}
@@ -277,7 +277,7 @@ class Blocks:
         device, token, count = more.get("device"), more.get("of"), more.get("count")
         pieces: list[str | None] = [None]
         if isinstance(device, str) and type(count) is int and 0 < count <= MAX_BLOCK_CHARS:
-            with suppress(InvalidAddress):  # another program wrote a device that is no name
+            with suppress(InvalidAddress):  # another program wrote a device id that cannot be part of a path
                 paths = [
                     _piece_path(block.label, device, number) for number in range(min(count, _MAX_PIECES))
                 ]

@@ -1,5 +1,7 @@
 """`checked`: a public call refuses arguments that its annotations rule out, with `InvalidInput`, before it does anything.
 
+The store's own calls, whose arguments have rules that no annotation says, are checked by `arguments` instead.
+
 Checked are the types that the calls of the mind have: text, numbers, booleans, functions, mappings, iterables with their
 items, and this package's own classes. A text is valid Unicode, and not a list of texts; a number is finite; a truth value
 is not a number. An annotation of another type is not checked. The cost is some microseconds for each call.
@@ -103,7 +105,7 @@ def _split(note: str) -> tuple[str, ...]:
 
 
 def _is(value: object, note: str) -> bool:
-    """Whether a value has a type that is no union."""
+    """Whether a value has a type that is not a union."""
     if note in _SIMPLE:
         return _SIMPLE[note](value)
     found = _generic(note)
@@ -135,8 +137,13 @@ def _is_text(value: object) -> bool:
     return True
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _is_number(value: object) -> bool:
-    return type(value) is int or (type(value) is float and isfinite(value))
+    """A number as the annotation means it: also a `float64` of numpy, which is a float."""
+    return _is_whole(value) or (isinstance(value, float) and isfinite(value))
 
 
 def _is_model(value: object) -> bool:
@@ -148,7 +155,7 @@ _CLASSES: Final = frozenset({"LogEntry", "NewEntry", "Passage", "SceneState"})
 _SIMPLE: Final[Mapping[str, Callable[[object], bool]]] = {
     "None": lambda value: value is None,
     "str": _is_text,
-    "int": lambda value: type(value) is int,
+    "int": _is_whole,
     "float": _is_number,
     "bool": lambda value: isinstance(value, bool),
     "LanguageModel": _is_model,

@@ -2,9 +2,9 @@
 
 pydantic-ai sends the questions: it puts the type of the answer into the prompt, checks the answer, and asks once more with
 the reason if the answer is invalid. The service is asked to hold the model to the type (`json_schema`), without which
-small models write invalid JSON; if a service refuses that, it is asked without `response_format` from then on. The `openai` client retries after
-rate limits, server errors and lost connections: three attempts, with the waits that the service asks for, two minutes at
-most.
+small models write invalid JSON; a service that refuses this is asked without `response_format` from then on. The `openai`
+client retries after rate limits, server errors and lost connections: three attempts, with the waits that the service asks
+for, two minutes at most.
 
 Guaranteed: one answer takes at most `timeout` seconds; at most `MAX_RESPONSE_BYTES` of a response are read; requests go
 only to the named address (no redirects, no proxies, no account or key from OPENAI_… variables). Inputs are data: each is

@@ -1,8 +1,8 @@
 """When the entries of a log travel: after a quiet moment, when a page is full, or when the first has waited long enough.
 
 Guaranteed: with relays followed in the background, no entry waits for its page longer than `LOG_WAIT_SECONDS` after its
-append, unless the ledger cannot be written; then it is durable, and the next append or flush tries again. The cost is one
-task while entries wait.
+append, unless the ledger cannot be written; then the entry is durable, and the next append or flush tries again. The cost
+is one task while entries wait.
 """
 
 from __future__ import annotations

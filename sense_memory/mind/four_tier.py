@@ -15,12 +15,12 @@ from sense_memory.mind.tools import mind_tools, utc
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sense_memory.mind.archive import Archive
     from sense_memory.mind.blocks import Blocks
     from sense_memory.mind.chat.compaction import ContextState
-    from sense_memory.mind.conversation import Conversation
+    from sense_memory.mind.chat.conversation import Conversation
+    from sense_memory.mind.layers.archive import Archive
     from sense_memory.mind.model import LanguageModel
-    from sense_memory.mind.search import MindSearch
+    from sense_memory.mind.search.search import MindSearch
     from sense_memory.mind.tools import MindTool
 
 

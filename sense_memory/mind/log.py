@@ -6,7 +6,7 @@ except entries that a page lists as removed. A page that was dated by a clock th
 
 Safe, because a new entry is a sealed row (`ledger.caches`) until a durable page holds it; after a kill between the two,
 the entry exists twice under one id. A process adds entries only to pages of its device id, which no other process has and
-no copy of the ledger (`ledger.device`). So no page is replaced by one that does not contain it. The ledger can still hold
+no copy of the ledger (`ledger.device_id`), so a page is replaced only by a page with all its entries. The ledger can still hold
 several versions of a page: if another device removed one of its entries, or from an earlier version of this program. The
 next flush writes the union of the versions, and drops only versions that it has read. Devices that do this at the same
 time write the same union, so no further write follows.
@@ -36,17 +36,16 @@ import orjson
 
 from sense_memory.errors import BadPayload, InvalidInput, TooLargeError
 from sense_memory.ledger.feed import START
-from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
+from sense_memory.limits import MAX_PLAINTEXT_BYTES
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.fields import list_in, texts_in
 from sense_memory.mind.log_pages import (
     NUMBERS,
     PAGE_OVERHEAD_BYTES,
     LogPage,
     LogPages,
     entry_key,
-    ids_in,
     is_row,
-    list_in,
 )
 from sense_memory.nostr import address
 from sense_memory.records.envelope import RecordType
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.records import MindRecords
 
 _MAX_NAME_CHARS: Final = 256  # of a kind, an actor or a conversation
+_RESTORE_SECONDS: Final = 3600  # a page that a relay does not take is written again after this time
 _PAGES_AT_ONCE: Final = 8  # pages read before other tasks get a turn, some 10 ms
 _PAGE_DEPTH: Final = 8  # levels of JSON that a page adds to an entry, at most; the encoder limits the depth
 
@@ -238,21 +238,33 @@ class Log:
         async with self._flushing:
             await self.refresh()
             ledger, rows = self._store.ledger, await self._opened_rows(0)
-            pages, device = self._pages, ledger.edits.device_id
+            pages = self._pages
             known = pages.entries() | pages.removed
             fresh = [row for _, row in rows if entry_key(row) not in known]
             ahead = self._ahead()
+            self._restore_replaced()
             touched = [slot for slot, page in pages.by_slot.items() if page.is_behind and slot not in ahead]
-            fresh = [*pages.overflow(touched), *pages.stranded(ahead, self._is_own), *fresh]
-            touched += pages.place(fresh, device.get(), ahead) if fresh else []
+            untaken = partial(ledger.heads.untaken_beneath, address.LOG_PAGES)
+            fresh = [*pages.overflow(touched), *pages.stranded(ahead, self._is_own, untaken), *fresh]
+            touched += pages.place(fresh, ledger.edits.device, ahead) if fresh else []
             written = await self._write_pages(dict.fromkeys(touched))
             await ledger.write(ledger.log_rows.remove, [number for number, _ in rows])
             return written
 
+    def _restore_replaced(self) -> None:
+        """Write a page of a shared log again, once an hour, if a relay holds something else there that does not open."""
+        if self._signing is None:  # nobody else has the key
+            return
+        until = int(self._store.options.clock()) - _RESTORE_SECONDS
+        for slot in self._store.ledger.heads.superseded_beneath(address.LOG_PAGES, until):
+            page = self._pages.by_slot.get(slot)
+            if page is not None and self._is_own(slot):
+                page.is_behind = bool(page.entries)
+
     def _ahead(self) -> frozenset[str]:
-        """The slots of pages that are dated too far ahead of this clock to be written, and of those that once were there."""
-        latest = int(self._store.options.clock()) + MAX_FUTURE_SECONDS
-        return frozenset(self._store.ledger.heads.dated_after(address.LOG_PAGES, latest))
+        """The slots of pages that are dated too far ahead of this clock to be written, also of deleted ones."""
+        now = self._store.options.clock()
+        return frozenset(self._store.ledger.heads.dated_ahead(address.LOG_PAGES, now))
 
     async def _withdraw(self, slots: Collection[str], removed: str) -> None:
         """Delete pages dated ahead by their ids, here and on relays, because an entry of theirs was removed.
@@ -363,11 +375,20 @@ class Log:
         return list(self._signed.values())
 
     async def count_since(self, entry_id: str) -> int:
-        """The number of entries after an entry. Raises InvalidInput: no entry has this id."""
+        """The number of entries after an entry.
+
+        Raises:
+            InvalidInput: no entry has this id.
+        """
         return len(await self._all()) - await self._place_of(entry_id) - 1
 
     async def changes(self, arrived: int, gone: int) -> tuple[list[LogEntry], list[str]]:
-        """The new entries in the order of arrival, and the ids of removed ones, after those that a follower has seen."""
+        """The changes that a follower has not seen: new entries in the order of arrival, and ids of removed entries.
+
+        Args:
+            arrived: the number of arrived entries that the follower has seen.
+            gone: the number of removed ids that the follower has seen.
+        """
         await self._all()
         return self._arrived[arrived:], self._gone[gone:]
 
@@ -449,7 +470,7 @@ class Log:
         rows = self._counted(fields)
         # Any member can write any page of a scene, so removals in its pages do not count.
         removed, moved = (
-            set[str]() if self._signing else ids_in(fields, name) for name in ("removed", "moved")
+            set[str]() if self._signing else {*texts_in(fields, name)} for name in ("removed", "moved")
         )
         self._pages.removed |= removed
         self._drop(page.unite(rows, removed, moved))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from sense_memory.limits import LOG_PAGE_BYTES, MAX_PLAINTEXT_BYTES
+from sense_memory.mind.fields import texts_in
 from sense_memory.nostr import address
 
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 PAGE_OVERHEAD_BYTES: Final = 200  # the JSON of a page without its entries
 NUMBERS: Final = frozenset({int, float})
 _MAX_ID_CHARS: Final = 64
+_NUMBER_CHARS: Final = 12  # of a page's number; a member of a scene could use up any range of numbers
 _AHEAD_COUNT: Final = 8  # pages dated ahead whose entries are always written again
 
 
@@ -61,7 +63,7 @@ class LogPage:
     def is_covered_by(self, rows: Iterable[list[Any]], fields: Mapping[str, Any]) -> bool:
         """Whether one version, with these valid rows, contains the whole union."""
         held = {entry_key(row) for row in rows}
-        is_held = self.entries.keys() <= held and self.removed <= ids_in(fields, "removed")
+        is_held = self.entries.keys() <= held and self.removed.issubset(texts_in(fields, "removed"))
         return is_held and held.isdisjoint(self.moved)
 
     def fields(self) -> dict[str, Any]:
@@ -134,56 +136,59 @@ class LogPages:
         """
         prefix = f"{address.LOG_PAGES}{device}-"
         ends = [slot.removeprefix(prefix) for slot in (*self.by_slot, *ahead) if slot.startswith(prefix)]
-        number = max((int(end) for end in ends if end.isascii() and end.isdigit()), default=0)
+        numbers = [int(end) for end in ends if end.isascii() and end.isdigit() and len(end) <= _NUMBER_CHARS]
+        number, taken = max(numbers, default=0), {*ends}
         page = None if f"{prefix}{number}" in ahead else self.by_slot.get(f"{prefix}{number}")
         size = page.size() if page else LOG_PAGE_BYTES
         changed = []
         for row in rows:
             length = len(orjson.dumps(row)) + 1
             if page is None or size + length > LOG_PAGE_BYTES:
-                number, size = number + 1, PAGE_OVERHEAD_BYTES
+                number, size = _free_after(number, taken), PAGE_OVERHEAD_BYTES
                 page = self.by_slot[f"{prefix}{number}"] = LogPage()
             page.entries[entry_key(row)] = row
             page.is_behind = True  # until the page is written: after a failed flush, the next one writes it
             size += length
             changed.append(f"{prefix}{number}")
         if removed:
-            changed.append(f"{prefix}{number if page else number + 1}")
+            changed.append(f"{prefix}{number if page else _free_after(number, taken)}")
             self.at(changed[-1]).removed.update(removed)
         return changed
 
-    def stranded(self, ahead: Collection[str], is_own: Callable[[str], bool]) -> list[list[Any]]:
+    def stranded(
+        self, ahead: Collection[str], is_own: Callable[[str], bool], untaken: Callable[[], Collection[str]]
+    ) -> list[list[Any]]:
         """The rows that only pages dated ahead hold, so that others would not read them before that date.
 
-        If most pages are dated ahead, the clock is behind rather than the pages ahead, and no row is stranded.
+        If most pages are dated ahead, the clock may be behind rather than the pages ahead. Then relays have taken the
+        pages, and only rows of pages that no relay has taken are stranded.
 
         Args:
             ahead: the slots of pages that are dated too far ahead of the clock to be written.
             is_own: whether a page is of this ledger; another ledger takes care of its own pages.
+            untaken: the slots of the pages that wait for relays, and that no relay has taken.
         """
         pages = self.by_slot
-        if not ahead or len(ahead) > max(_AHEAD_COUNT, len(pages) // 2):
+        if not ahead:
             return []
-        left = [slot for slot in ahead if slot in pages and (pages[slot].is_behind or is_own(slot))]
+        kept = ahead if len(ahead) <= max(_AHEAD_COUNT, len(pages) // 2) else {*ahead} & {*untaken()}
+        left = [slot for slot in kept if slot in pages and (pages[slot].is_behind or is_own(slot))]
         held = self.entries(without=ahead)
         found = {key: row for slot in left for key, row in pages[slot].entries.items() if key not in held}
         return list(found.values())
 
 
+def _free_after(number: int, taken: Collection[str]) -> int:
+    """The first number after a number that no page has."""
+    number += 1
+    while str(number) in taken:
+        number += 1
+    return number
+
+
 def entry_key(row: Sequence[Any]) -> str:
     """The key of an entry: its id, and in a shared log also its author, so that no author can take another's id."""
     return str(row[0]) if len(row) == 7 else f"{row[0]}{row[7]}"
-
-
-def ids_in(fields: Mapping[str, Any], name: str) -> set[str]:
-    """The ids in a list of a page; values of other types are left out."""
-    return {ident for ident in list_in(fields, name) if isinstance(ident, str)}
-
-
-def list_in(fields: Mapping[str, Any], name: str) -> list[Any]:
-    """A list in a page; empty if another program wrote a value of another type."""
-    found = fields.get(name)
-    return found if isinstance(found, list) else []
 
 
 def is_row(row: object) -> bool:

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.config.model_choice import ModelChoice
 from sense_memory.errors import SenseMemoryError
-from sense_memory.mind import draft as pipeline
-from sense_memory.mind.archive import Archive
 from sense_memory.mind.blocks import Blocks
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.chat.conversation import IMPORTED, Conversation
 from sense_memory.mind.chat.message_index import MessageIndex
-from sense_memory.mind.conversation import IMPORTED, Conversation
 from sense_memory.mind.flusher import Flusher
 from sense_memory.mind.four_tier import MemoryManager
-from sense_memory.mind.identity import IdentityKernel
+from sense_memory.mind.layers import draft as pipeline
+from sense_memory.mind.layers.archive import Archive
+from sense_memory.mind.layers.identity import IdentityKernel
+from sense_memory.mind.layers.topics import Topics
 from sense_memory.mind.log import Log
 from sense_memory.mind.model import Reflect, RerankPassages
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.reflection import ReflectionTracker, newest_lines, reflect
-from sense_memory.mind.scenes import Scenes
-from sense_memory.mind.share import Shares
+from sense_memory.mind.scenes.scenes import Scenes
+from sense_memory.mind.scenes.share import Shares
 from sense_memory.mind.tools import mind_tools
-from sense_memory.mind.topics import Topics
 from sense_memory.palace import estimated_tokens
 
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sense_memory.memories.open_store import OpenStore
-    from sense_memory.mind.hits import MindHit
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.model import LanguageModel
-    from sense_memory.mind.search import MindSearch
+    from sense_memory.mind.search.hits import MindHit
+    from sense_memory.mind.search.search import MindSearch
     from sense_memory.mind.tools import MindTool
 
 _RERANKED: Final = 4  # passages that the model ranks, for each result
@@ -76,7 +76,7 @@ class Mind:
 
     @cached_property
     def _search(self) -> MindSearch:
-        from sense_memory.mind.search import MindSearch  # slow to import, with numpy
+        from sense_memory.mind.search.search import MindSearch  # slow to import, with numpy
 
         return MindSearch(self.store, self.log, self.archive)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.extraction import Proposal
 
 _words = re.compile(r"[^\W_]+").findall
-MAX_INPUT_CHARS = 32_000  # of the topics, or of the experiences, that one task lists: some 8,000 tokens
+MAX_LISTED_CHARS = 32_000  # of the topics, or of the experiences, that one task lists: some 8,000 tokens
 MAX_SUMMARY_WORDS = 100  # for the summary of a conversation (Letta's SHORTER_SUMMARY_PROMPT)
 
 

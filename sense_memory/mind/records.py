@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sense_memory.ledger import HeadMoved, Role
 from sense_memory.ledger.feed import START
+from sense_memory.mind.fields import texts_in
 from sense_memory.nostr import address
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
@@ -61,7 +62,7 @@ class MindRecord:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
 
-    # A field of an unexpected type, which another version of this program may write, counts as missing.
+    # A field of an unexpected type counts as missing; see `fields`.
 
     def text(self, name: str, default: str = "") -> str:
         """A text field."""
@@ -70,8 +71,7 @@ class MindRecord:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A field with a list of texts; items of other types are left out."""
-        value = self.fields.get(name)
-        return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+        return texts_in(self.fields, name)
 
     def whole(self, name: str, default: int = 0) -> int:
         """A field with a whole number."""
@@ -225,8 +225,8 @@ class RecordView(Generic[_T]):
         value_of: makes the value of a record.
 
     Attributes:
-        changed: the names of records that were added, changed or removed, in the order in which this was seen; followers
-            remember how many they have read.
+        changed: the names of records that were added, changed or removed, in the order in which the view noticed; a
+            follower remembers how many of them it has read.
     """
 
     def __init__(self, records: MindRecords, prefix: str, value_of: Callable[[MindRecord], _T]) -> None:

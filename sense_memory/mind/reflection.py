@@ -1,9 +1,9 @@
 """Reflection: when an agent should condense the entries that it has seen into a belief (agent-ledger memory, layer 3).
 
-A reflection is an entry of the kind `agent.reflected` with the payload `{"belief": …, "based_on": [entry ids]}`, and
-`left_out` where older entries were too many to be read for it. Its kind is globally visible, so every agent reads the belief. In a `Digest` a belief replaces the entries that it is based on:
-after K reflections a context holds K beliefs and the recent window, instead of every entry. Nothing is stored outside the
-log.
+A reflection is an entry of the kind `agent.reflected` with the payload `{"belief": …, "based_on": [entry ids]}`, and with
+`left_out` where the model did not read the oldest entries because there were too many. The kind is globally visible, so every
+agent reads the belief. In a `Digest` a belief replaces the entries that it is based on: after K reflections a context holds
+K beliefs and the recent window, instead of every entry. Nothing is stored outside the log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from sense_memory.errors import InvalidInput
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.context import MAX_LINE_CHARS
 from sense_memory.mind.episodic import is_visible
-from sense_memory.mind.model import MAX_INPUT_CHARS
+from sense_memory.mind.fields import texts_in
+from sense_memory.mind.model import MAX_LISTED_CHARS
 from sense_memory.plain_text import one_line
 
 
@@ -94,13 +95,12 @@ def digest(entries: Iterable[LogEntry], agent_name: str, window: int = 8) -> Dig
 
 def based_on(reflection: LogEntry) -> tuple[str, ...]:
     """The ids of the entries that a reflection names as its evidence; items that are not texts are left out."""
-    named = reflection.payload.get("based_on")
-    return tuple(ident for ident in named if isinstance(ident, str)) if isinstance(named, list) else ()
+    return texts_in(reflection.payload, "based_on")
 
 
 def newest_lines(entries: Sequence[LogEntry]) -> tuple[str, ...]:
-    """The newest of some entries for the task `Reflect`, one line each and `MAX_INPUT_CHARS` at most, oldest first."""
-    lines, left = list[str](), MAX_INPUT_CHARS
+    """The newest of some entries for the task `Reflect`, one line each and `MAX_LISTED_CHARS` at most, oldest first."""
+    lines, left = list[str](), MAX_LISTED_CHARS
     for entry in reversed(entries):
         line = f"{one_line(entry.actor)}: {one_line(entry.text)[:MAX_LINE_CHARS]}"
         left -= len(line)

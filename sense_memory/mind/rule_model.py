@@ -14,7 +14,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sense_memory.mind.beliefs import as_memory
-from sense_memory.mind.corrections import corrects
 from sense_memory.mind.model import (
     MAX_SUMMARY_WORDS,
     Answer,
@@ -43,6 +42,7 @@ from sense_memory.mind.model import (
     UpdateTopicSummary,
     WriteReply,
 )
+from sense_memory.mind.search.corrections import corrects
 from sense_memory.palace import compare
 from sense_memory.palace.extraction import proposals
 from sense_memory.search.documents import SearchItem
@@ -136,7 +136,7 @@ class RuleModel:
         self._small_talk = frozenset(map(self._stem, _SMALL_TALK.split()))
 
     async def answer(self, task: Task[AnswerT]) -> AnswerT:
-        """The answer to a task, marked `is_by_rule`. Other tasks get turns while a conversation is summarised.
+        """The answer to a task, marked `is_by_rule`. Other coroutines get turns while a conversation is summarised.
 
         Raises:
             TypeError: no rule answers tasks of this type.

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sense_memory.limits import MAX_FUTURE_SECONDS
 from sense_memory.memories import drafts
 from sense_memory.nostr import address
 
@@ -50,11 +49,9 @@ async def flush(store: OpenStore, mind: Callable[[], Mind]) -> SyncReport:
 
 
 async def _flush_log(store: OpenStore, mind: Callable[[], Mind]) -> bool:
-    """Flush the log if it has rows, crowded pages, such as after a kill, or pages dated ahead; returns whether any was
-    written.
-    """
-    heads, latest = store.ledger.heads, int(store.options.clock()) + MAX_FUTURE_SECONDS
+    """Flush the log if it has rows, crowded pages (such as after a kill) or pages dated ahead; returns whether it wrote."""
+    heads, now = store.ledger.heads, store.options.clock()
     is_due = store.ledger.log_rows or heads.crowded_beneath(address.LOG_PAGES)
-    if not is_due and not heads.dated_after(address.LOG_PAGES, latest):
+    if not is_due and not heads.dated_ahead(address.LOG_PAGES, now):
         return False
     return await mind().flush() > 0

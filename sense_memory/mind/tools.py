@@ -18,10 +18,10 @@ from sense_memory.plain_text import label, one_line
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from sense_memory.mind.archive import Archive
     from sense_memory.mind.blocks import Block, Blocks
-    from sense_memory.mind.hits import MindHit
-    from sense_memory.mind.search import MindSearch
+    from sense_memory.mind.layers.archive import Archive
+    from sense_memory.mind.search.hits import MindHit
+    from sense_memory.mind.search.search import MindSearch
 
 MAX_RESULTS: Final = 50
 MAX_RESULT_CHARS: Final = 2_000  # of one hit

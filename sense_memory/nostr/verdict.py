@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sense_memory.limits import MAX_NOTICE_CHARS, MAX_VERDICT_BYTES
+from sense_memory.limits import MAX_VERDICT_BYTES
 
 
 class RelayOutcome(StrEnum):
@@ -129,19 +129,3 @@ def _invalid(lower: str) -> RelayVerdict:
     if _too_large(lower):
         return RelayVerdict(RelayOutcome.REFUSED, REASONS["too-large"])
     return _BY_PREFIX["invalid"]
-
-
-def printable(text: str, limit: int = MAX_NOTICE_CHARS) -> str:
-    """Untrusted text for a terminal: cut to `limit` characters, then every unprintable character escaped.
-
-    Unprintable (`str.isprintable`) are control, bidi, zero-width and tag characters, lone surrogates, line separators,
-    unusual spaces and unassigned code points.
-    """
-    cut = text[:limit]
-    return cut if cut.isprintable() else "".join(map(_shown, cut))
-
-
-def _shown(char: str) -> str:
-    if char.isprintable():
-        return char
-    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 DELETION_TYPE: Final = "sense-memory:deletion"
 SCHEMA_VERSION: Final = 1  # a record with a larger `v` is kept, and not shown
+_SURELY_SHALLOW: Final = 200  # brackets; JSON with fewer has fewer levels
 
 
 class RecordType(StrEnum):
@@ -303,7 +304,18 @@ def _fields(plaintext: bytes) -> dict[str, Any]:
         raise BadPayload("the content is not JSON") from None
     if not isinstance(value, dict):
         raise BadPayload("the content is not a JSON object")
+    if plaintext.count(b"[") + plaintext.count(b"{") > _SURELY_SHALLOW and not _can_be_encoded(value):
+        raise BadPayload("the content is nested too deeply")
     return value
+
+
+def _can_be_encoded(value: dict[str, Any]) -> bool:
+    """Whether a value can be written again, inside a few others: the decoder accepts more levels than the encoder."""
+    try:
+        orjson.dumps([[[[value]]]])
+    except orjson.JSONEncodeError:
+        return False
+    return True
 
 
 def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:

@@ -428,7 +428,7 @@ async def test_what_is_no_namespace_at_all_is_refused(operation, space):
     }
     async with opened() as (store, palace):
         await store.aput(("a", "b"), "k", {"n": 1})
-        with pytest.raises(InvalidInput, match="a namespace is a tuple or a list of labels"):
+        with pytest.raises(InvalidInput, match="a namespace must be a tuple or a list of labels"):
             await store.abatch([operation(*given[operation])])
 
         assert 1 == len(await palace.persona_recall())
@@ -470,10 +470,10 @@ async def test_a_namespace_that_cannot_be_one_is_refused_also_in_a_batch(operati
         (ListNamespacesOp(max_depth=0), "1 or more"),
         (ListNamespacesOp((("prefix", ("a",)),)), "list of MatchCondition"),
         (ListNamespacesOp(5), "list of MatchCondition"),
-        (SearchOp(USER, [1]), "a filter is a dict, and not a list"),
-        (GetOp(USER, 5), "a key is a text, and not an int"),
-        (PutOp(USER, None, {}), "a key is a text, and not None"),
-        (PutOp(USER, "k", [1]), "a value is a dict, and not a list"),
+        (SearchOp(USER, [1]), "a filter must be a dict, not list"),
+        (GetOp(USER, 5), "a key must be text, not int"),
+        (PutOp(USER, None, {}), "a key must be text, not NoneType"),
+        (PutOp(USER, "k", [1]), "a value must be a dict, not list"),
         ("get", "not an operation"),
     ],
 )

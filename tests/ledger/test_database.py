@@ -539,6 +539,8 @@ def test_a_faulty_statement_is_an_error_of_ours(me, path):
     db.close()
     with pytest.raises(StoreClosed):
         db.row("SELECT 1")
+    with pytest.raises(StoreClosed), db.transaction():
+        raise AssertionError
 
 
 @pytest.mark.parametrize("room", range(0, 12, 2))

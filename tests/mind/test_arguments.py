@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 from contextlib import asynccontextmanager
+from enum import IntEnum
 
+import numpy as np
 import pytest
 
 from sense_memory import EmbeddedRelay
@@ -123,3 +125,14 @@ async def test_a_negative_limit_and_what_is_no_model_are_refused_and_nothing_is_
         with pytest.raises(InvalidInput, match="model must be LanguageModel, not str"):
             known["mind"].model = "a name"
         assert await known["mind"].search("Graz", 0) == []
+
+
+async def test_numbers_of_a_subclass_are_numbers():
+    class Few(IntEnum):
+        ONE = 1
+
+    async with opened() as store:
+        await store.mind.archive.insert("Kaja restores old violins.", at=np.float64(3.0))
+        assert len(await store.mind.search("violins", Few.ONE)) == 1
+        with pytest.raises(InvalidInput, match="limit must be a whole number"):
+            await store.mind.search("violins", True)

@@ -332,7 +332,7 @@ async def test_a_failure_is_a_clear_error_and_nobody_sees_what_was_said(answer, 
 
     assert len(service.asked) <= requests
     assert asyncio.get_running_loop().time() - started <= 61
-    assert "Nothing of this answer was written, and what was written before it stays." in str(raised.value)
+    assert "Nothing of this answer was written; what was written before stays." in str(raised.value)
     told = (
         "".join(traceback.format_exception(raised.value)) + caplog.text + repr(model) + repr(model.__dict__)
     )

@@ -15,14 +15,14 @@ from sense_memory import MemoryStore
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.context import ContextBuilder
 from sense_memory.mind.episodic import EpisodicMemory
-from sense_memory.mind.invitations import KIND_INVITATION
 from sense_memory.mind.log import NewEntry
-from sense_memory.mind.membership import fields_of
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.salience import SalienceMemory
+from sense_memory.mind.scenes.invitations import KIND_INVITATION
+from sense_memory.mind.scenes.membership import fields_of
 from sense_memory.nostr.event import Unsigned
+from tests.mind.scenes.test_scenes import BAKER, SMITH, in_step, texts, village
 from tests.mind.test_mind import KEY, everything, fill
-from tests.mind.test_scenes import BAKER, SMITH, in_step, texts, village
 
 
 VALUES = [

@@ -87,9 +87,7 @@ async def test_an_entry_in_a_page_dated_ahead_can_be_removed(ahead, clock, tmp_p
             assert await a.mind.log.get(secret.id) is None
             assert await a.mind.log.get(kept.id) == kept
             slots = [slot for slot, _ in ledger_of(a).heads.seqs_beneath(address.LOG_PAGES)]
-            assert not ledger_of(a).heads.dated_after(address.LOG_PAGES, int(clock()) + 300).keys() & set(
-                slots
-            )
+            assert not ledger_of(a).heads.dated_ahead(address.LOG_PAGES, clock()).keys() & set(slots)
         async with opened(tmp_path / "a.db", [relay.url], clock=clock) as again:
             assert await said(again) == ["kept", "later"]
         async with opened(relays=[relay.url], clock=clock) as bare:
@@ -204,12 +202,37 @@ async def test_a_clock_that_is_behind_does_not_write_the_whole_log_again(clock, 
         assert len(await said(again)) == 26
 
 
+async def test_many_pages_dated_ahead_that_no_relay_took_reach_others_when_the_clock_is_right(clock):
+    async with EmbeddedRelay(clock=clock) as relay, opened(relays=[relay.url], clock=clock) as store:
+        clock.advance(86_400)
+        for number in range(24):
+            await say(store, f"{number:02} " + "x" * 10_000)
+        await store.mind.flush()
+        clock.advance(-86_400)
+        await store.sync()
+        async with opened(relays=[relay.url], clock=clock) as other:
+            await other.sync()
+            assert len(await said(other)) == 24
+
+
+async def test_a_clock_that_is_behind_writes_no_page_again_that_a_relay_took(clock):
+    async with EmbeddedRelay(clock=clock) as relay, opened(relays=[relay.url], clock=clock) as store:
+        for number in range(24):
+            await say(store, f"{number:02} " + "x" * 10_000)
+        await store.sync()
+        pages = len(store.mind.log.pages())
+        clock.advance(-86_400 * 365)
+        await say(store, "a year ago")
+        await store.mind.flush()
+        assert len(store.mind.log.pages()) == pages + 1
+
+
 async def test_a_page_dated_ahead_is_left_alone_until_its_date_and_nothing_is_doubled(clock, tmp_path):
     async with opened(tmp_path / "a.db", clock=clock) as store:
         await say_ahead(store, clock, "ahead", 86_400)
         await say(store, "today")
         await store.mind.flush()
-        ahead = ledger_of(store).heads.dated_after(address.LOG_PAGES, int(clock()) + 300)
+        ahead = ledger_of(store).heads.dated_ahead(address.LOG_PAGES, clock())
         (before,) = database_of(ledger_of(store)).row("SELECT count(*) FROM events WHERE slot = ?", *ahead)
         clock.advance(2 * 86_400)
         await say(store, "tomorrow")

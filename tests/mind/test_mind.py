@@ -17,7 +17,7 @@ from sense_memory.mind import Mind
 from sense_memory.mind.beliefs import BeliefGraph
 from sense_memory.mind.context import ContextBuilder
 from sense_memory.mind.reflection import digest, reflect
-from tests.mind.test_scenes import everything as relay_events
+from tests.mind.scenes.test_scenes import everything as relay_events
 from tests.time_unit import SECOND
 
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from tests.mind.test_conversation import talk
+from tests.mind.chat.test_conversation import talk
 from tests.mind.test_log import ME, opened
 
 

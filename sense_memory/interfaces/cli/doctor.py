@@ -458,8 +458,9 @@ def _dated_ahead(status: Status) -> list[str]:
         named = ", ".join(f"{name} ({local_time(ahead[name])})" for name in latest[:NAMED_COUNT])
         more = f" and {len(ahead) - NAMED_COUNT:,} more" if len(ahead) > NAMED_COUNT else ""
         found.append(
-            f"this clock was ahead when {quantity(len(ahead), 'record')} got a later date: {named}{more}. If it is right "
-            "now, these are sent and edited again from that date on; the log goes on in new pages"
+            f"{quantity(len(ahead), 'record')} {'has' if len(ahead) == 1 else 'have'} a date that this clock has not "
+            f"reached: {named}{more}. If the clock is right now, wait for that date: until then a record can be neither sent "
+            "nor edited. The log continues in new pages"
         )
     return found
 
@@ -469,7 +470,7 @@ def check_log(status: Status) -> Check | None:
     if not status.unflushed:
         return None
     verb = "is" if status.unflushed == 1 else "are"
-    finding = f"{quantity(status.unflushed, 'entry', 'entries')} {verb} in no page yet, so no relay gets them"
+    finding = f"{quantity(status.unflushed, 'entry', 'entries')} {verb} in no page yet, and so on no relay"
     return Check("log", CheckState.WARN, f"{finding}: run `{program()} sync`")
 
 

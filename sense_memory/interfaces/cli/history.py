@@ -227,10 +227,10 @@ def undo(
     require_acks: AcksOption = 0,
     _json: JsonOption = False,
 ) -> None:
-    """Bring back the text before the last edit of the text, and print it.
+    """Bring back the previous text of a memory, and print it.
 
     Undo again to go further back. To take an undo back, `remember` the text that `history` shows. Nothing is lost: the
-    old text becomes a new version, and `history` keeps the text that was replaced. Links are no text:
+    old text becomes a new version, and `history` keeps the text that was replaced. Links are not part of the text:
     `palace disconnect` takes a connection back, and `palace reconcile` a mark of contradiction.
     """
     delivery.refuse_contradiction(context, wait, require_acks)

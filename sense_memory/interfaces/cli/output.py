@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.embedding_jobs import Gaps
     from sense_memory.memories.history import Version
     from sense_memory.memories.status import RelayStatus
-    from sense_memory.mind.hits import MindHit
+    from sense_memory.mind.search.hits import MindHit
     from sense_memory.models import Change, Draft, JournalEntry, Memory, PersonaMemory
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import RelayReport, SyncReport
@@ -364,7 +364,7 @@ async def told_by(store: MemoryStore, report: SyncReport) -> str:
         )
     if copies := report.conflicts:
         told.append(
-            f"{_counted(copies)} edited on another device too, and the edit here counts now. What was written there is "
+            f"{_counted(copies)} edited on another device too, and the edit here counts now. The text of the other device is "
             f"kept: {_all(copies)}."
         )
     return " ".join(told)

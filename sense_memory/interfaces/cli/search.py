@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from sense_memory.config.settings import Settings
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.memories.embedding_jobs import EmbedReport
-    from sense_memory.mind.hits import MindHit
+    from sense_memory.mind.search.hits import MindHit
     from sense_memory.models import Memory
     from sense_memory.search.hits import Hit
     from sense_memory.store import MemoryStore

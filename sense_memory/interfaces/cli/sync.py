@@ -192,7 +192,7 @@ def _print_rounds(report: SyncReport, status: Status, lost: str, *, in_step: boo
 
 
 def _trust(report: SyncReport, status: Status) -> str:
-    """What rests on the word of a single relay after a first sync, with the remedy; empty if nothing does."""
+    """The warning that a first sync had a single relay to go by, with the remedy; empty if it had several."""
     if not (
         report.is_first and status.counts["events"] and sum(relay.complete for relay in report.relays) == 1
     ):
@@ -201,8 +201,8 @@ def _trust(report: SyncReport, status: Status) -> str:
     if len(report.relays) > 1:
         more = "sync again when the others answer"
     return (
-        "This ledger was empty: everything is here as far as this relay shows. What one relay lost or left out, a second "
-        f"relay shows; {more}."
+        "This ledger was empty, and one relay answered: everything that it shows is here. A second relay would show what "
+        f"this one has lost or left out; {more}."
     )
 
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sense_memory.interfaces.text import age, bracketed, contradiction_note, local_time, one_line, safe
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import printable
 from sense_memory.search.hits import told
 from sense_memory.search.query import marked
 

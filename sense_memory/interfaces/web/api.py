@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import wraps
 from itertools import dropwhile, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 from starlette.responses import Response
@@ -25,6 +25,8 @@ from sense_memory.interfaces.web.graph import linked
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
 from sense_memory.limits import MAX_RECENT_COUNT
 from sense_memory.memories.history import undo_target
+from sense_memory.mind.chat.compaction import ContextState
+from sense_memory.mind.layers.identity import AgentIdentity
 from sense_memory.palace import current_relevance
 from sense_memory.palace.lifecycle import is_by_hand
 from sense_memory.relay import silent_traceback
@@ -36,12 +38,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from sense_memory.interfaces.web.server import ServerSecrets
-    from sense_memory.mind.hits import MindHit
+    from sense_memory.mind.search.hits import MindHit
     from sense_memory.models import IntrospectionReport, PersonaMemory
     from sense_memory.store import MemoryStore
 
     _Handler = Callable[[Request], Awaitable[Any]]
 
+_T = TypeVar("_T")
 MAX_ANSWER_BYTES: Final = 700_000  # of one list; the rest of an answer is small
 _EXCERPT_CHARS: Final = 160
 _SEARCH_CHARS: Final = 400
@@ -306,38 +309,42 @@ class Api:
     async def _mind(self, _request: Request) -> dict[str, Any]:
         """Blocks, topics, the identity, objectives, and the conversations with the number of their messages."""
         mind = self._store.mind
-        identity = await mind.identity.get()
-        topics = await mind.topics.all()
-        conversations, titles = await mind.conversations(), await mind.conversation_titles()
+        identity = await _or(mind.identity.get(), AgentIdentity())
+        topics = await _or_nothing(mind.topics.all())
+        conversations = await _or(mind.conversations(), {})
+        titles = await _or(mind.conversation_titles(), {})
         return {
-            "blocks": _listed(map(asdict, await mind.blocks.all())),
+            "blocks": _listed(map(asdict, await _or_nothing(mind.blocks.all()))),
             "topics": _listed(map(asdict, topics)),
             "topics_total": len(topics),
             "identity": {"lines": identity.lines(), "at": identity.at, "values": identity.values},
-            "objectives": _listed(map(asdict, await mind.identity.objectives())),
+            "objectives": _listed(map(asdict, await _or_nothing(mind.identity.objectives()))),
             "conversations": _listed(
                 {"id": name, "count": count, "title": titles.get(name, "")}
                 for name, count in conversations.items()
             ),
             "conversations_total": len(conversations),
+            "is_whole": self._is_whole(),
         }
 
     async def _conversation(self, request: Request) -> dict[str, Any]:
         """The messages of a conversation, the newest first, in pieces; and the summary of older ones."""
         conversation = self._store.mind.conversation(request.query_params.get("id", ""))
         start = _whole(request, "start") or 0
-        messages = (await conversation.messages())[::-1]
+        messages = (await _or_nothing(conversation.messages()))[::-1]
         rows = [orjson.dumps(asdict(message)) for message in messages[start : start + _ENTRIES_COUNT]]
         listed, end = _bounded(rows, start)
         if end is None and len(messages) > start + _ENTRIES_COUNT:
             end = start + _ENTRIES_COUNT
-        state = await conversation.state()
+        state = await _or(conversation.state(), ContextState())
         return {
             "rows": listed,
             "next": end,
             "total": len(messages),
             "summary": state.summary,
             "covered": state.covered_count,
+            "dropped": state.dropped_count,
+            "is_whole": self._is_whole(),
         }
 
     # ── Editing ─────────────────────────────────────────────────────────────────────────
@@ -375,7 +382,8 @@ class Api:
         async def recall(path: str) -> None:
             if path.count("/") != 2:  # fewer parts would name a whole facet or domain, and revive it
                 raise InvalidInput("give domain/facet/key: recall takes one memory; nothing was changed")
-            await store.persona_recall(*path.split("/"))
+            if not await store.persona_recall(*path.split("/")):
+                raise InvalidInput("there is no such memory; nothing was changed")
 
         return {
             "connect": (2, store.persona_connect),
@@ -532,12 +540,16 @@ def _listed(items: Iterable[Any]) -> list[orjson.Fragment]:
     return rows
 
 
-async def _or_nothing(reading: Awaitable[list[Any]]) -> list[Any]:
-    """What a read finds; nothing if no relay has ever been asked, which the page shows too."""
+async def _or(reading: Awaitable[_T], nothing: _T) -> _T:
+    """What a read finds; `nothing` if no relay has ever been asked, which the page shows too."""
     try:
         return await reading
     except NotSynced:
-        return []
+        return nothing
+
+
+def _or_nothing(reading: Awaitable[list[Any]]) -> Awaitable[list[Any]]:
+    return _or(reading, [])
 
 
 def _number(request: Request, name: str) -> float | None:

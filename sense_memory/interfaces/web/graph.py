@@ -23,7 +23,7 @@ class LinkedMemories:
     Attributes:
         paths: of the memories, at most `MAX_NODES`.
         edges: the links between them: two places in `paths`, and "connection" or "contradiction".
-        reachable: how many memories there would be without the limit.
+        reachable: how many memories the drawing would have without the limit.
     """
 
     paths: list[str]

@@ -21,7 +21,7 @@ from sense_memory.limits import (
 )
 from sense_memory.memories.flat import numbered_errors
 from sense_memory.nostr import address
-from sense_memory.nostr.verdict import printable
+from sense_memory.plain_text import printable
 
 
 if TYPE_CHECKING:

@@ -59,7 +59,7 @@ async def versions(ledger: Ledger, reader: Reader, slot: str) -> list[PersonaVer
 
 
 def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) -> Edit | None:
-    """The edit that brings back the text before the last edit of the text; None if no other text is known.
+    """The edit that brings back the previous text; None if no other text is known.
 
     Args:
         slot_state: the current state of the slot.

@@ -26,7 +26,6 @@ from sense_memory.memories.persona.remembered import Found, Remembered
 from sense_memory.memories.persona.suspicions import Suspicions
 from sense_memory.models import PersonaMemory, State
 from sense_memory.nostr import address
-from sense_memory.nostr.verdict import printable
 from sense_memory.palace.lifecycle import (
     current_state,
     is_undecided,
@@ -37,6 +36,7 @@ from sense_memory.palace.lifecycle import (
 )
 from sense_memory.palace.plan import Usage
 from sense_memory.palace.version import fields_of, memory_of
+from sense_memory.plain_text import printable
 from sense_memory.records import envelope
 
 
@@ -341,7 +341,7 @@ class Persona:
         return await self.remember(NewMemory(memory.path, fields, links, is_restored), drafts=False)
 
     async def undo(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
-        """Bring back the text before the last edit of the text; None if no other text is known."""
+        """Bring back the previous text; None if no other text is known."""
 
         async def attempt() -> PersonaMemory | None:
             await self.palace.refresh()

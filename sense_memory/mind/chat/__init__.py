@@ -1,1 +1,1 @@
-"""What `conversation` is made of: messages as they are stored, the formats of chat APIs, the index, compaction."""
+"""Conversations: their messages as the log has them, the formats of chat APIs, and what becomes of a full context."""

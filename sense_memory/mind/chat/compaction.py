@@ -14,9 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+import orjson
+
 from sense_memory.errors import ModelError
 from sense_memory.mind.chat.messages import answers, calls, line
 from sense_memory.mind.model import MAX_SUMMARY_WORDS, SummarizeConversation
+from sense_memory.plain_text import one_line
 
 
 if TYPE_CHECKING:
@@ -29,10 +32,12 @@ COMPACTION_SHARE: Final = 0.8  # of the context window: a fuller context needs c
 SUMMARY_SHARE: Final = 0.25  # of the context window, for the summary
 KEPT_SHARE: Final = 0.3  # of the context window, for messages that stay verbatim
 KEPT_COUNT: Final = 1_000  # messages that stay verbatim, at most: their ids take 23 of the 40 KB of an event
-PART_CHARS: Final = 300_000  # of one question to a model, which cuts inputs of more than 400,000
+PART_CHARS: Final = 300_000  # of one question to a model; `EndpointModel` cuts inputs of more than 400,000
 PART_SHARE: Final = 0.75  # of the context window, for one question to a model
 _LEAST_PART_TOKENS: Final = 2_000  # which every model takes
 MAX_SUMMARY_CHARS: Final = 4_000  # words may have any length, and the state has to fit an event
+_MAX_SUMMARY_BYTES: Final = 12_000  # as JSON, beside the ids of `KEPT_COUNT` messages
+_MAX_PROBLEM_CHARS: Final = 160
 _LEAST_WORDS: Final = 12  # a summary may always have so many words
 _LEAST_RULE_WORDS: Final = 6  # fewer words of the rules' summary say nothing
 
@@ -98,7 +103,7 @@ class Compaction:
             after = await self._without(after, context[start:end], sum(costs[start:end]), left)
         if self._fits(after.summary, left):
             return after
-        # A summary for a larger window.
+        # The summary before was written for a larger window.
         dropped = after.dropped_count + after.covered_count
         problem = after.problem or "the summary does not fit the window"
         return replace(after, summary="", covered_count=0, dropped_count=dropped, problem=problem)
@@ -116,22 +121,29 @@ class Compaction:
         )
         found = None
         if not state.problem:
-            try:
-                found = await self.model.answer(task)
-            except ModelError as error:
-                state = replace(state, problem=error.problem)
-            else:
-                if not self._fits(found.summary, left):
-                    state = replace(state, problem="the summary does not fit the window")
-                    found = None
+            found, problem = await self._by_model(task, left)
+            state = replace(state, problem=problem)
         found = found or await self._by_rules(task, left)
         if found is None:
             return replace(state, dropped_count=state.dropped_count + len(part))
         covered = state.covered_count + len(part)
         return replace(state, summary=found.summary, is_by_rule=found.is_by_rule, covered_count=covered)
 
+    async def _by_model(self, task: SummarizeConversation, left: float) -> tuple[Summary | None, str]:
+        """The summary of the model, or None and why there is none."""
+        try:
+            found = await self.model.answer(task)
+        except ModelError as error:
+            return None, one_line(error.problem[:_MAX_PROBLEM_CHARS])[:_MAX_PROBLEM_CHARS]
+        text = getattr(found, "summary", None)  # a model is foreign code
+        if not isinstance(text, str) or not text.strip() or not _is_unicode(text):
+            return None, "gave no summary"
+        if not self._fits(text, left):
+            return None, "the summary does not fit the window"
+        return found, ""
+
     async def _by_rules(self, task: SummarizeConversation, left: float) -> Summary | None:
-        """The summary of the rules, as far as it fits; None if that are only a few words."""
+        """The summary of the rules, as far as it fits; None if only a few words fit."""
         from sense_memory.mind.rule_model import RuleModel  # slow to import: see `Mind`
 
         found = await RuleModel().answer(task)
@@ -142,7 +154,8 @@ class Compaction:
         return None if is_short else found.model_copy(update={"summary": " ".join(words)})
 
     def _fits(self, summary: str, left: float) -> bool:
-        return len(summary) <= MAX_SUMMARY_CHARS and (not summary or self.count_tokens(summary) < left)
+        is_short = len(summary) <= MAX_SUMMARY_CHARS and len(orjson.dumps(summary)) <= _MAX_SUMMARY_BYTES
+        return is_short and (not summary or self.count_tokens(summary) < left)
 
     def _words(self, text: str, cost: int, left: float) -> int:
         """The largest number of words of a summary, by the tokens for each word of what it summarises."""
@@ -177,6 +190,14 @@ class Compaction:
         place = _before_calls(context, place)
         is_too_much = sum(costs[place:]) >= COMPACTION_SHARE * self.window
         return len(context) if is_too_much or len(context) - place > KEPT_COUNT else place
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which JSON does not take
+        return False
+    return True
 
 
 def _before_calls(context: Sequence[LogEntry], place: int) -> int:

@@ -14,6 +14,7 @@ import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.chat import messages
+from sense_memory.plain_text import label
 
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.log import LogEntry
 
 _OPENAI_ROLES: Final = {"developer": "system", "function": "tool"}  # roles that are stored under another name
-_SPOKEN: Final = {f"{messages.KIND}{role}": role for role in messages.ROLES if role != "tool"}
+_SPOKEN: Final = {f"{messages.KIND_PREFIX}{role}": role for role in messages.ROLES if role != "tool"}
 _NOTHING: Final = "nothing was appended"
 _EARLIER: Final = "The earlier messages are summarised in the system prompt."
 
@@ -34,20 +35,20 @@ def from_openai(given: object) -> tuple[str, dict[str, Any]]:
     """The role and the payload of a message of OpenAI's chat completions.
 
     Raises:
-        InvalidInput: the value is no such message.
+        InvalidInput: the value is not such a message.
     """
     fields = _fields(given)
     shown = fields.pop("role", None)
     role = _OPENAI_ROLES.get(str(shown), shown)
     if role not in messages.ROLES:
         known = ", ".join((*messages.ROLES, *_OPENAI_ROLES))
-        raise InvalidInput(f"a message of OpenAI needs a role of {known}; {_NOTHING}")
+        raise InvalidInput(f"an OpenAI message needs one of the roles {known}; {_NOTHING}")
     payload = {"format": "openai"} | _content(fields)
     fields.pop("content", None)
     if calls := fields.pop("tool_calls", None) if fields.get("tool_calls") else None:
         found = [messages.of_openai(call) for call in calls] if isinstance(calls, list) else [None]
         if None in found:
-            raise InvalidInput(f"each tool call of a message of OpenAI needs an id; {_NOTHING}")
+            raise InvalidInput(f"each tool call of an OpenAI message needs an id; {_NOTHING}")
         payload |= {"tool_calls": [call.id for call in found if call], "calls": calls}
     if isinstance(fields.get("tool_call_id"), str):
         payload["tool_call_id"] = fields.pop("tool_call_id")
@@ -56,16 +57,16 @@ def from_openai(given: object) -> tuple[str, dict[str, Any]]:
 
 
 def from_anthropic(given: object) -> tuple[str, dict[str, Any]]:
-    """The role and the payload of a message of Anthropic's API: its role and content. A response has other fields, too.
+    """The role and the payload of a message of Anthropic's API: its role and content. The other fields of a response are not kept.
 
     Raises:
-        InvalidInput: the value is no such message.
+        InvalidInput: the value is not such a message.
     """
     fields = _fields(given)
     role, content = fields.get("role"), fields.get("content")
     if role not in ("user", "assistant", "system") or not isinstance(content, str | list):
-        known = "a role of user, assistant or system, and a text or a list as its content"
-        raise InvalidInput(f"a message of Anthropic needs {known}; {_NOTHING}")
+        known = "the role user, assistant or system, and text or a list as its content"
+        raise InvalidInput(f"an Anthropic message needs {known}; {_NOTHING}")
     payload = {"format": "anthropic"} | _content(fields)
     blocks = payload.get("blocks", ())
     is_result = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
@@ -110,8 +111,15 @@ def _content(fields: Mapping[str, Any]) -> dict[str, Any]:
 # ── To OpenAI ───────────────────────────────────────────────────────────────────────────
 
 
-def to_openai(entries: Iterable[LogEntry], system: str = "") -> list[dict[str, Any]]:
-    """Messages for OpenAI's chat completions."""
+def to_openai(entries: Iterable[LogEntry], system: str = "", *, is_cut: bool = False) -> list[dict[str, Any]]:
+    """Messages for OpenAI's chat completions.
+
+    Args:
+        entries: the messages.
+        system: the system prompt.
+        is_cut: whether earlier messages were summarised. A result that came after its call was summarised is a user's
+            message then, because the API refuses a result without a call.
+    """
     found: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     for entry in entries:
         payload, role = entry.payload, _SPOKEN.get(entry.kind)
@@ -120,18 +128,30 @@ def to_openai(entries: Iterable[LogEntry], system: str = "") -> list[dict[str, A
             found.append({"role": role, "content": content})
         else:
             found += _to_openai(entry)
-    return found
+    return list(_with_calls_of_openai(found)) if is_cut else found
+
+
+def _with_calls_of_openai(found: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The messages, with each result as a user's message whose call is not before it."""
+    made = set[str]()
+    for shown in found:
+        if shown["role"] == "tool" and str(shown.get("tool_call_id")) not in made:
+            content = shown.get("content")
+            yield {"role": "user", "content": content if isinstance(content, list) else f"[tool] {content}"}
+            continue
+        made |= {call.id for call in messages.calls(shown)}
+        yield shown
 
 
 def _to_openai(entry: LogEntry) -> Iterable[dict[str, Any]]:
-    role, payload = entry.kind.removeprefix(messages.KIND), entry.payload
+    role, payload = entry.kind.removeprefix(messages.KIND_PREFIX), entry.payload
     if payload.get("format") == "anthropic":
         return _openai_of_anthropic(role, payload)
     more = payload.get("more")
     more = more if isinstance(more, dict) else {}
     if role == "tool" and not payload.get("tool_call_id") and not more:
         # A result of an unknown call is refused as a tool's message.
-        return ({"role": "user", "content": f"[{entry.actor}] {messages.text_of(payload)}"},)
+        return ({"role": "user", "content": f"{label(entry.actor)} {messages.text_of(payload)}"},)
     found: dict[str, Any] = {"role": role}
     if payload.get("no_content") != "absent":
         is_null = payload.get("no_content") == "null"
@@ -198,14 +218,13 @@ def to_anthropic(
         entries: the messages.
         system: the beginning of the system prompt; messages of the role system that came in another format follow.
         is_cut: whether earlier messages were summarised. A user's message then says so if an assistant's would be first,
-            which the API refuses.
+            and a result that came after its call was summarised is no result but a text; the API refuses both.
     """
     prompts, found = [system] if system else [], list[dict[str, Any]]()
-    is_joined = (
-        False  # whether the last message has results only, to which results of parallel calls are added
-    )
+    # Whether the last message has results only; the results of parallel calls are added to it.
+    is_joined = False
     for entry in entries:
-        role, payload = entry.kind.removeprefix(messages.KIND), entry.payload
+        role, payload = entry.kind.removeprefix(messages.KIND_PREFIX), entry.payload
         if payload.get("format") == "anthropic":
             content: Any = messages.unpacked(payload) if "blocks" in payload else messages.text_of(payload)
             found.append({"role": "user" if role == "tool" else role, "content": content})
@@ -217,21 +236,54 @@ def to_anthropic(
             is_result = role == "tool" and isinstance(content, list)
             if is_result and is_joined:
                 found[-1]["content"] += content
-            elif content:  # the API refuses empty messages
+            elif content:  # the API refuses messages and texts that are blank
                 found.append({"role": "assistant" if role == "assistant" else "user", "content": content})
             is_joined = is_result
+    if is_cut:
+        found = list(_with_calls_of_anthropic(found))
     if is_cut and found and found[0]["role"] == "assistant":
         found.insert(0, {"role": "user", "content": _EARLIER})
     return "\n\n".join(prompts), found
 
 
+def _with_calls_of_anthropic(found: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The messages, with the content of each result instead of it whose call is not before it."""
+    made = set[str]()
+    for shown in found:
+        blocks = shown["content"]
+        if not isinstance(blocks, list):
+            yield shown
+            continue
+        made |= {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
+        lost = [
+            block
+            for block in blocks
+            if block.get("type") == "tool_result" and str(block.get("tool_use_id")) not in made
+        ]
+        held = [block for block in blocks if block not in lost]  # results have to come first
+        content = held + [part for block in lost for part in _parts(block.get("content"))]
+        if content or not lost:  # the API refuses empty messages
+            yield {**shown, "content": content}
+
+
+def _parts(content: object) -> list[dict[str, Any]]:
+    """The content of a result as blocks."""
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": f"[tool] {content}"}] if content else []
+
+
 def _anthropic_content(role: str, payload: Mapping[str, Any]) -> str | list[dict[str, Any]]:
     """The content of a message that did not come from Anthropic."""
-    text = messages.text_of(payload)
-    blocks = [_anthropic_block(part) for part in messages.unpacked(payload)] if "blocks" in payload else []
+    more = payload.get("more")
+    refused = more.get("refusal") if isinstance(more, dict) else None
+    text = messages.text_of(payload) or str(refused or "")
+    found = [_anthropic_block(part) for part in messages.unpacked(payload)] if "blocks" in payload else []
+    blocks = [block for block in found if block["type"] != "text" or block["text"].strip()]
     if role == "tool" and payload.get("tool_call_id"):
         ident = str(payload["tool_call_id"])
         return [{"type": "tool_result", "tool_use_id": ident, "content": blocks or text}]
+    text = text if text.strip() else ""
     calls = [_tool_use(call) for call in messages.calls(payload)]
     if not calls:
         return blocks or text

@@ -121,10 +121,8 @@ class MessageIndex:
     async def _refresh(self) -> None:
         before = self._arrived, self._gone
         arrived, gone = await self._log.changes(*before)
-        arrived, gone = (
-            arrived[self._arrived - before[0] :],
-            gone[self._gone - before[1] :],
-        )  # of another task
+        # Without what another task has taken over meanwhile.
+        arrived, gone = arrived[self._arrived - before[0] :], gone[self._gone - before[1] :]
         self._arrived, self._gone = self._arrived + len(arrived), self._gone + len(gone)
         for entry in arrived:
             if entry.conversation is not None and role_of(entry) and self._log.known(entry.id):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from sense_memory.errors import InvalidInput
+from sense_memory.mind.fields import list_in
 from sense_memory.plain_text import one_line
 
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from sense_memory.mind.log import LogEntry
 
 ROLES: Final = ("user", "assistant", "system", "tool")
-KIND: Final = "message."
-_KINDS: Final = {f"{KIND}{role}": role for role in ROLES}
+KIND_PREFIX: Final = "message."  # of the kind of an entry that is a message; the role follows
+_KINDS: Final = {f"{KIND_PREFIX}{role}": role for role in ROLES}
 _ARGUMENTS_CHARS: Final = 400  # of a call in a transcript
 
 
@@ -79,13 +80,13 @@ class Message:
 
 
 def role_of(entry: LogEntry) -> str | None:
-    """The role of a message; None for an entry that is no message."""
+    """The role of a message; None for an entry that is not a message."""
     return _KINDS.get(entry.kind)
 
 
 def message(entry: LogEntry) -> Message:
     """The message in an entry."""
-    role, payload = entry.kind.removeprefix(KIND), entry.payload
+    role, payload = entry.kind.removeprefix(KIND_PREFIX), entry.payload
     name = "" if entry.actor == role else entry.actor
     if payload.keys() == {"content"}:
         return Message(entry.id, role, str(payload["content"]), entry.at, name)
@@ -104,11 +105,11 @@ def text_of(payload: Mapping[str, Any]) -> str:
 
 def calls(payload: Mapping[str, Any]) -> Iterator[ToolCall]:
     """The calls that a message makes; of messages that an earlier version stored, only the ids may be known."""
-    full = {found.id: found for item in _items(payload, "calls") if (found := of_openai(item)) is not None}
-    for item in _items(payload, "tool_calls"):
+    full = {found.id: found for item in list_in(payload, "calls") if (found := of_openai(item)) is not None}
+    for item in list_in(payload, "tool_calls"):
         found = of_openai(item) if isinstance(item, dict) else None
         yield found or full.get(str(item)) or ToolCall(str(item))
-    for block in _items(payload, "blocks"):
+    for block in list_in(payload, "blocks"):
         if isinstance(block, dict) and block.get("type") == "tool_use":
             arguments = _json(block.get("input"))
             yield ToolCall(str(block.get("id", "")), str(block.get("name", "")), arguments)
@@ -118,7 +119,7 @@ def answers(payload: Mapping[str, Any]) -> Iterator[str]:
     """The ids of the calls that a message answers."""
     if ident := payload.get("tool_call_id"):
         yield str(ident)
-    for block in _items(payload, "blocks"):
+    for block in list_in(payload, "blocks"):
         if isinstance(block, dict) and block.get("type") == "tool_result":
             yield str(block.get("tool_use_id", ""))
 
@@ -153,7 +154,7 @@ def packed(blocks: Iterable[Any]) -> tuple[str, list[dict[str, Any]]]:
 
     def pack(block: object) -> dict[str, Any]:
         if not isinstance(block, dict):
-            raise InvalidInput("a content in blocks needs a mapping for each block; nothing was appended")
+            raise InvalidInput("each block of a content must be a mapping; nothing was appended")
         name = _NAMES.get(str(block.get("type")))
         if name is None or (held := block.get(name)) is None:
             return block
@@ -183,7 +184,7 @@ def unpacked(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
         start, place = place, place + held + 1
         return {**block, name: text[start : start + held]}
 
-    return [unpack(block) for block in _items(payload, "blocks") if isinstance(block, dict)]
+    return [unpack(block) for block in list_in(payload, "blocks") if isinstance(block, dict)]
 
 
 _NAMES: Final = {"text": "text", "tool_result": "content"}  # the fields with the texts of blocks
@@ -193,14 +194,19 @@ _NAMES: Final = {"text": "text", "tool_result": "content"}  # the fields with th
 
 
 def counted(entry: LogEntry) -> Iterator[str]:
-    """What a message costs tokens for: its text after its role, the names and arguments of its calls, and other blocks."""
+    """The texts of a message that cost tokens: its text after its role, its calls, other blocks, and fields such as
+    `reasoning_content`.
+    """
     payload = entry.payload
-    yield f"{entry.kind.removeprefix(KIND)}: {text_of(payload)}"
+    yield f"{entry.kind.removeprefix(KIND_PREFIX)}: {text_of(payload)}"
     for call in calls(payload):
         yield f"{call.name} {call.arguments}"
-    for block in _items(payload, "blocks"):
-        if isinstance(block, dict) and block.get("type") not in {"text", "tool_use"}:
+    for block in list_in(payload, "blocks"):
+        if isinstance(block, dict) and str(block.get("type")) not in {"text", "tool_use"}:
             yield _json(block)
+    more = payload.get("more")
+    if isinstance(more, dict) and (sent := {name: held for name, held in more.items() if held}):
+        yield _json(sent)
 
 
 def line(entry: LogEntry) -> str:
@@ -214,12 +220,6 @@ def line(entry: LogEntry) -> str:
         f"[calls {call.name}({call.arguments[:_ARGUMENTS_CHARS]})]" for call in found.tool_calls if call.name
     )
     return one_line(" ".join((f"{speaker}: {found.content}", *made)))
-
-
-def _items(payload: Mapping[str, Any], name: str) -> list[Any]:
-    """A list in a payload; empty if another program wrote a value of another type."""
-    found = payload.get(name)
-    return found if isinstance(found, list) else []
 
 
 def _json(value: object) -> str:

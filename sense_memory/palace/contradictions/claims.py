@@ -302,24 +302,30 @@ def _words(found: Sequence[Item], spelled: dict[str, str], lead: str) -> Iterato
 def tells_how_many(clause: Clause, figure: Figure) -> bool:
     """Whether a figure of a clause surely tells how many or how much, and not which one of several is meant.
 
-    It does if it has a unit, or follows a verb, a preposition or what is measured: "Ana has 3 cats", and not "value 3 of
-    load", "motor 3 from the shop".
+    It does if it has a unit, or follows a verb, a preposition or what is measured: "Ana has 3 cats", "I drink 2 coffees",
+    and not "value 3 of load", "motor 3 from the shop".
     """
     at = clause.row.index(figure)
-    before = next((item for item in reversed(clause.row[:at]) if item not in terms.ARTICLES), "")
+    ahead = [item for item in clause.row[:at] if item not in terms.ARTICLES]
+    before = ahead[-1] if ahead else ""
     after = next(iter(clause.row[at + 1 :]), "")
     if figure.kind == "date":
         return not before or not isinstance(before, str) or bool({before, stem(before)} & _DATED)
     if figure.kind or after in terms.TIMES or not isinstance(before, str):
         return True
-    is_counted = str(after).endswith("s") or (len(str(after)) <= _UNIT_CHARS and after not in terms.STOP)
+    is_verb = len(ahead) > 1 and ahead[-2] in terms.SUBJECTS  # "they drink 2", whatever the verb
+    is_counted = (
+        after in terms.PLURALS
+        or str(after).endswith("s")
+        or (len(str(after)) <= _UNIT_CHARS and after not in terms.STOP)
+    )
     # "shows 24 prints", "takes 5 mg"; not "the lens 24 cracked"
     is_count = before.endswith("s") and stem(before) != before and is_counted
-    return not before or is_count or bool({before, stem(before)} & _COUNTING)
+    return not before or is_verb or is_count or bool({before, stem(before)} & _COUNTING)
 
 
 # Not behind words that are nouns too: "take 3", "turn 17".
-_COUNTING: Final = (BEFORE_FIGURES - words("take turn hold last")) | terms.MEASURED
+_COUNTING: Final = (BEFORE_FIGURES - words("take turn hold last")) | terms.MEASURED | terms.HAVE
 
 _DATED: Final = BEFORE_FIGURES | terms.SCHEDULED | terms.OCCASIONS | words("es est")
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import groupby, product
+from itertools import groupby, pairwise, product
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.models import PersonaMemory
@@ -308,6 +308,8 @@ def _are_numbered_apart(old: Reading, new: Reading) -> bool:
     names = [[word for word in note.named if not word.isdigit()] for note in (old, new)]
     if not all(numbers) or numbers[0] == numbers[1] or names[0] != names[1]:
         return False
+    if any(word in _NOTES and next_one.isdigit() for word, next_one in pairwise(old.named)):
+        return False  # `user-fact-12`: the number is of the note
     said = [{*map(stem, _KEY_WORD.findall(note.text.lower()))} for note in (old, new)]
     are_values = any(given & words for given, words in zip(numbers, said, strict=True))  # `age-31`
     return (
@@ -316,6 +318,7 @@ def _are_numbered_apart(old: Reading, new: Reading) -> bool:
 
 
 _KEY_WORD: Final = re.compile(r"[^\W_]+")
+_NOTES: Final = frozenset(map(stem, ("fact", "memory", "mem", "memo", "note")))
 
 
 def _are_filled_apart(pair: Alignment) -> bool:

@@ -78,6 +78,12 @@ rather then both own such s t d m mr mrs ms dr per while get gets got even any a
 gezogen umgezogen n und y e ne da que ya""")
 FIRST: Final = words("i my we our me us mine ich mein meine meu minha mon ma mes mi mis")
 PRONOUNS: Final = words("he she it they his her its their er sie il elle él ella ele ela")
+SUBJECTS: Final = words("""i we you they he she ich wir er je j nous vous ils elle elles yo nosotros eu ele ela eles ik wij
+hij zij""")  # what stands before a verb only, and not before a noun
+HAVE: Final = words(
+    "habe hast hat habt hatte hatten heb hebt heeft hebben ai avons avez ont tengo tenemos tenho temos"
+)
+PLURALS: Final = words("people children men women teeth feet mice")
 ROUGHLY: Final = words("some about around roughly almost nearly approximately circa ca over under rund etwa")
 
 # ── What a text as a whole shows ────────────────────────────────────────────────────────

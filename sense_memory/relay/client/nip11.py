@@ -20,8 +20,8 @@ import orjson
 from sense_memory import limits
 from sense_memory.limits import MIN_PAGE_COUNT, PAGE_COUNT
 from sense_memory.nostr.negentropy import FRAME_BYTES, MIN_FRAME_BYTES
-from sense_memory.nostr.verdict import printable
 from sense_memory.nostr.wire import publish
+from sense_memory.plain_text import printable
 
 
 if TYPE_CHECKING:

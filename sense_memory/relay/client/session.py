@@ -31,8 +31,8 @@ from sense_memory.nostr.verdict import (
     RelayVerdict,
     classify,
     classify_closed,
-    printable,
 )
+from sense_memory.plain_text import printable
 from sense_memory.relay.client.actions import EventJudged, Hangup, Send, SessionAction, SignAuth, Timeouts
 from sense_memory.relay.client.authentication import Authentication, Phase
 from sense_memory.relay.client.page import Admission, OpenLive, OpenPage

@@ -1,4 +1,4 @@
-"""What follows from a pull: the cursor, remarks on the relay, and whether to wait, check or resume. No I/O, no clock.
+"""Conclusions from a pull: the cursor, remarks on the relay, and whether to wait, check or resume. No I/O, no clock.
 
 `agenda` decides what a relay is asked; this module decides what its answers prove. `pull` asks, and records what is
 concluded here.

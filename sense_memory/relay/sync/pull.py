@@ -353,9 +353,8 @@ class Puller:
     def _record_complete(self, step: PullStep, found: PullResult) -> int:
         """Record a complete walk: queue the missing events and move the cursor; returns how many events are missing."""
         outbox, begun = self._ledger.outbox, step.progress.begun_at
-        shown: dict[
-            int, list[int]
-        ] = {}  # the kinds that the relay does not hide, by the date since when it showed them
+        # The kinds that the relay does not hide, by the date since when it showed them.
+        shown: dict[int, list[int]] = {}
         for kind in step.kinds:
             if not (kind == KIND_DIRECT_MESSAGE and HIDDEN in found.reasons):
                 shown.setdefault(step.since(kind) or 0, []).append(kind)

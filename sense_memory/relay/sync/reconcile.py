@@ -29,6 +29,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -101,15 +102,10 @@ class InventoryCache:
             used = set(self._versions.values())
             self._items = {known: items for known, items in self._items.items() if known in used}
             if key not in self._items:
-                pairs, journal = (
-                    self._inventory.pairs(*key),
-                    self._inventory.journal_ids() | self._foreign_entries,
-                )
+                pairs = self._inventory.pairs(*key)
+                sort = partial(_sorted_by_kinds, pairs, self._inventory.journal_ids() | self._foreign_entries)
                 is_long = len(pairs) > UNTHREADED_COUNT  # 100,000 take 0.1 s
-                sort = _sorted_by_kinds
-                self._items[key] = (
-                    await asyncio.to_thread(sort, pairs, journal) if is_long else sort(pairs, journal)
-                )
+                self._items[key] = await asyncio.to_thread(sort) if is_long else sort()
             return version, self._items[key]
 
 
@@ -155,12 +151,14 @@ class ComparedPart:
         wanted: their filter.
         items: what the ledger holds of them.
         found: the result of the comparison.
+        aside: what the relay has beside the items, and the ledger knows.
     """
 
     kinds: tuple[int, ...]
     wanted: Filter
     items: Items
     found: Comparison = field(default_factory=Comparison)
+    aside: Sequence[Pair] = ()
 
     @property
     def shows_some(self) -> bool:
@@ -241,25 +239,16 @@ class Reconciler:
         self._has_compared = True
         horizon = now + MAX_FUTURE_SECONDS
         fetched = _FetchById(fetch, file_events, ids_count(connection.information), horizon)
-        known = await self._fetch_needed(fetched, others)
-        if known is None:
-            return None  # the relay claims events that it does not serve, or has newer versions by now
-        compared = [others]
-        if saw_journal:
-            entries = await self._fetch_needed(fetched, journal)
-            if entries is not None:
-                self._inventories.note_entries(journal.found.need)
-                compared, known = [others, journal], [*known, *entries]
+        compared = await self._fetch_parts(fetched, others, journal if saw_journal else None)
         probe = _FetchById(fetch, _leave, ids_count(connection.information), horizon)
-        if not await self._proves_holdings(probe, compared, now, is_whole=since is None):
+        if not compared or not await self._proves_holdings(probe, compared, now, is_whole=since is None):
             return None
-        have = [ident for part in compared for ident in part.found.have]
         missing = await self._ledger.write(
             self._ledger.inventory.record_comparison,
             self._url,
             version,
-            have,
-            [*known, *fetched.pairs],
+            [ident for part in compared for ident in part.found.have],
+            [*fetched.pairs, *(pair for part in compared for pair in part.aside)],
             self._clock(),
             begun=now,
             since=since,
@@ -294,11 +283,25 @@ class Reconciler:
     def _part(self, kinds: tuple[int, ...], items: ItemsByKinds, since: int | None) -> ComparedPart:
         return ComparedPart(kinds, replace(kinds_filter(self._author, kinds), since=since), items[kinds])
 
-    async def _fetch_needed(self, fetched: _FetchById, part: ComparedPart) -> list[Pair] | None:
-        """Fetch what only the relay has; returns the pairs that are known here, or None if the relay did not serve all."""
-        known = self._ledger.inventory.known_pairs(part.found.need)
-        wanted = set(part.found.need).difference(ident for _, ident in known)
-        return known if await fetched.fetch_all(replace(part.wanted, since=None), wanted) else None
+    async def _fetch_parts(
+        self, fetched: _FetchById, others: ComparedPart, journal: ComparedPart | None
+    ) -> list[ComparedPart]:
+        """Fetch what only the relay has; returns the parts that it served completely.
+
+        No part, if the relay claims other kinds that it does not serve, or has newer versions by now.
+        """
+        if not await self._fetch_part(fetched, others):
+            return []
+        if journal is None or not await self._fetch_part(fetched, journal):
+            return [others]
+        self._inventories.note_entries(journal.found.need)
+        return [others, journal]
+
+    async def _fetch_part(self, fetched: _FetchById, part: ComparedPart) -> bool:
+        """Fetch what only the relay has of some kinds, and is not known here; returns whether the relay served all."""
+        part.aside = self._ledger.inventory.known_pairs(part.found.need)
+        wanted = set(part.found.need).difference(ident for _, ident in part.aside)
+        return await fetched.fetch_all(replace(part.wanted, since=None), wanted)
 
     def may_compare(self, connection: RelayConnection) -> bool:
         """Whether the relay may support NIP-77: its document does not deny it, and it refused no comparison today."""

@@ -113,8 +113,7 @@ class SyncReport:
             the change of this device counts. The copy has the text of the other device.
         unfit: paths of memories whose text leaves no room in an event for their accesses; the accesses stay on this
             machine.
-        is_first: whether the ledger was empty before. Then only the relays say what is complete and current: what all
-            of them left out, or have lost, was not noticed.
+        is_first: whether the ledger was empty before. Then nothing here shows what the relays left out or have lost.
     """
 
     relays: tuple[RelayReport, ...] = ()

@@ -226,8 +226,8 @@ def test_topics_are_merged_and_passages_found_by_tag_and_topic(agent):
 
 
 def test_what_did_not_fit_a_request_is_counted(agent, monkeypatch):
-    monkeypatch.setattr("sense_memory.mind.reflection.MAX_INPUT_CHARS", 60)
-    monkeypatch.setattr("sense_memory.mind.topic_choice.MAX_INPUT_CHARS", 60)
+    monkeypatch.setattr("sense_memory.mind.reflection.MAX_LISTED_CHARS", 60)
+    monkeypatch.setattr("sense_memory.mind.layers.topic_choice.MAX_LISTED_CHARS", 60)
     about = ("--kind", "world.observed", "--actor", "world", "--wait", "0")
     for day in ("Monday", "Tuesday", "Friday"):
         agent("mind", "log", "append", f"The mill stood still on {day}.", *about)
@@ -239,7 +239,8 @@ def test_what_did_not_fit_a_request_is_counted(agent, monkeypatch):
     for text in ("Sourdough wants warm water.", "Violins want hide glue."):
         agent("mind", "archive", "add", text, "--classify", "--wait", "0")
     assert (
-        "1 topic with few passages did not fit" in agent("mind", "identity", "refresh", "--wait", "0").stderr
+        "1 topic with the fewest passages did not fit"
+        in agent("mind", "identity", "refresh", "--wait", "0").stderr
     )
     assert agent.json("mind", "identity", "show")["left_out"] == 1
 

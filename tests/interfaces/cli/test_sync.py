@@ -62,18 +62,18 @@ def test_another_machine_with_the_same_key_gets_everything(agent, relay, tmp_pat
 def test_a_first_sync_rests_on_one_relay_and_says_so_once(agent, relay, start_relay, dead_relay):
     agent("--relay", relay, "remember", "k", "v")
     told = (
-        "\nThis ledger was empty: everything is here as far as this relay shows. What one relay lost or left out, a second "
-        "relay shows; add one with `sense-memory --ledger one.db relays add wss://relay.example`, then sync again.\n"
+        "\nThis ledger was empty, and one relay answered: everything that it shows is here. A second relay would show what "
+        "this one has lost or left out; add one with `sense-memory --ledger one.db relays add wss://relay.example`, then sync again.\n"
     )
     one = ("--relay", relay, "--ledger", "one.db")
     assert agent(*one, "sync").stdout.endswith(told)
-    assert "as far as" not in agent(*one, "sync").stdout
+    assert "one relay answered" not in agent(*one, "sync").stdout
 
     two = ("--relay", relay, "--relay", dead_relay, "--ledger", "two.db")
-    assert "shows; sync again when the others answer." in agent(*two, "sync", code=3).stdout
+    assert "left out; sync again when the others answer." in agent(*two, "sync", code=3).stdout
 
     three = ("--relay", relay, "--relay", start_relay(), "--ledger", "three.db")
-    assert "as far as" not in agent(*three, "sync").stdout
+    assert "one relay answered" not in agent(*three, "sync").stdout
     assert [
         agent.json(*ledger, "sync")["first"] for ledger in (three, ("--relay", relay, "--ledger", "four.db"))
     ] == [
@@ -230,7 +230,7 @@ def test_sync_tells_the_device_whose_edit_counts_too_and_names_the_copy(agent, r
 
     (copy,) = re.findall(r"kept: (people/facts/lisa~conflict-\w{8})\.\n", told)
     assert (
-        "1 memory was edited on another device too, and the edit here counts now. What was written there is kept: "
+        "1 memory was edited on another device too, and the edit here counts now. The text of the other device is kept: "
         in told
     )
     shown = agent("--ledger", "two.db", "history", path).stdout

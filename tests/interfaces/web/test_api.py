@@ -161,7 +161,13 @@ async def test_the_review_counts_the_contradictions_that_are_decided(opened, clo
         assert {0} == {found["decided"] for name, found in lists.items() if name != "contradictions"}
 
 
-@pytest.mark.parametrize("path", ["palace", "flat", "graph", "introspection", "journal", "search?q=press"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("palace", "flat", "graph", "introspection", "journal", "search?q=press"),
+        *("mind", "conversation?id=talk"),
+    ],
+)
 async def test_where_no_relay_ever_answered_nothing_here_is_not_nothing_anywhere(clock, path):
     signer = LocalSigner.generate()
     async with (
@@ -414,3 +420,19 @@ async def test_a_bug_is_logged_without_its_text_and_the_page_says_so(clock, capl
     assert "/api/flat failed" in caplog.text
     assert "in <lambda>" in caplog.text
     assert QUOTED not in caplog.text + str(answer)
+
+
+async def test_a_memory_that_is_gone_is_not_said_to_be_recalled(opened, clock):
+    async with opened() as store:
+        status, said = await Client(store, clock).act("recall", "a/b/c")
+        assert (status, said["error"]["message"]) == (400, "there is no such memory; nothing was changed")
+
+
+async def test_what_the_mind_has_here_is_shown_though_no_relay_ever_answered(clock):
+    async with MemoryStore(
+        LocalSigner.generate(), ["ws://127.0.0.1:9"], ledger=":memory:", background=False, clock=clock
+    ) as store:
+        await store.mind.conversation("talk").add("user", "hello")
+        told = (await Client(store, clock)("/api/mind"))[1]
+        assert ["talk"] == [found["id"] for found in told["conversations"]]
+        assert 1 == (await Client(store, clock)("/api/conversation?id=talk"))[1]["total"]

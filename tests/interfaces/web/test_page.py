@@ -13,6 +13,7 @@ import pytest
 
 from sense_memory.models import PersonaMemory
 from sense_memory.palace import current_relevance, current_state
+from sense_memory.plain_text import printed
 from tests.interfaces.web.conftest import running, written
 from tests.time_unit import SECOND
 
@@ -40,7 +41,8 @@ HOSTILE = {
     "link": "javascript:window.hit=1 [click](javascript:window.hit=1)",
     "drawing": "<svg onload=window.hit=1><style>body{display:none}</style></svg>",
     "frame": "<iframe srcdoc='<script>parent.hit=1</script>'></iframe>&lt;b&gt;",
-    "direction": "safe \u202egnp.exe\u202c and zero\u200bwidth",
+    "direction": "safe \u202egnp.exe\u202c and zero\u200bwidth, tag\U000e0041\U000e0042 \u3164\u2028, "
+    "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f and 👩\u200d👧",
     "terminal": "\x1b[31mred\x1b[0m \x1b]0;title\x07",
     "long": "x" * 20_000,
 }
@@ -80,6 +82,10 @@ async def palace(store):
     await store.mind.blocks.update("human", value=HOSTILE["script"])
     await store.mind.conversation("talk").add("user", HOSTILE["image"], name="<b>name</b>")
     await store.mind.conversation("talk").add("user", "The press arrives on Friday.", name="Lisa")
+    await store.mind.conversation("calls").add("user", "word " * 90)
+    await store.mind.conversation("calls").add("assistant", "", tool_calls=["a"])
+    await store.mind.conversation("calls").add("tool", "", tool_call_id="a")
+    await store.mind.conversation("calls", window=4).compact(store.mind.model)
     now = time.time()
     remember = store.persona_remember
     await remember("people", "facts", "lisa", "artist in Bremen", halflife_days=24)
@@ -151,10 +157,7 @@ def memory(path):
 def test_a_hostile_memory_is_shown_as_it_was_written(page, key):
     go(page, memory(f"hostile/facts/{key}"))
 
-    visible = re.sub(
-        "[\x00-\x08\x0b-\x1f\u200b\u202c\u202e]", lambda found: f"\\u{ord(found[0]):04x}", HOSTILE[key]
-    )
-    assert visible == page.inner_text("main blockquote")
+    assert printed(HOSTILE[key]) == page.inner_text("main blockquote")
 
 
 def test_no_view_runs_or_loads_anything_of_a_hostile_memory(page, server):
@@ -422,12 +425,12 @@ def test_a_search_is_answered_while_it_is_typed_and_needs_no_mouse(page):
 def test_an_edit_is_undone_from_the_page(page):
     go(page, memory("people/facts/lisa"))
     assert "Vancouver, teaches printmaking" == page.locator(".versions ins").first.inner_text()
-    page.get_by_text("Undo the last edit").click()
+    page.get_by_text("Bring back the previous text").click()
     page.locator("blockquote", has_text="Bremen").wait_for()
 
     assert "artist in Bremen" == page.inner_text("main blockquote")
     assert "an earlier text came back" in page.inner_text(".versions")
-    assert 0 == page.get_by_text("Undo the last edit").count()  # no text before this one is known
+    assert 0 == page.get_by_text("Bring back the previous text").count()  # no text before this one is known
 
 
 def test_a_suggestion_is_dismissed_for_good(page):
@@ -467,3 +470,9 @@ def test_colours_follow_the_system_until_one_chooses(page):
     assert "light" == page.get_attribute("html", "data-theme")
     page.evaluate("localStorage.clear()")
     assert not page.said
+
+
+def test_messages_without_text_and_messages_in_no_summary_are_named_as_what_they_are(page):
+    go(page, "conversation/calls")
+    assert page.locator("main .message .entry").all_inner_texts()[:2] == ["(no text)", "(a tool call)"]
+    assert "3 older messages are in no summary" in page.inner_text("main .summary")

@@ -206,3 +206,89 @@ async def test_an_id_that_a_model_uses_for_each_of_its_calls_keeps_no_old_call_i
     kept = [item for item in context if item.id in after.message_ids]
     assert 3 <= len(kept) <= 9
     assert kept[0].kind != "message.tool"
+
+
+@pytest.mark.parametrize(
+    "answer", [None, " \n ", 5, "a\ud800b"], ids=["none", "blank", "number", "surrogate"]
+)
+async def test_an_answer_that_is_no_summary_is_replaced_by_the_rules(answer):
+    class Strange:
+        async def answer(self, task):
+            return None if answer is None else Summary.model_construct(summary=answer)
+
+    async with opened() as store:
+        talk = store.mind.conversation("c", window=200)
+        for number in range(30):
+            await talk.add("user", f"The key number {number} hangs in room {number}.")
+        state = await talk.compact(Strange())
+        assert (state.is_by_rule, state.problem) == (True, "gave no summary")
+        assert not talk.needs_compaction(await talk.tokens())
+
+
+@pytest.mark.parametrize("letter", ["\U0001f600", "\x01", "\u8a69"], ids=["emoji", "control", "CJK"])
+async def test_the_state_fits_an_event_whatever_the_letters_of_the_summary_and_the_problem(letter):
+    async with opened() as store:
+        talk = store.mind.conversation("c", window=10_000, count_tokens=words)
+        await store.mind.log.append_many(
+            [NewEntry("message.user", {"content": "w"}, "user", conversation="c") for _ in range(1_400)]
+        )
+        first = await talk.compact(Model(letter * 4_000))
+        assert (first.covered_count, len(first.message_ids)) == (400, 1_000)
+
+    class Failing:
+        async def answer(self, task):
+            raise ModelError("script", letter * 50_000)
+
+    async with opened() as store:
+        talk = store.mind.conversation("c", window=100, count_tokens=words)
+        await store.mind.log.append_many(
+            [NewEntry("message.user", {"content": "w"}, "user", conversation="c") for _ in range(100)]
+        )
+        assert len((await talk.compact(Failing())).problem) <= 160
+
+
+async def test_a_result_whose_call_was_summarised_before_it_came_is_a_text():
+    call = {
+        "id": "a",
+        "type": "function",
+        "function": {"name": "read", "arguments": '{"x": "' + "y " * 70 + '"}'},
+    }
+    async with opened() as store:
+        talk = store.mind.conversation("c", window=60, count_tokens=words)
+        await talk.add_openai({"role": "assistant", "content": None, "tool_calls": [call]})
+        await talk.compact(Model("They read a file."))
+        assert await talk.in_context() == []
+        await talk.add_openai({"role": "tool", "tool_call_id": "a", "content": "done"})
+        result = {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "again"}]}
+        await talk.add_anthropic({"role": "user", "content": [result]})
+        await talk.add_openai(
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [call | {"id": "b", "function": {"name": "f", "arguments": "{}"}}],
+            }
+        )
+        await talk.add_openai({"role": "tool", "tool_call_id": "b", "content": "held"})
+        shown = [(item["role"], item.get("content")) for item in (await talk.as_messages())[1:]]
+        assert shown == [
+            ("user", "[tool] done"),
+            ("user", "[tool] again"),
+            ("assistant", None),
+            ("tool", "held"),
+        ]
+        _, messages = await talk.as_anthropic()
+        assert [[block["type"] for block in item["content"]] for item in messages] == [
+            ["text"],
+            ["text"],
+            ["tool_use"],
+            ["tool_result"],
+        ]
+
+
+async def test_a_block_with_a_type_that_is_no_text_does_not_stop_a_conversation():
+    async with opened() as store:
+        talk = store.mind.conversation("c", window=50, count_tokens=words)
+        for _ in range(20):
+            await talk.add_anthropic({"role": "user", "content": [{"type": ["text"], "text": "odd block"}]})
+        await talk.compact(Model("odd"))
+        assert not talk.needs_compaction(await talk.tokens())

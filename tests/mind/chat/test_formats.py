@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.chat import formats
+from sense_memory.mind.chat.conversation import Conversation
 from sense_memory.mind.chat.messages import ToolCall
-from sense_memory.mind.conversation import Conversation
 from sense_memory.mind.log import LogEntry
 from tests.late import needs
 from tests.mind.test_log import opened
@@ -331,3 +331,30 @@ async def test_what_is_no_message_is_refused(name, given):
         with pytest.raises(InvalidInput, match="nothing was appended"):
             await getattr(talk(store), name)(given)
         assert await store.mind.log.entries() == []
+
+
+async def test_a_refusal_goes_to_the_other_service_and_blank_texts_do_not():
+    async with opened() as store:
+        for message in (
+            {"role": "user", "content": [{"type": "text", "text": ""}, {"type": "text", "text": "Open it."}]},
+            {"role": "assistant", "content": None, "refusal": "I must not."},
+            {"role": "user", "content": " \n"},
+            {"role": "user", "content": [{"type": "text", "text": " "}]},
+            {"role": "assistant", "content": " ", "tool_calls": [CALL]},
+        ):
+            await talk(store).add_openai(message)
+        _, messages = await talk(store).as_anthropic()
+    assert messages[:2] == [
+        {"role": "user", "content": [{"type": "text", "text": "Open it."}]},
+        {"role": "assistant", "content": "I must not."},
+    ]
+    assert [block["type"] for block in messages[2]["content"]] == ["tool_use"]
+    assert len(messages) == 3
+
+
+async def test_fields_that_are_sent_again_count_tokens():
+    async with opened() as store:
+        await talk(store).add_openai(
+            {"role": "assistant", "content": "Yes.", "reasoning_content": "I think. " * 500, "refusal": None}
+        )
+        assert await talk(store).tokens() > 1_000

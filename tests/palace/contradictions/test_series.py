@@ -397,6 +397,13 @@ def test_nor_does_it_in_sentences_put_together_at_random():
         ("The load is 3", "The load is 4"),
         ("The relay listens on port 7777", "The relay listens on port 8080"),
         ("Ana has 3 cats", "Ana has 4 cats"),
+        ("I drink 2 coffees a day", "I drink 3 coffees a day"),
+        ("We smoke ten cigarettes a day", "We smoke five cigarettes a day"),
+        ("Our company employs 30 people", "Our company employs 40 people"),
+        ("Ich habe 3 Kinder", "Ich habe 4 Kinder"),
+        ("Das Team hat 5 Mitglieder", "Das Team hat 6 Mitglieder"),
+        ("J'ai 3 enfants", "J'ai 4 enfants"),
+        ("Ik heb 3 kinderen", "Ik heb 4 kinderen"),
         ("The exhibition shows 24 linocuts", "The exhibition shows 30 linocuts"),
         ("The importer retries a request 3 times", "The importer retries a request 5 times"),
         ("Server 4 has 16 GB", "Server 4 has 32 GB"),
@@ -425,7 +432,14 @@ def test_where_only_the_keys_have_a_number_they_name_two_things(key, old, new):
 
 
 @pytest.mark.parametrize(
-    "keys", [("cost-31", "cost-32"), ("note-1", "note-2"), ("fact-1", "fact-2"), ("k1", "k2")]
+    "keys",
+    [
+        ("cost-31", "cost-32"),
+        ("note-1", "note-2"),
+        ("fact-1", "fact-2"),
+        ("user-fact-1", "user-fact-2"),
+        ("k1", "k2"),
+    ],
 )
 def test_the_number_of_a_note_or_of_the_value_itself_names_no_thing(keys):
     assert verdict("An evening takes 31 euros", "An evening takes 32 euros", keys).acts

@@ -27,8 +27,8 @@ from sense_memory.interfaces.text import age, iso, quantity, safe
 
 
 if TYPE_CHECKING:
-    from sense_memory.mind.archive import Passage
-    from sense_memory.mind.topics import Topic, TopicProposal
+    from sense_memory.mind.layers.archive import Passage
+    from sense_memory.mind.layers.topics import Topic, TopicProposal
     from sense_memory.store import MemoryStore
 
 # ── Archive ─────────────────────────────────────────────────────────────────────────────

@@ -23,7 +23,7 @@ from sense_memory.interfaces.text import age, as_json, iso, one_line, quantity, 
 
 
 if TYPE_CHECKING:
-    from sense_memory.mind.identity import AgentIdentity, Objective
+    from sense_memory.mind.layers.identity import AgentIdentity, Objective
     from sense_memory.mind.log import LogEntry
     from sense_memory.store import MemoryStore
 
@@ -71,9 +71,7 @@ def _tell_identity(context: typer.Context, found: AgentIdentity) -> None:
         nothing = f"{_SAYS_NOTHING} {program()} mind archive add TEXT --classify"
         typer.echo(safe("\n".join((*found.lines(), *values)) or nothing))
         if found.left_out:
-            note(
-                f"{quantity(found.left_out, 'topic')} with few passages did not fit the request and were left out"
-            )
+            note(f"{quantity(found.left_out, 'topic')} with the fewest passages did not fit the request")
 
 
 @identity.command("show", epilog=ends("sense-memory mind identity show"))
@@ -297,9 +295,7 @@ def reflect(
     else:
         typer.echo(one_line(str(found.payload.get("belief", ""))))
         if left_out := found.payload.get("left_out"):
-            note(
-                f"the belief is concluded from the newest entries; {left_out} older ones did not fit the request"
-            )
+            note(f"the model read only the newest entries; {left_out:,} older ones did not fit the request")
 
 
 def _reflection_data(entry: LogEntry) -> dict[str, Any]:

@@ -41,10 +41,10 @@ from sense_memory.interfaces.text import age, as_json, iso, local_time, quantity
 
 if TYPE_CHECKING:
     from sense_memory.mind.chat.compaction import ContextState
+    from sense_memory.mind.chat.conversation import Conversation
     from sense_memory.mind.chat.messages import Message
-    from sense_memory.mind.conversation import Conversation
-    from sense_memory.mind.hits import MindHit
     from sense_memory.mind.log import LogEntry
+    from sense_memory.mind.search.hits import MindHit
     from sense_memory.store import MemoryStore
 
 _PLACES: Final = ("conversation", "archive", "log")  # where `mind search` looks
@@ -286,7 +286,7 @@ def compact(
     if state.problem:
         dropped = quantity(state.dropped_count, "message")
         left_out = f"; {dropped} left the context without a summary" if state.dropped_count else ""
-        note(f"the model's summary was not taken: {safe(state.problem)}{left_out}; the log has every message")
+        note(f"the model's summary was not used: {safe(state.problem)}{left_out}; the log has every message")
     if invocation.as_json:
         typer.echo(as_json(_conversation_data(conversation, state, messages)))
     elif state.summary:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from sense_memory.mind.log import LogEntry
-    from sense_memory.mind.membership import SceneState
-    from sense_memory.mind.scene import Scene
-    from sense_memory.mind.share import SharedMemory
+    from sense_memory.mind.scenes.membership import SceneState
+    from sense_memory.mind.scenes.scene import Scene
+    from sense_memory.mind.scenes.share import SharedMemory
     from sense_memory.relay.sync.reports import SyncReport
     from sense_memory.store import MemoryStore
 
@@ -278,7 +278,7 @@ def scene_log(
     show_entries(context, entries, time.time())
     if forged:
         note(
-            f"{quantity(forged, 'entry', 'entries')} not shown: their author did not sign them, or had been removed"
+            f"{quantity(forged, 'entry', 'entries')} not shown: their author did not sign them, or was removed from the scene"
         )
 
 

@@ -1,11 +1,16 @@
 // Elements and words. Text enters the page as text nodes only: nothing here parses markup.
 
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+// What sense_memory/plain_text.py hides, without joiners and selectors, which letters and emoji need. Three flags are
+// spelled with tag characters, and stay.
+const FLAGS = ["gbeng", "gbsct", "gbwls"].map((name) => `\u{1f3f4}${[...name].map((letter) => String.fromCodePoint(0xe0000 + letter.charCodeAt(0))).join("")}\u{e007f}`);
+const HIDDEN = new RegExp(`(${FLAGS.join("|")})|[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u115f\\u1160\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ud800-\\udfff\\ufeff\\uffa0\\ufff0-\\ufffb\\u{e0000}-\\u{e00ff}]`, "gu");
 
-/** A text with its control, direction and zero-width characters made visible. */
+/** A text with its control, direction, zero-width and tag characters made visible. */
 export function visible(text) {
-  return String(text).replace(HIDDEN, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return String(text).replace(HIDDEN, (found, flag) => flag ?? escaped(found.codePointAt(0).toString(16)));
 }
+
+const escaped = (digits) => (digits.length > 4 ? `\\U${digits.padStart(8, "0")}` : `\\u${digits.padStart(4, "0")}`);
 
 /** An element: properties are attributes, `on…` are listeners, children are nodes or texts. */
 export function el(tag, properties = {}, ...children) {

@@ -54,7 +54,7 @@ export async function showMemory(path) {
   const text = quoted(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
   const against = isPersona ? opposed(memory) : null;
   const actions = session.edit ? el("p", { class: "actions" },
-    told.can_undo ? button("Undo the last edit of the text", "undo", [path], "Undone: the text before is back.") : null,
+    told.can_undo ? button("Bring back the previous text", "undo", [path], "The previous text is back.") : null,
     isPersona ? button("Recall: revive this memory", "recall", [path], "Recalled; it fades anew from now on.") : null) : null;
   return [head, el("div", { class: "memory" },
     el("div", { class: "memory-main" }, text, against, actions, isPersona ? curve(memory, told) : null, versions(told)),

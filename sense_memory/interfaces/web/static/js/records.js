@@ -41,10 +41,11 @@ export async function showMind() {
     mind.topics.length ? el("section", {}, el("h2", {}, "Topics", el("small", {}, number(mind.topics_total))), el("dl", { class: "topics" }, mind.topics.map((topic) => [el("dt", {}, el("b", { text: topic.name, dir: "auto" }), el("small", {}, count(topic.passages, "passage"))), el("dd", {}, topic.summary ? quoted(topic.summary) : "No summary yet.")])), unlisted(mind.topics_total - mind.topics.length)) : null,
     mind.conversations.length ? el("section", {}, el("h2", {}, "Conversations", el("small", {}, number(mind.conversations_total))), el("ul", { class: "rows" }, mind.conversations.map((one) => el("li", {}, el("a", { class: "row", href: route("conversation", one.id) }, el("span", { class: "row-key" }, el("b", { text: one.id, dir: "auto" })), one.title ? quoted(one.title, "span", "row-text") : el("span", { class: "row-text" }), el("span", { class: "row-state" }, count(one.count, "message")))))), unlisted(mind.conversations_total - mind.conversations.length)) : null,
   ].filter(Boolean);
-  if (!parts.length) return [title, empty("No blocks, topics or conversations yet", "They appear here once an agent has written them. Passages without a topic, the log and scenes are not shown here.", "sense-memory mind --help")];
-  return [title, el("div", { class: "mind" }, parts)];
+  if (!parts.length) return [title, nothing(mind, "No blocks, topics or conversations yet", "They appear here once an agent has written them. Passages without a topic, the log and scenes are not shown here.", "sense-memory mind --help")];
+  return [title, mind.is_whole ? null : partial(), el("div", { class: "mind" }, parts)].filter(Boolean);
 }
 
+const partial = () => el("p", { class: "note" }, "No relay has shown everything yet, so relays may hold more: ", el("code", {}, "sense-memory sync"));
 const unlisted = (left) => (left ? el("p", { class: "note" }, `${number(left)} more ${left === 1 ? "is" : "are"} not shown here.`) : null);
 
 function block(one) {
@@ -60,16 +61,17 @@ export async function showConversation(id) {
   async function more() {
     told = await get("conversation", { id, start: next });
     for (const message of told.rows) {
-      list.append(el("li", { class: `message ${message.role}` }, el("p", { class: "message-head" }, el("b", { text: message.name || message.role }), " ", timeOf(message.at, moment(message.at))), quoted(message.content || "(a tool call)", "p", "entry")));
+      list.append(el("li", { class: `message ${message.role}` }, el("p", { class: "message-head" }, el("b", { text: message.name || message.role }), " ", timeOf(message.at, moment(message.at))), quoted(message.content || (message.tool_calls.length ? "(a tool call)" : "(no text)"), "p", "entry")));
     }
     next = told.next;
     return next === null;
   }
   const isDone = await more();
   const head = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/mind" }, "Mind"), " / Conversations"), heading(id));
-  if (!told.total) return [head, empty("No messages", "This conversation has no messages on this machine.")];
-  const summary = told.summary ? el("section", { class: "summary" }, el("h2", {}, `Summary of the first ${number(told.covered)} messages`), quoted(told.summary, "p", "entry")) : null;
-  return [head, el("p", { class: "note" }, `${count(told.total, "message")}, the newest first`), summary, isDone ? list : growing(list, more)].filter(Boolean);
+  if (!told.total) return [head, nothing(told, "No messages", "This conversation has no messages on this machine.")];
+  const dropped = told.dropped ? `${count(told.dropped, "older message")} ${told.dropped === 1 ? "is" : "are"} in no summary, and no longer in the context.` : "";
+  const summary = told.summary || dropped ? el("section", { class: "summary" }, el("h2", {}, told.summary ? `Summary of ${count(told.covered, "earlier message")}` : "No summary"), told.summary ? quoted(told.summary, "p", "entry") : null, dropped ? el("p", { class: "note" }, dropped) : null) : null;
+  return [head, el("p", { class: "note" }, `${count(told.total, "message")}, the newest first`), told.is_whole ? null : partial(), summary, isDone ? list : growing(list, more)].filter(Boolean);
 }
 
 // ── Relays ──────────────────────────────────────────────────────────────────────────────

@@ -5,7 +5,7 @@ invitation to a new key for each member who has to know it, the members who were
 member that count. The last ones stand under the new key, which the removed member does not have.
 
 Guaranteed: a payload is read whatever types its fields have, because another program, or a member who holds the key, may
-have written it. A field of an unexpected type counts as missing.
+have written it; see `fields`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.mind.membership import are_members
+from sense_memory.mind.fields import mapping_in, texts_in
+from sense_memory.mind.scenes.membership import are_members
 
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ def announcement_of(payload: Mapping[str, Any]) -> Announcement | None:
     key, members = payload.get("key"), payload.get("members")
     if key is not None and not isinstance(key, str):
         return None
-    sealed, counted = _mapping(payload.get("invitations")), _mapping(payload.get("counted"))
+    sealed, counted = mapping_in(payload, "invitations"), mapping_in(payload, "counted")
     return Announcement(
         key,
         members if are_members(members) else None,
         {member: text for member, text in sealed.items() if isinstance(text, str)},
-        _texts(payload.get("removed")),
-        {member: _texts(digests) for member, digests in counted.items()},
+        frozenset(texts_in(payload, "removed")),
+        {member: frozenset(texts_in(counted, member)) for member in counted},
     )
 
 
@@ -80,13 +81,3 @@ def all_counted(told: Iterable[Announcement], key_id: str) -> dict[str, frozense
             for member, digests in one.counted.items():
                 found[member] = found.get(member, frozenset()) | digests
     return found
-
-
-def _mapping(found: object) -> Mapping[str, Any]:
-    return found if isinstance(found, dict) else {}
-
-
-def _texts(found: object) -> frozenset[str]:
-    return (
-        frozenset(item for item in found if isinstance(item, str)) if isinstance(found, list) else frozenset()
-    )

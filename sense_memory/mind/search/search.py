@@ -29,10 +29,11 @@ import numpy as np
 
 from sense_memory.errors import InvalidInput, LedgerError, StoreClosed
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
-from sense_memory.mind.archive import Passage
 from sense_memory.mind.call_checks import checked
-from sense_memory.mind.hits import EVERYWHERE, MindHit, Place, with_corrections_first
-from sense_memory.mind.text_scan import best_texts
+from sense_memory.mind.chat.messages import KIND_PREFIX
+from sense_memory.mind.layers.archive import Passage
+from sense_memory.mind.search.hits import EVERYWHERE, MindHit, Place, with_corrections_first
+from sense_memory.mind.search.text_scan import best_texts
 from sense_memory.nostr import address
 from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, made_of
 from sense_memory.search.documents import SearchItem
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     from sense_memory.memories.embedding_jobs import EmbedderClient
     from sense_memory.memories.open_store import OpenStore
-    from sense_memory.mind.archive import Archive
+    from sense_memory.mind.layers.archive import Archive
     from sense_memory.mind.log import Log, LogEntry
     from sense_memory.search.ranking import SearchHit
 
@@ -56,9 +57,8 @@ _T = TypeVar("_T")
 _FLOOR: Final = 0.9  # the least factor by which age lowers a score
 _PART_COUNT: Final = 100  # items to index before other tasks get a turn, some 10 ms
 _THREAD_COUNT: Final = 5_000  # an index with so many items sorts its words in a thread
-_ANSWER_SECONDS: Final = (
-    2 * EMBED_SECONDS
-)  # the longest wait of a search for its embedder, without `background`
+# The longest wait of a search for its embedder, without `background`.
+_ANSWER_SECONDS: Final = 2 * EMBED_SECONDS
 _WORDS_SECONDS: Final = 0.1  # with `background`, the longest wait for the index, and for the embedder
 _FILL_SECONDS: Final = 10.0  # with `background`, items are embedded for so long after a search
 _FILL_COUNT: Final = 16  # and so many at once, so that a question is soon the next one
@@ -96,9 +96,8 @@ class MindSearch(CachedIndex):
         self._warming: asyncio.Task[SearchIndex] | None = None  # brings the index up to date
         self._embedding: asyncio.Task[None] | None = None  # embeds items after a search
         self._asking: set[asyncio.Task[NDArray[np.float32] | None]] = set()
-        self._is_late = (
-            False  # whether a search gave up waiting for the embedder, and its answer is still to come
-        )
+        # Whether a search gave up waiting for the embedder, and its answer is still to come.
+        self._is_late = False
 
     def __len__(self) -> int:
         return 0 if self._index is None else len(self._index)
@@ -177,8 +176,16 @@ class MindSearch(CachedIndex):
     # ── While the index is not ready ────────────────────────────────────────────────────
 
     async def warm(self) -> None:
-        """Bring the index up to date; searches meanwhile do not wait for it."""
-        await asyncio.shield(self._warm_up())
+        """Bring the index up to date; searches meanwhile do not wait for it.
+
+        Raises:
+            StoreClosed: the store was closed meanwhile.
+        """
+        task = self._warm_up()
+        await asyncio.wait({task})
+        if task.cancelled():
+            raise StoreClosed
+        task.result()
 
     async def _ready(self) -> SearchIndex | None:
         """The index, up to date; None if that takes longer than `_WORDS_SECONDS`, and the search should not wait."""
@@ -493,7 +500,7 @@ def _is_about(passage: Passage, tags: frozenset[str], topic: str | None) -> bool
 
 
 def _place_of(entry: LogEntry) -> Place:
-    return Place.CONVERSATION if entry.kind.startswith("message.") else Place.LOG
+    return Place.CONVERSATION if entry.kind.startswith(KIND_PREFIX) else Place.LOG
 
 
 def _number(text: str | None) -> int:

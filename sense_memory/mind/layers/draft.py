@@ -3,11 +3,12 @@
 One function over the parts of a mind. Without a language model, rules do every step. An output that is not coherent is
 returned with the verdict and is not remembered.
 
-Guaranteed: once the reply is written, the caller gets it, whatever fails after it: `DraftResult.not_done` names the steps
-that were not done, and `error` has the cause. An output that was not checked is not remembered. An output is not evidence for itself. Its entry names the thoughts that it was drafted with (`based_on`). An
-earlier output is recalled only if none of its thoughts is recalled, and with half its score. An output that only repeats
-recalled text does not become a thought, so drafting the same input twice leaves the archive, the topics and the identity
-unchanged.
+Guaranteed: once the reply is written, the caller gets it, whatever fails afterwards: `DraftResult.not_done` names the steps
+that were not done, and `error` has the cause. An output that was not checked is not remembered.
+
+An output is not evidence for itself. Its entry names the thoughts that it was drafted with (`based_on`). An earlier output
+is recalled only if none of its thoughts is recalled, and with half its score. An output that only repeats recalled text does
+not become a thought, so drafting the same input twice leaves the archive, the topics and the identity unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.errors import SenseMemoryError
 from sense_memory.mind.call_checks import checked
-from sense_memory.mind.identity import EVERY_COUNT
+from sense_memory.mind.layers.identity import EVERY_COUNT
 from sense_memory.mind.model import Canonicalize, WriteReply
 from sense_memory.plain_text import one_line
 
@@ -25,12 +26,12 @@ from sense_memory.plain_text import one_line
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
-    from sense_memory.mind.archive import Archive
-    from sense_memory.mind.hits import MindHit
-    from sense_memory.mind.identity import IdentityKernel
+    from sense_memory.mind.layers.archive import Archive
+    from sense_memory.mind.layers.identity import IdentityKernel
+    from sense_memory.mind.layers.topics import Topics
     from sense_memory.mind.log import Log, LogEntry
     from sense_memory.mind.model import Coherence, LanguageModel, Reply
-    from sense_memory.mind.topics import Topics
+    from sense_memory.mind.search.hits import MindHit
 
 INPUT, OUTPUT = "agent.input", "agent.output"
 BASED_ON: Final = "based_on"  # the field of an output with the ids of the thoughts that it was drafted with
@@ -126,7 +127,7 @@ async def draft(
             mind, result, hits, reply, model, title=title, actor=actor, identity_every=identity_every
         ):
             result, done = found, done + 1
-    except Exception as error:  # the caller gets the reply, whatever fails after it
+    except Exception as error:  # the caller gets the reply, whatever fails afterwards
         return _unfinished(result, STEPS[done:], error)
     return result
 
@@ -142,7 +143,7 @@ async def _finished(
     actor: str,
     identity_every: int,
 ) -> AsyncIterator[DraftResult]:
-    """The result after each of the `STEPS`; an output that is not coherent, or not new, needs no further ones."""
+    """The result after each of the `STEPS`; an output that is not coherent, or not new, needs no further steps."""
     identity = await mind.identity.get()
     text = (await model.answer(Canonicalize(text=reply.text, identity=identity.lines()))).text
     yield (result := replace(result, text=text))

@@ -15,7 +15,7 @@ from sense_memory.limits import LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.log import Log, NewEntry
 from sense_memory.mind.records import MindRecords
-from sense_memory.mind.scene import Scene
+from sense_memory.mind.scenes.scene import Scene
 from tests.mind.test_log import loop_clock
 
 
@@ -413,9 +413,9 @@ async def test_names_are_tidied_and_told_apart_whatever_their_case():
 async def test_no_name_hides_a_character_that_makes_it_look_like_another():
     async with village() as (_, (store, _, _), baker, _):
         for name in ("smith\u200b", "smi\U000e0041th", "\u202ehtims"):
-            with pytest.raises(InvalidInput, match="characters are all seen"):
+            with pytest.raises(InvalidInput, match="without invisible characters"):
                 await baker.invite(JUDGE.npub, name)
-            with pytest.raises(InvalidInput, match="characters are all seen"):
+            with pytest.raises(InvalidInput, match="without invisible characters"):
                 await store.mind.scenes.create("mill", as_name=name)
         await baker.invite(JUDGE.npub, "judge 👩\u200d🎨")
 
@@ -902,3 +902,39 @@ async def test_a_scene_that_is_closed_while_entries_wait_keeps_them(tmp_path):
         async with agent(BAKER, relay, tmp_path / "ledger") as store:
             assert await texts(await store.mind.scenes.open(scene.state.id)) == ["it rains"]
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_removal_by_a_device_that_has_read_nothing_yet_hides_nothing_that_others_have_seen():
+    async with village() as (relay, (store, _, _), baker, smith):
+        await smith.append("world.observed", {"text": "the mill burns"})
+        await in_step(smith, baker)
+        await store.sync()
+        async with agent(BAKER, relay) as bare:
+            await bare.mind.records.store.replication.sync()
+            await (await bare.mind.scenes.open(baker.state.id)).remove(SMITH.npub)
+            await bare.sync()
+        await store.sync()
+        await in_step(baker)
+        assert await texts(baker) == ["the mill burns"]
+
+
+async def test_a_removal_while_no_relay_answers_names_what_counts_when_one_does(monkeypatch):
+    async def answered_by_none(scene):
+        return []
+
+    async with village() as (relay, (store, _, _), baker, smith):
+        await smith.append("world.observed", {"text": "the mill burns"})
+        await in_step(smith, baker)
+        await store.sync()
+        async with agent(BAKER, relay) as bare:
+            await bare.mind.records.store.replication.sync()
+            scene = await bare.mind.scenes.open(baker.state.id)
+            with monkeypatch.context() as patch:
+                patch.setattr(Scene, "sync", answered_by_none)
+                await scene.remove(SMITH.npub)
+            await bare.sync()
+            await in_step(scene)
+            assert await texts(scene) == ["the mill burns"]
+        await store.sync()
+        await in_step(baker)
+        assert await texts(baker) == ["the mill burns"]

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput, LedgerCorrupt, StoreClosed
 from sense_memory.mind.call_checks import checked
-from sense_memory.mind.invitations import opened_invitation
-from sense_memory.mind.membership import UNREADABLE, SceneKey, SceneState, fields_of, state_of, tidy
-from sense_memory.mind.scene import SCENES, Scene, counted_folder, new_secret, opened_ledger, scene_path
+from sense_memory.mind.scenes.invitations import opened_invitation
+from sense_memory.mind.scenes.membership import UNREADABLE, SceneKey, SceneState, fields_of, state_of, tidy
+from sense_memory.mind.scenes.scene import (
+    SCENES,
+    Scene,
+    counted_folder,
+    new_secret,
+    opened_ledger,
+    scene_path,
+)
 from sense_memory.plain_text import has_hidden
 
 
@@ -38,9 +45,8 @@ class Scenes:
     def __init__(self, records: MindRecords, log: Log) -> None:
         self._records, self._log = records, log
         self._open: dict[str, Scene] = {}
-        self._users: dict[
-            str, int
-        ] = {}  # the number of `using` blocks of each scene that only they keep open
+        # The number of `using` blocks of each scene that only they keep open.
+        self._users: dict[str, int] = {}
         self._is_over = False
         self._turn = asyncio.Lock()  # a scene is opened once, and never while its ledgers are being closed
 
@@ -60,13 +66,13 @@ class Scenes:
             as_name: the agent's name in the scene.
 
         Raises:
-            InvalidInput: a name is empty, or has characters that are not seen; nothing was created.
+            InvalidInput: a name is empty, or has invisible characters; nothing was created.
         """
         name, as_name = tidy(name), tidy(as_name)
         if not (name and as_name):
             raise InvalidInput("give the scene and yourself a name; nothing was created")
         if has_hidden(name) or has_hidden(as_name):
-            raise InvalidInput("give names whose characters are all seen; nothing was created")
+            raise InvalidInput("give names without invisible characters; nothing was created")
         options = self._records.store.options
         me = options.signer.public_key
         key = SceneKey(new_secret(), {me: as_name})
@@ -113,9 +119,8 @@ class Scenes:
             yield scene
         finally:
             if scene_id in self._users:
-                self._users[scene_id] -= (
-                    1  # before the wait: if the wait is cancelled, the next user closes it
-                )
+                # Before the wait: if the wait is cancelled, the next user closes the scene.
+                self._users[scene_id] -= 1
             async with self._turn:
                 if self._users.get(scene_id) == 0:
                     del self._users[scene_id]

@@ -24,7 +24,15 @@ from sense_memory.mind.call_checks import checked
 from sense_memory.mind.chat import formats
 from sense_memory.mind.chat.compaction import COMPACTION_SHARE, Compaction, ContextState
 from sense_memory.mind.chat.message_index import MessageIndex
-from sense_memory.mind.chat.messages import KIND, ROLES, Message, ToolCall, as_openai, message, of_openai
+from sense_memory.mind.chat.messages import (
+    KIND_PREFIX,
+    ROLES,
+    Message,
+    ToolCall,
+    as_openai,
+    message,
+    of_openai,
+)
 from sense_memory.mind.log import NewEntry
 from sense_memory.nostr import address
 from sense_memory.plain_text import one_line
@@ -39,9 +47,8 @@ if TYPE_CHECKING:
     from sense_memory.mind.records import MindRecord, MindRecords
 
 SEEN_COUNT: Final = 200  # ids in a state, some 5 KB; they show which messages of another device arrived later
-IMPORTED: Final = (
-    "conversation.imported"  # the kind of the entry with the title that a conversation had elsewhere
-)
+# The kind of the entry with the title that a conversation had elsewhere.
+IMPORTED: Final = "conversation.imported"
 
 
 @checked
@@ -58,7 +65,7 @@ class Conversation:
 
     Raises:
         InvalidAddress: the id cannot be part of an address.
-        InvalidInput: `window` is not a number of at least 1, or `count_tokens` is no function.
+        InvalidInput: `window` is not a number of at least 1, or `count_tokens` is not a function.
     """
 
     def __init__(
@@ -125,7 +132,7 @@ class Conversation:
             at: when it was said, seconds since 1970; now by default.
 
         Raises:
-            InvalidInput: the value is no such message; nothing was appended.
+            InvalidInput: the value is not such a message; nothing was appended.
             TooLargeError: the message does not fit an event; nothing was appended.
         """
         role, payload = formats.from_openai(given)
@@ -140,13 +147,13 @@ class Conversation:
             at: when it was said, seconds since 1970; now by default.
 
         Raises:
-            InvalidInput: the value is no such message; nothing was appended.
+            InvalidInput: the value is not such a message; nothing was appended.
             TooLargeError: the message does not fit an event; nothing was appended.
         """
         return await self._append(*formats.from_anthropic(given), "", at)
 
     async def _append(self, role: str, payload: Mapping[str, Any], name: str, at: float | None) -> Message:
-        new = NewEntry(f"{KIND}{role}", payload, name or role, conversation=self.id, at=at)
+        new = NewEntry(f"{KIND_PREFIX}{role}", payload, name or role, conversation=self.id, at=at)
         (entry,) = await self._log.append_many([new])
         return message(entry)
 
@@ -178,7 +185,7 @@ class Conversation:
             system: the system prompt, such as `MemoryManager.system_prompt()`.
         """
         state, context = await self._context()
-        return formats.to_openai(context, _prompt(system, state.summary))
+        return formats.to_openai(context, _prompt(system, state.summary), is_cut=bool(state.covers))
 
     async def as_anthropic(self, system: str = "") -> tuple[str, list[dict[str, Any]]]:
         """The system prompt with the summary, and the messages in context, for Anthropic's API; see `as_messages`."""

@@ -6,7 +6,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay
 from sense_memory.errors import InvalidInput
-from sense_memory.mind.conversation import Conversation
+from sense_memory.mind.chat.conversation import Conversation
 from sense_memory.mind.model import Summary
 from tests.mind.test_log import loop_clock, opened
 

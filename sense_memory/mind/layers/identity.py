@@ -14,18 +14,19 @@ from zlib import crc32
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.fields import list_in
+from sense_memory.mind.layers.topic_choice import fitting
 from sense_memory.mind.model import CheckCoherence, Coherence, DistillIdentity
 from sense_memory.mind.salience import words
-from sense_memory.mind.topic_choice import fitting
 from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+    from sense_memory.mind.layers.topics import Topics
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.records import MindRecord, MindRecords
-    from sense_memory.mind.topics import Topics
 
 STATUSES: Final = ("active", "done", "dropped")
 EVERY_COUNT: Final = 20  # thoughts between two refreshes
@@ -329,12 +330,11 @@ def _fields(identity: AgentIdentity) -> dict[str, Any]:
 
 
 def _identity(record: MindRecord) -> AgentIdentity:
-    sketch = record.fields.get("sketch")
     return AgentIdentity(
         themes=record.text("themes"),
         **{name: record.texts(name) for name in _LISTS},
         covered=record.whole("covered"),
-        sketch=tuple(item for item in sketch if type(item) is int) if isinstance(sketch, list) else (),
+        sketch=tuple(item for item in list_in(record.fields, "sketch") if type(item) is int),
         at=record.written_at,
         is_by_rule=record.is_true("is_by_rule"),
         left_out=record.whole("left_out"),

@@ -1,7 +1,7 @@
 """Search by words without an index: every text is read for the words of the query.
 
 A search reads the texts while the index is not ready, so that nobody waits for the index. `best_texts` chooses the texts
-that an index of their own then ranks. Guaranteed: a text that has a word of the query is chosen, unless
+for a small index of their own, which ranks them. Guaranteed: a text that has a word of the query is chosen, unless
 `MAX_CHOSEN_COUNT` others have more or rarer words of the query. Words that only resemble a word of the query may be
 missed. Cost: some 0.4 s for 100,000 messages, in parts of 10 ms.
 """
@@ -52,7 +52,7 @@ async def best_texts(query: str, things: Sequence[_T], text_of: Callable[[_T], s
 
 
 def _beginnings(query: str) -> Iterator[str]:
-    """What every regular form of the words of a query has in common: "mov" for "moved", "cit" for "cities"."""
+    """The beginnings that all regular forms of the words of a query share: "mov" for "moved", "cit" for "cities"."""
     asked, stem = parse(query), stemmer("english")
     for start in dict.fromkeys((*map(stem, asked.words), *asked.beginnings)):
         yield start[:-1] if start[-1:] in {"e", "i", "y"} and len(start) > 2 else start

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sense_memory.errors import MissingExtra, StoreClosed
-from sense_memory.mind import search, text_scan
-from sense_memory.mind.hits import Place
-from sense_memory.mind.text_scan import best_texts
+from sense_memory.mind.search import search, text_scan
+from sense_memory.mind.search.hits import Place
+from sense_memory.mind.search.text_scan import best_texts
 from sense_memory.search.index import SearchIndex
 from tests.memories.test_embedding_jobs import Topics
+from tests.mind.search.test_search import MEANT, say_and_keep, texts, told
 from tests.mind.test_log import opened
-from tests.mind.test_search import MEANT, say_and_keep, texts, told
 from tests.time_unit import SECOND
 
 
@@ -118,11 +118,24 @@ async def test_a_store_that_closes_during_the_warm_up_ends_it_and_the_next_one_f
 async def test_a_search_that_waits_while_the_store_closes_says_so(warming, barrier, monkeypatch):
     async with warming("index") as store:
         monkeypatch.setattr(search, "_WORDS_SECONDS", 10 * SECOND)
-        waiting = asyncio.create_task(store.mind.search("Graz"))
+        waiting = [asyncio.create_task(work) for work in (store.mind.search("Graz"), store.mind.warm())]
         await barrier.reached()
-    with pytest.raises(StoreClosed):
-        await waiting
+    for task in waiting:
+        with pytest.raises(StoreClosed):
+            await task
     barrier.open()
+
+
+async def test_a_caller_of_warm_that_is_cancelled_leaves_the_warm_up_to_the_others(warming, barrier):
+    async with warming("index") as store:
+        gone, waiting = (asyncio.create_task(store.mind.warm()) for _ in range(2))
+        await barrier.reached()
+        gone.cancel()
+        await asyncio.wait({gone})
+        barrier.open()
+        await waiting
+        assert gone.cancelled()
+        assert (await texts(store, "Graz"))[0]
 
 
 async def test_a_warm_up_that_fails_is_told_and_words_still_answer(barrier, caplog):

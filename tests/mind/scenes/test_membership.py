@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory import LocalSigner
-from sense_memory.mind.membership import (
+from sense_memory.mind.scenes.membership import (
     MAX_INVITATION_BYTES,
     MAX_RECORD_BYTES,
     MAX_RELAYS,

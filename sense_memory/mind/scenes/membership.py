@@ -69,8 +69,8 @@ class SceneKey:
         removed: the public keys of the members who were removed with this key.
         after: the ids of the keys that this key directly follows.
         depth: the length of the longest chain of keys before this key.
-        counts: whether the owner names what counts of the removed members; an earlier version of this program does not,
-            and then everything counts until a device with this version names it.
+        counts: whether the owner names which entries of the removed members count; an earlier version of this program
+            does not, and then all their entries count until a device of the owner with this version names some.
     """
 
     secret: str = field(repr=False)
@@ -220,7 +220,7 @@ def before(state: SceneState, key: SceneKey) -> set[str]:
 def ended(
     state: SceneState, counted: Mapping[str, Mapping[str, frozenset[str]]]
 ) -> dict[str, dict[str, frozenset[str]]]:
-    """By key, what still counts of the members who were removed with a later key, as digests by author.
+    """By key, which entries still count of the members who were removed with a later key, as digests by author.
 
     Args:
         state: the scene.
@@ -333,7 +333,7 @@ def state_of(fields: Mapping[str, Any]) -> SceneState:
 
 
 def _relays(found: object) -> tuple[str, ...]:
-    """The relays of a scene: what is no URL of a relay is left out, because it would stop every sync."""
+    """The relays of a scene. A text that is not the URL of a relay is left out, because it would stop every sync."""
     urls = dict[str, None]()
     for url in found if isinstance(found, list) else ():
         with suppress(InvalidRelayUrl):

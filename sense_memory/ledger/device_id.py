@@ -13,8 +13,8 @@ notes the same event in the transaction that writes it. A handover is used only 
 back does not get the id. Handovers are kept by the path of the ledger, so a copy at another path finds none. If the
 memory of the whole machine was set back, its clock has jumped against the time since it was started, and the handover
 is not used either. If the memory of a process was copied all the same, the id is given up as soon as a relay serves a text
-under it that this ledger never wrote, and the edit is named as one that may have lost. A process without a handover makes a new id: after a restart of the machine, if the last process was
-killed, or while another process uses the ledger.
+under it that this ledger never wrote, and the edit is named as one that may have lost. A process without a handover makes
+a new id: after a restart of the machine, if the last process was killed, or while another process uses the ledger.
 
 Cost: one row of the table `meta` in each transaction that writes events; one file for each process that writes; an id of
 eight digits for each time that a handover was lost, which version vectors keep (see `records.origins`).
@@ -40,13 +40,11 @@ if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of this user's own is made in it
-_KEPT_COUNT: Final = (
-    1_000  # handovers of one user, 4 KB each; then the older half goes, which costs new ids at most
-)
+# Handovers of one user, 4 KB each; then the older half goes, which costs new ids at most.
+_KEPT_COUNT: Final = 1_000
 _JUMP_SECONDS: Final = 10  # a clock that was set by less is not suspected
-_ROW: Final = (
-    "device:"  # begins the name of an id's row; its value is the id (hex) of the last event, or empty
-)
+# Begins the name of an id's row; the value of the row is the id (hex) of the last event, or empty.
+_ROW: Final = "device:"
 _IS_OWN: Final = f"SELECT 1 FROM meta WHERE name = '{_ROW}' || ?1 OR (name = 'device' AND value = ?1)"
 
 
@@ -112,7 +110,7 @@ class DeviceId:
     def hand_over(self) -> None:
         """Leave the id to the next process. After this, this process makes a new id when it needs one."""
         device, self._id = self._id, ""
-        if device and self._db.path is not None:
+        if device and self._db.path is not None and abs(_clock_offset() - self._offset) <= _JUMP_SECONDS:
             _put(self._db.path, device, self._last)
 
 
@@ -134,7 +132,9 @@ def _taken(path: Path | None) -> Iterator[tuple[str, str]]:
     if path is None or folder is None:
         return
     ours = f"{_name(path)}."
-    names = [name for name in os.listdir(folder) if name.startswith(ours)]  # noqa: PTH208 - paths take five times as long
+    names: list[str] = []
+    with suppress(OSError):  # the folder was removed meanwhile, or cannot be read
+        names = [name for name in os.listdir(folder) if name.startswith(ours)]  # noqa: PTH208 - paths take five times as long
     for file in (folder / name for name in sorted(names)):
         with suppress(OSError, ValueError):  # another process was faster
             last, _, offset = file.read_text().partition(" ")
@@ -152,9 +152,8 @@ def _put(path: Path, device: str, last: str) -> None:
         with os.fdopen(made, "w") as file:
             file.write(f"{last} {_clock_offset()}")
         if len(os.listdir(folder)) > _KEPT_COUNT:  # noqa: PTH208
-            for other in sorted(folder.iterdir(), key=lambda other: other.stat().st_mtime)[
-                : _KEPT_COUNT // 2
-            ]:
+            by_age = sorted(folder.iterdir(), key=lambda other: other.stat().st_mtime)
+            for other in by_age[: _KEPT_COUNT // 2]:
                 other.unlink(missing_ok=True)
 
 

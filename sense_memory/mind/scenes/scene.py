@@ -5,9 +5,10 @@ else, and nobody without the key can read a byte. Inside, each entry carries the
 
 Guaranteed: a member cannot speak for another. An entry is shown only if a member signed its exact content for this scene,
 under the member's own name; only the owner may speak under names that no member has, such as `world`. Other entries are
-counted as forged. If a member overwrites another member's page, the next flush of the other member restores its entries.
+counted as forged. If a member overwrites another member's page, the next flush of the other member restores its entries; if
+by an event that does not open, which only a relay can tell, a flush an hour after the page was written.
 A removed member adds nothing to what others see: of its entries only those count that the owner had seen when it removed
-the member, whatever time the others claim. No entry is later than the page in which it arrived.
+the member; its other entries are not shown, whatever time they claim. No entry is later than the page in which it arrived.
 
 Safe, because a signature covers the scene and the entry's id, so an entry can be neither moved nor repeated under another
 id. The signed event holds only a hash, and its kind is not stored by relays, so a member that publishes it reveals
@@ -30,13 +31,14 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.errors import InvalidInput, LedgerCorrupt, LedgerError
 from sense_memory.ledger.database import SCENE_LEDGER
 from sense_memory.memories.open_store import OpenStore
-from sense_memory.mind.announcements import MOVED, all_counted, announcement_of, counted_parts
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.episodic import GLOBAL_KINDS
 from sense_memory.mind.flusher import Flusher
-from sense_memory.mind.invitations import opened_invitation, sealed_invitation
 from sense_memory.mind.log import Log, NewEntry
-from sense_memory.mind.membership import (
+from sense_memory.mind.records import MindRecords
+from sense_memory.mind.scenes.announcements import MOVED, all_counted, announcement_of, counted_parts
+from sense_memory.mind.scenes.invitations import opened_invitation, sealed_invitation
+from sense_memory.mind.scenes.membership import (
     MAX_MEMBERS,
     UNREADABLE,
     EntrySigner,
@@ -55,7 +57,6 @@ from sense_memory.mind.membership import (
     united,
     waiting,
 )
-from sense_memory.mind.records import MindRecords
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import Secret, parse_public
 from sense_memory.nostr.signer import LocalSigner
@@ -65,9 +66,9 @@ from sense_memory.plain_text import has_hidden
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from sense_memory.mind.announcements import Announcement
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.records import MindRecord
+    from sense_memory.mind.scenes.announcements import Announcement
     from sense_memory.relay.sync.reports import SyncReport
 
 SCENES: Final = f"{address.MIND}scene/"
@@ -92,14 +93,14 @@ class Scene:
         self._signer = records.store.options.signer
         self._me = self._signer.public_key
         self._counted: dict[str, Mapping[str, frozenset[str]]] = {}  # by key, as `membership.ended` takes it
-        self._is_told = (
-            False  # whether the owner has told this member, under its newest key, that it was removed
-        )
+        # Whether the owner has told this member, under its newest key, that it was removed.
+        self._is_told = False
         self._judges: dict[str, EntrySigner] = {}
         self._flushers: list[Flusher] = []
         self._opened: dict[str, tuple[OpenStore, Log]] = {}
+        signers = self._signers()
         for key in state.keys:
-            self._add(key, stores[key.id])
+            self._add(key, stores[key.id], signers[key.id])
 
     def __repr__(self) -> str:
         return f"Scene({self.state.name!r}, members={len(self.state.members)})"
@@ -122,33 +123,33 @@ class Scene:
     @property
     def signing(self) -> EntrySigner:
         """Signs and verifies entries under the current key."""
-        return self._signing(self.state.keys[-1])
+        return self._judges[self.state.keys[-1].id]
 
-    def _signing(self, key: SceneKey) -> EntrySigner:
-        what_counts = ended(self.state, self._counted)[key.id]
-        return EntrySigner(self._signer, self.state.id, self.state.owner, key.members, what_counts)
+    def _signers(self) -> dict[str, EntrySigner]:
+        """For each key, what signs and verifies entries under it by what is known now."""
+        state, counted = self.state, ended(self.state, self._counted)
+        return {
+            key.id: EntrySigner(self._signer, state.id, state.owner, key.members, counted[key.id])
+            for key in state.keys
+        }
 
-    def _add(self, key: SceneKey, store: OpenStore) -> None:
-        self._judges[key.id] = self._signing(key)
+    def _add(self, key: SceneKey, store: OpenStore, judge: EntrySigner) -> None:
+        self._judges[key.id] = judge
 
         async def write_pages() -> int:
             return await log.flush()
 
         flusher = Flusher(write_pages, is_on=store.options.background)
-        log = Log(MindRecords(store), flusher.appended, self._judges[key.id])
+        log = Log(MindRecords(store), flusher.appended, judge)
         self._flushers.append(flusher)
         self._opened[key.id] = store, log
 
     def _judge(self) -> None:
         """Judge the entries again under the keys where members, or what counts of removed members, have changed."""
-        what_counts = ended(self.state, self._counted)
-        for key in self.state.keys:
-            judge = EntrySigner(
-                self._signer, self.state.id, self.state.owner, key.members, what_counts[key.id]
-            )
-            if not judge.judges_as(self._judges[key.id]):
-                self._judges[key.id] = judge
-                self._opened[key.id][1].judge(judge)
+        for key_id, judge in self._signers().items():
+            if not judge.judges_as(self._judges[key_id]):
+                self._judges[key_id] = judge
+                self._opened[key_id][1].judge(judge)
 
     async def _listen(self) -> dict[str, list[Announcement]]:
         """Read what the owner announced under each key, and judge the entries by that; returns the announcements."""
@@ -273,18 +274,16 @@ class Scene:
             name: the member's name in the scene.
 
         Raises:
-            InvalidInput: this member is not the owner, the name is taken or has characters that are not seen, or the scene
-                is full; nothing was changed.
+            InvalidInput: this member is not the owner, the name is taken or has invisible characters, or the scene is
+                full; nothing was changed.
             BadKey: not a public key.
         """
         key = parse_public(npub)
         wanted = tidy(name)
         if not wanted:
             raise InvalidInput("give the new member a name; nothing was changed")
-        if has_hidden(wanted):  # it could look like another member's
-            raise InvalidInput(
-                "give the new member a name whose characters are all seen; nothing was changed"
-            )
+        if has_hidden(wanted):  # the name could look like another member's
+            raise InvalidInput("give the new member a name without invisible characters; nothing was changed")
 
         def invited(state: SceneState) -> SceneState:
             taken = {folded(member) for other, member in state.members.items() if other != key}
@@ -300,7 +299,8 @@ class Scene:
     async def remove(self, npub: str) -> None:
         """Remove a member: later entries are under a new key, encrypted to each remaining member.
 
-        The new key is written to a record first. If announcing it fails, the owner's next sync announces it.
+        The scene is synced first, as far as its relays can be reached, because of the member's entries only those count
+        that this device has seen. The new key is written to a record first. If announcing it fails, the owner's next sync announces it.
 
         Raises:
             InvalidInput: this member is not the owner, or the key is not another member's; nothing was changed.
@@ -313,6 +313,9 @@ class Scene:
             rest = {member: name for member, name in state.members.items() if member != key}
             return state.with_key(new_secret(), rest)
 
+        if self._me == self.state.owner:
+            removed(self.state)  # an error comes before the sync
+            await self.sync()
         await self._change_members(removed)
 
     async def unite(self, state: SceneState) -> None:
@@ -406,7 +409,7 @@ class Scene:
         """The scene as its owner writes it, and records that name what counts of the members whom its keys removed.
 
         What counts is what this device shows now. It is named once, in the same write as the key. A key that follows a
-        key that is not open here waits until that key's entries have been read.
+        key that is not open here, or whose entries no relay has shown yet, waits until they have been read.
         """
         if all(key.counts or not key.removed for key in state.keys):
             return state, {}
@@ -415,13 +418,21 @@ class Scene:
         named = {record.name for record in await self._records.under(counted_folder(state.id), asks=False)}
         for key in state.keys:
             earlier = before(state, key)
-            is_due = key.removed and not key.counts and earlier <= self._opened.keys()
+            is_due = key.removed and not key.counts and all(map(self._has_read, earlier))
             if is_due and f"{key.id}-0" not in named:
                 digests = {pair for one in earlier for pair in await self._shown_of(key.removed, one)}
                 for number, payload in enumerate(counted_parts(key.id, digests)):
                     records[f"{counted_folder(state.id)}{key.id}-{number}"] = payload
             keys.append(replace(key, counts=True) if is_due else key)
         return replace(state, keys=tuple(keys)), records
+
+    def _has_read(self, key_id: str) -> bool:
+        """Whether a relay has shown everything under a key to this device, or there is no relay."""
+        if key_id not in self._opened:
+            return False
+        relays = self._opened[key_id][0].ledger.relays
+        answered = (relays.state(url).completed_at is not None for url in self.state.relays)
+        return not self.state.relays or any(answered)
 
     async def _shown_of(self, members: Collection[str], key_id: str) -> list[tuple[str, str]]:
         """The authors and digests of the entries of some members that are shown under a key."""
@@ -457,9 +468,11 @@ class Scene:
 
         await self._records.change([path], changed)
         self.state = made[0]
+        signers = self._signers()
         for key in self.state.keys:
             if key.id not in self._opened:
-                self._add(key, await opened_ledger(self._records.store, self.state, key))
+                store = await opened_ledger(self._records.store, self.state, key)
+                self._add(key, store, signers[key.id])
         self._judge()
 
 

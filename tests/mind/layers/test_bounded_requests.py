@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sense_memory.mind.model import MAX_INPUT_CHARS, ClassifyTopic, DistillIdentity, Reflect, TopicNames
+from sense_memory.mind.layers.topic_choice import SHOWN_SUMMARY_CHARS, TopicChoice
+from sense_memory.mind.model import MAX_LISTED_CHARS, ClassifyTopic, DistillIdentity, Reflect, TopicNames
 from sense_memory.mind.rule_model import RuleModel
-from sense_memory.mind.topic_choice import MAX_SUMMARY_CHARS, TopicChoice
 from tests.mind.test_log import opened
 
 
@@ -48,7 +48,7 @@ async def test_of_more_topics_than_fit_a_request_the_nearest_are_sent_and_the_ot
         store.mind.model = model = Recording()
         topics = await store.mind.topics.classify("Which hide glue holds an old violin's neck?")
         task = model.last(ClassifyTopic)
-        assert len(task.model_dump_json()) <= MAX_INPUT_CHARS + 1_000
+        assert len(task.model_dump_json()) <= MAX_LISTED_CHARS + 1_000
         assert next(iter(task.existing_topics)) == "violins"
         assert [*task.existing_topics][1:3] == ["topic-3", "topic-4"]  # then those with most passages
         assert task.left_out == 61 - len(task.existing_topics) > 0
@@ -89,7 +89,7 @@ def test_the_choice_follows_summaries_that_change_or_go_and_quotations_exclude_n
 
 def test_one_endless_summary_leaves_room_for_others():
     shown = TopicChoice().nearest({"endless": "word " * 50_000, "short": "A cat."}, "word")
-    assert [len(summary) for summary in shown.values()] == [MAX_SUMMARY_CHARS, 6]
+    assert [len(summary) for summary in shown.values()] == [SHOWN_SUMMARY_CHARS, 6]
 
 
 async def test_an_identity_is_distilled_from_the_topics_used_most_and_says_how_many_it_left_out():
@@ -98,7 +98,7 @@ async def test_an_identity_is_distilled_from_the_topics_used_most_and_says_how_m
         store.mind.model = model = Recording()
         found = await store.mind.identity.refresh_identity_kernel()
         task = model.last(DistillIdentity)
-        assert len(task.model_dump_json()) <= MAX_INPUT_CHARS + 1_000
+        assert len(task.model_dump_json()) <= MAX_LISTED_CHARS + 1_000
         assert [*task.topic_summaries][:2] == ["topic-3", "topic-4"]
         assert task.left_out == found.left_out == 61 - len(task.topic_summaries) > 0
         assert await store.mind.identity.get() == found
@@ -113,7 +113,7 @@ async def test_a_first_reflection_reads_the_newest_entries_and_says_how_many_it_
         found = await store.mind.reflect("smith")
         task = model.last(Reflect)
         entries = await log.entries(kind="agent.spoke")
-        assert sum(map(len, task.experiences)) <= MAX_INPUT_CHARS
+        assert sum(map(len, task.experiences)) <= MAX_LISTED_CHARS
         assert task.experiences[-1].startswith("smith: 119: ")
         assert found.payload["left_out"] == task.left_out == 120 - len(task.experiences) > 0
         assert {*found.payload["based_on"]} <= {entry.id for entry in entries[task.left_out :]}

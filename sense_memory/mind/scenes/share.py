@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sense_memory.memories.open_store import OpenStore
-    from sense_memory.mind.membership import SceneState
     from sense_memory.mind.records import MindRecord
-    from sense_memory.mind.scene import Scene
-    from sense_memory.mind.scenes import Scenes
+    from sense_memory.mind.scenes.membership import SceneState
+    from sense_memory.mind.scenes.scene import Scene
+    from sense_memory.mind.scenes.scenes import Scenes
     from sense_memory.models import PersonaMemory
 
 _NAME: Final = "palace:"  # the beginning of the names of scenes that are shares

@@ -1,4 +1,4 @@
-"""What a search of the mind finds, and how corrections rank among it. Pure."""
+"""Hits of a search of the mind, and how corrections rank among them. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.corrections import corrects
+from sense_memory.mind.search.corrections import corrects
 from sense_memory.search.ranking import Reason
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sense_memory.ledger import Ledger, device
+from sense_memory.ledger import Ledger, device_id
 from tests.inside import database_of
 
 
@@ -134,8 +134,8 @@ def test_an_id_is_not_kept_when_the_clock_jumps_against_the_time_since_the_start
     ledger, running = open_at(), open_at("b.db")
     name, other = write(me, ledger, 0), write(me, running, 0)
     ledger.close()
-    now = device._clock_offset()
-    monkeypatch.setattr(device, "_clock_offset", lambda: now + 3_600)
+    now = device_id._clock_offset()
+    monkeypatch.setattr(device_id, "_clock_offset", lambda: now + 3_600)
 
     assert open_at().edits.device != name
     assert running.edits.device != other
@@ -143,7 +143,7 @@ def test_an_id_is_not_kept_when_the_clock_jumps_against_the_time_since_the_start
 
 def test_without_a_place_in_memory_each_process_has_an_id_of_its_own(me, open_at, monkeypatch, tmp_path):
     """A folder of the disk may be a part of a container's image."""
-    monkeypatch.setattr(device, "_MEMORY", tmp_path)
+    monkeypatch.setattr(device_id, "_MEMORY", tmp_path)
     ledger = open_at()
     name = write(me, ledger, 0)
     ledger.close()
@@ -153,8 +153,8 @@ def test_without_a_place_in_memory_each_process_has_an_id_of_its_own(me, open_at
 
 
 def test_a_folder_to_which_others_may_write_is_not_used(me, open_at, monkeypatch, tmp_path):
-    monkeypatch.setattr(device, "_MEMORY", tmp_path)
-    monkeypatch.setattr(device.os.path, "ismount", lambda _: True)
+    monkeypatch.setattr(device_id, "_MEMORY", tmp_path)
+    monkeypatch.setattr(device_id.os.path, "ismount", lambda _: True)
     ledger = open_at()
     name = write(me, ledger, 0)
     ledger.close()
@@ -166,9 +166,9 @@ def test_a_folder_to_which_others_may_write_is_not_used(me, open_at, monkeypatch
 
 
 def test_handovers_do_not_pile_up(me, open_at, monkeypatch, tmp_path):
-    monkeypatch.setattr(device, "_MEMORY", tmp_path)
-    monkeypatch.setattr(device.os.path, "ismount", lambda _: True)
-    monkeypatch.setattr(device, "_KEPT_COUNT", 4)
+    monkeypatch.setattr(device_id, "_MEMORY", tmp_path)
+    monkeypatch.setattr(device_id.os.path, "ismount", lambda _: True)
+    monkeypatch.setattr(device_id, "_KEPT_COUNT", 4)
     for number in range(12):
         ledger = open_at(f"{number}.db")
         name = write(me, ledger, number)
@@ -205,10 +205,27 @@ def test_a_ledger_of_an_earlier_version_may_have_been_copied(me, open_at):
 
 
 def test_a_ledger_in_memory_has_an_id_and_leaves_nothing_behind(me, monkeypatch, tmp_path):
-    monkeypatch.setattr(device, "_MEMORY", tmp_path)
-    monkeypatch.setattr(device.os.path, "ismount", lambda _: True)
+    monkeypatch.setattr(device_id, "_MEMORY", tmp_path)
+    monkeypatch.setattr(device_id.os.path, "ismount", lambda _: True)
     ledger = Ledger(":memory:", me.public_key)
     assert len(ledger.edits.device) == 8
     ledger.close()
 
     assert not list(Path(tmp_path).iterdir())
+
+
+def test_a_process_whose_memory_was_set_back_leaves_no_id_when_it_closes(me, open_at, monkeypatch):
+    ledger = open_at()
+    name = write(me, ledger, 0)
+    offset = device_id._clock_offset()
+    monkeypatch.setattr(device_id, "_clock_offset", lambda: offset + 60)
+    ledger.close()
+
+    assert open_at().edits.device != name
+
+
+def test_a_folder_that_is_removed_while_it_is_read_costs_a_new_id_only(me, open_at, monkeypatch, tmp_path):
+    monkeypatch.setattr(device_id, "_folder", lambda: tmp_path / "gone")
+    ledger = open_at()
+    assert len(write(me, ledger, 0)) == 8
+    ledger.close()

@@ -8,12 +8,12 @@ import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner
 from sense_memory.errors import InvalidInput
-from sense_memory.mind.hits import Place
+from sense_memory.mind.search.hits import Place
 from sense_memory.search.lexical import LexicalIndex
 from tests.inside import ledger_of
 from tests.memories.test_embedding_jobs import Topics
 from tests.memories.test_search import inside
-from tests.mind.test_conversation import talk
+from tests.mind.chat.test_conversation import talk
 from tests.mind.test_log import ME, opened
 
 
@@ -149,7 +149,7 @@ async def test_every_item_is_embedded_once_and_a_removed_one_leaves_no_vectors(t
 
 
 async def test_an_embedder_that_fails_or_does_not_answer_leaves_the_words(monkeypatch):
-    monkeypatch.setattr("sense_memory.mind.search._ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr("sense_memory.mind.search.search._ANSWER_SECONDS", 0.01)
     waits = threading.Event()
 
     class Hanging(Topics):

@@ -9,7 +9,7 @@ import pytest
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.errors import BadKey, BadPayload, InvalidInput
 from sense_memory.mind.records import MindRecords
-from tests.mind.test_scenes import everything
+from tests.mind.scenes.test_scenes import everything
 
 
 OWNER, READER, THIRD = (LocalSigner.from_hex(digit * 64) for digit in "567")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sense_memory.mind.corrections import corrects
-from tests.mind.test_conversation import talk
+from sense_memory.mind.search.corrections import corrects
+from tests.mind.chat.test_conversation import talk
 from tests.mind.test_log import opened
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay
 from sense_memory.errors import InvalidInput
-from sense_memory.mind.draft import backfill, draft, store_thought
+from sense_memory.mind.layers.draft import backfill, draft, store_thought
 from sense_memory.mind.model import Coherence, Reply, TopicNames
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.rule_model import RuleModel

@@ -1,6 +1,6 @@
 """Which topics a model is shown: all of them, or those nearest to a text where all are too many for one request.
 
-Guaranteed: the topics of one request have `MAX_INPUT_CHARS` characters at most, and the caller learns how many were left
+Guaranteed: the topics of one request have `MAX_LISTED_CHARS` characters at most, and the caller learns how many were left
 out. The index is built only where topics have to be left out, and then takes in only topics that have changed.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.model import MAX_INPUT_CHARS
+from sense_memory.mind.model import MAX_LISTED_CHARS
 
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sense_memory.search.index import SearchIndex
 
-MAX_SUMMARY_CHARS: Final = 2_000  # of one topic's summary; `UpdateTopicSummary` asks for 120 words
+SHOWN_SUMMARY_CHARS: Final = 2_000  # of one topic's summary; `UpdateTopicSummary` asks for 120 words
 _QUOTES_CHARS: Final = 8  # around a name and a summary, in JSON
 _NEAREST_COUNT: Final = 1_000  # topics that are ranked, more than a request holds
 
@@ -29,7 +29,7 @@ class TopicChoice:
         self._indexed: dict[str, str] = {}
 
     def nearest(self, known: Mapping[str, str], text: str) -> dict[str, str]:
-        """The topics for one request: all, or those nearest to a text, then the first of the others.
+        """The topics for one request: all, or those nearest to a text and then the first of the others.
 
         Args:
             known: the summary of each topic, the most used topics first.
@@ -49,7 +49,7 @@ class TopicChoice:
         from sense_memory.search.tokens import words
 
         if self._index is None:
-            # Topics are no sequence of messages: those beside each other are not related.
+            # Topics are not a sequence of messages: topics beside each other are not related.
             self._index = SearchIndex(
                 SearchOptions(neighbours=False, session=False, speaker=False, dates=False)
             )
@@ -57,7 +57,7 @@ class TopicChoice:
             self._index.drop(name)
         changed = {name: said for name, said in known.items() if self._indexed.get(name) != said}
         self._index.put_many(
-            SearchItem(name, said[:MAX_SUMMARY_CHARS], key=name.replace("-", " "))
+            SearchItem(name, said[:SHOWN_SUMMARY_CHARS], key=name.replace("-", " "))
             for name, said in changed.items()
         )
         self._indexed = dict(known)
@@ -67,9 +67,9 @@ class TopicChoice:
 
 def fitting(topics: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The first of some topics with their summaries, as many as fit one request; long summaries are cut."""
-    found, left = dict[str, str](), MAX_INPUT_CHARS
+    found, left = dict[str, str](), MAX_LISTED_CHARS
     for name, summary in topics:
-        shown = summary[:MAX_SUMMARY_CHARS]
+        shown = summary[:SHOWN_SUMMARY_CHARS]
         left -= len(name) + len(shown) + _QUOTES_CHARS
         if left < 0:
             break

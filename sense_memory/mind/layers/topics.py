@@ -13,7 +13,7 @@ Of two summaries that two devices updated at once, the later counts, and its num
 none is lost. (Adding the numbers would count a thought twice that both devices took from one log.)
 The cost is one small record for each merged topic.
 
-A model is shown at most `MAX_INPUT_CHARS` characters of topics with each text, the nearest first; see `topic_choice`.
+A model is shown at most `MAX_LISTED_CHARS` characters of topics with each text, the nearest first; see `topic_choice`.
 Records stay in RAM once they were read, so storing a thought reads only what has changed.
 """
 
@@ -29,17 +29,17 @@ import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.layers.topic_choice import TopicChoice
 from sense_memory.mind.model import ClassifyTopic, UpdateTopicSummary
 from sense_memory.mind.records import RecordView
 from sense_memory.mind.salience import jaccard, words
-from sense_memory.mind.topic_choice import TopicChoice
 from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from sense_memory.mind.archive import Archive
+    from sense_memory.mind.layers.archive import Archive
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.records import MindRecord, MindRecords
 

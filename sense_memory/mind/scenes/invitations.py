@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from sense_memory.errors import BadPayload, InvalidEvent, InvalidInput
-from sense_memory.mind.membership import MAX_INVITATION_BYTES, UNREADABLE, fields_of, state_of
+from sense_memory.mind.scenes.membership import MAX_INVITATION_BYTES, UNREADABLE, fields_of, state_of
 from sense_memory.nostr.event import RawEvent, Unsigned, verify
 
 
 if TYPE_CHECKING:
-    from sense_memory.mind.membership import SceneState
+    from sense_memory.mind.scenes.membership import SceneState
     from sense_memory.nostr.signer import Signer
 
 KIND_INVITATION: Final = 24_079
