@@ -61,9 +61,12 @@ class Access(StrEnum):
     """What a tool may do to a memory."""
 
     READ = "read"  # changes nothing
-    WRITE = "write"  # what it changes can be taken back; called again, it changes something again
+    WRITE = "write"  # what it changes can be taken back; called again, it changes something again (but see `ONCE`)
     EXPORT = "export"  # adds a file, and replaces none
     DESTRUCTIVE = "destructive"  # what it deletes is gone; called again, it changes nothing
+
+
+ONCE: Final = frozenset({"connect"})  # tools that write, and change nothing when they are called again
 
 
 class Profile(StrEnum):
