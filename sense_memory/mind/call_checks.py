@@ -110,7 +110,7 @@ def _is(value: object, note: str) -> bool:
         return _SIMPLE[note](value)
     found = _generic(note)
     if found is None:  # a class, by its name, because many are imported for type checkers only
-        return any(base.__name__ == note for base in type(value).__mro__) if note in _CLASSES else True
+        return note not in _CLASSES or _is_named(type(value), note)
     outer, inner = found.groups()
     if outer == "Callable":
         return callable(value) and not isinstance(value, type)
@@ -124,7 +124,13 @@ def _is(value: object, note: str) -> bool:
 
 
 def _are(values: Iterable[object], note: str) -> bool:
+    if note in _CLASSES:  # each type once: a context is built from ten thousand entries
+        return all(_is_named(kind, note) for kind in set(map(type, values)))
     return all(_fits(value, note) for value in values)
+
+
+def _is_named(kind: type, name: str) -> bool:
+    return any(base.__name__ == name for base in kind.__mro__)
 
 
 def _is_text(value: object) -> bool:
