@@ -134,8 +134,7 @@ def compare_readings(
     pair = Alignment.of(old_reading, new_reading)
     found = difference(pair)
     sure = sureness(pair, found) or suspicion(pair, near) or _DOUBTFUL * _are_filled_apart(pair)
-    is_other_thing = (pair.apart or pair.flips) and _are_numbered_apart(old_reading, new_reading)
-    if not sure or is_other_thing:
+    if not sure or ((pair.apart or pair.flips) and _are_numbered_apart(old_reading, new_reading)):
         return None
     if found is None:
         return turned(old, new, sure)
