@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 MOVED: Final = "scene.moved"
-_PART_COUNT: Final = 1_000  # digests in one announcement, some 27 KB
+_PART_COUNT: Final = 600  # digests in one announcement, some 26 KB
 
 
 @dataclass(frozen=True, slots=True)

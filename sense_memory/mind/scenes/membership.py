@@ -48,7 +48,7 @@ MAX_INVITATION_BYTES: Final = 20_000  # of a scene in an invitation, which becom
 _PLAIN_BYTES: Final = 16_000  # a smaller scene lists the members for each key, as earlier versions read them
 KIND_ENTRY: Final = 24_078  # ephemeral (NIP-01): a relay that is sent one does not store it
 _KEY_ID_CHARS: Final = 16
-_DIGEST_CHARS: Final = 24  # 96 bits: nobody finds another entry with the digest of one that counts
+_DIGEST_CHARS: Final = 40  # 160 bits: nobody makes two entries with one digest, of which one counts
 UNREADABLE: Final = (
     ValueError,
     TypeError,
