@@ -241,7 +241,6 @@ class Ledger:
                 if self.open_tombstones([item.slot], second).get(item.slot) != second:
                     raise _SecondTaken
                 stamps.undo_tombstone(self._db, item.slot, second)
-                marks.pop(item.slot)
             replaces = second == marks.get(item.slot)
             if replaces:
                 self._check_open(item, based)
