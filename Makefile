@@ -5,8 +5,6 @@
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-relays soak mutants lint types sync-store bench clean
 
-unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of programs: compiled once, not each time
-
 VENV := .venv
 BIN := $(VENV)/bin
 RELAYS := $(VENV)/relays

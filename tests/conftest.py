@@ -29,6 +29,11 @@ from tests.virtual_time import VirtualLoop
 
 FORKS = Path(__file__).with_name("forks.py")
 
+# Each process reads what another has compiled, also where the environment forbids to keep it, as images of containers do:
+# to compile all tests takes three times as long as to collect them, and programs that tests start would compile as well.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Ledgers are synced to disks, which is not what tests are about: they lie in memory where the system offers enough.
 _MEMORY = Path("/dev/shm")
 if _MEMORY.is_dir() and disk_usage(_MEMORY).free > 2**30:
@@ -43,7 +48,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile(
-    "suite", max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "suite", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("suite")
 

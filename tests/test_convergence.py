@@ -442,7 +442,7 @@ async def game(setting, deal, folder=None):
 # ── The rows ────────────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(tables, moves)
 def test_v08_any_order_converges(setting, deal):
     asyncio.run(game(setting, deal))

@@ -70,6 +70,9 @@ class FileLock:
 
 
 _SUFFIX: Final = ".new"
+_is_rest_of_name: Final = re.compile(
+    rf"[a-z0-9_]{{8}}{re.escape(_SUFFIX)}"
+).fullmatch  # what `mkstemp` makes up
 _SIDES: Final = ("-journal", "-wal", "-shm")  # endings of the files that SQLite keeps beside a database
 
 
@@ -114,10 +117,13 @@ def sweep(path: Path) -> None:
     A hard link to the ledger itself is removed without being opened, because closing it would release the locks that
     SQLite holds on the ledger in this process.
     """
-    is_ours = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(_SUFFIX)}").fullmatch
+    start = f".{path.name}."
     with suppress(OSError):  # an unfinished file does no harm
-        for other in path.parent.iterdir():
-            if not is_ours(other.name) or not stat.S_ISREG(other.lstat().st_mode):
+        for name in os.listdir(path.parent):  # noqa: PTH208 - paths take five times as long
+            if not name.startswith(start) or not _is_rest_of_name(name[len(start) :]):
+                continue
+            other = path.parent / name
+            if not stat.S_ISREG(other.lstat().st_mode):
                 continue
             if path.exists() and other.samefile(path):
                 other.unlink(missing_ok=True)

@@ -185,7 +185,7 @@ def test_no_arguments_at_all_make_a_tool_raise():
             schemas = {tool["name"]: tool["parameters"]["required"] for tool in tools.responses()}
             calls = []
 
-            @settings(max_examples=60)
+            @settings(max_examples=30)
             @given(st.data())
             def ask(data):
                 name = data.draw(st.sampled_from(sorted(schemas)))

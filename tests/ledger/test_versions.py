@@ -427,7 +427,7 @@ def _universe(me):
     return (*versions, *entries, *by_address, *by_id, *of_both)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_any_order_and_any_batches_end_as_the_oracle_says(me, data):
     universe = _universe(me)

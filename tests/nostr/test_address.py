@@ -24,7 +24,7 @@ from sense_memory.nostr.address import (
 )
 
 
-seeded = settings(max_examples=60, deadline=None, derandomize=True)
+seeded = settings(max_examples=30, deadline=None, derandomize=True)
 
 NAUGHTY = ["/", "\\", "\x00", "\n", "\x1b", "\x7f", "\x85", "\ud800", "\udfff"]
 
@@ -94,7 +94,7 @@ def test_names_are_normalised_before_they_are_measured():
     assert flat_path("e\u0301" * 256) == "\u00e9" * 256
 
 
-@settings(seeded, max_examples=150)
+@settings(seeded, max_examples=75)
 @given(st.text(max_size=300))
 def test_a_key_is_normalised_once_or_refused(key):
     try:

@@ -29,7 +29,7 @@ from sense_memory.nostr.event import (
 )
 
 
-seeded = settings(max_examples=60, deadline=None, derandomize=True)
+seeded = settings(max_examples=30, deadline=None, derandomize=True)
 
 text = st.text(max_size=60)
 hex64 = st.binary(min_size=32, max_size=32).map(bytes.hex)
@@ -94,7 +94,7 @@ def test_parsing_arbitrary_json_raises_nothing_but_invalid_event(value):
         RawEvent.parse(value)
 
 
-@settings(seeded, max_examples=150)
+@settings(seeded, max_examples=75)
 @given(st.sampled_from(FIELDS), json_values)
 def test_an_event_with_any_field_replaced_is_read_or_refused(plain, name, value):
     try:

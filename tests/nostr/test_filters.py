@@ -14,7 +14,7 @@ from sense_memory.limits import MAX_SAFE_INTEGER
 from sense_memory.nostr.filters import Filter
 
 
-seeded = settings(max_examples=60, deadline=None, derandomize=True)
+seeded = settings(max_examples=30, deadline=None, derandomize=True)
 
 hexes = st.lists(st.binary(min_size=32, max_size=32).map(bytes.hex), max_size=3).map(tuple)
 moments = st.none() | st.integers(0, MAX_SAFE_INTEGER)
@@ -47,7 +47,7 @@ def test_unset_fields_are_absent_and_empty_lists_are_not():
     assert Filter(ids=(), limit=0, tags={"d": ()}).as_json() == {"ids": (), "limit": 0, "#d": ()}
 
 
-@settings(seeded, max_examples=150)
+@settings(seeded, max_examples=75)
 @given(json_values | st.dictionaries(st.sampled_from(FIELDS), json_values, max_size=4))
 def test_arbitrary_json_is_a_filter_or_a_malformed_frame(value):
     try:

@@ -68,7 +68,7 @@ def shares():
     return st.sampled_from([0.0, 0.002, 0.05, 0.5, 1.0])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     count=st.sampled_from([0, 1, 2, 31, 32, 33, 100, 513, 1_500, 2_500]),
     pairs=st.tuples(st.sampled_from([1, 2, 50, 10_000_000]), st.sampled_from(list(SHAPES))),
@@ -341,7 +341,7 @@ hostile = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(message=hostile, frame=st.sampled_from([4_096, 60_000]))
 def test_whatever_arrives_is_answered_within_the_frame_or_refused(message, frame):
     items = Items(SOME)

@@ -220,7 +220,7 @@ def test_another_version_is_named(no_scrypt, version):
         decrypt_secret(with_byte(0, version), "nostr")
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(
     st.text(max_size=200)
     | st.text("qpzry9x8gf2tvdw0s3jn54khce6mua7l", min_size=152, max_size=152).map("ncryptsec1".__add__)
@@ -304,7 +304,7 @@ def test_hchacha20_passes_the_drafts_vector():
     assert reference_hchacha20(key, nonce).hex() == nip49._hchacha20(key, nonce).hex() == wanted
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=16, max_size=16) | st.just(b"\xff" * 16))
 def test_hchacha20_is_the_rounds_alone(key, nonce):
     """Also where the nonce lies in ChaCha20's block counter and that counter is full."""

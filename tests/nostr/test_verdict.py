@@ -10,7 +10,7 @@ from sense_memory.limits import MAX_VERDICT_BYTES
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict, classify, classify_closed
 
 
-seeded = settings(max_examples=60, deadline=None, derandomize=True)
+seeded = settings(max_examples=30, deadline=None, derandomize=True)
 
 PREFIXES = [
     "duplicate",
@@ -159,7 +159,7 @@ anything = st.text(max_size=1_500) | st.builds(
 )
 
 
-@settings(seeded, max_examples=150)
+@settings(seeded, max_examples=75)
 @given(st.booleans(), anything)
 def test_a_verdict_is_total_and_never_repeats_the_relay(accepted, text):
     verdict = classify(accepted, text)
@@ -170,7 +170,7 @@ def test_a_verdict_is_total_and_never_repeats_the_relay(accepted, text):
         assert verdict in {classify_closed(known) for known, _ in TABLE}
 
 
-@settings(seeded, max_examples=150)
+@settings(seeded, max_examples=75)
 @given(anything)
 def test_an_unknown_answer_is_never_final(text):
     """Unknown prefixes and plain words mean "later": only a known word may end the attempts."""

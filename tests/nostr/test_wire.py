@@ -19,7 +19,7 @@ from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.wire import parse_client_frame, parse_relay_frame
 
 
-seeded = settings(max_examples=60, deadline=None, derandomize=True)
+seeded = settings(max_examples=30, deadline=None, derandomize=True)
 
 ID = "ab" * 32
 json_values = st.recursive(

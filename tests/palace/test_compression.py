@@ -259,7 +259,7 @@ sentences = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(sentences, st.sampled_from(["facts", "decisions"]))
 def test_no_sentence_loses_a_number_a_name_a_negation_or_a_condition(words, facet):
     value = " ".join(words)
@@ -421,7 +421,7 @@ def test_what_found_no_room_is_counted_and_said_inside_the_budget(max_tokens):
 texts = st.text(st.characters(codec="utf-8"), max_size=80)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["a", "b"]), texts, texts), max_size=15),
     st.integers(MIN_MAX_TOKENS, 300),

@@ -17,7 +17,7 @@ from sense_memory.palace.connections import PER_MEMORY_COUNT, folded, near_pairs
 
 
 NOW = 1_775_000_000.0
-seeded = settings(max_examples=60, deadline=None, derandomize=True)
+seeded = settings(max_examples=30, deadline=None, derandomize=True)
 
 
 def memory(key, *themes, domain="people", facet="facts", **fields):

@@ -22,7 +22,7 @@ from sense_memory.palace.lifecycle import current_relevance, current_state
 
 NOW = 1_775_000_000.0  # 2026-03-31
 DAY = 86_400.0
-seeded = settings(max_examples=60, deadline=None, derandomize=True)
+seeded = settings(max_examples=30, deadline=None, derandomize=True)
 
 # Days without an access after which a memory with the default half-life stands so.
 AGES = {State.ACTIVE: 0, State.FADING: 61, State.FORGOTTEN: 121, State.DISSOLVED: 301}

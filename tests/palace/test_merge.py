@@ -36,7 +36,7 @@ def version(ident, at=NOW, said=None, rest=None, **fields):
 
 # ── Laws, for anything that JSON may hold ───────────────────────────────────────────────
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=30, deadline=None)
 vectors = st.dictionaries(st.sampled_from("ab"), st.integers(0, 3), max_size=2)
 paths = st.lists(st.sampled_from(["x/y/a", "x/y/b"]), max_size=2).map(tuple)
 decisions = st.sampled_from(

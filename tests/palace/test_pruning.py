@@ -15,7 +15,7 @@ from sense_memory.palace.pruning import PruneAction, PruneOutcome, PrunePlan, Pr
 
 NOW = 1_775_000_000.0
 DAY = 86_400.0
-seeded = settings(max_examples=60, deadline=None, derandomize=True)
+seeded = settings(max_examples=30, deadline=None, derandomize=True)
 AGES = {State.ACTIVE: 0, State.FADING: 60, State.FORGOTTEN: 120, State.DISSOLVED: 300}  # days without access
 
 

@@ -112,7 +112,7 @@ def by_hand(memories, word):
     return scores
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(palaces, st.sampled_from(NAMES))
 def test_a_single_word_scores_what_the_specification_says(memories, word):
     hits = index_of(*memories).search(word, now=NOW, limit=99)
@@ -285,7 +285,7 @@ def answers(index):
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(palaces, palaces, st.data())
 def test_an_index_that_changed_answers_as_one_built_anew_and_one_loaded(first, second, data):
     changed = index_of(*first)
@@ -327,7 +327,7 @@ OTHERS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(palaces)
 def test_what_else_lies_in_the_index_changes_nothing(memories):
     alone, among = index_of(*memories), PalaceIndex()

@@ -465,7 +465,7 @@ def said_with(original, damage):
         return asyncio.run(read()), stage.signer.opened
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.data())
 def test_a_flipped_bit_anywhere_changes_no_answer(original, data):
     def flip(snapshot):

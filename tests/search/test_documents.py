@@ -70,7 +70,7 @@ def _steps(request, monkeypatch):
 
 @pytest.mark.usefixtures("_steps")
 @given(changes=CHANGES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_neighbours_are_those_of_a_session_sorted_by_time_and_arrival(changes):
     table, plain = DocumentTable(), Plain()
     for change, ident, time in changes:

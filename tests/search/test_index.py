@@ -392,7 +392,7 @@ def last_of_each(many):
     return list(latest.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(items, st.sets(st.sampled_from("abcdefgh")))
 def test_an_index_that_changed_bit_by_bit_answers_as_one_built_anew(many, dropped):
     changed = SearchIndex()
@@ -409,7 +409,7 @@ def test_an_index_that_changed_bit_by_bit_answers_as_one_built_anew(many, droppe
     assert answers(changed) == answers(built)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(items, items)
 def test_a_loaded_index_answers_the_same_and_goes_on(many, more):
     index = SearchIndex()

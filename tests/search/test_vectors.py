@@ -41,7 +41,7 @@ COMMANDS = st.lists(
 
 @pytest.mark.usefixtures("_blocks")
 @given(commands=COMMANDS, dimension=st.sampled_from([1, 3, 64, 70]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_rows_hold_what_plain_numpy_holds_after_any_changes(commands, dimension):
     pool = random_vectors(32, dimension).round(1)
     rows, held = VectorRows(dimension), np.empty((0, dimension), np.float32)

@@ -394,7 +394,7 @@ async def game(skews, topology, deal):
 # ── The rows ────────────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.tuples(*[st.sampled_from(SKEWS)] * 3), st.sampled_from(TOPOLOGIES), moves)
 def test_v08_any_order_converges_for_persona_memories(skews, topology, deal):
     asyncio.run(game(skews, topology, deal))

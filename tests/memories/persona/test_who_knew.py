@@ -23,7 +23,7 @@ FACT = ("people", "facts")
 PERSONA = "sense-memory/persona/people/facts/"
 KEYS = ("a", "b")
 DAY = 86_400
-GAMES = range(3)
+GAMES = range(2)
 
 
 @dataclass

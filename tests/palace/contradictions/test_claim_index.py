@@ -130,7 +130,7 @@ def test_a_look_over_a_palace_sets_the_newer_against_the_older_and_says_when_it_
     assert cut.bounded
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(
     st.lists(MEMORIES, max_size=12), st.lists(st.sampled_from(["a", "b", "lisa-home"]), max_size=3), MEMORIES
 )
@@ -150,7 +150,7 @@ def test_claims_kept_up_answer_as_claims_built_anew(written, dropped, asked):
     assert pairs(kept) == pairs(rebuilt)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.lists(MEMORIES, max_size=MAX_CANDIDATES_COUNT), MEMORIES)
 def test_a_check_says_what_comparing_with_each_memory_says(written, asked):
     claims = ClaimIndex()

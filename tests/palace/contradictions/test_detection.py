@@ -396,7 +396,7 @@ WORDS = st.sampled_from(
 VALUES = st.lists(WORDS, max_size=9).map(" ".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.text(max_size=80) | VALUES, st.text(max_size=80) | VALUES)
 def test_any_text_gets_the_same_bounded_answer_twice(old, new):
     found = verdict(old, new)

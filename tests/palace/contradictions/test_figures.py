@@ -62,7 +62,7 @@ def test_a_number_behind_a_noun_tells_which_one_is_meant(text):
     assert not [item for item in items(text) if isinstance(item, Figure)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.text(max_size=120))
 def test_any_text_is_cut_into_words_and_figures(text):
     assert all(isinstance(item, Figure) or item for item in items(text.lower()))

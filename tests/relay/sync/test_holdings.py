@@ -358,6 +358,7 @@ def test_a_holding_is_plain_data():
         ("no challenge", False, (Method.COUNT, 10, 10, 0, 0, HIDDEN)),
     ],
 )
+@pytest.mark.virtual_time
 async def test_a_journal_that_the_relay_hides_is_not_said_to_be_missing_and_the_rest_is_compared(
     device, clock, auth, compares, expected
 ):
