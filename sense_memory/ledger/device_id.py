@@ -29,6 +29,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shutil
 import stat
 import sys
 import tempfile
@@ -159,38 +160,46 @@ def _seq_in(db: Database, last: str) -> int | None:
 
 
 # ── Handovers ───────────────────────────────────────────────────────────────────────────
-# A file `{hash of the ledger's path}.{device id}`, which holds the last event's id and the clock's offset.
+# Each ledger has a folder, named by a hash of its path. A file in it, named by the device id, holds the last event's id and
+# the clock's offset.
 
 
 def _taken(path: Path | None) -> Iterator[tuple[str, str]]:
     """Take the handovers of a ledger one by one: the id, and the last event that was written under it."""
-    folder = None if path is None else _folder()
-    if path is None or folder is None:
+    home = None if path is None else _folder()
+    if path is None or home is None:
         return
-    ours = f"{_name(path)}."
-    names: list[str] = []
-    with suppress(OSError):  # the folder was removed meanwhile, or cannot be read
-        names = [name for name in os.listdir(folder) if name.startswith(ours)]  # noqa: PTH208 - paths take five times as long
+    folder, names = home / _name(path), list[str]()
+    with suppress(OSError):  # there is no handover
+        names = os.listdir(folder)  # noqa: PTH208 - paths take five times as long
     for file in (folder / name for name in sorted(names)):
         with suppress(OSError, ValueError):  # another process was faster
             last, _, offset = file.read_text().partition(" ")
             file.unlink()
             if abs(int(offset) - _clock_offset()) <= _JUMP_SECONDS:
-                yield file.suffix.removeprefix("."), last
+                yield file.name, last
 
 
 def _put(path: Path, device: str, last: str) -> None:
-    folder = _folder()
-    if folder is None:
+    home = _folder()
+    if home is None:
         return
+    folder = home / _name(path)
     with suppress(OSError):  # the next process makes a new id
-        made = os.open(folder / f"{_name(path)}.{device}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            _remove_oldest(home)
+        made = os.open(folder / device, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(made, "w") as file:
             file.write(f"{last} {_clock_offset()}")
-        if len(os.listdir(folder)) > _KEPT_COUNT:  # noqa: PTH208
-            by_age = sorted(folder.iterdir(), key=lambda other: other.stat().st_mtime)
-            for other in by_age[: _KEPT_COUNT // 2]:
-                other.unlink(missing_ok=True)
+
+
+def _remove_oldest(home: Path) -> None:
+    """Remove the handovers of the ledgers that gave one the longest ago, if there are very many ledgers."""
+    folders = list(home.iterdir())
+    if len(folders) > _KEPT_COUNT:
+        for folder in sorted(folders, key=lambda other: other.stat().st_mtime)[: _KEPT_COUNT // 2]:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _name(path: Path) -> str:
