@@ -413,13 +413,16 @@ class _Calls:
         ] = None,
         domain: _Domain = None,
         max_tokens: Annotated[int, Field(ge=32, le=MAX_CONTEXT_TOKENS, description="how long at most")] = 500,
+        style: Annotated[
+            Literal["plain", "bracketed"],
+            Field(description="bracketed: shorthand; `x>y`: x was chosen over y"),
+        ] = "plain",
     ) -> dict[str, Any]:
-        """The active memories, compressed to fit a prompt. Use it at the start of a conversation.
-
-        Hyphens join words; `x>y`: x was chosen over y.
-        """
+        """What you remember, as much as fits a prompt. Use it at the start of a conversation."""
         store = await self._given()
-        found = await store.persona_compress(domain, question=question or None, max_tokens=max_tokens)
+        found = await store.persona_compress(
+            domain, question=question or None, max_tokens=max_tokens, style=style
+        )
         counts = {"tokens": found.tokens, "included": len(found.included), "left_out": len(found.left_out)}
         if not found:
             return {"context": "", **counts, "hint": "No active memory there. Try recall without a path."}
@@ -428,7 +431,9 @@ class _Calls:
             "trust": found.trust or "unknown",
         }
         if question and not found.has_answer:
-            told["hint"] = "Nothing was found for the question; this is the palace without it. Try search."
+            told["hint"] = (
+                "Nothing was found for the question; this is what is remembered otherwise. Try search."
+            )
         return {"note": DATA_NOTE, "context": str(found), **counts, **told}
 
     async def connect(

@@ -36,7 +36,7 @@ def memory(path, value, age_days=0.0, **fields):
 
 def line(path, value):
     piece = shorthand(memory(path, value))
-    return f"{piece.head}: {piece.text}"
+    return f"{piece.head}: {piece.text}" if piece.head else piece.text
 
 
 def rows(name):
