@@ -431,9 +431,7 @@ class _Calls:
             "trust": found.trust or "unknown",
         }
         if question and not found.has_answer:
-            told["hint"] = (
-                "Nothing was found for the question; this is what is remembered otherwise. Try search."
-            )
+            told["hint"] = "Nothing was found for the question; this is the palace without it. Try search."
         return {"note": DATA_NOTE, "context": str(found), **counts, **told}
 
     async def connect(

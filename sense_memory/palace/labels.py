@@ -3,7 +3,8 @@
 A key costs tokens, and mostly repeats its text: "Lisa teaches workshops" needs no `lisa-teaches-workshops`. What a text
 does not say stays: the subject of `voxrelay-latency` in "Median latency is 420 ms", all of `hana-birthday` in "14 September
 1988". A word behind the subject that only names the topic, such as `timezone`, is left out where the text is a sentence
-about the subject. A word that could change what the text says (`old`, `plan`, `not`, a number) keeps the whole key.
+about the subject. A word that could change what the text says (`old`, `plan`, `not`, a number) keeps the whole key, and so does a command
+or another fragment, which only its key explains.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def label_of(key: str, text: str, *, is_sentence: bool = False, is_own: bool = F
         name for place, name in enumerate(names) if not _says(text, spoken, fold(name), exact=not place)
     ]
     if not [name for name in unsaid if name.lower() not in _SMALL]:
-        return ""
+        begins = words and any(_says(text, {words[0]}, fold(name), exact=False) for name in names)
+        return "" if begins or is_sentence or not text[:1].islower() or _VERB.search(text) else key
     if any(_qualifies(name.lower()) for name in unsaid):
         return key
     if is_own and _OWN.match(text):

@@ -12,13 +12,14 @@ tokens. A plain line is the text as it was written, with a date where the text s
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+import numpy as np
+
 from sense_memory.errors import InvalidInput
 from sense_memory.palace.labels import label_of
-from sense_memory.palace.shorthand import Piece, cleaned, head_of, header, plain, shorthand
+from sense_memory.palace.shorthand import WORD, Piece, cleaned, head_of, header, plain, shorthand, subject_of
 
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def style_of(name: str, *, is_full: bool = True) -> Style:
 
 def day_of(memory: PersonaMemory) -> str:
     """The day in UTC when the text of a memory was written: `2026-03-28`."""
-    return time.strftime("%Y-%m-%d", time.gmtime(memory.written_at))
+    return str(np.datetime64(int(memory.written_at), "s").astype("datetime64[D]"))
 
 
 def with_key(piece: Piece, memory: PersonaMemory) -> Piece:
@@ -146,7 +147,10 @@ _RELATIVE: Final = re.compile(
 def sentence(memory: PersonaMemory) -> Piece:
     """A memory as it was written, with the words of its key that the text does not say, if any."""
     text = cleaned(memory.value) or plain(memory).text
-    label = label_of(memory.key, text, is_own=memory.domain == "self")
+    key = (memory.conflict_of or memory.key).rpartition("/")[2]
+    names = [word[0].lower() for word in WORD.finditer(key)]
+    is_sentence = subject_of(names, text) != (0, 0)
+    label = label_of(key, text, is_sentence=is_sentence, is_own=memory.domain == "self")
     head = head_of(label.replace("-", " ").replace("_", " ")).lstrip("#\uff03 ") if label else ""
     return Piece(head, f"- {text}" if not head and text.startswith(("#", "\uff03")) else text)
 

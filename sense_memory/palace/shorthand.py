@@ -204,7 +204,7 @@ def _without_last_dot(text: str) -> str:
 
 # ── The head ────────────────────────────────────────────────────────────────────────────
 
-_WORD: Final = re.compile(r"[^\W_]+")
+WORD: Final = re.compile(r"[^\W_]+")
 # Words that are neither nouns nor verbs: a name ends before such a word, and no predicate begins with one.
 _FUNCTION: Final = frozenset(
     "a about above after against all almost along also although am among an and another any around as at be because been "  # noqa: SIM905 - reads best as words
@@ -232,28 +232,28 @@ def _split_head(key: str, value: str, said: str, *, is_own: bool) -> tuple[str, 
 
     `said` is the value with its quotations, in which words of the key may stand; `is_own` as for `label_of`.
     """
-    keys = list(_WORD.finditer(key))
+    keys = list(WORD.finditer(key))
     names = [word[0].lower() for word in keys]
     label, colon, rest = value.partition(": ")
-    if colon and rest and [word[0].lower() for word in _WORD.finditer(label)] == names:
+    if colon and rest and [word[0].lower() for word in WORD.finditer(label)] == names:
         return key, rest, True
-    count, end = _subject(names, value)
+    count, end = subject_of(names, value)
     needed = label_of(key, said, is_sentence=count > 0, is_own=is_own)
     if count and not needed:
         return key[: keys[count - 1].end()], value[end:].lstrip(" "), True
     return needed, value, False
 
 
-def _subject(names: list[str], value: str) -> tuple[int, int]:
+def subject_of(names: list[str], value: str) -> tuple[int, int]:
     """How many words of the key are the subject at the beginning of the value, and where it ends; (0, 0) for none.
 
     A subject is followed by a verb; without a verb there is no subject.
     """
-    article = re.match(r"(?:The|the|An?) (?=[a-z])", value)
-    place = article.end() if article else 0
+    article = re.match(r"(?:The|the|An?) (?=[a-z])", value) or _THE.match(value)
+    place = article.end() if article and (value[article.end()].islower() or not _the(article)) else 0
     subject = (0, 0)
     for count, name in enumerate(names, 1):
-        word = _WORD.match(value, place)
+        word = WORD.match(value, place)
         if (
             word is None
             or word[0].lower() != name

@@ -230,7 +230,11 @@ def compress(
     ] = 500,
     style: Annotated[
         StyleChoice,
-        typer.Option("--style", help="The notation of the specification, or sentences under short headers."),
+        typer.Option(
+            "--style",
+            metavar="STYLE",
+            help="bracketed, the notation of the specification, or plain: sentences under short headers.",
+        ),
     ] = StyleChoice.BRACKETED,
     _json: JsonOption = False,
 ) -> None:
