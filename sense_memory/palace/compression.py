@@ -181,7 +181,9 @@ def compress(
     candidates = Candidates.of(memories, relevances, which, needed)
     by_path = {memories[index].path: memories[index] for index in which.tolist()}
     pieces = _Pieces(written, partial(_checked_count, count), is_sorted=not candidates.has_question)
-    pieces.mark(_marks(written, memories, relevances, which))
+    fading = which[relevances[which] <= ACTIVE_ABOVE]
+    faded = {memories[i].path: written.marked(written.faded, memories[i]) for i in fading.tolist()}
+    pieces.mark(faded | _marks(written, memories, by_path))
     claims = ClaimIndex()
     for _ in range(_MAX_CHECKS):
         draft = _fitted(candidates, pieces, len(which), max_tokens)
@@ -197,22 +199,18 @@ def compress(
 
 
 def _marks(
-    style: Style, memories: Sequence[PersonaMemory], relevances: NDArray[np.float64], which: NDArray[np.intp]
+    style: Style, memories: Sequence[PersonaMemory], by_path: Mapping[str, PersonaMemory]
 ) -> dict[str, str]:
-    """By path, the marks of memories that are known to be doubtful: fading, replaced, or an edit that lost."""
+    """By path, the marks of edits that lost, and of memories that another one replaced which is not among `by_path`."""
     marks: dict[str, str] = {}
     known: set[str] = set()
-    for index in which.tolist():
-        memory = memories[index]
+    for path, memory in by_path.items():
         if memory.conflict_of is not None:
-            marks[memory.path] = style.marked(style.lost, memory)
+            marks[path] = style.marked(style.lost, memory)
         elif memory.superseded_by is not None:
             known = known or {one.path for one in memories}
             if memory.superseded_by in known:
-                key = memory.superseded_by.rpartition("/")[2]
-                marks[memory.path] = style.marked(style.replaced, memory, key)
-        elif relevances[index] <= ACTIVE_ABOVE:
-            marks[memory.path] = style.marked(style.faded, memory)
+                marks[path] = style.marked(style.replaced, memory, memory.superseded_by.rpartition("/")[2])
     return marks
 
 
