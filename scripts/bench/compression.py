@@ -97,6 +97,15 @@ def _in_500(
     whole = compress(items, _NOW, max_tokens=_ALL_TOKENS, count=count)
     return [
         Figure(
+            f"memories in 500 tokens, bracketed, {name}",
+            "memories",
+            float(len(short.included)),
+            float(len(listed)),
+            f"no keys; plain: {len(said.included)}",
+            Rule.AT_LEAST,
+            float(len(said.included)),
+        ),
+        Figure(
             f"facts in 500 tokens, bracketed, {name}", "facts", brief, plain, "plain", Rule.AT_LEAST, plain
         ),
         Figure(
