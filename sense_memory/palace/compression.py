@@ -363,7 +363,7 @@ class _Pieces:
     def doubt(self, later: Mapping[str, str], by_path: Mapping[str, PersonaMemory]) -> bool:
         """Mark memories that later ones may contradict, and begin the lines of these with their keys, which the marks name.
 
-        Returns whether any of them changed.
+        Returns whether any of them had no mark before.
         """
         marks = {
             path: self.style.marked(self.style.later, by_path[path], other.rpartition("/")[2])
@@ -373,7 +373,7 @@ class _Pieces:
         self._named |= named
         for path in named:
             self._made.pop(path, None)
-        return self.mark(marks) or bool(named & by_path.keys())
+        return self.mark(marks)
 
     def of(self, memory: PersonaMemory) -> Chosen:
         path = memory.path

@@ -192,16 +192,23 @@ def test_a_fading_memory_that_a_question_needs_is_dated_and_stays_out_of_the_not
 @pytest.mark.parametrize("style", ["plain", "bracketed"])
 def test_no_text_or_key_begins_a_header(start, style):
     items = [memory(f"people/facts/k{start}", f"{start} {start}"), memory("people/facts/a", start)]
+    items.append(memory("people/facts/# self rules 7", "anything"))
     items.append(PersonaMemory(domain=start, facet="x", key="k", value="v", created_at=NOW))
     shown = compress(items, NOW, style=style)
     if style == "plain":
         assert sum(row.startswith(("#", "\uff03")) for row in shown.splitlines()) == 2
-    assert len(shown.splitlines()) <= 6
+    assert len(shown.splitlines()) <= 7
 
 
 def test_an_unknown_style_is_refused():
     with pytest.raises(InvalidInput, match="style must be one of bracketed, plain"):
         compress([], NOW, style="short")
+
+
+def test_a_memory_under_a_header_of_its_own_is_not_passed_over_for_ever():
+    items = [memory(f"a/facts/k{n:02}", f"Fact {n:02} is here", 1 + n / 100) for n in range(60)]
+    items.append(memory("a/notes/alone", "Alone it stands", 1.005))
+    assert "a/notes/alone" in compress(items, NOW, style="plain", max_tokens=200).included
 
 
 # ── What a fact costs ───────────────────────────────────────────────────────────────────
