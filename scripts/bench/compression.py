@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sense_memory import PersonaMemory
-from sense_memory.mind.token_counter import tokenizer
+from sense_memory.mind import tokenizer
 from sense_memory.palace import Columns, compress, estimated_tokens
 
 from .figure import Figure, Rule
