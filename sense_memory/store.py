@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.compression import Compressed
     from sense_memory.palace.extraction import Extractor, Proposal
     from sense_memory.palace.plan import Plan
+    from sense_memory.palace.prompt_style import StyleName
     from sense_memory.palace.search import PersonaHit
     from sense_memory.relay.client.actions import Timeouts
     from sense_memory.relay.sync.holdings import Holding
@@ -554,24 +555,27 @@ class MemoryStore:
         *,
         question: str | None = None,
         max_tokens: int = 500,
+        style: StyleName = "bracketed",
         count: Callable[[str], int] | None = None,
     ) -> Compressed:
-        """The active persona memories as compressed text for a prompt; nothing is revived.
+        """The active persona memories as text for a prompt; nothing is revived.
 
-        Pinned memories come first, then a quarter of the budget for the domain `self`, then a share for every domain,
-        the most relevant first. A plan with basic compression gets the memories word for word.
+        Pinned memories come first, then what a search finds for a question, then standing preferences and the domain
+        `self` (a quarter of the budget each), then a share for every domain, the most relevant first.
 
         Args:
             domain: only of this domain.
-            question: what the prompt is about; what a search finds for it takes the place of the shares.
+            question: what the prompt is about. Fading memories that answer it are in a plain text, dated.
             max_tokens: the largest size of the text; at least 32.
-            count: the tokens of a text, by your model's tokenizer; by default an estimate, some 5 % too high for
+            style: `bracketed`, the specification's notation, which a plan with basic compression has word for word; or
+                `plain`: sentences under short headers.
+            count: the tokens of a text, by your model's tokenizer; by default an estimate, some 8 % too high for
                 English.
 
         Returns the text, which also tells its `tokens`, and the paths `included` and `left_out`.
         """
         arguments.callback(count, "count")
-        return await self._open.compress(domain, question, max_tokens, count)
+        return await self._open.compress(domain, question, max_tokens, style, count)
 
     async def persona_pin(self, key: str) -> None:
         """Pin a memory, so that `persona_compress` puts it first while it is active; it gets the theme `pinned`.

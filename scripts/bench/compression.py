@@ -1,6 +1,8 @@
 """The cost of a palace in a prompt: tokens against a plain listing, key facts that survive, and the time.
 
-The palace is that of the tests, 200 memories with labelled facts; the time is measured with the memories of the run.
+The palace is that of the tests, 200 memories with labelled facts; the time is measured with the memories of the run. Facts
+in 500 tokens are counted with real tokenizers, for both styles and for a naive listing: the texts as they are under short
+headers, without any key, the most relevant first, and as many as fit.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sense_memory import PersonaMemory
+from sense_memory.mind import tokenizer
 from sense_memory.palace import Columns, compress, estimated_tokens
 
 from .figure import Figure, Rule
@@ -29,6 +32,8 @@ _NOW: Final = 1_775_000_000.0
 _DAY: Final = 86_400.0
 _PALACE: Final = Path(__file__).parents[2] / "tests" / "palace" / "palace_200.jsonl"
 _ALL_TOKENS: Final = 100_000
+_BUDGET: Final = 500
+_ENCODINGS: Final = ("cl100k_base", "o200k_base")
 _LIMIT_MS: Final = 50.0
 
 
@@ -41,6 +46,7 @@ def measure(stage: Stage) -> list[Figure]:
         _tokens(items),
         _facts(rows, items, _ALL_TOKENS, "all"),
         _facts(rows, items, 500, "in 500 tokens"),
+        *(figure for name in _ENCODINGS for figure in _in_500(rows, items, name, tokenizer(name))),
         _time(stage, _palace(rows, stage.count)),
     ]
 
@@ -68,6 +74,68 @@ def _facts(rows: Sequence[Any], items: Sequence[PersonaMemory], max_tokens: int,
         Rule.AT_LEAST,
         95.0,
     )
+
+
+def _in_500(
+    rows: Sequence[Any], items: Sequence[PersonaMemory], name: str, count: Callable[[str], int]
+) -> list[Figure]:
+    """Key facts that can be read in 500 tokens, and the tokens of all memories, in both styles against sentences."""
+    facts = {row["path"]: [*row["facts"], *_subject(row)] for row in rows}
+
+    def held(text: str, paths: Sequence[str]) -> float:
+        lines = _plain(text)
+        return float(sum(_stands(fact, lines) for path in paths for fact in facts[path]))
+
+    listed: list[PersonaMemory] = []
+    for item in sorted(items, key=lambda item: (-item.created_at, item.path)):
+        listed = [*listed, item] if count(_naive([*listed, item])) <= _BUDGET else listed
+    naive = held(_naive(listed), [item.path for item in listed])
+    said = compress(items, _NOW, max_tokens=_BUDGET, count=count, style="plain")
+    short = compress(items, _NOW, max_tokens=_BUDGET, count=count)
+    plain, brief = held(said, said.included), held(short, short.included)
+    every = compress(items, _NOW, max_tokens=_ALL_TOKENS, count=count, style="plain")
+    whole = compress(items, _NOW, max_tokens=_ALL_TOKENS, count=count)
+    return [
+        Figure(
+            f"memories in 500 tokens, bracketed, {name}",
+            "memories",
+            float(len(short.included)),
+            float(len(listed)),
+            f"no keys; plain: {len(said.included)}",
+            Rule.AT_LEAST,
+            float(len(said.included)),
+        ),
+        Figure(
+            f"facts in 500 tokens, bracketed, {name}", "facts", brief, plain, "plain", Rule.AT_LEAST, plain
+        ),
+        Figure(
+            f"facts in 500 tokens, plain, {name}",
+            "facts",
+            plain,
+            naive,
+            "no keys",
+            Rule.AT_LEAST,
+            0.9 * naive,
+        ),
+        Figure(
+            f"all of it, bracketed, {name}", "tokens", whole.tokens, every.tokens, "plain", Rule.RATIO, 1.01
+        ),
+    ]
+
+
+def _subject(row: Any) -> list[str]:
+    """The person or project that a memory is about, if only its key says so: it is a fact too."""
+    domain, _, key = row["path"].split("/")
+    name = key.partition("-")[0]
+    is_hidden = domain in {"people", "projects"} and name not in _plain(row["value"])
+    return [name] if is_hidden else []
+
+
+def _naive(items: Sequence[PersonaMemory]) -> str:
+    sections: dict[str, list[str]] = {}
+    for item in items:
+        sections.setdefault(f"# {item.domain} {item.facet}", []).append(item.value)
+    return "\n".join("\n".join((head, *values)) for head, values in sections.items())
 
 
 def _stands(fact: str | list[str], text: str) -> bool:

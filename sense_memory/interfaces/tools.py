@@ -413,13 +413,16 @@ class _Calls:
         ] = None,
         domain: _Domain = None,
         max_tokens: Annotated[int, Field(ge=32, le=MAX_CONTEXT_TOKENS, description="how long at most")] = 500,
+        style: Annotated[
+            Literal["plain", "bracketed"],
+            Field(description="bracketed: shorthand; `x>y`: x was chosen over y"),
+        ] = "plain",
     ) -> dict[str, Any]:
-        """The active memories, compressed to fit a prompt. Use it at the start of a conversation.
-
-        Hyphens join words; `x>y`: x was chosen over y.
-        """
+        """What you remember, as much as fits a prompt. Use it at the start of a conversation."""
         store = await self._given()
-        found = await store.persona_compress(domain, question=question or None, max_tokens=max_tokens)
+        found = await store.persona_compress(
+            domain, question=question or None, max_tokens=max_tokens, style=style
+        )
         counts = {"tokens": found.tokens, "included": len(found.included), "left_out": len(found.left_out)}
         if not found:
             return {"context": "", **counts, "hint": "No active memory there. Try recall without a path."}

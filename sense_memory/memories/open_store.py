@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.compression import Compressed
     from sense_memory.palace.extraction import Extractor, Proposal
     from sense_memory.palace.plan import Plan
+    from sense_memory.palace.prompt_style import StyleName
     from sense_memory.palace.search import PersonaHit
     from sense_memory.records.envelope import Record, SealedRecord
     from sense_memory.relay.client.actions import Timeouts
@@ -366,14 +367,19 @@ class OpenStore:
         return await asyncio.to_thread(proposals, text)  # a long conversation takes seconds
 
     async def compress(
-        self, domain: str | None, question: str | None, max_tokens: int, count: Callable[[str], int] | None
+        self,
+        domain: str | None,
+        question: str | None,
+        max_tokens: int,
+        style: StyleName,
+        count: Callable[[str], int] | None,
     ) -> Compressed:
         """The palace as text for a prompt; what a search finds for `question`, if one is given, comes first."""
         hits: Sequence[PersonaHit] = ()
         if question is not None:
             hits = await (await self.search()).search_palace(question, COMPRESSED_HITS_COUNT, 1.0)
         is_full = self.options.plan.compression == "full"
-        return await self.reviews().compress(domain, max_tokens, count, hits, full=is_full)
+        return await self.reviews().compress(domain, max_tokens, style, count, hits, full=is_full)
 
     async def introspect(self, *, dry_run: bool) -> IntrospectionReport:
         """A report on the palace; its log is written unless it is a dry run."""

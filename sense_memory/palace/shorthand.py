@@ -7,8 +7,9 @@ sentence keeps all its words. The rules know English words, which hardly occur i
 some regular expressions for each memory.
 
 * Head. "Lisa teaches workshops" under the key `lisa-teaches-workshops` gets the head `lisa` and the text "teaches
-  workshops", because the text repeats the rest of the key. Otherwise the head is the whole key, and the sentence keeps
-  its subject.
+  workshops", so that memories about one subject can share a line; `alone` is the sentence, which costs less on a line of
+  its own. Otherwise the head is what `palace.labels` finds missing in the text, if anything, and the sentence keeps its
+  subject.
 * `the` is removed where nothing depends on it, and `is a` after a subject that is the head. Every other word stays.
 * A choice between two things of one kind becomes `x>y`: `Use pnpm>npm`. In the facet `decisions`, "We chose" is removed
   too, and a reason at the end is put in parentheses.
@@ -21,6 +22,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.palace.labels import label_of
 from sense_memory.plain_text import one_line
 
 
@@ -30,15 +32,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A memory in shorthand.
+    """A memory in a prompt.
 
     Attributes:
-        head: the beginning of the line, before the colon.
+        head: the beginning of the line, before the colon; empty if the text needs none.
         text: the text after the colon; never empty.
+        alone: a line of its own that says the same in fewer tokens, for a head that no other memory shares; or empty.
     """
 
     head: str
     text: str
+    alone: str = ""
+
+    @property
+    def line(self) -> str:
+        """The memory on a line of its own."""
+        return self.alone or (f"{self.head}: {self.text}" if self.head else self.text)
 
 
 # ── Cleaning ────────────────────────────────────────────────────────────────────────────
@@ -95,21 +104,29 @@ def plain(memory: PersonaMemory) -> Piece:
 
 def shorthand(memory: PersonaMemory) -> Piece:
     """A memory's piece of the compressed format."""
-    piece = plain(memory)
+    whole = plain(memory)
     literals: list[str] = []
 
     def hide(found: re.Match[str]) -> str:
         literals.append(found[0])
         return f"\x1a{len(literals) - 1}\x1a"
 
-    text = _without_filler(_LITERAL.sub(hide, piece.text))
-    head, text, is_predicate = _split_head(piece.head, text)
+    def short(text: str) -> str:
+        text = _with_choice(_with_reason(text) if decision else text, decision=decision)
+        text = _DECIDED.sub("", text) if decision else text
+        return _without_last_dot(_without_the(text))
+
+    def shown(text: str) -> str:
+        return _HIDDEN.sub(lambda found: literals[int(found[1])], text) or whole.text
+
     decision = memory.facet == "decisions"
-    text = _with_choice(_with_reason(text) if decision else text, decision=decision)
-    text = _without_the(_IS_A.sub("", text) if is_predicate else text)
-    text = _without_last_dot(text)
-    text = _hyphenated(text) if head != piece.head or is_predicate else text
-    return Piece(head, _HIDDEN.sub(lambda found: literals[int(found[1])], text) or piece.text)
+    text = _without_filler(_LITERAL.sub(hide, whole.text))
+    head, rest, is_predicate = _split_head(whole.head, text, whole.text, is_own=memory.domain == "self")
+    named = _IS_A.sub("", rest) if is_predicate else rest
+    brief = short(named)
+    brief = _hyphenated(brief) if is_predicate or head not in {"", whole.head} else brief
+    alone = shown(short(text)) if is_predicate and named == rest else ""
+    return Piece(head, shown(brief), alone)
 
 
 # ── Words without content ───────────────────────────────────────────────────────────────
@@ -123,7 +140,9 @@ _FILLER: Final = (
         "",
     ),
     (re.compile(r"\bdue to the fact that\b"), "because"),
+    (re.compile(r"^Due to the fact that\b"), "Because"),
     (re.compile(r"\bin order to\b"), "to"),
+    (re.compile(r"^In order to\b"), "To"),
 )
 _NEVER_DOTLESS: Final = re.compile(
     r"\.\.$|(?<!\d )(?:^|[\s(.])[^\W\d_]\.$|\b(?:am|ab|bis|den|dem|der|vom|zum|und|oder) \d{1,2}\.$"
@@ -138,7 +157,10 @@ _THE_STAYS_BEFORE: Final = frozenset(
     "four five likes like and or of in on at to is are was were has had record fly spot side charge world".split()
 )
 _THE_STAYS_AFTER: Final = frozenset("all half twice double both what more less the".split())  # noqa: SIM905 - as above
-_THE: Final = re.compile(r"(?:^The|(?<![^ (])the) (?=[a-z0-9])")
+# Before a name with a noun, `the` belongs to the noun: the Brightfold pilot; not so in the Hague, The Cure.
+_THE: Final = re.compile(
+    r"(?:^The|(?<![^ (])the) (?=[a-z0-9]|[A-Z][\w-]+ (?P<noun>[a-z]{3,})(?![\w'\u2019-]))"
+)
 _AFTER_THE: Final = re.compile(r"([\w-]+)(['\u2019])?")
 # After a subject, the colon replaces `is a`, except where the noun would then read as an adjective: a patient, a minor.
 _IS_A: Final = re.compile(
@@ -164,8 +186,10 @@ def _the(found: re.Match[str]) -> str:
     """The replacement of `the`: nothing, or `the` itself where something depends on it."""
     after = _AFTER_THE.match(found.string, found.end())
     before = found.string[max(0, found.start() - 20) : found.start()].strip().rpartition(" ")[2]
+    noun = found["noun"]
     stays = (
         after is None
+        or (noun and (noun in _FUNCTION or noun in _VERBS or _VERB.fullmatch(noun)))
         or after[2]  # the user's
         or after[1] in _THE_STAYS_BEFORE
         or re.fullmatch(r"\d+(?:st|nd|rd|th)|\w{4,}est", after[1])
@@ -180,7 +204,7 @@ def _without_last_dot(text: str) -> str:
 
 # ── The head ────────────────────────────────────────────────────────────────────────────
 
-_WORD: Final = re.compile(r"[^\W_]+")
+WORD: Final = re.compile(r"[^\W_]+")
 # Words that are neither nouns nor verbs: a name ends before such a word, and no predicate begins with one.
 _FUNCTION: Final = frozenset(
     "a about above after against all almost along also although am among an and another any around as at be because been "  # noqa: SIM905 - reads best as words
@@ -203,33 +227,33 @@ _VERB: Final = re.compile(
 )
 
 
-def _split_head(key: str, value: str) -> tuple[str, str, bool]:
-    """The head for a value, the text without the words of the head, and whether the text is a predicate of the head."""
-    keys = list(_WORD.finditer(key))
+def _split_head(key: str, value: str, said: str, *, is_own: bool) -> tuple[str, str, bool]:
+    """The head for a value, the text without the words of the head, and whether the text is a predicate of the head.
+
+    `said` is the value with its quotations, in which words of the key may stand; `is_own` as for `label_of`.
+    """
+    keys = list(WORD.finditer(key))
     names = [word[0].lower() for word in keys]
     label, colon, rest = value.partition(": ")
-    if colon and rest and [word[0].lower() for word in _WORD.finditer(label)] == names:
+    if colon and rest and [word[0].lower() for word in WORD.finditer(label)] == names:
         return key, rest, True
-    count, end = _subject(names, value)
-    if count and _contains(value[end:], names[count:]):
+    count, end = subject_of(names, value)
+    needed = label_of(key, said, is_sentence=count > 0, is_own=is_own)
+    if count and not needed:
         return key[: keys[count - 1].end()], value[end:].lstrip(" "), True
-    begins = [word[0].lower() for word in _WORD.finditer(value[:200])]
-    for start in range(1, len(names) - 1):
-        if begins[: len(names) - start] == names[start:] and not {"no", "not", "never"} & set(names[:start]):
-            return key[: keys[start - 1].end()], value, False
-    return key, value, False
+    return needed, value, False
 
 
-def _subject(names: list[str], value: str) -> tuple[int, int]:
+def subject_of(names: list[str], value: str) -> tuple[int, int]:
     """How many words of the key are the subject at the beginning of the value, and where it ends; (0, 0) for none.
 
     A subject is followed by a verb; without a verb there is no subject.
     """
-    article = re.match(r"(?:The|the|An?) (?=[a-z])", value)
-    place = article.end() if article else 0
+    article = re.match(r"(?:The|the|An?) (?=[a-z])", value) or _THE.match(value)
+    place = article.end() if article and (value[article.end()].islower() or not _the(article)) else 0
     subject = (0, 0)
     for count, name in enumerate(names, 1):
-        word = _WORD.match(value, place)
+        word = WORD.match(value, place)
         if (
             word is None
             or word[0].lower() != name
@@ -245,13 +269,6 @@ def _subject(names: list[str], value: str) -> tuple[int, int]:
             subject = count, place
         place += value[place : place + 1] in {" ", "-", "_"}
     return subject
-
-
-def _contains(text: str, names: list[str]) -> bool:
-    """Whether a text contains all these words of a key; `coauthor` is also found in `co-author`."""
-    found = [word[0] for word in _WORD.finditer(text.lower())]
-    words, joined = set(found), "".join(found)
-    return bool(found) and all(name in words or (len(name) > 4 and name in joined) for name in names)
 
 
 def _hyphenated(text: str) -> str:
@@ -290,6 +307,7 @@ _NO_THING: Final = (
         "ten eleven twelve twenty thirty hundred thousand half twice three-quarters".split()
     )
 )
+_DECIDED: Final = re.compile(r"^(?:We|we) (?:have )?(?:decided|agreed) to (?=[a-z]+ (?!over\b))")
 _REASON: Final = re.compile(r",? because(?P<of> of)? (?P<reason>[^;!?()]{1,500}?)\.?$")
 _NOT_A_REASON: Final = re.compile(
     r"\b(?:unless|until|except|but|although|though|while|whereas|because|so|if|when)\b|\. ", re.IGNORECASE

@@ -406,12 +406,16 @@ async def test_the_context_fits_and_counts_what_it_leaves_out(opened, clock):
                 "remember", path=f"world/facts/n{number}", value=f"Fact number {number} is about nothing much"
             )
         found = await agent("context", question="fact 7", max_tokens=64)
+        brackets = await agent("context", question="fact 7", max_tokens=64, style="bracketed")
         await store.persona_remember("people", "facts", "whose", "Nobody said where this is from")
         other = await agent("context", question="xylophone", domain="people")
 
     assert (other["sources"], other["trust"]) == (["unknown"], "unknown")
     assert other["hint"].startswith("Nothing was found for the question; this is the palace without it.")
     assert "hint" not in found
+    assert found["context"].startswith("# world facts\n")
+    assert "Fact number 7 is about nothing much" in found["context"].splitlines()[1]
+    assert brackets["context"].startswith("[domain:world/facet:facts]\n")
     assert found["tokens"] <= 64
     assert found["included"] + found["left_out"] == 40
     assert (found["sources"], found["trust"]) == (["agent"], "agent")

@@ -19,6 +19,7 @@ from sense_memory.models import PersonaMemory
 from sense_memory.palace.catalog import Columns
 from sense_memory.palace.compression import MIN_MAX_TOKENS, compress
 from sense_memory.palace.shorthand import cleaned, shorthand
+from sense_memory.palace.standing import is_standing
 from sense_memory.palace.token_estimate import estimated_tokens
 
 
@@ -36,7 +37,7 @@ def memory(path, value, age_days=0.0, **fields):
 
 def line(path, value):
     piece = shorthand(memory(path, value))
-    return f"{piece.head}: {piece.text}"
+    return f"{piece.head}: {piece.text}" if piece.head else piece.text
 
 
 def rows(name):
@@ -116,9 +117,9 @@ def test_the_specs_palace_compresses_to_the_specs_text_word_for_word(written):
 def test_what_was_compressed_once_is_not_compressed_again():
     for row in PALACE:
         once = shorthand(memory(row["path"], row["value"]))
-        domain, facet, _ = row["path"].split("/")
-        again = shorthand(memory(f"{domain}/{facet}/{once.head}", once.text))
-        assert (again.head, again.text) == (once.head, once.text)
+        domain, facet, key = row["path"].split("/")
+        again = shorthand(memory(f"{domain}/{facet}/{once.head or key}", once.text))
+        assert again.text == once.text
 
 
 # ── What becomes of a value ─────────────────────────────────────────────────────────────
@@ -320,8 +321,10 @@ def test_at_least_95_percent_of_the_key_facts_survive(half, max_tokens):
     assert count >= (300 if max_tokens > 500 else 15)
     assert len(lost) <= 0.05 * count, lost
     by_path = {item.path: shorthand(item) for item in items}
-    lines = {row.partition(": ")[0]: row.partition(": ")[2] for row in shown.split("\n") if ": " in row}
-    assert all(by_path[path].text in lines[by_path[path].head] for path in shown.included if shown.left_out)
+    lines = set(shown.split("\n"))
+    for piece in (by_path[path] for path in shown.included):
+        joined = [row for row in lines if row.startswith(f"{piece.head}: ") and piece.text in row]
+        assert piece.line in lines or joined
 
 
 def test_a_palace_of_200_costs_less_than_its_plain_listing():
@@ -367,13 +370,47 @@ def test_pinned_and_identity_come_first_and_every_domain_gets_its_share():
     assert sorted(shown.included + shown.left_out) == sorted(item.path for item in items)
 
 
-def test_what_a_question_needs_takes_the_place_of_the_shares():
+@pytest.mark.parametrize("style", ["bracketed", "plain"])
+def test_what_a_question_needs_comes_first_and_the_rest_of_the_budget_is_filled(style):
     items = [memory(f"work/facts/w{number}", f"work fact {number}") for number in range(20)]
     items += [memory("self/facts/name", "my name is Sage"), memory("people/facts/lisa", "artist", 40)]
-    shown = compress(items, NOW, needed=("people/facts/lisa", "work/facts/w7", "people/facts/nobody"))
-    assert shown.included == ("people/facts/lisa", "work/facts/w7", "self/facts/name")
-    assert len(shown.left_out) == 19
-    assert compress(items, NOW, needed=("people/facts/nobody",)) == compress(items, NOW)
+    items.append(memory("home/notes/tone", "Always answer in German", 30))
+    needed = ("people/facts/lisa", "work/facts/w7", "people/facts/nobody")
+    shown = compress(items, NOW, needed=needed, style=style)
+    assert shown.included[:4] == ("people/facts/lisa", "work/facts/w7", "home/notes/tone", "self/facts/name")
+    assert shown.has_answer
+    assert (len(shown.included), shown.left_out) == (23, ())
+    assert "lisa: artist" in shown.split("\n")[1]
+    small = compress(items, NOW, needed=needed, style=style, max_tokens=100)
+    assert small.included[:4] == shown.included[:4]
+    assert len(small.left_out) == 23 - len(small.included) > 0
+    assert small.tokens > 0.92 * 100
+    nobody = compress(items, NOW, needed=("people/facts/nobody",), style=style)
+    assert not nobody.has_answer
+    assert nobody == compress(items, NOW, style=style)
+
+
+def test_many_weak_hits_leave_room_for_standing_preferences():
+    items = [memory(f"work/facts/w{number}", f"The work fact number {number}") for number in range(100)]
+    items.append(memory("home/notes/tone", "Always answer in German", 30))
+    shown = compress(items, NOW, needed=[item.path for item in items[:100]], style="plain")
+    assert "home/notes/tone" in shown.included
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "is_one"),
+    [
+        ("self/preferences/tone", "Short.", True),
+        ("people/facts/hana", "Hana prefers to be asked by Signal", True),
+        ("people/facts/tom", "Tom is allergic to walnuts", True),
+        ("self/facts/limits", "I must not send messages without approval", True),
+        ("people/facts/opa", "Antworte ihm bitte auf Deutsch", False),
+        ("people/facts/tom-car", "Tom drives a blue Skoda", False),
+        ("world/facts/vat", "Austria charges 20 percent VAT", False),
+    ],
+)
+def test_standing_preferences_and_limits_are_known_by_kind_or_words(path, value, is_one):
+    assert is_standing(memory(path, value)) is is_one
 
 
 def test_the_most_relevant_come_first_and_ties_go_by_path():
@@ -594,7 +631,8 @@ def test_what_a_newer_memory_seems_to_contradict_and_a_lost_edit_are_no_plain_fa
     lost = memory("home/facts/door~conflict-ab12", "The door code is 4711", 2, conflict_of="home/facts/door")
     shown = compress([dearer, rent, lost], NOW)
 
-    assert "rent: is 900 euros (compare rent-march, written later)" in shown.splitlines()
+    assert "rent is 900 euros (compare rent-march, written later)" in shown.splitlines()
+    assert "rent-march: Since March rent is 950 euros" in shown.splitlines()  # the key that the mark names
     assert "4711 (an edit that lost; may be wrong)" in shown
     assert estimated_tokens(shown) == shown.tokens
     assert "(compare" not in compress([rent, lost], NOW)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sense_memory.mind.token_counter import tokenizer
 from sense_memory.palace.token_estimate import estimated_tokens
 
 
@@ -29,6 +30,15 @@ def test_the_estimate_of_english_shorthand_is_at_most_8_percent_above():
     counted = sum(max(text["cl100k"], text["o200k"]) for text in shorthands)
     assert counted > 4_000
     assert sum(estimated_tokens(text["text"]) for text in shorthands) <= 1.08 * counted
+
+
+NAMES = ["Oskar", "Evelyn", "Caroline", "Jonas", "Gina", "Mireille", "Sana", "Vergel", "Katrin", "Emil"]
+
+
+@pytest.mark.parametrize("encoding", ["cl100k_base", "o200k_base"])
+def test_names_that_begin_a_line_are_counted_without_the_space_of_their_tokens(encoding):
+    text = "\n".join(f"{name} likes {thing}." for name in NAMES for thing in ("tea", "rain", "old maps"))
+    assert estimated_tokens(text) >= tokenizer(encoding)(text)
 
 
 @given(texts, texts)

@@ -80,6 +80,16 @@ FIGURES = {
         "a palace of 200, all of it",
         "key facts that survive, all",
         "key facts that survive, in 500 tokens",
+        *(
+            f"{what}, {encoding}"
+            for what in (
+                "memories in 500 tokens, bracketed",
+                "facts in 500 tokens, bracketed",
+                "facts in 500 tokens, plain",
+                "all of it, bracketed",
+            )
+            for encoding in ("cl100k_base", "o200k_base")
+        ),
         "compress 50 memories, relevances known",
     },
     "palace": {

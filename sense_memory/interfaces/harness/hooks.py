@@ -70,7 +70,7 @@ def is_whole(text: bytes) -> bool:
 
 async def session_start(store: MemoryStore, now: float) -> str:
     """The answer at the start of a session: context as JSON, or an empty text if there is no context."""
-    palace = await store.persona_compress(max_tokens=CONTEXT_TOKENS)
+    palace = await store.persona_compress(max_tokens=CONTEXT_TOKENS, style="plain")
     entries: list[JournalEntry] = []
     with suppress(NotSynced):  # a relay may hide the journal, and the palace is here
         entries = await store.recent(_JOURNAL_COUNT)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sense_memory.models import IntrospectionReport
     from sense_memory.palace.compression import Compressed
     from sense_memory.palace.introspection_log import Baseline
+    from sense_memory.palace.prompt_style import StyleName
     from sense_memory.palace.pruning import PrunePlan, PruneStep
     from sense_memory.palace.search import PersonaHit
     from sense_memory.records.reader import Reader
@@ -129,19 +130,21 @@ class Reviews:
         self,
         domain: str | None,
         max_tokens: int,
+        style: StyleName,
         count: Callable[[str], int] | None,
         hits: Sequence[PersonaHit],
         *,
         full: bool,
     ) -> Compressed:
-        """The active memories in the compressed format of the specification, with shorthand where `full`.
+        """The active memories as text for a prompt.
 
         Args:
             domain: compress only this domain; None for all.
             max_tokens: the budget.
+            style: `bracketed` or `plain`.
             count: counts the tokens of a text; None for an estimate.
             hits: the hits of a search for a question, best first; empty without a question.
-            full: whether to use shorthand.
+            full: whether the bracketed notation has shorthand.
         """
         domain, _ = given.selection(domain, None)
         if type(max_tokens) is not int:
@@ -163,6 +166,7 @@ class Reviews:
             max_tokens=max_tokens,
             relevances=relevances,
             count=count or estimated_tokens,
+            style=style,
             full=full,
             compares=compares,
             suspected=suspected,

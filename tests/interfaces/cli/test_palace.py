@@ -408,11 +408,18 @@ def test_what_becomes_of_a_mark_is_said(agent):
 def test_a_prompt_says_what_it_left_out_and_why(agent):
     agent("remember", "people/facts/tea", "Lisa drinks green tea.")
     agent("remember", "work/facts/port", "The server listens on port 8080.")
-    asked = ("palace", "compress", "--budget", "5000", "--question")
+    asked = ("palace", "compress", "--style", "plain", "--question")
 
-    said = agent(*asked, "What tea does Lisa drink?").stderr
-    assert said.startswith("left out: work/facts/port; they do not answer the question")
-    said = agent(*asked, "zzyzx").stderr
+    told = agent(*asked, "What tea does Lisa drink?")
+    assert told.stdout == (
+        "# people facts\nLisa drinks green tea.\n\n# work facts\nThe server listens on port 8080.\n"
+    )
+    assert told.stderr == ""
+    agent("remember", "world/facts/tides", "Tides are high at noon. " * 40)
+    said = agent(*asked, "What tea does Lisa drink?", "--budget", "32").stderr
+    assert said.startswith("left out: world/facts/tides")
+    assert said.endswith("; give a larger --budget, or pin what you need\n")
+    said = agent(*asked, "zzyzx", "--budget", "5000").stderr
     assert said == "Nothing was found for the question; this is the palace without it.\n"
 
 
@@ -755,7 +762,7 @@ def test_what_is_forgotten_may_be_named_by_its_bare_key_where_that_is_unique(pal
 
 def test_a_palace_in_shorthand(palace):
     shown = palace("palace", "compress").stdout
-    assert shown.startswith("[domain:people/facet:emotions]\nstudio: ")
+    assert shown.startswith("[domain:people/facet:emotions]\nstudio felt like home\n")
     assert "Berlin" not in shown  # it is fading
     only = palace.json("palace", "compress", "projects", "--max-tokens", "64")
     assert only["text"].startswith("[domain:projects/")
@@ -782,7 +789,14 @@ def test_compress_says_on_stderr_what_it_left_out_and_pinning_brings_it_in(palac
 def test_a_question_brings_what_it_needs(palace):
     found = palace.json("palace", "compress", "--question", "Which voice did we choose?")
     assert found["included"][0] == "projects/decisions/voice"
-    assert "people/emotions/studio" in found["left_out"]
+    assert found["text"].startswith("[domain:projects/facet:decisions]\nvoice: Orpheus>Kokoro\n")
+    assert "people/emotions/studio" in found["included"]
+    found = palace.json("palace", "compress", "--style", "plain", "--question", "Where does Lisa live?")
+    assert (
+        "people/facts/lisa-home" in found["included"]
+    )  # fading, so the specification's notation leaves it out
+    assert re.search(r"Lisa lives in Berlin\. \(\d{4}-\d\d-\d\d\)", found["text"])
+    assert palace("palace", "compress", "--style", "short", code=2).stderr
 
 
 def test_counts(palace, terminal):

@@ -71,7 +71,11 @@ async def test_a_prompt_holds_what_is_pinned_and_what_a_question_needs_by_ones_o
         assert shown.included[0] == "work/facts/w7"
         assert len(shown.included) + len(shown.left_out) == 41
         asked = await other.persona_compress(question="Where does Lisa live?")
-        assert asked.included == ("work/facts/w7", "people/facts/lisa")
+        assert asked.included[:2] == ("work/facts/w7", "people/facts/lisa")
+        assert (asked.has_answer, len(asked.included), asked.left_out) == (True, 41, ())
+        told = await other.persona_compress(question="Where does Lisa live?", style="plain")
+        assert told.startswith("# work facts\n")
+        assert told.endswith("\n# people facts\nLisa lives in Graz")
         await other.persona_unpin("work/facts/w7")
         assert (await other.persona_recall("work", "facts", "w7"))[0].themes == ()
         assert (await other.persona_recall(*LISA))[0].themes == ("art",)

@@ -14,7 +14,14 @@ from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import Invocation, named, of, program
 from sense_memory.interfaces.cli.names import check_place, no_domain
 from sense_memory.interfaces.cli.output import palace_data, print_lines, warn_if_incomplete
-from sense_memory.interfaces.cli.palace.shapes import Insight, StateChoice, arrange, counted, tally
+from sense_memory.interfaces.cli.palace.shapes import (
+    Insight,
+    StateChoice,
+    StyleChoice,
+    arrange,
+    counted,
+    tally,
+)
 from sense_memory.interfaces.cli.program import PALACE, Group, Program, app, ends
 from sense_memory.interfaces.text import as_json, one_line, safe
 
@@ -187,7 +194,7 @@ def command(panel: str, *examples: str, **options: Any) -> Callable[[Any], Any]:
     REVIEWS,
     "sense-memory palace compress",
     "sense-memory palace compress people --budget 200",
-    'sense-memory palace compress --question "What does Lisa eat?"',
+    'sense-memory palace compress --style plain --question "What does Lisa eat?"',
     "# As the beginning of a prompt:",
     "(echo 'What you know:'; sense-memory palace compress) > prompt.txt",
     codes={4: "there is no such domain"},
@@ -209,7 +216,7 @@ def compress(
             "-q",
             metavar="TEXT",
             show_default=False,
-            help="Print what a search finds for this question, together with pinned memories and some of the domain self.",
+            help="Begin with what a search finds for this question, after pinned memories.",
         ),
     ] = None,
     max_tokens: Annotated[
@@ -221,16 +228,26 @@ def compress(
             help="Print at most N tokens, at least 32. The estimate of tokens is a little too high.",
         ),
     ] = 500,
+    style: Annotated[
+        StyleChoice,
+        typer.Option(
+            "--style",
+            metavar="STYLE",
+            help="bracketed, the notation of the specification, or plain: sentences under short headers.",
+        ),
+    ] = StyleChoice.BRACKETED,
     _json: JsonOption = False,
 ) -> None:
-    """Print the active memories in shorthand for a prompt, as many as fit.
+    """Print the active memories for a prompt, as many as fit.
 
-    Pinned memories are chosen first, then some of the domain self, then a share for every domain, the most relevant
-    first. The last line counts the memories that did not fit, and stderr names some of them. Nothing is revived.
+    Pinned memories are chosen first, then standing preferences and some of the domain self, then a share for every
+    domain, the most relevant first. The last line counts the memories that did not fit, and stderr names some of them.
+    Nothing is revived.
 
-    A line is `KEY: TEXT`, under its domain and facet; memories whose keys begin alike share a line, with `;` or `,`
-    between them. Hyphens join words of a text, `x>y` means that x was chosen over y, and parentheses after a decision
-    hold its reason. `(compare KEY, written later)` says that the memory before it and that one may contradict each other.
+    In the notation, a line has the words of the key that the text does not say, a colon, and the text; memories about one
+    subject share a line, with `;` or `,` between them. Hyphens join words of a text, `x>y` means that x was chosen over y,
+    and parentheses after a decision hold its reason. `(compare KEY, written later)` says that the memory before it and that
+    one may contradict each other.
     """
     if domain is not None and domain_option is not None:
         context.fail("give the domain once: as the argument or with --domain")
@@ -239,7 +256,12 @@ def compress(
 
     async def work(store: MemoryStore) -> Compressed:
         with named(max_tokens="--budget (--max-tokens)"):
-            text = await store.persona_compress(domain, question=question, max_tokens=max_tokens)
+            text = await store.persona_compress(
+                domain,
+                question=question,
+                max_tokens=max_tokens,
+                style="plain" if style is StyleChoice.PLAIN else "bracketed",
+            )
         if domain is not None and not text:
             await check_place(store, domain)
         warn_if_incomplete(store)
@@ -256,19 +278,14 @@ def compress(
     else:
         typer.echo(safe(text) if sys.stdout.isatty() else text)
         if text.left_out:
-            typer.echo(_left_out(text.left_out, is_answer=text.has_answer), err=True)
+            typer.echo(_left_out(text.left_out), err=True)
 
 
-def _left_out(paths: Sequence[str], *, is_answer: bool) -> str:
+def _left_out(paths: Sequence[str]) -> str:
     """`left out: people/facts/lisa, … and 34 more; give a larger --budget, or pin what you need`."""
     shown = ", ".join(one_line(path) for path in paths[:_NAMED_COUNT])
     more = "" if len(paths) <= _NAMED_COUNT else f" and {len(paths) - _NAMED_COUNT:,} more"
-    remedy = (
-        "they do not answer the question, or did not fit; pin what you need, or leave out --question"
-        if is_answer
-        else "give a larger --budget, or pin what you need"
-    )
-    return f"left out: {shown}{more}; {remedy}"
+    return f"left out: {shown}{more}; give a larger --budget, or pin what you need"
 
 
 @command(REVIEWS, "sense-memory palace domains", "sense-memory palace domains --json")

@@ -45,6 +45,13 @@ class StateChoice(StrEnum):
     DISSOLVED = "dissolved"
 
 
+class StyleChoice(StrEnum):
+    """The styles of a prompt, as on the command line."""
+
+    BRACKETED = "bracketed"
+    PLAIN = "plain"
+
+
 @dataclass(frozen=True, slots=True)
 class Insight:
     """A memory with its current relevance."""
