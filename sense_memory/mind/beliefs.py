@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory import palace
+from sense_memory.mind.log import LAST_SECOND
 from sense_memory.mind.reflection import REFLECTED, based_on
 from sense_memory.mind.salience import jaccard, words
 from sense_memory.models import PersonaMemory
@@ -151,7 +152,11 @@ def _belief(
 
 
 def as_memory(key: str, text: str, at: float) -> PersonaMemory:
-    """A statement as a persona memory, for the palace's rules of contradictions: a belief, written at a time."""
+    """A statement as a persona memory, for the palace's rules of contradictions: a belief, written at a time.
+
+    An entry of the log may claim any time; the nearest time that a memory can have is taken.
+    """
+    at = min(max(at, 0.0), LAST_SECOND)
     return PersonaMemory(
         domain="self",
         facet="beliefs",

@@ -546,7 +546,9 @@ _order: Final = attrgetter("at", "id")
 
 def _entry(row: Sequence[Any], latest: float = inf) -> LogEntry:
     ident, at, kind, actor, turn, conversation, payload, *author = row[:8]
-    return LogEntry(ident, kind, actor, payload, min(at, latest), turn, conversation, *author)
+    # Another program may claim a time that no calendar has.
+    at = max(-LAST_SECOND, min(at, latest, LAST_SECOND))
+    return LogEntry(ident, kind, actor, payload, at, turn, conversation, *author)
 
 
 def _json(row: Sequence[Any]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import exp
 
 import pytest
@@ -218,6 +219,14 @@ def test_beliefs_that_cannot_both_be_true_lower_each_other():
     assert [(old.id, new.id) for old, new in graph.tensions()] == [("ref-2", "ref-3")]
     assert graph.belief("ref-2").confidence == 2 / 5
     assert graph.belief("ref-3").confidence == 1 / 4
+
+
+@pytest.mark.parametrize("at", [-1.0, -1e300, 1e300])
+def test_a_reflection_of_any_claimed_time_keeps_no_belief_from_anybody(at):
+    claimed = replace(reflection(2, "judge", belief="The smith lives in Linz"), at=at)
+    graph = BeliefGraph([claimed, reflection(3, belief="The smith lives in Graz")])
+    assert {belief.id for belief in graph.beliefs()} == {"ref-2", "ref-3"}
+    assert [{old.id, new.id} for old, new in graph.tensions()] == [{"ref-2", "ref-3"}]
 
 
 @given(st.lists(st.tuples(st.text(max_size=30), st.lists(st.integers(0, 40), max_size=4)), max_size=12))

@@ -12,7 +12,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.errors import ClockSkewError, InvalidInput, StorageFullError, TooLargeError
-from sense_memory.mind.log import NewEntry
+from sense_memory.mind.log import LAST_SECOND, NewEntry
 from sense_memory.nostr import address
 from tests.conftest import FakeClock
 from tests.inside import database_of, ledger_of, name_device
@@ -246,6 +246,16 @@ async def test_an_entry_that_two_processes_put_into_two_pages_is_removed_from_bo
         await store.mind.log.remove(row[0])
     async with opened(tmp_path / "a.db") as store:
         assert await texts(store) == []
+
+
+async def test_no_entry_claims_a_time_that_no_calendar_has():
+    async with opened() as store:
+        rows = [
+            [f"{number:020x}", at, "agent.spoke", "me", None, None, {"text": str(at)}]
+            for number, at in enumerate([1e300, 5.0, -1e300])
+        ]
+        await store.mind.records.write({"mind/log/0badcafe-1": {"entries": rows}})
+        assert [entry.at for entry in await store.mind.log.entries()] == [-LAST_SECOND, 5.0, LAST_SECOND]
 
 
 async def test_an_entry_that_another_device_removed_stays_removed_when_its_page_was_written_meanwhile(clock):
