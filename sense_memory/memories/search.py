@@ -13,8 +13,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import numpy as np
-
 from sense_memory.errors import EmbedderError, InvalidInput
 from sense_memory.ledger.feed import START
 from sense_memory.limits import INDEX_SECONDS, MAX_FOUND_COUNT
@@ -22,16 +20,15 @@ from sense_memory.memories.embedding_jobs import EmbeddingJobs, EmbedReport, Gap
 from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.persona.palace import ROOTS
 from sense_memory.memories.search_items import RecordItems, item_of_record, text_of
+from sense_memory.memories.weigher import Weigher
 from sense_memory.models import State
 from sense_memory.nostr import address
-from sense_memory.palace.catalog import STATES, relevances_at, states_at
 from sense_memory.palace.lifecycle import current_relevance, state_at
 from sense_memory.palace.search import (
     STAMP_BYTES,
     PalaceIndex,
     PersonaHit,
     Why,
-    is_open,
     item_of,
     with_successors_first,
 )
@@ -43,16 +40,13 @@ from sense_memory.records.sealed_caches import (
     with_header,
     without_header,
 )
-from sense_memory.search.hits import NOT_QUOTED, PALACE, Evidence, Explanation, Hit, Kind
+from sense_memory.search.hits import NOT_QUOTED, PALACE, Explanation, Hit, Hits, Kind
 from sense_memory.search.index import FORMAT, SearchIndex
-from sense_memory.search.query import Fields
 from sense_memory.search.ranking import SearchOptions
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Awaitable, Callable, Sequence
 
     from sense_memory.ledger import Ledger
     from sense_memory.memories.embedding_jobs import EmbedderClient
@@ -64,73 +58,6 @@ if TYPE_CHECKING:
     from sense_memory.search.documents import SearchItem
     from sense_memory.search.hits import Scope
     from sense_memory.search.ranking import SearchHit
-
-
-# ── Weighing ────────────────────────────────────────────────────────────────────────────
-# How age lowers the scores of a search over everything, and the reasons that its hits give.
-
-_WORDS: Final = frozenset({"word", "prefix", "phrase"})
-
-
-class Weigher:
-    """Weighs the memories of one search by age, by their names in the index.
-
-    Args:
-        index: the index that is searched.
-        query: the question.
-        now: seconds since 1970.
-        floor: the lowest factor of a memory that is shown.
-        state: of the only memories that are shown; by default active ones, and fading ones directly meant.
-    """
-
-    def __init__(
-        self, index: SearchIndex, *, query: str, now: float, floor: float, state: State | None = None
-    ) -> None:
-        self._state = state
-        self._index, self._query, self._now, self._floor = index, query, now, floor
-        self._is_fadable = index.documents.of_kind(Kind.PALACE)
-        self._is_meant: NDArray[np.bool_] | None = None
-        self._known: dict[str, tuple[float, float]] = {}  # by name, what age has left, and the factor
-
-    def factors(self, names: Sequence[str]) -> list[float]:
-        """The factors of the scores; 0 for forgotten memories, and for fading ones not directly meant."""
-        left, factors = self._weighed(names)
-        self._known.update(zip(names, zip(left, factors, strict=True), strict=True))
-        return factors
-
-    def explain(self, hit: SearchHit, texts: Mapping[str, str]) -> Explanation:
-        """The reasons of a hit, with those of its fields (texts by name) that contain words of the query.
-
-        The index may have changed since the search.
-        """
-        fields = Fields(texts, self._index.vocabulary)
-        evidence = [
-            Evidence(
-                kind=reason.kind,
-                detail=reason.detail,
-                fields=fields.having(reason.detail) if reason.kind in _WORDS else (),
-                contribution=reason.share,
-            )
-            for reason in hit.why
-        ]
-        return Explanation.of(evidence, *self._known[hit.id])
-
-    def _weighed(self, names: Sequence[str]) -> tuple[list[float], list[float]]:
-        """What age has left of each memory, and its factor."""
-        documents = self._index.documents
-        rows = np.array([documents.rows[name] for name in names], np.int64)
-        left = relevances_at(self._now, documents.ages(rows))
-        if self._state is None:
-            is_shown = ~self._is_fadable[rows] | is_open(left, lambda: self._meant()[rows])
-        else:
-            is_shown = states_at(left) == STATES.index(self._state)
-        factors = (self._floor + (1 - self._floor) * np.minimum(1.0, left)) * is_shown
-        return left.tolist(), factors.tolist()
-
-    def _meant(self) -> NDArray[np.bool_]:
-        if self._is_meant is None:
-            self._is_meant = self._index.meant(self._query)
-        return self._is_meant
 
 
 _H = TypeVar("_H", Hit, PersonaHit)
@@ -192,7 +119,7 @@ class MemorySearch(CachedIndex):
     def __len__(self) -> int:
         return 0 if self._index is None else len(self._index)
 
-    async def search(self, query: str, limit: int, scope: Scope, relevance_floor: float) -> list[Hit]:
+    async def search(self, query: str, limit: int, scope: Scope, relevance_floor: float) -> Hits[Hit]:
         """The memories that answer a question best, best first, of those that are indexed within `INDEX_SECONDS`."""
         check_arguments(query, limit, relevance_floor)
         index = await self._current(INDEX_SECONDS)
@@ -227,11 +154,12 @@ class MemorySearch(CachedIndex):
             why = Explanation(evidence=(), relevance=relevance, factor=factor, text=text)
             return Hit.of(memory, state_at(relevance), 0.0, why.noting(note))
 
-        return self._successors_first(there, joining, index, query, scope)[:limit]
+        first = self._successors_first(there, joining, index, query, scope)[:limit]
+        return Hits(first, forgotten=self._forgotten(index, query, scope, now))
 
     async def search_palace(
         self, query: str, limit: int, relevance_floor: float, scope: Scope = PALACE
-    ) -> list[PersonaHit]:
+    ) -> Hits[PersonaHit]:
         """The persona memories that match a query, scored as the specification says, the best first."""
         check_arguments(query, limit, relevance_floor)
         catalog = await self._catalog()
@@ -242,10 +170,10 @@ class MemorySearch(CachedIndex):
             memory = catalog.get(path)
             return memory is not None and scope.holds(memory)
 
-        hits = []
+        hits, now = list[PersonaHit](), self._clock()
         for found in PalaceIndex(index).search(
             query,
-            now=self._clock(),
+            now=now,
             limit=limit,
             relevance_floor=relevance_floor,
             near=near,
@@ -263,7 +191,19 @@ class MemorySearch(CachedIndex):
             why = Why(matches=(), evidence=(), relevance=relevance, factor=factor, text=text)
             return PersonaHit.of(memory.changed(state=state_at(relevance)), 0.0, why.noting(self._note))
 
-        return self._successors_first(hits, joining, index, query, scope)[:limit]
+        first = self._successors_first(hits, joining, index, query, scope)[:limit]
+        return Hits(first, forgotten=self._forgotten(index, query, scope, now))
+
+    def _forgotten(self, index: SearchIndex, query: str, scope: Scope, now: float) -> int:
+        """How many forgotten memories of a scope a query directly means; 0 where the scope is one state."""
+        if scope.state is not None or Kind.PALACE not in scope.within:
+            return 0
+
+        def is_meant(path: str) -> bool:
+            memory = self._palace.catalog.get(path)
+            return memory is not None and scope.holds(memory)
+
+        return PalaceIndex(index).forgotten(query, now, is_meant if scope.narrows else None)
 
     def _successors_first(
         self,

@@ -290,6 +290,18 @@ class PalaceIndex:
             for score, relevance, path, at in sorted(keyed)[:limit]
         ]
 
+    def forgotten(self, query: str, now: float, only: Callable[[str], bool] | None = None) -> int:
+        """How many forgotten or dissolved memories a query directly means.
+
+        Args:
+            query: as for `search`.
+            now: seconds since 1970.
+            only: whether a path counts; None for all.
+        """
+        rows = np.flatnonzero(self._is_there() & self.index.meant(query))
+        rows = rows[relevances_at(now, self.index.documents.ages(rows)) < FADING_FROM]
+        return len(rows) if only is None else sum(only(self._path(row)) for row in rows.tolist())
+
     def _is_there(self) -> NDArray[np.bool_]:
         return self.index.documents.of_kind(KIND)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,10 +14,12 @@ from sense_memory.search.tokens import fold
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from sense_memory.models import PersonaMemory
 
+
+_H = TypeVar("_H")
 
 NOT_QUOTED: Final = "no memory has all that is quoted"  # in the reasons of hits that were found all the same
 
@@ -142,6 +144,25 @@ class Hit(BaseModel):
             score=score,
             why=why,
         )
+
+
+class Hits(list[_H]):
+    """The hits of one search, the best first: a list that also knows what it leaves out.
+
+    It compares and prints as the list that it is. A slice, a sum or a sorted copy is a plain list.
+
+    Attributes:
+        forgotten: how many forgotten or dissolved persona memories the query directly means, that are not among the
+            hits; 0 where the search was for one state.
+    """
+
+    def __init__(self, hits: Iterable[_H] = (), *, forgotten: int = 0) -> None:
+        super().__init__(hits)
+        self.forgotten = forgotten
+
+    def replaced(self, hits: Iterable[_H]) -> Hits[_H]:
+        """Other hits of the same search, such as the same ones with more fields."""
+        return Hits(hits, forgotten=self.forgotten)
 
 
 def told(item: Evidence) -> str:
