@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.limits import DAY_SECONDS, DISSOLVED_DAYS, MAX_HALFLIFE_DAYS
-from sense_memory.models import State
+from sense_memory.models import LANGGRAPH, State
 from sense_memory.palace.catalog import STATES, Columns
 
 
@@ -224,7 +224,7 @@ def _step_of_living(memory: PersonaMemory, state: State) -> PruneStep | None:
 
 def _reason_to_keep(memory: PersonaMemory, now: float, *, keeps_used: bool) -> str | None:
     """Why a dissolved memory is neither marked nor deleted; None if it is."""
-    if keeps_used and memory.access_count:
+    if keeps_used and memory.access_count and memory.source != LANGGRAPH:
         return "it was recalled or used; pruning deletes only what never was"
     if memory.halflife_days >= MAX_HALFLIFE_DAYS:
         return "its half-life is 'never'; it faded only through its links"
