@@ -48,7 +48,8 @@ from sense_memory.interfaces.text import (
     age,
     as_json,
     bracketed,
-    caution,
+    forgotten_note,
+    hit_caution,
     iso,
     one_line,
     quantity,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.embedding_jobs import EmbedReport
     from sense_memory.mind.search.hits import MindHit
     from sense_memory.models import Memory
-    from sense_memory.search.hits import Hit
+    from sense_memory.search.hits import Hit, Hits
     from sense_memory.store import MemoryStore
 
 _T = TypeVar("_T")
@@ -119,6 +120,14 @@ def search(
         str | None, option("STATE", "Only memories in this state: active, fading, forgotten or dissolved.")
     ] = None,
     theme: Annotated[str | None, option("THEME", "Only memories with this theme.")] = None,
+    include_forgotten: Annotated[
+        bool | None,
+        flag(
+            "--include-forgotten/--no-include-forgotten",
+            text="Forgotten memories that match well follow the others. SENSE_MEMORY_SEARCH_FORGOTTEN=yes makes it the "
+            "default.",
+        ),
+    ] = None,
     limit: HitLimitOption = 10,
     explain: ExplainOption = False,
     _json: JsonOption = False,
@@ -126,8 +135,9 @@ def search(
     """Find memories and journal entries by a question, the best first; and in the mind, if --in names it.
 
     Journal entries also match on the entries just before and after them, and on a day that the question names.
-    Forgotten memories are left out unless --state asks for them. Searching does not revive memories. In a pipe,
-    each hit is one line, separated by tabs: kind, name, time, score and text; --explain adds the reasons.
+    Forgotten memories that match well are counted; --state forgotten shows them. A fading memory is found if the
+    question directly means it, and marked. Searching here does not revive memories. In a pipe, each hit is one line,
+    separated by tabs: kind, name, time, score and text; --explain adds the reasons.
 
     A memory that another memory superseded ranks after that one. Where a later memory may contradict a hit, the hit
     says so.
@@ -140,12 +150,20 @@ def search(
     kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
     if not kinds or not {*kinds} <= {*_ALL_KINDS}:
         raise InvalidInput(f"--in must name one or more of {', '.join(_ALL_KINDS)}")
-    places = {"source": source, "domain": domain, "facet": facet, "state": state, "theme": theme}
+    places: dict[str, Any] = {
+        "source": source,
+        "domain": domain,
+        "facet": facet,
+        "state": state,
+        "theme": theme,
+    }
     if _MIND in kinds and (begin is not None or any(places.values())):
         context.fail("--since, --source, --domain, --facet, --state and --theme are not for --in mind")
+    places["include_forgotten"] = include_forgotten
     found = _found(of(context), question(query), limit, within=kinds, since=begin, **places)
     if of(context).as_json:
-        typer.echo(as_json([*map(hit_data, found.hits), *map(mind_hit_data, found.in_mind)]))
+        shown = [*map(hit_data, found.hits), *map(mind_hit_data, found.in_mind)]
+        typer.echo(as_json({"hits": shown, "forgotten": found.hits.forgotten}))
         return
     if found.hits:
         _print_hits(found.hits, explain=explain)
@@ -154,6 +172,8 @@ def search(
     if not found.hits and not found.in_mind:
         first = f"Nothing is kept yet. `{program()} remember --help` shows how to begin."
         typer.echo(first if found.is_empty else "Nothing was found.", err=True)
+    if found.hits.forgotten:
+        note(forgotten_note(found.hits.forgotten))
     if found.unused:
         note(found.unused)
     if found.leaves_mind_out:
@@ -166,7 +186,7 @@ class _Found:
     a domain, facet or theme that no memory has, see `unused_label`.
     """
 
-    hits: list[Hit]
+    hits: Hits[Hit]
     in_mind: list[MindHit]
     is_empty: bool
     leaves_mind_out: bool
@@ -179,7 +199,9 @@ def _found(invocation: Invocation, text: str, limit: int, *, within: Sequence[st
     labels = {name: options[name] for name in ("domain", "facet", "theme")}
 
     async def work(store: MemoryStore) -> _Found:
-        hits = []
+        from sense_memory.search.hits import Hits
+
+        hits: Hits[Hit] = Hits()
         if memories:
             await _read_all(store)
             with named(state="--state"):
@@ -222,7 +244,7 @@ def _print_hits(hits: list[Hit], *, explain: bool) -> None:
         return
     for hit in hits:
         why = f"\t{one_line(hit.why.text)}" if explain else ""
-        said = bracketed(caution(hit)) + one_line(hit.value)
+        said = bracketed(hit_caution(hit)) + one_line(hit.value)
         typer.echo(f"{hit.kind}\t{one_line(hit.path)}\t{iso(hit.written_at)}\t{hit.score:.3f}\t{said}{why}")
 
 
