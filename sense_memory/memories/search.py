@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
 
 from sense_memory.errors import EmbedderError, InvalidInput
 from sense_memory.ledger.feed import START
@@ -65,6 +68,9 @@ if TYPE_CHECKING:
 
 _H = TypeVar("_H", Hit, PersonaHit)
 _ALIVE: Final = frozenset({State.ACTIVE, State.FADING})
+_STATES_OF: Final = {state: {state} for state in State} | {
+    State.FORGOTTEN: {State.FORGOTTEN, State.DISSOLVED}
+}  # that a search for a state shows, as `palace.search.is_in_state`
 _PART_COUNT: Final = 200  # memories per step of reading, some 20 ms
 LANGUAGE: Final = "english"  # of the stemmer for Latin letters; other scripts have their own
 _THREAD_COUNT: Final = 5_000  # from this many memories on, a thread sorts their words
@@ -128,29 +134,40 @@ class MemorySearch(CachedIndex):
         index = await self._current(INDEX_SECONDS)
         if not len(index) and not self._left and await self._ask("memories are"):
             index = await self._current(INDEX_SECONDS)
-        asked = await self._directions(index, query)
+        meant = await self._directions(index, query)
+        similar = None if meant.asked is None else index.similar(meant.asked)
         now = self._clock()
-        weigher = Weigher(index, query=query, now=now, floor=relevance_floor, state=scope.state)
+        near = index.near_rows(similar)
+        weigher = Weigher(index, query=query, now=now, floor=relevance_floor, state=scope.state, near=near)
         # The day of the query tells journal entries apart; it would be unfair to memories that have no day.
         by_day = scope.within == {Kind.JOURNAL}
-        found = index.search(
+        asked = partial(
+            index.search,
             query,
-            limit,
             now=now,
-            options=replace(self._options, session=by_day, dense=asked.asked is not None),
+            options=replace(self._options, session=by_day, dense=similar is not None),
+            similar=similar,
+            beyond_names=meant.beyond_names,
+        )
+        found = asked(
+            limit,
             kinds=None if scope.is_all else scope.within,
             only=self._filter(scope) if scope.narrows else None,
             factors=weigher.factors,
-            direction=asked.asked,
-            beyond_names=asked.beyond_names,
         )
+        forgotten = self._forgotten(weigher, scope, index)
+        count = int(np.count_nonzero(forgotten))
+        late: Sequence[SearchHit] = ()
+        if scope.forgotten and count and len(found) < limit:
+            late = asked(limit - len(found), only=forgotten, factors=weigher.forgotten_factors)
         has_quoted = index.quoting(query) if found else None
         note = self._note
         if has_quoted is not None and not has_quoted[index.documents.rows[found[0].id]]:
             note = f"{note}; {NOT_QUOTED}" if note else NOT_QUOTED
-        hits = [await self._hit(hit, weigher, note, query) for hit in found]
-        there = [hit for hit in hits if hit is not None]
-        there.sort(key=lambda hit: (-hit.score, -hit.created_at, hit.path))
+        there = list[Hit]()
+        for part in (found, late):
+            hits = [hit for one in part if (hit := await self._hit(one, weigher, note, query)) is not None]
+            there += sorted(hits, key=lambda hit: (-hit.score, -hit.created_at, hit.path))
 
         def joining(memory: PersonaMemory, relevance: float) -> Hit:
             factor = relevance_floor + (1 - relevance_floor) * min(1.0, relevance)
@@ -159,7 +176,7 @@ class MemorySearch(CachedIndex):
             return Hit.of(memory, state_at(relevance), 0.0, why.noting(note))
 
         first = self._successors_first(there, joining, index, query, scope)[:limit]
-        return Hits(first, forgotten=self._forgotten(index, query, scope, now))
+        return Hits(first, forgotten=count - len(late))
 
     async def search_palace(
         self, query: str, limit: int, relevance_floor: float, scope: Scope = PALACE
@@ -174,17 +191,18 @@ class MemorySearch(CachedIndex):
             memory = catalog.get(path)
             return memory is not None and scope.holds(memory)
 
-        hits, now = list[PersonaHit](), self._clock()
         found = PalaceIndex(index).search(
             query,
-            now=now,
+            now=self._clock(),
             limit=limit,
             relevance_floor=relevance_floor,
             near=self._near(index, asked.asked),
             state=scope.state,
             only=is_meant if scope.narrows else None,
+            forgotten=scope.forgotten,
         )
         names = [(f"{Kind.PALACE}/{match.path}", match.score) for match in found]
+        hits = list[PersonaHit]()
         for match, clues in zip(found, index.clues(query, names, asked.beyond_names), strict=True):
             memory = catalog.get(match.path)
             if memory is not None:
@@ -199,18 +217,18 @@ class MemorySearch(CachedIndex):
             return PersonaHit.of(memory.changed(state=state_at(relevance)), 0.0, why.noting(self._note))
 
         first = self._successors_first(hits, joining, index, query, scope)[:limit]
-        return Hits(first, forgotten=self._forgotten(index, query, scope, now))
+        return Hits(first, forgotten=found.forgotten)
 
-    def _forgotten(self, index: SearchIndex, query: str, scope: Scope, now: float) -> int:
-        """How many forgotten memories of a scope a query directly means; 0 where the scope is one state."""
+    def _forgotten(self, weigher: Weigher, scope: Scope, index: SearchIndex) -> NDArray[np.bool_]:
+        """Which rows of the index hold a forgotten memory of a scope that the query directly means."""
         if scope.state is not None or Kind.PALACE not in scope.within:
-            return 0
-
-        def is_meant(path: str) -> bool:
-            memory = self._palace.catalog.get(path)
-            return memory is not None and scope.holds(memory)
-
-        return PalaceIndex(index).forgotten(query, now, is_meant if scope.narrows else None)
+            return np.zeros(len(index.documents), np.bool_)
+        found = weigher.forgotten()
+        if scope.narrows:
+            is_meant = self._filter(scope)
+            for row in np.flatnonzero(found).tolist():
+                found[row] = is_meant(index.documents.ids[row])
+        return found
 
     def _successors_first(
         self,
@@ -224,7 +242,8 @@ class MemorySearch(CachedIndex):
 
         def joining(memory: PersonaMemory) -> _H | None:
             relevance, first = current_relevance(memory, self._clock()), hits[0]
-            is_shown = state_at(relevance) in (_ALIVE if scope.state is None else {scope.state})
+            state = state_at(relevance)
+            is_shown = state in _ALIVE if scope.state is None else state in _STATES_OF[scope.state]
             names = f"{first.kind}/{first.path}", f"{Kind.PALACE}/{memory.path}"
             if not (is_shown and scope.holds(memory) and index.quotes_like(query, *names)):
                 return None

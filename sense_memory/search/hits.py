@@ -172,8 +172,8 @@ class Hits(list[_H]):
     It compares and prints as the list that it is. A slice, a sum or a sorted copy is a plain list.
 
     Attributes:
-        forgotten: how many forgotten or dissolved persona memories the query directly means, that are not among the
-            hits; 0 where the search was for one state.
+        forgotten: how many forgotten or dissolved persona memories the query directly means and the hits leave out; 0
+            where the search was for one state.
         confidence: the estimated probability that any of the hits answers the query, 0 to 1: that of the surest hit.
         is_doubtful: whether there are hits, and probably none of them answers the query.
     """
@@ -230,8 +230,9 @@ class Scope(NamedTuple):
         since: only memories first written at this time or later, seconds since 1970; None for all.
         source: only persona memories from this source; None for all.
         domain, facet, theme: only persona memories of it; None for all.
-        state: only persona memories in this state, forgotten ones too if it is that; None for active ones, and fading
-            ones that the query directly means.
+        state: only persona memories in this state, with "forgotten" dissolved ones too; None for active ones, and
+            fading ones that the query directly means.
+        forgotten: without a state: forgotten and dissolved ones that the query directly means follow the others.
     """
 
     within: frozenset[Kind]
@@ -241,6 +242,7 @@ class Scope(NamedTuple):
     facet: str | None = None
     theme: str | None = None
     state: State | None = None
+    forgotten: bool = False
 
     @property
     def is_all(self) -> bool:
@@ -272,7 +274,9 @@ class Scope(NamedTuple):
 PALACE: Final = Scope(frozenset({Kind.PALACE}))  # every persona memory
 
 
-def scope(within: Any, since: Any, source: Any, *, state: Any = None, **parts: Any) -> Scope:
+def scope(
+    within: Any, since: Any, source: Any, *, state: Any = None, forgotten: bool = False, **parts: Any
+) -> Scope:
     """The scope of a search, checked. Only persona memories have a domain, facet, theme and state.
 
     Raises:
@@ -296,4 +300,5 @@ def scope(within: Any, since: Any, source: Any, *, state: Any = None, **parts: A
         kinds &= {Kind.PALACE}
         if not kinds:
             raise InvalidInput("only the palace has domains, facets, themes and states: search within it")
-    return Scope(kinds, since, source, state=None if state is None else State(state), **parts)
+    known = None if state is None else State(state)
+    return Scope(kinds, since, source, state=known, forgotten=forgotten, **parts)
