@@ -47,7 +47,8 @@ _COMMAND: Final = re.compile(
     re.IGNORECASE,
 )
 _ELSEWHERE: Final = re.compile(
-    r"^(?:bitte|immer|niemals|antworte|schreibe?|siempre|nunca|responde|toujours|jamais|r[ée]ponds)\b",
+    r"^(?:bitte|immer|nie|niemals|siempre|nunca|toujours|jamais|(?:antworte|schreibe?|responde|r[ée]ponds) (?:immer|nur|siempre"
+    r"|toujours|en|auf))\b",
     re.IGNORECASE,
 )
 _ALLERGY: Final = re.compile(
@@ -63,6 +64,7 @@ _WANTS: Final = re.compile(
     rf"(?P<what>[^.;]*\b{_WORK}\b)",
     re.IGNORECASE,
 )
+_MUST_NOT: Final = re.compile(r"^I (?:must|may) not\b")
 _MUST: Final = re.compile(
     rf"^(?:\w+ ){{0,2}}?{_WORK}\b[^.;]{{0,40}}\b(?:must|should|always|never|have to|has to|in ISO)\b",
     re.IGNORECASE,
@@ -86,7 +88,8 @@ def is_standing(memory: PersonaMemory) -> bool:
     if _BOUND.search(text) or _ELSEWHERE.search(text):
         return True
     return _TASKS.isdisjoint(places) and any(
-        found is not None for found in (_COMMAND.match(text), _WANTS.search(text), _MUST.match(text))
+        found is not None
+        for found in (_COMMAND.match(text), _WANTS.search(text), _MUST.match(text), _MUST_NOT.match(text))
     )
 
 
