@@ -14,6 +14,8 @@ probability that a memory answers the question, from a few clues (`search.clues`
 * with an embedder, how near its meaning is to what the question asks *beyond its names* (`query.names_in`): of the
   memories about Mira, "Mira wears size 39" and no other is near to "what is the shoe size".
 
+Bare words ("tea") ask for no answer: what has all of them is what was looked up.
+
 Guaranteed: the result is between 0 and 1, grows with each clue when the others stay the same, and is the same for the
 same clues. An answer is as sure as its surest hit (`of_answer`). The weights are those of a logistic regression, one for
 words alone and one for words and meaning, fitted by `tests/search/fit_confidence.py` to questions over palaces of 30 to 10,000
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 LOW_CONFIDENCE: Final = 0.2  # below this, a door says that there is probably nothing about the question
 _ON_DAY: Final = 4.0  # not fitted: as much as two thirds of the words, which a question of a day hardly has
+_FOUND: Final = 0.9  # not fitted: who looks words up wants what has them, however many others have them
+_FOUND_BY_MEANING: Final = 0.25  # not fitted: a single word that is looked up and only meant
 UNKNOWN: Final = 0.5  # of `Clues.named`, for a question without a name
 
 
@@ -50,6 +54,7 @@ class Clues(NamedTuple):
         named: the share of the question's names that it has; `UNKNOWN` where the question has none.
         apart: the share of its score by which it is before the next hit, 0 to 1.
         on_day: 1 if it was said on the days that the question names, less if soon after them, else 0.
+        looked_up: how many words are only looked up ("tea", "anything about tea"); 0 for a question with an answer.
         meaning: by how many standard deviations its meaning is nearer than usual to what the question asks beyond its
             names; None without an embedder.
     """
@@ -59,6 +64,7 @@ class Clues(NamedTuple):
     named: float
     apart: float
     on_day: float = 0.0
+    looked_up: int = 0
     meaning: float | None = None
 
 
@@ -98,7 +104,16 @@ def confidence(clues: Clues, is_answered: bool | None = None) -> float:
     )
     if is_answered is not None:
         evidence += weights.has_answer if is_answered else -weights.lacks_answer
-    return 1 / (1 + exp(-max(-30.0, min(30.0, evidence))))
+    return max(_as_looked_up(clues), 1 / (1 + exp(-max(-30.0, min(30.0, evidence)))))
+
+
+def _as_looked_up(clues: Clues) -> float:
+    """The least confidence in a hit of words that are looked up."""
+    if not clues.looked_up:
+        return 0.0
+    if clues.covered > 0.99:
+        return _FOUND
+    return _FOUND_BY_MEANING if clues.looked_up == 1 else 0.0
 
 
 def confidence_in(text: str, question: str, clues: Clues | None) -> float:

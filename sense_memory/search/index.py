@@ -31,7 +31,15 @@ from sense_memory.search.documents import DocumentTable, SearchItem
 from sense_memory.search.item_texts import rows_of, texts_of
 from sense_memory.search.lexical import LexicalIndex, packed, unpack
 from sense_memory.search.postings import NAME, Postings
-from sense_memory.search.query import MAX_QUERY_CHARS, names_in, parse, quotes, resolve, without_names
+from sense_memory.search.query import (
+    MAX_QUERY_CHARS,
+    looks_up,
+    names_in,
+    parse,
+    quotes,
+    resolve,
+    without_names,
+)
 from sense_memory.search.ranking import (
     MIN_SIMILAR,
     IndexContents,
@@ -345,6 +353,8 @@ class SearchIndex:
         spans = [self._pieces_of(self._table.rows[ident]) for ident, _ in found]
         parts = parts_of(scored, missing, names_in(query), len(self))
         clues = clues_of(spans, [score for _, score in found], parts, len(self))
+        if looks_up(query):
+            clues = [one._replace(looked_up=len(parts)) for one in clues]
         if direction is None or self._meaning is None:
             return clues
         places = self._meaning.places(direction, spans)

@@ -48,6 +48,9 @@ _BEGINNING: Final = re.compile(r"(?<!\w)(\w{2,64})\*")
 _MAY: Final = re.compile(r"\bMay\b(?! (?:I|we|you|he|she|it|they|the|an?|my|our|this|that)\b)")
 _CAPITAL: Final = re.compile(r"(?<![.!?:\n]\s)(?<!^)\b([A-Z][a-z]+|[A-Z]{2,})\b(?!')")
 
+_ABOUT: Final = re.compile(
+    r"^(?:tell me|remind me|show me|list|find) |\b(?:anything|everything|something|all|know|kept) (?:\w+ )?(?:about|of|on|with)\b"
+)
 _OWNER: Final = re.compile(r"(?<!^)\b([A-Z]\w+)(?='s\b)")
 
 
@@ -141,6 +144,11 @@ def _things(found: Sequence[str]) -> Iterator[str]:
 def quotes(query: str) -> bool:
     """Whether a query contains a quotation."""
     return bool(_QUOTED.search(query[:MAX_QUERY_CHARS]))
+
+
+def looks_up(query: str) -> bool:
+    """Whether a query only looks words up ("tea", "anything about tea"), and asks for no answer."""
+    return not parse(query).is_sentence or bool(_ABOUT.search(fold(query[:MAX_QUERY_CHARS])))
 
 
 def bare(word: str) -> str:

@@ -88,6 +88,21 @@ async def test_an_entry_of_the_day_that_is_asked_for_may_well_be_the_answer():
         assert not hits.is_doubtful
 
 
+@pytest.mark.parametrize(
+    "query", ["tea", "Darjeeling tea", "What do you know about tea?", "tell me about the tea"]
+)
+def test_what_has_all_the_words_that_are_looked_up_is_no_doubtful_hit(query):
+    index = SearchIndex()
+    index.put_many(SearchItem(str(number), f"Darjeeling tea of the {number}th flush") for number in range(30))
+    assert all(confidence(hit.clues) >= 0.9 for hit in index.search(query))
+
+
+def test_some_of_the_words_that_are_looked_up_are_no_find():
+    index = SearchIndex()
+    index.put_many(SearchItem(str(number), f"the {number}th tea") for number in range(30))
+    assert all(confidence(hit.clues) < LOW_CONFIDENCE for hit in index.search("tea zeppelin harbour"))
+
+
 def test_what_is_beyond_the_names_of_a_question_decides_by_meaning():
     class Topics:
         name, dimension = "topics", DIMENSION
@@ -161,12 +176,19 @@ def test_a_question_of_another_kind_or_language_asks_for_nothing_that_could_be_m
 
 shares = st.floats(0, 1)
 all_clues = st.builds(
-    Clues, shares, st.floats(-12, 8), shares, shares, shares, st.none() | st.floats(-20, 40)
+    Clues,
+    shares,
+    st.floats(-12, 8),
+    shares,
+    shares,
+    shares,
+    st.integers(0, 3),
+    st.none() | st.floats(-20, 40),
 )
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(all_clues, st.sampled_from(Clues._fields), st.floats(0, 5))
+@given(all_clues, st.sampled_from([name for name in Clues._fields if name != "looked_up"]), st.floats(0, 5))
 def test_more_of_a_clue_never_makes_a_memory_less_likely(clues, name, more):
     before = getattr(clues, name)
     surer = clues._replace(**{name: None if before is None else before + more})
