@@ -16,6 +16,8 @@ from sense_memory.limits import (
 )
 
 
+# The source of items that LangGraph's store writes. Their time to live ends them, however often they were read.
+LANGGRAPH: Final = "tool:langgraph"
 PINNED: Final = "pinned"  # the theme of memories that are always in the prompt
 
 

@@ -24,7 +24,7 @@ from sense_memory.limits import (
     MAX_HALFLIFE_DAYS,
     MIN_HALFLIFE_DAYS,
 )
-from sense_memory.models import State
+from sense_memory.models import LANGGRAPH, State
 from sense_memory.palace.lifecycle import state_at
 from sense_memory.search.tokens import stemmer, words
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
     from sense_memory.sync_store import SyncMemoryStore
 
-SOURCE: Final = "tool:langgraph"  # the source of memories written by this store
+SOURCE: Final = LANGGRAPH  # the source of memories written by this store
 _MARK: Final = "langgraph"
 _DAY_MINUTES: Final = 1_440.0
 _HALFLIVES_TO_DISSOLVE: Final = math.log2(1 / FORGOTTEN_FROM)  # 6.64
@@ -191,6 +191,8 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         shown = ranked[op.offset : end]
         if op.refresh_ttl:
             await self._refresh([entry.memory for entry, _ in shown])
+        if op.query:  # items written here have a time to live instead
+            await self._store.mark_used([entry.memory for entry, _ in shown if entry.memory.source != SOURCE])
         return [SearchItem(**entry.item(), score=score) for entry, score in shown]
 
     async def _found(self, op: SearchOp, count: int) -> list[tuple[_StoredItem, float | None]]:

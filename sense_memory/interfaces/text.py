@@ -19,7 +19,7 @@ from sense_memory.plain_text import escaped, printed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from sense_memory.models import PersonaMemory
+    from sense_memory.models import PersonaMemory, State
     from sense_memory.search.hits import Hit
 
 _STEPS: Final = (  # the bound in seconds, the unit, and the seconds of the unit
@@ -184,6 +184,31 @@ def caution(memory: PersonaMemory | Hit, place: str = "") -> str:
         more = f" and {len(others):,} more" if others else ""
         reasons.append(f"perhaps contradicted by {one_line(latest.removeprefix(place))}{more}")
     return "; ".join(reasons)
+
+
+def state_mark(state: State | None) -> str:
+    """The state of a hit, if it is not active: "fading", "forgotten" or "dissolved"; empty otherwise."""
+    return "" if state is None or state == "active" else state.value
+
+
+def hit_caution(hit: Hit) -> str:
+    """Why a hit is not as good as others: its state, or a reason of `caution`; empty if there is none."""
+    return "; ".join(filter(None, (state_mark(hit.state), caution(hit))))
+
+
+def forgotten_note(count: int, way: str = "--state forgotten") -> str:
+    """How many forgotten memories match that a search does not show, and how to see them; empty if there are none.
+
+    Args:
+        count: of `Hits.forgotten`.
+        way: what shows them.
+    """
+    if not count:
+        return ""
+    what = (
+        f"{quantity(count, 'forgotten memory', 'forgotten memories')} {'matches' if count == 1 else 'match'}"
+    )
+    return f"{what}; {way} shows {'it' if count == 1 else 'them'}, recall brings one back"
 
 
 def bracketed(note: str) -> str:

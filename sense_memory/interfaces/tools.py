@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
-from sense_memory.interfaces.text import PROBABLY_NOTHING, iso
+from sense_memory.interfaces.text import PROBABLY_NOTHING, forgotten_note, iso
 from sense_memory.interfaces.tool_results import (
-    DATA_NOTE,
+    context_data,
     entries,
     flat_data,
     hit_data,
@@ -32,7 +32,7 @@ from sense_memory.interfaces.tool_results import (
     report_data,
     status_data,
 )
-from sense_memory.limits import MAX_RECENT_COUNT
+from sense_memory.limits import COMPRESSED_HITS_COUNT, MAX_RECENT_COUNT
 from sense_memory.nostr.address import persona_name
 from sense_memory.palace.lifecycle import unusual_in
 from sense_memory.plain_text import printed
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 MAX_RESULTS: Final = 50
 MAX_CONTEXT_TOKENS: Final = 8_000
+_FORGOTTEN_WAY: Final = 'search with state="forgotten"'
 _MAX_ERRORS: Final = 3
 RECENT_COUNTS: Final = (1_000, MAX_RECENT_COUNT)  # journal entries read for a day: some, then all
 _DAY: Final = timedelta(days=1)
@@ -390,7 +391,7 @@ class _Calls:
         domain: _Domain = None,
         state: Annotated[
             Literal["active", "fading", "forgotten", "dissolved"] | None,
-            Field(description="forgotten ones are found only so"),
+            Field(description="forgotten ones are shown only so; others are counted"),
         ] = None,
         since: Annotated[str | None, Field(description="only since this day, YYYY-MM-DD")] = None,
     ) -> dict[str, Any]:
@@ -403,15 +404,21 @@ class _Calls:
         if since is not None:
             options["since"] = _day(since).timestamp()
         hits = await store.search(query, limit, domain=domain, state=state, **options)
+        if not self.is_read_only:
+            await store.mark_used(hits)
+        late, doubt = (
+            forgotten_note(hits.forgotten, _FORGOTTEN_WAY),
+            PROBABLY_NOTHING if hits.is_doubtful else "",
+        )
         if not hits and domain is not None and domain not in (known := await store.persona_domains()):
             return {"memories": [], "hint": f"No memory has the domain {domain!r}.", "domains": known}
         if not hits:
-            return {"memories": [], "hint": "Nothing found. Try other words, or recall a domain."}
-        found = memories(hit_data(hit, self._clock()) for hit in hits)
-        return found | {
-            "confidence": hits.confidence,
-            **({"hint": PROBABLY_NOTHING} if hits.is_doubtful else {}),
-        }
+            hint = late or "Try other words, or recall a domain."
+            return {"memories": [], "forgotten": hits.forgotten, "hint": f"Nothing found. {hint}"}
+        more = {"forgotten": hits.forgotten} if hits.forgotten else {}
+        told = " ".join(filter(None, (doubt, late)))
+        found = memories(hit_data(hit, self._clock()) for hit in hits) | {"confidence": hits.confidence}
+        return found | more | ({"hint": told} if told else {})
 
     async def context(
         self,
@@ -427,18 +434,12 @@ class _Calls:
         """
         store = await self._given()
         found = await store.persona_compress(domain, question=question or None, max_tokens=max_tokens)
-        counts = {"tokens": found.tokens, "included": len(found.included), "left_out": len(found.left_out)}
-        if not found:
-            return {"context": "", **counts, "hint": "No active memory there. Try recall without a path."}
-        told: dict[str, Any] = {
-            "sources": [source or "unknown" for source in found.sources],
-            "trust": found.trust or "unknown",
-        }
-        if question and not found.has_answer:
-            told["hint"] = "Nothing was found for the question; this is the palace without it. Try search."
-        elif question and found.is_doubtful:
-            told["hint"] = "Probably nothing about the question is kept; the nearest comes first."
-        return {"note": DATA_NOTE, "context": str(found), **counts, **told}
+        if not question:
+            return context_data(found)
+        hits = await store.persona_search(question, COMPRESSED_HITS_COUNT, domain=domain, relevance_floor=1.0)
+        if not self.is_read_only:
+            await store.mark_used([hit for hit in hits if hit.path in found.included])
+        return context_data(found, hits)
 
     async def connect(
         self,

@@ -331,7 +331,9 @@ async def test_reading_begins_the_time_anew_unless_it_is_not_to(clock, read):
         assert await other.aget(USER, "k") is None
 
 
-async def test_without_a_time_to_live_an_item_never_fades_and_a_search_revives_nothing(clock):
+async def test_without_a_time_to_live_an_item_never_fades_and_a_search_counts_as_a_use_of_other_memories(
+    clock,
+):
     async with opened(clock) as (store, palace):
         await palace.persona_remember("users", "1", "mine", "Coffee, at nine.")
         await store.aput(USER, "k", {"content": "coffee"})
@@ -343,7 +345,7 @@ async def test_without_a_time_to_live_an_item_never_fades_and_a_search_revives_n
         there = {memory.key: memory for memory in await palace.persona_recall()}
 
         assert there["k"].current_relevance > 0.99
-        assert math.isclose(there["mine"].current_relevance, 0.25)
+        assert math.isclose(there["mine"].current_relevance, 0.5**0.5)
 
 
 @pytest.mark.parametrize("minutes", [0, -1, 0.01, math.inf, math.nan, True, "60", 1e12])

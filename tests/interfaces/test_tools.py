@@ -325,6 +325,47 @@ async def test_the_age_of_a_memory_is_that_of_its_text(opened, clock):
             assert (kaja["age"], kaja["created"], "written" in kaja) == ("1 day ago", lisa["written"], False)
 
 
+async def test_an_agent_is_told_of_forgotten_memories_and_what_it_is_given_revives(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await store.persona_remember("people", "facts", "bo", "Bo plays the accordion")
+        await store.persona_remember("people", "facts", "ana", "Ana grows tomatoes")
+        clock.advance(130 * DAY)
+        answer = await agent("search", query="who plays the accordion?")
+        assert (answer["memories"], answer["forgotten"]) == ([], 1)
+        assert answer["hint"] == (
+            'Nothing found. 1 forgotten memory matches; search with state="forgotten" shows it, recall brings one back'
+        )
+        (shown,) = (await agent("search", query="accordion", state="forgotten"))["memories"]
+        assert shown["state"] == "forgotten"
+        (again,) = (await agent("search", query="who plays the accordion?"))["memories"]
+        assert (again["state"], again["relevance"]) == ("active", 0.707)
+
+
+async def test_a_context_for_a_question_names_fading_memories_and_revives_what_it_found(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await store.persona_remember("people", "facts", "bo", "Bo plays the accordion")
+        clock.advance(40 * DAY)
+        await store.persona_remember("people", "facts", "ana", "Ana grows tomatoes")
+        clock.advance(20 * DAY)
+        told = await agent("context", question="who plays the accordion?")
+        assert told["fading"] == ["people/facts/bo"]
+        await agent("context", question="who grows tomatoes?")
+        by_key = {memory.key: memory for memory in await store.persona_recall()}
+        assert {key: memory.access_count for key, memory in by_key.items()} == {"ana": 1, "bo": 0}
+
+
+async def test_tools_that_only_read_revive_nothing(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock, read_only=True)
+        await store.persona_remember("people", "facts", "bo", "Bo plays the accordion")
+        await agent("search", query="accordion")
+        await agent("context", question="accordion")
+        (memory,) = await store.persona_recall()
+        assert memory.access_count == 0
+
+
 async def test_a_search_in_a_domain_that_no_memory_has_names_the_domains(opened, clock):
     async with opened as store:
         agent = Agent(store, clock)

@@ -49,7 +49,8 @@ from sense_memory.interfaces.text import (
     age,
     as_json,
     bracketed,
-    caution,
+    forgotten_note,
+    hit_caution,
     iso,
     one_line,
     quantity,
@@ -120,6 +121,14 @@ def search(
         str | None, option("STATE", "Only memories in this state: active, fading, forgotten or dissolved.")
     ] = None,
     theme: Annotated[str | None, option("THEME", "Only memories with this theme.")] = None,
+    include_forgotten: Annotated[
+        bool | None,
+        flag(
+            "--include-forgotten/--no-include-forgotten",
+            text="Forgotten memories that match well follow the others. SENSE_MEMORY_SEARCH_FORGOTTEN=yes makes it the "
+            "default.",
+        ),
+    ] = None,
     limit: HitLimitOption = 10,
     explain: ExplainOption = False,
     _json: JsonOption = False,
@@ -127,8 +136,9 @@ def search(
     """Find memories and journal entries by a question, the best first; and in the mind, if --in names it.
 
     Journal entries also match on the entries just before and after them, and on a day that the question names.
-    Forgotten memories are left out unless --state asks for them. Searching does not revive memories. In a pipe,
-    each hit is one line, separated by tabs: kind, name, time, score and text; --explain adds the reasons.
+    Forgotten memories that match well are counted; --state forgotten shows them. A fading memory is found if the
+    question directly means it, and marked. Searching here does not revive memories. In a pipe, each hit is one line,
+    separated by tabs: kind, name, time, score and text; --explain adds the reasons.
 
     A memory that another memory superseded ranks after that one. Where a later memory may contradict a hit, the hit
     says so.
@@ -141,12 +151,22 @@ def search(
     kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
     if not kinds or not {*kinds} <= {*_ALL_KINDS}:
         raise InvalidInput(f"--in must name one or more of {', '.join(_ALL_KINDS)}")
-    places = {"source": source, "domain": domain, "facet": facet, "state": state, "theme": theme}
+    places: dict[str, Any] = {
+        "source": source,
+        "domain": domain,
+        "facet": facet,
+        "state": state,
+        "theme": theme,
+    }
     if _MIND in kinds and (begin is not None or any(places.values())):
         context.fail("--since, --source, --domain, --facet, --state and --theme are not for --in mind")
+    places["include_forgotten"] = include_forgotten
     found = _found(of(context), question(query), limit, within=kinds, since=begin, **places)
     if of(context).as_json:
-        typer.echo(as_json([*map(hit_data, found.hits), *map(mind_hit_data, found.in_mind)]))
+        shown = [*map(hit_data, found.hits), *map(mind_hit_data, found.in_mind)]
+        typer.echo(
+            as_json({"hits": shown, "forgotten": found.hits.forgotten, "confidence": found.hits.confidence})
+        )
         return
     if found.hits.is_doubtful:
         note(PROBABLY_NOTHING)
@@ -157,6 +177,8 @@ def search(
     if not found.hits and not found.in_mind:
         first = f"Nothing is kept yet. `{program()} remember --help` shows how to begin."
         typer.echo(first if found.is_empty else "Nothing was found.", err=True)
+    if found.hits.forgotten:
+        note(forgotten_note(found.hits.forgotten))
     if found.unused:
         note(found.unused)
     if found.leaves_mind_out:
@@ -227,7 +249,7 @@ def _print_hits(hits: list[Hit], *, explain: bool) -> None:
         return
     for hit in hits:
         why = f"\t{one_line(hit.why.text)}" if explain else ""
-        said = bracketed(caution(hit)) + one_line(hit.value)
+        said = bracketed(hit_caution(hit)) + one_line(hit.value)
         typer.echo(f"{hit.kind}\t{one_line(hit.path)}\t{iso(hit.written_at)}\t{hit.score:.3f}\t{said}{why}")
 
 

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from sense_memory.interfaces.text import age, bracketed, caution, local_time, one_line, safe
+from sense_memory.interfaces.text import age, bracketed, hit_caution, local_time, one_line, safe
 from sense_memory.plain_text import printable
 from sense_memory.search.hits import told
 from sense_memory.search.query import marked
@@ -245,7 +245,7 @@ def print_hits(hits: Sequence[Hit], now: float, *, explain: bool) -> None:
 def _hit_heading(hit: Hit, now: float) -> Text:
     name = hit.path[:_ID_CHARS] if hit.kind == "journal" else one_line(hit.path)
     details = f" · {hit.kind} · {age(hit.written_at, now)} · {hit.score:.2f}"
-    mark = f" {bracketed(caution(hit))}".rstrip()
+    mark = f" {bracketed(hit_caution(hit))}".rstrip()
     return Text.assemble((name, "bold"), (mark, "yellow"), (details, "dim"))
 
 

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from sense_memory.__about__ import __version__
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
-from sense_memory.interfaces.text import memories_in
+from sense_memory.interfaces.text import forgotten_note, memories_in
 from sense_memory.interfaces.web.graph import linked
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
 from sense_memory.limits import MAX_RECENT_COUNT
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sense_memory.interfaces.web.server import ServerSecrets
     from sense_memory.mind.search.hits import MindHit
     from sense_memory.models import IntrospectionReport, PersonaMemory
+    from sense_memory.search.hits import Hit
     from sense_memory.store import MemoryStore
 
     _Handler = Callable[[Request], Awaitable[Any]]
@@ -255,18 +256,19 @@ class Api:
             return {"hits": [], "in_mind": []}
         begun = time.perf_counter()
         hits = await _or_nothing(self._store.search(query, _SEARCH_COUNT + 1))
-        shown = []
-        for hit in hits[:_SEARCH_COUNT]:
-            fields = hit.model_dump(mode="json")
-            fields["is_cut"] = len(hit.value) > _SEARCH_CHARS
-            fields["value"] = hit.value[:_SEARCH_CHARS]
-            shown.append(fields)
+        shown = list(map(_hit, hits[:_SEARCH_COUNT]))
+        late = []
+        if count := min(getattr(hits, "forgotten", 0), _SEARCH_COUNT):
+            late = list(map(_hit, await self._store.search(query, count, state="forgotten")))
         asks_mind = self._store.has_mind()
         in_mind = await _or_nothing(self._store.mind.search(query, _SEARCH_COUNT + 1)) if asks_mind else []
         return {
             "hits": shown,
             "is_doubtful": Hits(hits).is_doubtful,
             "has_more": len(hits) > _SEARCH_COUNT,
+            "forgotten": getattr(hits, "forgotten", 0),
+            "forgotten_hits": late,
+            "forgotten_note": forgotten_note(getattr(hits, "forgotten", 0), "the list below"),
             "in_mind": list(map(_in_mind, in_mind[:_SEARCH_COUNT])),
             "has_more_in_mind": len(in_mind) > _SEARCH_COUNT,
             "seconds": time.perf_counter() - begun,
@@ -468,6 +470,13 @@ def _report(report: IntrospectionReport) -> dict[str, Any]:
         "digest": report.digest,
         "lists": lists,
     }
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    """A hit of a search; a long text is cut."""
+    fields = hit.model_dump(mode="json")
+    fields |= {"is_cut": len(hit.value) > _SEARCH_CHARS, "value": hit.value[:_SEARCH_CHARS]}
+    return fields
 
 
 def _in_mind(hit: MindHit) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def test_where_contradictions_are_off_for_an_agent_no_command_compares_memories(
     assert report["suggested_contradictions"] == []
     assert report["bounded"]["suggested_contradictions"] == "contradictions were not searched for"
     assert agent.json("recall", "home")["suspected_by"] == []
-    assert not any(hit["suspected_by"] for hit in agent.json("search", "Lisa lives"))
+    assert not any(hit["suspected_by"] for hit in agent.json("search", "Lisa lives")["hits"])
 
     monkeypatch.setenv("SENSE_MEMORY_CONTRADICTIONS", "suggest")
     assert len(agent.json("remember", "people/facts/new", "Lisa lives in Oslo.")["suspected"]) == 3
@@ -507,11 +507,11 @@ def test_a_search_finds_and_explains(palace, terminal):
     assert [line[0] for line in found] == ["people/facts/lisa", "people/facts/lisa-home"]
     assert re.fullmatch(r"lisa in key; relevance 1\.\d\d", found[0][3])
     assert len(lines(palace("palace", "search", "voice", "-n", "1"))) == 1
-    (first, _) = palace.json("palace", "search", "voice")
+    (first, _) = palace.json("palace", "search", "voice")["hits"]
     assert (first["path"], first["why"]["matches"][0]["field"]) == ("projects/decisions/voice", "key")
     shown = terminal("palace", "search", "lisa", "--explain", columns=120)
     assert re.search(r"lisa in key \d\.\d\d; relevance 1\.\d\d", shown)
-    assert "lisa in key 0.75 + lisa in themes 0.50 + lisa in value 0.25" in shown
+    assert "lisa in key 0.90 + lisa in themes 0.60 + lisa in value 0.30" in shown
 
 
 def test_a_search_of_nothing_at_all_says_how_to_begin_and_a_question_has_words(agent):
@@ -529,7 +529,7 @@ def test_a_search_that_finds_nothing_says_so(palace):
 
     assert result.stdout == ""
     assert result.stderr.startswith("Nothing was found.")
-    assert palace.json("palace", "search", "zeppelin") == []
+    assert palace.json("palace", "search", "zeppelin") == {"hits": [], "forgotten": 0}
 
 
 def test_looking_revives_nothing(palace):

@@ -12,6 +12,9 @@ import pytest
 from tests.time_unit import SECOND
 
 
+NOTHING = {"hits": [], "forgotten": 0}
+
+
 LONG = " ".join(f"filler{number}" for number in range(200))
 
 
@@ -71,7 +74,7 @@ def test_what_a_later_memory_may_contradict_is_marked_wherever_it_is_found(fille
     texts = {row[1]: row[4] for row in rows(filled("search", "Ana prefers"))}
     assert texts["people/facts/ana"] == "[perhaps contradicted by people/facts/ana-2] Ana prefers tabs"
     assert texts["people/facts/ana-2"] == "Ana prefers spaces"
-    hits = {hit["path"]: hit["suspected_by"] for hit in filled.json("search", "Ana prefers")}
+    hits = {hit["path"]: hit["suspected_by"] for hit in filled.json("search", "Ana prefers")["hits"]}
     assert hits["people/facts/ana"] == ["people/facts/ana-2"]
     assert hits["people/facts/ana-2"] == []
 
@@ -86,7 +89,7 @@ def test_explaining_names_the_words_their_fields_and_what_is_left_of_a_memory(fi
 
 
 def test_programs_get_everything(filled):
-    hits = {hit["kind"]: hit for hit in filled.json("search", "lisa darjeeling")}
+    hits = {hit["kind"]: hit for hit in filled.json("search", "lisa darjeeling")["hits"]}
 
     assert set(hits) == {"palace", "journal", "flat"}
     assert hits["palace"]["path"] == "people/facts/lisa"
@@ -124,7 +127,7 @@ def test_where_nothing_is_kept_it_says_how_to_begin(agent):
             "Nothing is kept yet. `sense-memory remember --help` shows how to begin.\n"
         ),
     )
-    assert agent.json("search", "zeppelin") == []
+    assert agent.json("search", "zeppelin") == NOTHING
 
 
 def test_a_question_has_words(filled):
@@ -160,14 +163,14 @@ def test_a_domain_facet_or_theme_that_no_memory_has_is_named_with_those_there_ar
 
     result = agent("search", "zeppelin", *given.split())
     assert result.stderr.splitlines() == ["Nothing was found.", *([told] if told else [])]
-    assert agent.json("search", "zeppelin", *given.split()) == []
+    assert agent.json("search", "zeppelin", *given.split()) == NOTHING
 
 
 def test_nothing_found_is_said_and_is_no_error(filled):
     result = filled("search", "zeppelin")
 
     assert (result.stdout, result.stderr) == ("", "Nothing was found.\n")
-    assert filled.json("search", "zeppelin") == []
+    assert filled.json("search", "zeppelin") == NOTHING
 
 
 def test_a_terminal_shows_the_words_where_they_stand_at_80_columns(filled, terminal):
@@ -269,10 +272,52 @@ def test_the_palace_is_narrowed_down_by_its_places_themes_and_states(filled):
         ("--theme", "Art"),
         ("--state", "active"),
     ):
-        found = filled.json("search", "lisa", "artist", "--in", "palace", "--limit", "1", option, value)
+        found = filled.json("search", "lisa", "artist", "--in", "palace", "--limit", "1", option, value)[
+            "hits"
+        ]
         assert [hit["path"] for hit in found] == ["people/facts/lisa"]
         assert (found[0]["domain"], found[0]["themes"], found[0]["state"]) == ("people", ["art"], "active")
     assert filled("search", "lisa", "--state", "asleep", code=2).stderr.startswith(
         "error: --state must be one of"
     )
     assert rows(filled("search", '"reviews on Fridays" lisa'))[0][1] == "work/notes/lisa"
+
+
+# ── Fading and forgotten memories ───────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def old(agent, long_ago):
+    """A fading memory and a forgotten one."""
+    long_ago(
+        (130, lambda store: store.persona_remember("people", "facts", "bo", "Bo plays the accordion")),
+        (70, lambda store: store.persona_remember("people", "facts", "lisa", "Lisa paints harbours")),
+    )
+    return agent
+
+
+def test_a_fading_memory_is_marked_and_a_forgotten_one_is_counted_with_the_way_to_it(old):
+    assert "[fading] Lisa paints harbours" in old("search", "who paints harbours?").stdout
+    assert "[fading] Lisa paints harbours" in old("palace", "search", "who paints harbours?").stdout
+    note = "1 forgotten memory matches; --state forgotten shows it, recall brings one back"
+    nothing = old("search", "who plays the accordion?").stderr
+    assert "Nothing was found." in nothing
+    assert note in nothing
+    assert "1 forgotten memory matches" in old("palace", "search", "who plays the accordion?").stderr
+    assert "[forgotten] Bo plays" in old("search", "accordion", "--state", "forgotten").stdout
+    assert old.json("search", "accordion") == {"hits": [], "forgotten": 1}
+    assert old.json("palace", "search", "accordion") == {"hits": [], "forgotten": 1}
+
+
+def test_forgotten_memories_follow_the_others_where_that_is_wanted(old, monkeypatch):
+    found = old.json("search", "lisa and bo", "--include-forgotten")
+    assert ([hit["state"] for hit in found["hits"]], found["forgotten"]) == (["fading", "forgotten"], 0)
+    monkeypatch.setenv("SENSE_MEMORY_SEARCH_FORGOTTEN", "yes")
+    assert "[forgotten] Bo plays" in old("search", "accordion").stdout
+    assert old.json("search", "accordion", "--no-include-forgotten") == {"hits": [], "forgotten": 1}
+
+
+def test_a_persons_search_is_no_use(old):
+    for _ in range(2):
+        (hit,) = old.json("search", "paints harbours")["hits"]
+        assert hit["state"] == "fading"

@@ -258,7 +258,7 @@ def test_an_edit_that_lost_is_marked_wherever_its_text_is_shown(agent, relay):
         assert agent(*here, *command).stdout.count("an edit that lost") == 1
     assert f"\t[{mark}] Lisa teaches etching.\n" in agent(*here, "search", "etching").stdout
     assert "\t[an edit that lost to lisa] Lisa" in agent(*here, "palace", "search", "etching").stdout
-    hits = agent.json(*here, "search", "Lisa")
+    hits = agent.json(*here, "search", "Lisa")["hits"]
     assert {hit["path"]: hit["conflict_of"] for hit in hits} == {copy: path, path: None}
     recalled = agent(*here, "recall", copy)
     assert recalled.stdout == "Lisa teaches etching."

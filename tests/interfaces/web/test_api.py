@@ -251,6 +251,18 @@ async def test_a_hit_says_why(opened, clock):
         assert ("word", ["value"]) == (hit["why"]["evidence"][0]["kind"], hit["why"]["evidence"][0]["fields"])
 
 
+async def test_a_search_shows_the_forgotten_memories_that_it_counts_apart_and_revives_none(opened, clock):
+    async with opened() as store:
+        client = Client(store, clock)
+        await store.persona_remember("people", "facts", "bo", "Bo plays the accordion")
+        clock.advance(130 * 86_400)
+        for _ in range(2):
+            _, told = await client("/api/search?q=accordion")
+            assert (told["hits"], told["forgotten"]) == ([], 1)
+            assert told["forgotten_note"].startswith("1 forgotten memory matches; ")
+            assert [hit["state"] for hit in told["forgotten_hits"]] == ["forgotten"]
+
+
 async def test_a_search_also_asks_the_mind_whose_hits_stand_apart(opened, clock):
     async with opened() as store:
         client = Client(store, clock)

@@ -57,7 +57,7 @@ from sense_memory.interfaces.cli.output import (
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, command, commands, no_palace
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, excerpt, links_of
 from sense_memory.interfaces.cli.search import list_palace
-from sense_memory.interfaces.text import PROBABLY_NOTHING, as_json, iso, one_line, quoted
+from sense_memory.interfaces.text import PROBABLY_NOTHING, as_json, forgotten_note, iso, one_line, quoted
 
 
 if TYPE_CHECKING:
@@ -502,14 +502,14 @@ def search(
     hits, has_memories = invocation.run(work)
     if invocation.as_json:
         now = time.time()
-        typer.echo(as_json([palace_data(hit, now) for hit in hits]))
+        shown = [palace_data(hit, now) for hit in hits]
+        typer.echo(as_json({"hits": shown, "forgotten": hits.forgotten, "confidence": hits.confidence}))
         return
-    if not hits:
-        nothing = "Nothing was found. Forgotten memories are not searched; to list them, run `list --palace --include-forgotten`."
-        typer.echo(nothing if has_memories else no_palace(), err=True)
     if hits.is_doubtful:
         note(PROBABLY_NOTHING)
-    if hits and sys.stdout.isatty():
+    if not hits:
+        typer.echo("Nothing was found." if has_memories else no_palace(), err=True)
+    elif sys.stdout.isatty():
         from sense_memory.interfaces.cli.palace.picture import print_hits
 
         print_hits(hits, explain=explain)
@@ -517,3 +517,5 @@ def search(
         for hit in hits:
             why = f"\t{one_line(hit.why.text)}" if explain else ""
             typer.echo(f"{one_line(hit.path)}\t{hit.score:.3f}\t{excerpt(hit)}{why}")
+    if hits.forgotten:
+        note(forgotten_note(hits.forgotten, "`search --state forgotten`"))

@@ -8,7 +8,7 @@ from itertools import groupby
 from math import log2
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.interfaces.text import bracketed, caution, one_line
+from sense_memory.interfaces.text import bracketed, caution, one_line, state_mark
 from sense_memory.limits import ACTIVE_ABOVE, DAY_SECONDS, FADING_FROM, FORGOTTEN_FROM, SUPERSEDED_FACTOR
 
 
@@ -105,8 +105,10 @@ def bar(relevance: float, *, width: int = BAR_CHARS, is_ascii: bool = False) -> 
 
 
 def excerpt(memory: PersonaMemory, limit: int | None = None) -> str:
-    """A memory's text on one line, after a note why it may not hold, if there is a reason; see `caution`."""
-    note = caution(memory, f"{memory.domain}/{memory.facet}/")
+    """A memory's text on one line, after a note why it may not hold, if there is a reason; see `hit_caution`."""
+    place = f"{memory.domain}/{memory.facet}/"
+    is_hit = hasattr(memory, "why")
+    note = "; ".join(filter(None, (state_mark(memory.state) if is_hit else "", caution(memory, place))))
     return bracketed(note) + one_line(memory.value, limit)
 
 

@@ -22,13 +22,15 @@ export async function showSearch(query) {
   const title = el("h1", { class: "search-title" }, hits.length ? found(hits, told.has_more) : inMind.length ? "Only in the mind" : "Nothing", " for ", quoted(query, "q"));
   const total = hits.length + inMind.length;
   announce(total ? `${told.has_more || told.has_more_in_mind ? "The best " : ""}${count(total, "hit")}` : "No hits");
-  if (!total) return [title, nothing(told, "Nothing was found", "Try fewer words, or the beginning of one: photo*. Forgotten and dissolved memories are left out; their facets still show them.")];
   const best = hits[0]?.score;
   const now = Date.now() / 1000;
-  return [title, el("p", { class: "note" }, `${Math.max(1, Math.round(took))} ms. Searching revives nothing, and leaves forgotten and dissolved memories out.`),
+  const late = told.forgotten_hits ?? [];
+  const forgotten = late.length ? el("details", { class: "forgotten-hits" }, el("summary", {}, told.forgotten_note), el("ol", { class: "hits" }, late.map((hit) => shown(hit, late[0].score, now)))) : null;
+  if (!total) return [title, nothing(told, "Nothing was found", forgotten ? "Among the active memories, that is." : "Try fewer words, or the beginning of one: photo*."), forgotten].filter(Boolean);
+  return [title, el("p", { class: "note" }, `${Math.max(1, Math.round(took))} ms. Searching here revives nothing.`),
     told.is_doubtful ? el("p", { class: "note" }, "Probably nothing about this is kept; these are only the nearest.") : null,
     el("ol", { class: "hits", "data-took": took.toFixed(1) }, hits.map((hit) => shown(hit, best, now))),
-    inMind.length ? el("section", { class: "in-mind" }, el("h2", {}, "In the mind", el("small", {}, `${told.has_more_in_mind ? "the best " : ""}${number(inMind.length)}`)), el("ol", { class: "hits" }, inMind.map((hit) => said(hit, now)))) : null].filter(Boolean);
+    inMind.length ? el("section", { class: "in-mind" }, el("h2", {}, "In the mind", el("small", {}, `${told.has_more_in_mind ? "the best " : ""}${number(inMind.length)}`)), el("ol", { class: "hits" }, inMind.map((hit) => said(hit, now)))) : null, forgotten].filter(Boolean);
 }
 
 /** How many memories and journal entries there are, or which of them are shown. */
@@ -51,7 +53,7 @@ function shown(hit, best, now) {
   const name = hit.kind === "journal" ? el("a", { class: "memory-link", href: route("journal") }, el("span", { class: "place" }, "journal / "), el("b", {}, moment(hit.created_at))) : memoryLink(hit.path);
   const most = Math.max(...hit.why.evidence.map((item) => item.contribution), 1e-9);
   return el("li", { class: "hit" },
-    el("p", { class: "hit-head" }, hit.state ? el("span", { class: `state ${hit.state}`, title: hit.state, role: "img", "aria-label": hit.state }, GLYPHS[hit.state]) : null, name, hit.conflict_of ? el("span", { class: "chip against" }, "an edit that lost") : null, hit.superseded_by ? el("span", { class: "chip against" }, "superseded") : hit.suspected_by.length ? el("span", { class: "chip against" }, "perhaps contradicted later") : null, el("span", { class: "hit-age" }, ago(hit.written_at, now))),
+    el("p", { class: "hit-head" }, hit.state ? el("span", { class: `state ${hit.state}`, title: hit.state, role: "img", "aria-label": hit.state }, GLYPHS[hit.state]) : null, name, hit.state && hit.state !== "active" ? el("span", { class: "chip" }, hit.state) : null, hit.conflict_of ? el("span", { class: "chip against" }, "an edit that lost") : null, hit.superseded_by ? el("span", { class: "chip against" }, "superseded") : hit.suspected_by.length ? el("span", { class: "chip against" }, "perhaps contradicted later") : null, el("span", { class: "hit-age" }, ago(hit.written_at, now))),
     el("p", { class: "hit-text quoted", dir: "auto" }, marked(hit.value, terms), hit.is_cut ? "…" : ""),
     el("details", { class: "why" },
       el("summary", {}, el("span", { class: "score", "aria-hidden": "true" }, meter(hit.score / best)), el("span", { text: hit.why.text })),
