@@ -156,10 +156,12 @@ def _without(variant: str) -> Iterable[tuple[str, Callable[[], Retriever]]]:
 
 
 def as_item(row: Row) -> SearchItem:
-    """A turn of the benchmark as an index takes it."""
+    """A turn of the benchmark as an index takes it; a transcript of several turns has no speaker of its own."""
     ident, text, timestamp, _ = row
     spoken = _SPEAKER.fullmatch(text)
     speaker, said = spoken.groups() if spoken else ("", text)
+    if f"\n{speaker}: " in said:
+        speaker, said = "", text
     return SearchItem(ident, said, _seconds(timestamp), speaker)
 
 

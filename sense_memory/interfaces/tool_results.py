@@ -85,6 +85,7 @@ def hit_data(hit: Hit, now: float) -> dict[str, Any]:
         suspected_by=list(hit.suspected_by),
         conflict_of=hit.conflict_of,
         score=round(hit.score, 3),
+        confidence=hit.answer_confidence,
         why=hit.why.text,
     )
 
@@ -109,6 +110,8 @@ def context_data(found: Compressed, hits: Hits[PersonaHit] | None = None) -> dic
     told = {"sources": [source or "unknown" for source in found.sources], "trust": found.trust or "unknown"}
     if hits is not None and not found.has_answer:
         more["hint"] = "Nothing was found for the question; this is the palace without it. Try search."
+    elif hits is not None and hits.is_doubtful:
+        more["hint"] = "Probably nothing about the question is kept; the nearest comes first."
     return {"note": DATA_NOTE, "context": str(found), **counts, **told, **more}
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
-from sense_memory.interfaces.text import forgotten_note, iso
+from sense_memory.interfaces.text import PROBABLY_NOTHING, forgotten_note, iso
 from sense_memory.interfaces.tool_results import (
     context_data,
     entries,
@@ -395,7 +395,10 @@ class _Calls:
         ] = None,
         since: Annotated[str | None, Field(description="only since this day, YYYY-MM-DD")] = None,
     ) -> dict[str, Any]:
-        """Find memories and journal entries, the best first, each with why it was found."""
+        """Find memories and journal entries, the best first, each with why it was found.
+
+        `confidence`, 0 to 1: how probable it is that one of them, or a single one, answers the question.
+        """
         store = await self._given()
         options: dict[str, Any] = {"within": within} if within else {}
         if since is not None:
@@ -403,13 +406,19 @@ class _Calls:
         hits = await store.search(query, limit, domain=domain, state=state, **options)
         if not self.is_read_only:
             await store.mark_used(hits)
-        more = {"forgotten": hits.forgotten, "hint": forgotten_note(hits.forgotten, _FORGOTTEN_WAY)}
+        late, doubt = (
+            forgotten_note(hits.forgotten, _FORGOTTEN_WAY),
+            PROBABLY_NOTHING if hits.is_doubtful else "",
+        )
         if not hits and domain is not None and domain not in (known := await store.persona_domains()):
             return {"memories": [], "hint": f"No memory has the domain {domain!r}.", "domains": known}
         if not hits:
-            hint = more["hint"] or "Try other words, or recall a domain."
+            hint = late or "Try other words, or recall a domain."
             return {"memories": [], "forgotten": hits.forgotten, "hint": f"Nothing found. {hint}"}
-        return memories(hit_data(hit, self._clock()) for hit in hits) | (more if hits.forgotten else {})
+        more = {"forgotten": hits.forgotten} if hits.forgotten else {}
+        told = " ".join(filter(None, (doubt, late)))
+        found = memories(hit_data(hit, self._clock()) for hit in hits) | {"confidence": hits.confidence}
+        return found | more | ({"hint": told} if told else {})
 
     async def context(
         self,

@@ -47,6 +47,14 @@ def test_the_speaker_is_taken_from_the_line():
     assert retriever.search("What did Bob like?", 1) == ["4"]
 
 
+def test_a_transcript_of_several_turns_is_nobodys():
+    retriever = recall.factory()
+    first = "Ann: I adopted an otter, and a train, and a bell.\nBob: I paint.\nAnn: Good."
+    other = "Bob: Well.\nAnn: I paint and paint.\nBob: Good."
+    retriever.index([("1", first, "", "s"), ("2", other, "", "s")])
+    assert retriever.search("What did Ann paint?", 1) == ["2"]
+
+
 def test_a_variant_that_is_missing_says_so(monkeypatch):
     monkeypatch.setattr("sense_memory.search.embedders.local_models.package_folder", lambda name: None)
     with pytest.raises(MissingExtra, match="minilm"):

@@ -45,6 +45,7 @@ from sense_memory.interfaces.cli.output import (
 from sense_memory.interfaces.cli.palace.group import look, no_palace
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
 from sense_memory.interfaces.text import (
+    PROBABLY_NOTHING,
     age,
     as_json,
     bracketed,
@@ -163,8 +164,12 @@ def search(
     found = _found(of(context), question(query), limit, within=kinds, since=begin, **places)
     if of(context).as_json:
         shown = [*map(hit_data, found.hits), *map(mind_hit_data, found.in_mind)]
-        typer.echo(as_json({"hits": shown, "forgotten": found.hits.forgotten}))
+        typer.echo(
+            as_json({"hits": shown, "forgotten": found.hits.forgotten, "confidence": found.hits.confidence})
+        )
         return
+    if found.hits.is_doubtful:
+        note(PROBABLY_NOTHING)
     if found.hits:
         _print_hits(found.hits, explain=explain)
     if found.in_mind:

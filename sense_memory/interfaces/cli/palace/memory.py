@@ -57,7 +57,7 @@ from sense_memory.interfaces.cli.output import (
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, command, commands, no_palace
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, excerpt, links_of
 from sense_memory.interfaces.cli.search import list_palace
-from sense_memory.interfaces.text import as_json, forgotten_note, iso, one_line, quoted
+from sense_memory.interfaces.text import PROBABLY_NOTHING, as_json, forgotten_note, iso, one_line, quoted
 
 
 if TYPE_CHECKING:
@@ -503,8 +503,10 @@ def search(
     if invocation.as_json:
         now = time.time()
         shown = [palace_data(hit, now) for hit in hits]
-        typer.echo(as_json({"hits": shown, "forgotten": hits.forgotten}))
+        typer.echo(as_json({"hits": shown, "forgotten": hits.forgotten, "confidence": hits.confidence}))
         return
+    if hits.is_doubtful:
+        note(PROBABLY_NOTHING)
     if not hits:
         typer.echo("Nothing was found." if has_memories else no_palace(), err=True)
     elif sys.stdout.isatty():
