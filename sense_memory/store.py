@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from sense_memory import arguments
+from sense_memory.config.time_zone import offset_at
 from sense_memory.errors import InvalidInput, StoreClosed, warn_of_limit
 from sense_memory.limits import LINGER_SECONDS
 from sense_memory.memories import drafts
@@ -142,6 +143,7 @@ class MemoryStore:
             close_timeout=arguments.timeout(close_timeout, "close_timeout"),
             read_timeout=None if read_timeout is None else arguments.timeout(read_timeout, "read_timeout"),
             monotonic=time.monotonic,
+            zone=offset_at,
         )
         self._tell: Callable[[str], None] = warn_of_limit
         self._is_opening = False

@@ -79,6 +79,7 @@ class MemorySearch(CachedIndex):
         ledger: where everything lies.
         reader: opens it.
         clock: seconds since 1970.
+        zone: how far the clocks that a question means are ahead of UTC at a time, in seconds.
         catalog: the palace's memories; asks a relay where there are none.
         ask: makes sure that a relay was asked before "nothing" is said; returns whether one was.
         meaning: an embedder, to find by meaning too, and the vectors that devices share.
@@ -92,6 +93,7 @@ class MemorySearch(CachedIndex):
         reader: Reader,
         *,
         clock: Callable[[], float],
+        zone: Callable[[float], float],
         catalog: Callable[[], Awaitable[Catalog]],
         ask: Callable[[str], Awaitable[bool]],
         meaning: tuple[EmbedderClient, SharedEmbeddings] | None = None,
@@ -101,6 +103,7 @@ class MemorySearch(CachedIndex):
         self._options = SearchOptions()
         super().__init__("everything", made_of("one index", FORMAT, LANGUAGE, self._options), ledger, reader)
         self._palace, self._clock, self._catalog, self._ask = palace, clock, catalog, ask
+        self._zone = zone
         self._index: SearchIndex | None = None
         self._said = RecordItems(ledger, reader)
         self._changed: dict[str, None] = {}  # paths, since the last search
@@ -134,6 +137,7 @@ class MemorySearch(CachedIndex):
             query,
             limit,
             now=now,
+            zone=self._zone(now),
             options=replace(self._options, session=by_day, dense=direction is not None),
             kinds=None if scope.is_all else scope.within,
             only=self._filter(scope) if scope.narrows else None,
@@ -179,6 +183,7 @@ class MemorySearch(CachedIndex):
             near=near,
             state=scope.state,
             only=is_meant if scope.narrows else None,
+            zone=self._zone(now),
         ):
             memory = catalog.get(found.path)
             if memory is not None:

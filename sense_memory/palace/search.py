@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sense_memory.search.date_evidence import DateEvidence
     from sense_memory.search.query import Wanted
 
 
@@ -53,10 +54,11 @@ class Match(BaseModel):
     """One word, phrase or beginning that was found in one field; or the meaning of the whole memory.
 
     Attributes:
-        field: "key", "themes" or "value"; "meaning" for a match by an embedder; "supersedes" for what a memory has from
+        field: "key", "themes" or "value"; "meaning" for a match by an embedder; "date" for a time that the query asks
+            for; "supersedes" for what a memory has from
             the one that it supersedes.
         term: as the query has it, in lower case and without accents; "photo*" for a beginning; "meaning" for a match by
-            an embedder; the path of the superseded memory.
+            an embedder; which time fits, as in an `Evidence`; the path of the superseded memory.
         contribution: what this match adds to the score; the score is the sum of all contributions of a hit.
     """
 
@@ -69,6 +71,8 @@ class Match(BaseModel):
     def __str__(self) -> str:
         if self.field == "supersedes":
             return f"supersedes {self.term}"
+        if self.field == "date":
+            return told(Evidence(kind=DATE, detail=self.term, contribution=self.contribution))
         return "close in meaning" if self.field == "meaning" else f"{self.term} in {self.field}"
 
 
@@ -109,13 +113,15 @@ class PersonaHit(PersonaMemory):
 
 FIELDS: Final = ("key", "themes", "value")
 MEANING: Final = "meaning"  # the field of a match by meaning
+DATE: Final = "date"  # the field of a match by a time
+DATE_WEIGHT: Final = 3.0  # of a memory of the time that is asked for: a word in its key
 MEANING_WEIGHT: Final = 18.0  # of a memory that means exactly the question: three words in all fields
 KIND: Final = "palace"  # of persona memories, in the index and in item ids
 ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" in a question may mean
 STAMP_BYTES: Final = 8
 _ID: Final = f"{KIND}/"
 _SEARCHED: Final = (KEY, THEMES, VALUE)  # the index's fields, in the order of `FIELDS`
-_PLACES: Final = (*FIELDS, MEANING)
+_PLACES: Final = (*FIELDS, MEANING, DATE)
 _DIGITS: Final = 6  # scores that agree to this many decimals are a tie
 
 
@@ -146,6 +152,8 @@ def item_of(memory: PersonaMemory, event: int = 0) -> SearchItem:
         ageing=Ageing(*row(memory)),
         stamp=stamp_of(memory),
         event=event,
+        created=memory.created_at,
+        written=memory.written_at,
     )
 
 
@@ -186,7 +194,7 @@ class _FieldMatch(NamedTuple):
 
     field: int  # in `_PLACES`
     kind: str  # as of `Evidence`
-    label: str
+    label: str  # empty for a time, which `_why` names
     values: NDArray[np.float32]
 
 
@@ -235,6 +243,7 @@ class PalaceIndex:
         near: Mapping[str, float] | None = None,
         state: State | None = None,
         only: Callable[[str], bool] | None = None,
+        zone: float = 0.0,
     ) -> list[PalaceMatch]:
         """The memories that a query means, the best first.
 
@@ -251,18 +260,20 @@ class PalaceIndex:
             near: paths close in meaning by an embedder, and how close, 0 to 1; these are found without any word too.
             state: find the memories in this state, and no others.
             only: whether a path may be found.
+            zone: as for `SearchIndex.search`.
 
         Returns:
             Best first; ties by relevance, then by path.
         """
         look = _PalaceQuery(self.index, self._is_there())
+        dated = self.index.dated(query, now, zone)
         ask = parse(query)
         wanted = resolve(ask, self.index.vocabulary, is_used=look.is_used)
         known = self.index.documents.rows
         meant = {known[_ID + path]: share for path, share in (near or {}).items() if _ID + path in known}
-        if limit <= 0 or not (wanted or meant):
+        if limit <= 0 or not (wanted or meant or dated):
             return []
-        rows, matches = look.matched(wanted, meant, ask.is_sentence)
+        rows, matches = look.matched(wanted, meant, ask.is_sentence, dated)
         current = relevances_at(now, self.index.documents.ages(rows))
         factors = relevance_floor + (1 - relevance_floor) * current
         totals = np.sum([match.values for match in matches], axis=0, dtype=np.float64) * factors
@@ -280,13 +291,19 @@ class PalaceIndex:
                 totals[~has_quoted[rows]] = 0
             else:
                 note = NOT_QUOTED
+        if dated is not None and dated.is_all(wanted) and (totals[matches[-1].values > 0] > 0).any():
+            totals[matches[-1].values == 0] = 0
         chosen = highest_rows(totals, limit).tolist()
         keyed = [
             (-round(float(totals[at]), _DIGITS), -float(current[at]), self._path(rows[at]), at)
             for at in chosen
         ]
         return [
-            PalaceMatch(path, -score, _why(matches, int(at), factors[at], -relevance, note))
+            PalaceMatch(
+                path,
+                -score,
+                _why(_with_time(matches, dated, int(rows[at])), int(at), factors[at], -relevance, note),
+            )
             for score, relevance, path, at in sorted(keyed)[:limit]
         ]
 
@@ -330,12 +347,19 @@ class _PalaceQuery:
         return len(self._with_term(term)[0]) > 0
 
     def matched(
-        self, wanted: Sequence[Wanted], meant: Mapping[int, float], is_sentence: bool
+        self,
+        wanted: Sequence[Wanted],
+        meant: Mapping[int, float],
+        is_sentence: bool,
+        dated: DateEvidence | None,
     ) -> tuple[NDArray[np.int64], list[_FieldMatch]]:
         """The documents that match any part of a query, and the score that each match adds."""
         by_parts = [self._fits(item) for item in wanted]
         anywhere = np.zeros(len(self._is_there), np.bool_)
         anywhere[list(meant)] = True
+        fits = None if dated is None else dated.fits() * self._is_there
+        if fits is not None:
+            anywhere |= fits > 0
         holders = [self._holders(by_field) for by_field in by_parts]
         for found in holders:
             anywhere[found] = True
@@ -361,6 +385,9 @@ class _PalaceQuery:
                     itself = self._has_itself(by_parts[number])[rows]
                     evidence.lower_others(near, (only[rows] == number) & ~itself, itself)
             matches.append(_FieldMatch(len(FIELDS), MEANING, MEANING, near))
+        if fits is not None:
+            weighed = fits[rows] * np.float32(DATE_WEIGHT)
+            matches.append(_FieldMatch(_PLACES.index(DATE), DATE, "", weighed))
         return rows, matches
 
     def _near(
@@ -451,6 +478,13 @@ class _PalaceQuery:
     ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
         there = self._is_there[rows]
         return rows[there], fields[there]
+
+
+def _with_time(matches: Sequence[_FieldMatch], dated: DateEvidence | None, row: int) -> Sequence[_FieldMatch]:
+    """The matches with the time of a row that fits the question best."""
+    if dated is None:
+        return matches
+    return [match._replace(label=dated.fit_of(row)) if match.kind == DATE else match for match in matches]
 
 
 def _why(matches: Sequence[_FieldMatch], at: int, factor: float, relevance: float, note: str) -> Why:

@@ -177,7 +177,7 @@ def told(item: Evidence) -> str:
         case "session":
             return "what else was said that day"
         case "date":
-            return f"told on {item.detail}"
+            return f"told on {item.detail}" if item.detail[:1].isdigit() else item.detail
         case "speaker":
             return f"from {item.detail}"
         case "meaning":

@@ -23,9 +23,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sense_memory.search import dates, evidence
+from sense_memory.search import evidence
+from sense_memory.search.calendar_days import DAY_SECONDS
 from sense_memory.search.column import Column
-from sense_memory.search.dates import DAY_SECONDS, Span
+from sense_memory.search.date_evidence import DateEvidence, times_said
+from sense_memory.search.date_words import mentions_date
+from sense_memory.search.dates import read_dates
 from sense_memory.search.documents import DocumentTable, SearchItem
 from sense_memory.search.lexical import MAX_NAME_WORDS, LexicalIndex, RowText, packed, unpack
 from sense_memory.search.postings import FIELD_WEIGHTS, KEY, NAME, THEMES, Postings
@@ -54,7 +57,7 @@ if TYPE_CHECKING:
     from sense_memory.search.postings import Listing, SortedPostings
     from sense_memory.search.ranking import Factors
 
-FORMAT: Final = 5  # of a dump; changes with the layout, and with the words that are taken from a text
+FORMAT: Final = 6  # of a dump; changes with the layout, and with the words that are taken from a text
 NEAREST_COUNT: Final = 200  # items that `nearest` returns for rankings by other rules
 READ_AT_ONCE: Final = 4_096  # items to read at a time
 _MANY: Final = 100  # for so many new items, sorting all neighbours costs less than linking each item
@@ -167,6 +170,8 @@ class SearchIndex:
         else:
             for item, start in zip(latest.values(), starts, strict=True):
                 self._table.add(item, start)
+        for row, item in enumerate(latest.values(), len(self._table) - len(latest)):
+            self._table.say(row, times_said(item))
         index(texts)
         if self._meaning is not None and embeds:
             self._meaning.extend(spoken)
@@ -236,6 +241,7 @@ class SearchIndex:
         k: int = 10,
         *,
         now: float | None = None,
+        zone: float = 0.0,
         options: SearchOptions | None = None,
         explain: bool = True,
         kinds: Collection[str] | None = None,
@@ -250,6 +256,7 @@ class SearchIndex:
                 stands for every word that begins so.
             k: how many at most.
             now: the time that "last May" counts from, seconds since 1970; by default the time of the latest item.
+            zone: the offset from UTC of the clocks that "this morning" means, in seconds east.
             options: replaces the options of the index.
             explain: whether hits get reasons.
             kinds: of the items that may be found; None for all.
@@ -263,10 +270,10 @@ class SearchIndex:
         options, query = options or self.options, query[:MAX_QUERY_CHARS]
         if k <= 0 or not len(self):
             return []
-        question = self._question(query, now, options, direction)
+        question = self._question(query, now, zone, options, direction)
         if kinds is not None or only is not None:
             question = replace(question, allowed=self._allowed(kinds, only))
-        if not (question.scored or question.spans or question.only_speaker or question.dense is not None):
+        if not (question.scored or question.dated or question.only_speaker or question.dense is not None):
             return []
         has_quoted = self.quoting(query)
         if has_quoted is not None:
@@ -391,13 +398,18 @@ class SearchIndex:
         return owners, listing.fields
 
     def _question(
-        self, query: str, now: float | None, options: SearchOptions, direction: NDArray[np.float32] | None
+        self,
+        query: str,
+        now: float | None,
+        zone: float,
+        options: SearchOptions,
+        direction: NDArray[np.float32] | None,
     ) -> ResolvedQuery:
         meant, names = self._speakers(query, options)
+        dated = self.dated(query, now, zone) if options.dates else None
         ask = parse(query, names)
         wanted = resolve(ask, self._lexical.vocabulary, options.spread, self._lexical.postings.has)
         only_speaker = bool(names) and not ask.beginnings and ask.words.keys() <= names
-        spans = self._spans(query, now) if options.dates else []
         dense = None
         if options.dense and self._meaning is not None:
             if direction is None:
@@ -407,7 +419,8 @@ class SearchIndex:
             scored=self._lexical.scored(wanted),
             speakers=frozenset(meant),
             only_speaker=only_speaker,
-            spans=spans,
+            dated=dated,
+            only_dated=dated is not None and dated.is_all(wanted),
             dense=dense,
             is_sentence=ask.is_sentence,
         )
@@ -419,13 +432,16 @@ class SearchIndex:
         similar = self._meaning.similar(direction, self._table.column("first_piece"))
         return None if similar is None else np.where(self._table.column("alive"), similar, np.float32(0))
 
-    def _spans(self, query: str, now: float | None) -> list[Span]:
+    def dated(self, query: str, now: float | None = None, zone: float = 0.0) -> DateEvidence | None:
+        """The times that a question names, against those of the items; None without any. Arguments as of `search`."""
         folded = fold(query)
-        covered = self._table.covered() if dates.mentions_date(folded) else None
+        covered = self._table.covered() if mentions_date(folded) else None
         if covered is None:
-            return []
-        today = covered.last if now is None else int(now // DAY_SECONDS)
-        return dates.spans(folded, today, covered)
+            return None
+        if now is None:
+            now = float(np.nanmax(self._table.column("times"), initial=covered.first * DAY_SECONDS))
+        reading = read_dates(folded, now + zone, covered)
+        return DateEvidence(self._table, reading, zone) if reading.periods else None
 
     def _contents(self) -> IndexContents:
         lengths, sessions = self._lengths.view, self._session_lengths.view

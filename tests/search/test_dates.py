@@ -8,17 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sense_memory.search.dates import (
+from sense_memory.search.calendar_days import (
+    DAY_SECONDS,
     Span,
     date,
     days_in,
-    mentions_date,
     month_span,
     number,
-    spans,
     weekday,
     year_span,
 )
+from sense_memory.search.date_words import mentions_date
+from sense_memory.search.dates import read_dates
 
 
 EPOCH = dt.date(1970, 1, 1)
@@ -31,8 +32,9 @@ def day(text):
 
 
 def meant(query, *, today=TODAY, covered=COVERED):
-    found = spans(query, today, covered)
-    return [tuple(str(EPOCH + dt.timedelta(end)) for end in span) for span in found]
+    found = read_dates(query, today * DAY_SECONDS, covered).periods
+    ends = [(period.start // DAY_SECONDS, period.end // DAY_SECONDS - 1) for period in found]
+    return [tuple(str(EPOCH + dt.timedelta(end)) for end in pair) for pair in ends]
 
 
 @given(st.dates(dt.date(1, 3, 1)))
@@ -115,7 +117,8 @@ def test_a_day_that_a_month_lacks_is_its_last():
 
 @given(st.text(alphabet="0123456789/.- aegilmnostuvwy", max_size=60))
 def test_any_text_has_sound_spans(query):
-    for span in spans(query, TODAY, COVERED):
-        assert span.first <= span.last
-    if spans(query, TODAY, COVERED):
+    found = read_dates(query, TODAY * DAY_SECONDS, COVERED)
+    for period in found.periods:
+        assert period.start < period.end
+    if found.periods:
         assert mentions_date(query)

@@ -142,6 +142,7 @@ class MindSearch(CachedIndex):
             query,
             limit + _MORE_COUNT if limit else 0,
             now=now,
+            zone=self._store.options.zone(now),
             options=replace(index.options, dense=direction is not None),
             kinds=places,
             only=self._allowed(index, *about),
@@ -535,7 +536,9 @@ def _passage_item(passage: Passage) -> SearchItem:
     themes = (*passage.tags, *passage.topics)
     stamp = _number("\0".join((passage.content, passage.title, *themes)))
     name, kind = _passage_name(passage.id), Place.ARCHIVE
-    return SearchItem(name, passage.content, key=passage.title, themes=themes, kind=kind, stamp=stamp)
+    return SearchItem(
+        name, passage.content, key=passage.title, themes=themes, kind=kind, stamp=stamp, written=passage.at
+    )
 
 
 # ── Cached vectors ──────────────────────────────────────────────────────────────────────
