@@ -7,6 +7,7 @@ best counts, and `fit_of` says which it was.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,6 +37,7 @@ NAMED_FIT: Final = (
     0.7  # of a text that names the time: it has the word for it too, and often speaks of another time
 )
 LEAST_FIT: Final = 0.3  # of a text that names a far longer time
+_SENTENCE: Final = re.compile(r"(?<=[^\d][.!?])\s+|\n+")  # not at "14. Juni"
 _VERBS: Final = ("", "written on ", "first written on ")  # of `TIMES`
 
 
@@ -92,8 +94,12 @@ def times_said(item: SearchItem) -> tuple[Period, ...]:
     """The times that the key and the text of an item name, as of its own time; at most `MAX_TIMES`."""
     if item.at is None or not abs(item.at) < MAX_TIME:
         return ()
-    folded = fold(f"{item.key} {item.text[:MAX_DATED_CHARS]}")
-    return read_dates(folded, item.at).periods[:MAX_TIMES] if mentions_date(folded) else ()
+    folded = fold(f"{item.key}\n{item.text[:MAX_DATED_CHARS]}")
+    if not mentions_date(folded):
+        return ()
+    dated = filter(mentions_date, _SENTENCE.split(folded))  # most sentences of a long text name no time
+    found = dict.fromkeys(period for sentence in dated for period in read_dates(sentence, item.at).periods)
+    return tuple(found)[:MAX_TIMES]
 
 
 def written_in(times: NDArray[np.float64], periods: Iterable[Period]) -> NDArray[np.float32]:

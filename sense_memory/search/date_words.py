@@ -320,6 +320,7 @@ def date_words() -> dict[str, DateWord]:
         add(names, PART, hours)
     for role, names in _ROLES.items():
         add(names, role)
+    found |= {f"q{number}": DateWord(QUARTER_OF, number) for number in range(1, 5)}
     return found | _compounds(found)
 
 
@@ -340,12 +341,12 @@ def _compounds(found: dict[str, DateWord]) -> dict[str, DateWord]:
 
 
 @cache
-def phrases() -> dict[str, list[tuple[str, ...]]]:
+def phrases() -> dict[str, list[list[str]]]:
     """The names of several words, by their first word, the longest first."""
-    found: dict[str, list[tuple[str, ...]]] = {}
+    found: dict[str, list[list[str]]] = {}
     for name in sorted(date_words(), key=len, reverse=True):
         if " " in name:
-            parts = tuple(name.split())
+            parts = name.split()
             found.setdefault(parts[0], []).append(parts)
     return found
 
@@ -357,13 +358,13 @@ ISO, NUMERIC, DECADE, QUARTER_OF = "I", "x", "d", "q"  # 2024-03-15; 15.03.2024;
 MAX_DATED_CHARS: Final = 1_000  # a longer text is searched for dates only up to here
 
 _YEAR: Final = r"(?:19|20|21)\d\d"
-_TOKEN: Final = re.compile(
-    rf"(?P<I>{_YEAR}-\d\d?-\d\d?)(?!\d)|(?P<x>\d\d?[./]\d\d?[./]{_YEAR})(?!\d)|(?P<d>(?:19|20)?\d0s)\b|(?P<q>q[1-4])\b"
-    r"|(?P<O>\d\d?)(?:st|nd|rd|th|er|o|a)\b|(?P<N>\d+)(?![\w:]|[.,]\d)|(?P<z>\d[\w.:,]*\w)"
-    r"|(?P<word>[^\W\d_]+)|(?<![^\W\d_])(?P<dash>[-\u2013\u2014])|(?P<mark>[.,])"
+_TOKEN: Final = re.compile(r"q[1-4](?!\w)|[^\W\d_]+|\d[\w.:,/-]*|(?<![^\W\d_])[-\u2013\u2014]|[.,]")
+_NUMERAL: Final = re.compile(
+    rf"(?P<I>{_YEAR}-\d\d?-\d\d?)|(?P<x>\d\d?[./]\d\d?[./]{_YEAR})|(?P<d>(?:19|20)?\d0s)|(?P<O>\d\d?)(?:st|nd|rd|th|er|o|a)|(?P<N>\d+)"
 )
-_DIGIT: Final = re.compile(r"\d")
-_BREAK: Final = re.compile(r"[\W_]+")
+_DATE_DIGITS: Final = re.compile(r"\d(?:(?<=[12])[901]\d\d|(?:st|nd|rd|th|er|o|a|0s)\b|(?<=am \d)\.)")
+_SPACES: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
+_WORD: Final = re.compile(r"q[1-4]|[^\W\d_]+")
 _YEARS: Final = range(1900, 2200)
 
 
@@ -377,55 +378,71 @@ class Token(NamedTuple):
 
 def tokens_of(text: str) -> list[Token]:
     """The tokens of a folded text, in order; a phrase of `phrases` is one token."""
-    found = [
-        (match.lastgroup or "", match[match.lastgroup or 0])
-        for match in _TOKEN.finditer(text[:MAX_DATED_CHARS])
-    ]
+    found = [part for said in _TOKEN.findall(text[:MAX_DATED_CHARS]) for part in _parts(said)]
     known, several = date_words(), phrases()
     tokens, at = list[Token](), 0
     while at < len(found):
-        kind, said = found[at]
-        if kind == "word":
-            for phrase in several.get(said, ()):
-                if tuple(part for _, part in found[at : at + len(phrase)]) == phrase:
-                    said = " ".join(phrase)
-                    break
-            tokens.append(Token(*known.get(said, _NO_DATE), said))
-            at += said.count(" ") + 1
-        else:
-            tokens.append(_token(kind, said))
-            at += 1
+        said = found[at]
+        at += 1
+        if not said[0].isalpha():
+            tokens.append(_numeral(said))
+            continue
+        for phrase in several.get(said, ()):
+            if found[at : at + len(phrase) - 1] == phrase[1:]:
+                said, at = " ".join(phrase), at + len(phrase) - 1
+                break
+        word = known.get(said)
+        tokens.append(Token(OTHER, None, said) if word is None else Token(*word, said))
     return tokens
 
 
-_NO_DATE: Final = DateWord(OTHER)
+def _parts(said: str) -> list[str]:
+    """A run of digits with its marks, as the tokens that it is: "3." is two, "15-20" three, "2024-03-15" one."""
+    if not said[0].isdigit():
+        return [said]
+    end = said.rstrip(".,:/-")
+    marks = list(said[len(end) :][:1])
+    if "-" in end and not _NUMERAL.fullmatch(end):
+        first, _, last = end.partition("-")
+        return [first, "-", last, *marks] if last else [first, "-", *marks]
+    return [end, *marks]
 
 
-def _token(kind: str, said: str) -> Token:
-    """The token of anything but a word."""
-    if kind in {DAY_TH, NUMBER}:
-        value = int(said[:5])
-        is_day = 1 <= value <= 31
-        if kind == DAY_TH:
-            return Token(kind if is_day else OTHER, value, said)
-        return Token(
-            DAY if is_day else YEAR if value in _YEARS else NUMBER if value < _YEARS[0] else OTHER,
-            value,
-            said,
-        )
-    if kind == "dash":
-        return Token(TO, None, said)
-    return Token(said if kind == "mark" else kind, int(said[1]) if kind == QUARTER_OF else None, said)
+def _numeral(said: str) -> Token:
+    """The token of a number or a mark."""
+    if not said[0].isdigit():
+        return Token(said if said in {".", ","} else TO if said in "-\u2013\u2014" else OTHER, None, said)
+    match = _NUMERAL.fullmatch(said)
+    if match is None:
+        return Token(OTHER, None, said)
+    kind = match.lastgroup or OTHER
+    if kind not in {DAY_TH, NUMBER}:
+        return Token(kind, None, said)
+    value = int(match[kind][:5])
+    is_day = 1 <= value <= 31
+    if kind == DAY_TH:
+        return Token(kind if is_day else OTHER, value, said)
+    return Token(
+        DAY if is_day else YEAR if value in _YEARS else NUMBER if value < _YEARS[0] else OTHER, value, said
+    )
 
 
 def mentions_date(text: str) -> bool:
     """Whether a folded text may name a date; this costs less than looking for dates."""
     text = text[:MAX_DATED_CHARS]
-    return bool(_DIGIT.search(text)) or not _one_of_every_date().isdisjoint(_BREAK.split(text))
+    if _DATE_DIGITS.search(text):
+        return True
+    sure, units, steps = _telling_words()
+    said = text.translate(_SPACES).split() if text.isascii() else _WORD.findall(text)
+    return not sure.isdisjoint(said) or not (units.isdisjoint(said) or steps.isdisjoint(said))
 
 
 @cache
-def _one_of_every_date() -> frozenset[str]:
-    """The words one of which every date without a digit has."""
-    names = (name for name, word in date_words().items() if word.role in "MmWwSsUeuKQPH")
-    return frozenset(part for name in names for part in name.split() if len(part) > 1)
+def _telling_words() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Words one of which every date without digits has: one of the first, or one of the second and one of the third."""
+
+    def words_in(wanted: str) -> frozenset[str]:
+        names = (name for name, word in date_words().items() if word.role in wanted)
+        return frozenset(max(name.split(), key=len) for name in names)
+
+    return words_in("MmWwSsKQHeq"), words_in("UuP"), words_in("RJAVEo")

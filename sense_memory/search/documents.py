@@ -194,8 +194,8 @@ class DocumentTable:
         row, day = len(self.ids), _day_of(item.timestamp)
         values = (first_piece, _or_nan(item.timestamp), day, self.sessions.number(_session(day)))
         more = (self.speakers.number(item.speaker), self._next_place, NONE, NONE, True)
-        state = (self.kinds.number(item.kind), *item.ageing, item.stamp, item.event)
-        state += tuple(map(_or_nan, _writing(item)))
+        written = map(_or_nan, _writing(item))
+        state = (self.kinds.number(item.kind), *item.ageing, item.stamp, item.event, *written)
         self._next_place += 1
         self.ids.append(item.id)
         for column, value in zip(self._columns.values(), (*values, *more, *state), strict=True):
