@@ -548,7 +548,7 @@ class MemoryStore:
 
         wanted = scope("palace", since, source, domain=domain, facet=facet, state=state, theme=theme)
         hits = await (await self._open.search()).search_palace(query, limit, relevance_floor, wanted)
-        return hits.replaced(await self._open.persona().suspicions.annotated(hits))
+        return hits.replaced(await self._open.persona().suspicions.ranked(hits))
 
     async def persona_compress(
         self,
@@ -795,7 +795,7 @@ class MemoryStore:
 
         wanted = scope(within, since, source, domain=domain, facet=facet, state=state, theme=theme)
         hits = await (await self._open.search()).search(query, limit, wanted, relevance_floor)
-        return hits.replaced(await self._open.persona().suspicions.annotated(hits))
+        return hits.replaced(await self._open.persona().suspicions.ranked(hits))
 
     async def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Index every memory that is not indexed yet, so that the next search covers all of them at once.

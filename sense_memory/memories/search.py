@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
 
 from sense_memory.errors import EmbedderError, InvalidInput
 from sense_memory.ledger.feed import START
 from sense_memory.limits import INDEX_SECONDS, MAX_FOUND_COUNT
-from sense_memory.memories.embedding_jobs import EmbeddingJobs, EmbedReport, Gaps
+from sense_memory.memories.embedding_jobs import Directions, EmbeddingJobs, EmbedReport, Gaps
 from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.persona.palace import ROOTS
 from sense_memory.memories.search_items import RecordItems, item_of_record, text_of
@@ -30,8 +33,8 @@ from sense_memory.palace.search import (
     PersonaHit,
     Why,
     item_of,
-    with_successors_first,
 )
+from sense_memory.palace.succession import with_newest_first, with_successors_first
 from sense_memory.records.sealed_caches import (
     CachedIndex,
     VectorSource,
@@ -40,6 +43,7 @@ from sense_memory.records.sealed_caches import (
     with_header,
     without_header,
 )
+from sense_memory.search.confidence import confidence_in
 from sense_memory.search.hits import NOT_QUOTED, PALACE, Explanation, Hit, Hits, Kind
 from sense_memory.search.index import FORMAT, SearchIndex
 from sense_memory.search.ranking import SearchOptions
@@ -47,6 +51,8 @@ from sense_memory.search.ranking import SearchOptions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from sense_memory.ledger import Ledger
     from sense_memory.memories.embedding_jobs import EmbedderClient
@@ -62,6 +68,9 @@ if TYPE_CHECKING:
 
 _H = TypeVar("_H", Hit, PersonaHit)
 _ALIVE: Final = frozenset({State.ACTIVE, State.FADING})
+_STATES_OF: Final = {state: {state} for state in State} | {
+    State.FORGOTTEN: {State.FORGOTTEN, State.DISSOLVED}
+}  # that a search for a state shows, as `palace.search.is_in_state`
 _PART_COUNT: Final = 200  # memories per step of reading, some 20 ms
 LANGUAGE: Final = "english"  # of the stemmer for Latin letters; other scripts have their own
 _THREAD_COUNT: Final = 5_000  # from this many memories on, a thread sorts their words
@@ -128,29 +137,41 @@ class MemorySearch(CachedIndex):
         index = await self._current(INDEX_SECONDS)
         if not len(index) and not self._left and await self._ask("memories are"):
             index = await self._current(INDEX_SECONDS)
-        direction = None if self._jobs is None else await self._jobs.direction(index, query)
+        meant = await self._directions(index, query)
+        similar = None if meant.asked is None else index.similar(meant.asked)
         now = self._clock()
-        weigher = Weigher(index, query=query, now=now, floor=relevance_floor, state=scope.state)
+        near = index.near_rows(similar)
+        weigher = Weigher(index, query=query, now=now, floor=relevance_floor, state=scope.state, near=near)
         # The day of the query tells journal entries apart; it would be unfair to memories that have no day.
         by_day = scope.within == {Kind.JOURNAL}
-        found = index.search(
+        asked = partial(
+            index.search,
             query,
-            limit,
             now=now,
             zone=self._zone(now),
-            options=replace(self._options, session=by_day, dense=direction is not None),
+            options=replace(self._options, session=by_day, dense=similar is not None),
+            similar=similar,
+            beyond_names=meant.beyond_names,
+        )
+        found = asked(
+            limit,
             kinds=None if scope.is_all else scope.within,
             only=self._filter(scope) if scope.narrows else None,
             factors=weigher.factors,
-            direction=direction,
         )
+        forgotten = self._forgotten(weigher, scope, index)
+        count = int(np.count_nonzero(forgotten))
+        late: Sequence[SearchHit] = ()
+        if scope.forgotten and count and len(found) < limit:
+            late = asked(limit - len(found), only=forgotten, factors=weigher.forgotten_factors)
         has_quoted = index.quoting(query) if found else None
         note = self._note
         if has_quoted is not None and not has_quoted[index.documents.rows[found[0].id]]:
             note = f"{note}; {NOT_QUOTED}" if note else NOT_QUOTED
-        hits = [await self._hit(hit, weigher, note) for hit in found]
-        there = [hit for hit in hits if hit is not None]
-        there.sort(key=lambda hit: (-hit.score, -hit.created_at, hit.path))
+        there = list[Hit]()
+        for part in (found, late):
+            hits = [hit for one in part if (hit := await self._hit(one, weigher, note, query)) is not None]
+            there += sorted(hits, key=lambda hit: (-hit.score, -hit.created_at, hit.path))
 
         def joining(memory: PersonaMemory, relevance: float) -> Hit:
             factor = relevance_floor + (1 - relevance_floor) * min(1.0, relevance)
@@ -159,7 +180,7 @@ class MemorySearch(CachedIndex):
             return Hit.of(memory, state_at(relevance), 0.0, why.noting(note))
 
         first = self._successors_first(there, joining, index, query, scope)[:limit]
-        return Hits(first, forgotten=self._forgotten(index, query, scope, now))
+        return Hits(first, forgotten=count - len(late))
 
     async def search_palace(
         self, query: str, limit: int, relevance_floor: float, scope: Scope = PALACE
@@ -167,28 +188,33 @@ class MemorySearch(CachedIndex):
         """The persona memories that match a query, scored as the specification says, the best first."""
         check_arguments(query, limit, relevance_floor)
         catalog = await self._catalog()
-        near = {} if self._jobs is None else await self.near(query)
+        asked = await self._directions(await self._current(), query) if self._jobs else Directions()
         index = await self._with_palace()
 
         def is_meant(path: str) -> bool:
             memory = catalog.get(path)
             return memory is not None and scope.holds(memory)
 
-        hits, now = list[PersonaHit](), self._clock()
-        for found in PalaceIndex(index).search(
+        now = self._clock()
+        found = PalaceIndex(index).search(
             query,
             now=now,
             limit=limit,
             relevance_floor=relevance_floor,
-            near=near,
+            near=self._near(index, asked.asked),
             state=scope.state,
             only=is_meant if scope.narrows else None,
             zone=self._zone(now),
-        ):
-            memory = catalog.get(found.path)
+            forgotten=scope.forgotten,
+        )
+        names = [(f"{Kind.PALACE}/{match.path}", match.score) for match in found]
+        hits = list[PersonaHit]()
+        for match, clues in zip(found, index.clues(query, names, asked.beyond_names), strict=True):
+            memory = catalog.get(match.path)
             if memory is not None:
-                memory = memory.changed(state=state_at(found.why.relevance))
-                hits.append(PersonaHit.of(memory, found.score, found.why.noting(self._note)))
+                memory = memory.changed(state=state_at(match.why.relevance))
+                why, sure = match.why.noting(self._note), confidence_in(memory.value, query, clues)
+                hits.append(PersonaHit.of(memory, match.score, why, sure))
 
         def joining(memory: PersonaMemory, relevance: float) -> PersonaHit:
             factor = relevance_floor + (1 - relevance_floor) * relevance
@@ -197,18 +223,18 @@ class MemorySearch(CachedIndex):
             return PersonaHit.of(memory.changed(state=state_at(relevance)), 0.0, why.noting(self._note))
 
         first = self._successors_first(hits, joining, index, query, scope)[:limit]
-        return Hits(first, forgotten=self._forgotten(index, query, scope, now))
+        return Hits(first, forgotten=found.forgotten)
 
-    def _forgotten(self, index: SearchIndex, query: str, scope: Scope, now: float) -> int:
-        """How many forgotten memories of a scope a query directly means; 0 where the scope is one state."""
+    def _forgotten(self, weigher: Weigher, scope: Scope, index: SearchIndex) -> NDArray[np.bool_]:
+        """Which rows of the index hold a forgotten memory of a scope that the query directly means."""
         if scope.state is not None or Kind.PALACE not in scope.within:
-            return 0
-
-        def is_meant(path: str) -> bool:
-            memory = self._palace.catalog.get(path)
-            return memory is not None and scope.holds(memory)
-
-        return PalaceIndex(index).forgotten(query, now, is_meant if scope.narrows else None)
+            return np.zeros(len(index.documents), np.bool_)
+        found = weigher.forgotten()
+        if scope.narrows:
+            is_meant = self._filter(scope)
+            for row in np.flatnonzero(found).tolist():
+                found[row] = is_meant(index.documents.ids[row])
+        return found
 
     def _successors_first(
         self,
@@ -218,17 +244,18 @@ class MemorySearch(CachedIndex):
         query: str,
         scope: Scope,
     ) -> list[_H]:
-        """The hits as `with_successors_first` ranks them; one that joins is alive, in the scope, and as quoted."""
+        """The hits as `palace.succession` ranks them; one that joins is alive, in the scope, and as quoted."""
 
         def joining(memory: PersonaMemory) -> _H | None:
             relevance, first = current_relevance(memory, self._clock()), hits[0]
-            is_shown = state_at(relevance) in (_ALIVE if scope.state is None else {scope.state})
+            state = state_at(relevance)
+            is_shown = state in _ALIVE if scope.state is None else state in _STATES_OF[scope.state]
             names = f"{first.kind}/{first.path}", f"{Kind.PALACE}/{memory.path}"
             if not (is_shown and scope.holds(memory) and index.quotes_like(query, *names)):
                 return None
             return made(memory, relevance)
 
-        return with_successors_first(hits, self._palace.catalog.meant, joining)
+        return with_newest_first(with_successors_first(hits, self._palace.catalog.meant, joining), query)
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
 
@@ -254,10 +281,11 @@ class MemorySearch(CachedIndex):
             return Gaps(0, trouble, self._left)
         return replace(self._jobs.gaps(self._index), unread=self._left)
 
-    async def near(self, query: str) -> dict[str, float]:
+    async def _directions(self, index: SearchIndex, query: str) -> Directions:
+        return Directions() if self._jobs is None else await self._jobs.directions(index, query)
+
+    def _near(self, index: SearchIndex, direction: NDArray[Any] | None) -> dict[str, float]:
         """By path, how near in meaning a persona memory is to a question: above 0, up to 1."""
-        index = await self._current()
-        direction = None if self._jobs is None else await self._jobs.direction(index, query)
         if direction is None:
             return {}
         head = f"{Kind.PALACE}/"
@@ -481,13 +509,14 @@ class MemorySearch(CachedIndex):
         kind, _, path = name.partition("/")
         return self._palace.catalog.get(path) if kind == Kind.PALACE else None
 
-    async def _hit(self, found: SearchHit, weigher: Weigher, note: str) -> Hit | None:
+    async def _hit(self, found: SearchHit, weigher: Weigher, note: str, query: str) -> Hit | None:
         kind, _, path = found.id.partition("/")
         memory = self._memory(found.id)
         if memory is not None:
             fields = {"key": memory.key, "themes": " \n".join(memory.themes), "value": memory.value}
             why = weigher.explain(found, fields).noting(note)
-            return Hit.of(memory, state_at(why.relevance), found.score, why)
+            sure = confidence_in(memory.value, query, found.clues)
+            return Hit.of(memory, state_at(why.relevance), found.score, why, sure)
         opened = await self._said.read([found.id])
         if not opened:
             return None  # forgotten while this search waited
@@ -504,6 +533,7 @@ class MemorySearch(CachedIndex):
             written_at=written_at,
             event_id=event.id.hex(),
             score=found.score,
+            answer_confidence=confidence_in(fields["value"], query, found.clues),
             why=weigher.explain(found, fields).noting(note),
         )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sense_memory.palace.catalog import STATES, relevances_at, states_at
-from sense_memory.palace.search import is_open
+from sense_memory.limits import FADING_FROM
+from sense_memory.palace.catalog import relevances_at
+from sense_memory.palace.search import age_factors, is_in_state, is_open
+from sense_memory.search.direct_relevance import DirectRelevance
 from sense_memory.search.hits import Evidence, Explanation, Kind
 from sense_memory.search.query import Fields
 
@@ -33,22 +36,46 @@ class Weigher:
         now: seconds since 1970.
         floor: the lowest factor of a memory that is shown.
         state: of the only memories that are shown; by default active ones, and fading ones directly meant.
+        near: by row, how near in meaning it is to the question, where there is an embedder.
     """
 
     def __init__(
-        self, index: SearchIndex, *, query: str, now: float, floor: float, state: State | None = None
+        self,
+        index: SearchIndex,
+        *,
+        query: str,
+        now: float,
+        floor: float,
+        state: State | None = None,
+        near: Mapping[int, float] = MappingProxyType({}),
     ) -> None:
         self._state = state
-        self._index, self._query, self._now, self._floor = index, query, now, floor
+        self._index, self._now, self._floor = index, now, floor
         self._is_fadable = index.documents.of_kind(Kind.PALACE)
-        self._is_meant: NDArray[np.bool_] | None = None
+        self._direct = DirectRelevance(index, query, self._is_fadable, near)
         self._known: dict[str, tuple[float, float]] = {}  # by name, what age has left, and the factor
 
     def factors(self, names: Sequence[str]) -> list[float]:
         """The factors of the scores; 0 for forgotten memories, and for fading ones not directly meant."""
-        left, factors = self._weighed(names)
-        self._known.update(zip(names, zip(left, factors, strict=True), strict=True))
-        return factors
+        rows = self._rows(names)
+        left = self._left(rows)
+        if self._state is None:
+            is_shown = ~self._is_fadable[rows] | is_open(left, lambda: self._direct.rows[rows])
+        else:
+            is_shown = is_in_state(left, self._state)
+        return self._noted(names, left, is_shown)
+
+    def forgotten_factors(self, names: Sequence[str]) -> list[float]:
+        """As `factors`, for a search among the rows of `forgotten` alone."""
+        left = self._left(self._rows(names))
+        return self._noted(names, left, np.ones(len(names), np.bool_))
+
+    def forgotten(self) -> NDArray[np.bool_]:
+        """Which rows hold a forgotten or dissolved memory that the query directly means."""
+        found = self._direct.rows.copy()
+        rows = np.flatnonzero(found)
+        found[rows] = self._left(rows) < FADING_FROM
+        return found
 
     def explain(self, hit: SearchHit, texts: Mapping[str, str]) -> Explanation:
         """The reasons of a hit, with those of its fields (texts by name) that contain words of the query.
@@ -67,19 +94,17 @@ class Weigher:
         ]
         return Explanation.of(evidence, *self._known[hit.id])
 
-    def _weighed(self, names: Sequence[str]) -> tuple[list[float], list[float]]:
-        """What age has left of each memory, and its factor."""
-        documents = self._index.documents
-        rows = np.array([documents.rows[name] for name in names], np.int64)
-        left = relevances_at(self._now, documents.ages(rows))
-        if self._state is None:
-            is_shown = ~self._is_fadable[rows] | is_open(left, lambda: self._meant()[rows])
-        else:
-            is_shown = states_at(left) == STATES.index(self._state)
-        factors = (self._floor + (1 - self._floor) * np.minimum(1.0, left)) * is_shown
-        return left.tolist(), factors.tolist()
+    def _rows(self, names: Sequence[str]) -> NDArray[np.int64]:
+        return np.array([self._index.documents.rows[name] for name in names], np.int64)
 
-    def _meant(self) -> NDArray[np.bool_]:
-        if self._is_meant is None:
-            self._is_meant = self._index.meant(self._query)
-        return self._is_meant
+    def _left(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What age has left of some memories."""
+        return relevances_at(self._now, self._index.documents.ages(rows))
+
+    def _noted(
+        self, names: Sequence[str], left: NDArray[np.float64], is_shown: NDArray[np.bool_]
+    ) -> list[float]:
+        """The factors of some memories, kept for their explanations."""
+        factors: list[float] = (age_factors(np.minimum(1.0, left), self._floor) * is_shown).tolist()
+        self._known.update(zip(names, zip(left.tolist(), factors, strict=True), strict=True))
+        return factors

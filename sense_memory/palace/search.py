@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -29,8 +29,9 @@ from sense_memory.limits import ACTIVE_ABOVE, FADING_FROM
 from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.catalog import STATES, relevances_at, row, states_at
 from sense_memory.search import evidence
+from sense_memory.search.direct_relevance import DirectRelevance
 from sense_memory.search.documents import Ageing, SearchItem
-from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Hit, Kind, told
+from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Hits, Kind, told
 from sense_memory.search.index import SearchIndex
 from sense_memory.search.postings import FIELD_WEIGHTS, KEY, OTHER_FORM_WEIGHT, THEMES, VALUE, fits
 from sense_memory.search.query import FAR_WEIGHT, parse, resolve
@@ -55,10 +56,9 @@ class Match(BaseModel):
 
     Attributes:
         field: "key", "themes" or "value"; "meaning" for a match by an embedder; "date" for a time that the query asks
-            for; "supersedes" for what a memory has from
-            the one that it supersedes.
+            for; "supersedes", "later" and "newest" for what a memory has from one that it passes, as in an `Evidence`.
         term: as the query has it, in lower case and without accents; "photo*" for a beginning; "meaning" for a match by
-            an embedder; which time fits, as in an `Evidence`; the path of the superseded memory.
+            an embedder; which time fits, as in an `Evidence`; the path of the memory that it passes.
         contribution: what this match adds to the score; the score is the sum of all contributions of a hit.
     """
 
@@ -69,10 +69,8 @@ class Match(BaseModel):
     contribution: Annotated[float, Field(ge=0)]
 
     def __str__(self) -> str:
-        if self.field == "supersedes":
-            return f"supersedes {self.term}"
-        if self.field == "date":
-            return told(Evidence(kind=DATE, detail=self.term, contribution=self.contribution))
+        if self.field in _RANKED:
+            return told(Evidence(kind=self.field, detail=self.term, contribution=self.contribution))
         return "close in meaning" if self.field == "meaning" else f"{self.term} in {self.field}"
 
 
@@ -96,19 +94,22 @@ class PersonaHit(PersonaMemory):
     Attributes:
         kind: palace.
         score: higher is better; comparable within one search only.
+        answer_confidence: the estimated probability that it answers the query, 0 to 1; comparable across searches and
+            stores. `confidence` is how certain the memory is, whatever is asked.
         why: the reasons of the score.
     """
 
     kind: Kind = Kind.PALACE
     score: float
+    answer_confidence: float = 0.0
     why: Why
 
     @classmethod
-    def of(cls, memory: PersonaMemory, score: float, why: Why) -> PersonaHit:
+    def of(cls, memory: PersonaMemory, score: float, why: Why, answer_confidence: float = 0.0) -> PersonaHit:
         """A memory with its score and reasons, made without validating the fields again."""
         fields = {name: getattr(memory, name) for name in type(memory).model_fields}
         fields["current_relevance"] = why.relevance
-        return cls.model_construct(**fields, score=score, why=why)
+        return cls.model_construct(**fields, score=score, why=why, answer_confidence=answer_confidence)
 
 
 FIELDS: Final = ("key", "themes", "value")
@@ -122,6 +123,8 @@ STAMP_BYTES: Final = 8
 _ID: Final = f"{KIND}/"
 _SEARCHED: Final = (KEY, THEMES, VALUE)  # the index's fields, in the order of `FIELDS`
 _PLACES: Final = (*FIELDS, MEANING, DATE)
+_RANKED: Final = frozenset({DATE, "supersedes", "later", "newest"})  # matches that are no place of a word
+_LEAST_FACTOR: Final = 1e-12  # so that the score of a memory that has almost no relevance is not 0
 _DIGITS: Final = 6  # scores that agree to this many decimals are a tie
 
 
@@ -167,6 +170,26 @@ def is_open(relevances: NDArray[np.float64], is_meant: Callable[[], NDArray[np.b
     active = relevances > ACTIVE_ABOVE
     fading = (relevances >= FADING_FROM) & ~active
     return active | (fading & is_meant()) if fading.any() else active
+
+
+def age_factors(relevances: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
+    """The factors of scores for age: floor + (1 - floor) x relevance.
+
+    A fading memory counts as if it were just about to fade. A search shows it for strong evidence only, which days
+    without an access do not make weaker.
+    """
+    is_fading = (relevances >= FADING_FROM) & (relevances <= ACTIVE_ABOVE)
+    counted = np.where(is_fading, ACTIVE_ABOVE, relevances)
+    found: NDArray[np.float64] = floor + (1 - floor) * counted
+    return found
+
+
+def is_in_state(relevances: NDArray[np.float64], state: State) -> NDArray[np.bool_]:
+    """Which persona memories a search for one state may find; "forgotten" includes dissolved ones, not pruned yet."""
+    found: NDArray[np.bool_] = (
+        relevances < FADING_FROM if state == State.FORGOTTEN else states_at(relevances) == STATES.index(state)
+    )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,23 +266,25 @@ class PalaceIndex:
         near: Mapping[str, float] | None = None,
         state: State | None = None,
         only: Callable[[str], bool] | None = None,
+        forgotten: bool = False,
         zone: float = 0.0,
-    ) -> list[PalaceMatch]:
+    ) -> Hits[PalaceMatch]:
         """The memories that a query means, the best first.
 
-        Forgotten and dissolved memories are left out. A fading memory is found only if the query directly means it: the
-        query contains its whole key or one of its themes, or quotes a phrase of the memory. Where memories have what
-        the query quotes, only these are found.
+        A fading memory is found only if the query directly means it, see `search.direct_relevance`. Forgotten and
+        dissolved memories are counted if so, and otherwise left out. Where memories have what the query quotes, only
+        these are found.
 
         Args:
             query: some words; words `"in quotes"` count as a phrase too, `photo*` means every word that begins so.
             now: the time, seconds since 1970.
             limit: how many at most.
-            relevance_floor: 0 to 1; the score is multiplied by floor + (1 - floor) x relevance. 0 is the
-                specification's; above 0, age moves memories less.
+            relevance_floor: 0 to 1; the score is multiplied by floor + (1 - floor) x relevance, see `age_factors`. 0
+                is the specification's; above 0, age moves memories less.
             near: paths close in meaning by an embedder, and how close, 0 to 1; these are found without any word too.
-            state: find the memories in this state, and no others.
+            state: find the memories in this state, and no others; see `is_in_state`.
             only: whether a path may be found.
+            forgotten: find forgotten and dissolved memories too, after all others, if the query directly means them.
             zone: as for `SearchIndex.search`.
 
         Returns:
@@ -272,52 +297,49 @@ class PalaceIndex:
         known = self.index.documents.rows
         meant = {known[_ID + path]: share for path, share in (near or {}).items() if _ID + path in known}
         if limit <= 0 or not (wanted or meant or dated):
-            return []
+            return Hits()
         rows, matches = look.matched(wanted, meant, ask.is_sentence, dated)
         current = relevances_at(now, self.index.documents.ages(rows))
-        factors = relevance_floor + (1 - relevance_floor) * current
+        factors = np.maximum(age_factors(current, relevance_floor), _LEAST_FACTOR)
         totals = np.sum([match.values for match in matches], axis=0, dtype=np.float64) * factors
+        direct = DirectRelevance(self.index, query, self._is_there(), meant)
         if state is None:
-            totals[~is_open(current, lambda: self.index.meant(query)[rows])] = 0
+            is_first = is_open(current, lambda: direct.rows[rows])
+            is_late = np.zeros(len(rows), np.bool_)
+            gone = np.flatnonzero((current < FADING_FROM) & (totals > 0))
+            is_late[gone] = direct.rows[rows[gone]] if len(gone) else False
         else:
-            totals[states_at(current) != STATES.index(state)] = 0
+            is_first, is_late = is_in_state(current, state), np.zeros(len(rows), np.bool_)
+        totals[~(is_first | is_late)] = 0
         if only is not None:
             for at in np.flatnonzero(totals).tolist():
                 totals[at] *= only(self._path(rows[at]))
-        has_quoted = self.index.quoting(query)
-        note = ""
+        has_quoted, note = self.index.quoting(query), ""
         if has_quoted is not None:
-            if (totals[has_quoted[rows]] > 0).any():
+            if (totals[has_quoted[rows] & is_first] > 0).any():
                 totals[~has_quoted[rows]] = 0
             else:
                 note = NOT_QUOTED
         if dated is not None and dated.is_all(wanted) and (totals[matches[-1].values > 0] > 0).any():
             totals[matches[-1].values == 0] = 0
-        chosen = highest_rows(totals, limit).tolist()
-        keyed = [
+        found = list[PalaceMatch]()
+        for is_shown in (is_first, is_late) if forgotten else (is_first,):
+            for score, at in self._best(np.where(is_shown, totals, 0), current, rows, limit - len(found)):
+                of_row = _with_time(matches, dated, int(rows[at]))
+                why = _why(of_row, at, factors[at], float(current[at]), note)
+                found.append(PalaceMatch(self._path(rows[at]), score, why))
+        late = int(np.count_nonzero(totals[is_late]))
+        return Hits(found, forgotten=late - sum(match.why.relevance < FADING_FROM for match in found if late))
+
+    def _best(
+        self, totals: NDArray[np.float64], current: NDArray[np.float64], rows: NDArray[np.int64], limit: int
+    ) -> list[tuple[float, int]]:
+        """The highest totals above 0 and their places; ties by relevance, then by path."""
+        keyed = sorted(
             (-round(float(totals[at]), _DIGITS), -float(current[at]), self._path(rows[at]), at)
-            for at in chosen
-        ]
-        return [
-            PalaceMatch(
-                path,
-                -score,
-                _why(_with_time(matches, dated, int(rows[at])), int(at), factors[at], -relevance, note),
-            )
-            for score, relevance, path, at in sorted(keyed)[:limit]
-        ]
-
-    def forgotten(self, query: str, now: float, only: Callable[[str], bool] | None = None) -> int:
-        """How many forgotten or dissolved memories a query directly means.
-
-        Args:
-            query: as for `search`.
-            now: seconds since 1970.
-            only: whether a path counts; None for all.
-        """
-        rows = np.flatnonzero(self._is_there() & self.index.meant(query))
-        rows = rows[relevances_at(now, self.index.documents.ages(rows)) < FADING_FROM]
-        return len(rows) if only is None else sum(only(self._path(row)) for row in rows.tolist())
+            for at in (highest_rows(totals, limit).tolist() if limit > 0 else ())
+        )
+        return [(-score, at) for score, _, _, at in keyed[:limit]]
 
     def _is_there(self) -> NDArray[np.bool_]:
         return self.index.documents.of_kind(KIND)
@@ -517,59 +539,3 @@ def _evidence(shares: Sequence[tuple[_FieldMatch, float]]) -> tuple[Evidence, ..
         for (kind, label), places in parts.items()
     ]
     return tuple(sorted(found, key=lambda item: (-item.contribution, item.kind, item.detail)))
-
-
-# ── Superseded memories ─────────────────────────────────────────────────────────────────
-# Guaranteed: a memory never ranks before the memory that supersedes it, directly or through others, if a search may show
-# the latter. Evidence cannot tell the two apart: both are about the same thing, and an outdated memory may well be nearer
-# to the words of the question. This costs one look at each hit, and a look-up for each superseded one.
-
-_H = TypeVar("_H", Hit, PersonaHit)
-
-
-def with_successors_first(
-    hits: Sequence[_H],
-    named: Callable[[str], PersonaMemory | None],
-    joining: Callable[[PersonaMemory], _H | None],
-) -> list[_H]:
-    """Hits in which each memory that supersedes another ranks just before it, or higher; the others keep their order.
-
-    Args:
-        hits: the best first, each path once.
-        named: returns the memory that a mark names; None if there is none.
-        joining: returns a hit, with score 0 and without evidence, for a memory that is not among the hits; None if the
-            search may not show it.
-    """
-    found = {hit.path: hit for hit in hits if hit.kind == KIND}
-    ranked: dict[tuple[str, str], _H] = {}
-    for hit in hits:
-        line, name, seen = [hit], hit.superseded_by, {hit.path}  # line: the oldest first
-        while name is not None and (memory := named(name)) is not None:
-            if memory.path in seen or (KIND, memory.path) in ranked:
-                break
-            seen.add(memory.path)
-            newer = found.get(memory.path) or joining(memory)
-            if newer is not None:
-                line.append(_raised(newer, line[-1]))
-            name = memory.superseded_by
-        for one in reversed(line):
-            ranked.setdefault((one.kind, one.path), one)
-    return list(ranked.values())
-
-
-def _raised(hit: _H, older: _H) -> _H:
-    """The hit of a memory, with at least the score of the older one that it supersedes."""
-    share = older.score - hit.score
-    if share <= 0:
-        return hit
-    why = _with_reason(hit.why, Evidence(kind="supersedes", detail=older.path, contribution=share))
-    return hit.model_copy(update={"score": older.score, "why": why})
-
-
-def _with_reason(why: Explanation, reason: Evidence) -> Explanation:
-    changed: dict[str, Any] = {"text": f"{told(reason)}{', ' if why.evidence else '; '}{why.text}"}
-    changed["evidence"] = tuple(sorted((*why.evidence, reason), key=lambda item: -item.contribution))
-    if isinstance(why, Why):
-        match = Match(field=reason.kind, term=reason.detail, contribution=reason.contribution)
-        changed["matches"] = tuple(sorted((*why.matches, match), key=lambda item: -item.contribution))
-    return why.model_copy(update=changed)

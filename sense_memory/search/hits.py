@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sense_memory.errors import InvalidInput
 from sense_memory.models import State
+from sense_memory.search.confidence import LOW_CONFIDENCE, of_answer
 from sense_memory.search.tokens import fold
 
 
@@ -38,7 +39,8 @@ class Evidence(BaseModel):
     Attributes:
         kind: "word", "prefix" or "phrase" for text of the memory; "neighbours" or "session" for what was said around
             it; "date" for when it was said; "speaker" for its source; "meaning" where there is an embedder;
-            "supersedes" for what the hit has from the memory that it supersedes, so as to rank before it.
+            "supersedes", "later" and "newest" for what the hit has from a memory that it passes: one that it supersedes,
+            one that it may contradict, or an older one where the question asks for what holds now.
         detail: the word as the query has it, in lower case and without accents ("photo*" for a beginning); the
             day (and how long after the days asked for), the source, the path of the superseded memory; empty where there
             is nothing to say.
@@ -100,6 +102,8 @@ class Hit(BaseModel):
         suspected_by: the paths of later memories that may contradict a persona memory, the latest first.
         conflict_of: the path at which a concurrent edit lost, if a persona memory keeps that edit; else None.
         score: higher is better; comparable within one search only.
+        answer_confidence: the estimated probability that it answers the query, 0 to 1; comparable across searches and
+            stores. (`confidence` of a persona memory is how certain that memory is, whatever is asked.)
         why: what the score is made of.
     """
 
@@ -121,10 +125,18 @@ class Hit(BaseModel):
     suspected_by: tuple[str, ...] = ()
     conflict_of: str | None = None
     score: float
+    answer_confidence: float = 0.0
     why: Explanation = Field(repr=False)
 
     @classmethod
-    def of(cls, memory: PersonaMemory, state: State, score: float, why: Explanation) -> Self:
+    def of(
+        cls,
+        memory: PersonaMemory,
+        state: State,
+        score: float,
+        why: Explanation,
+        answer_confidence: float = 0.0,
+    ) -> Self:
         """The hit of a persona memory that is in this state now."""
         return cls(
             kind=Kind.PALACE,
@@ -142,6 +154,7 @@ class Hit(BaseModel):
             superseded_by=memory.superseded_by,
             conflict_of=memory.conflict_of,
             score=score,
+            answer_confidence=answer_confidence,
             why=why,
         )
 
@@ -152,13 +165,25 @@ class Hits(list[_H]):
     It compares and prints as the list that it is. A slice, a sum or a sorted copy is a plain list.
 
     Attributes:
-        forgotten: how many forgotten or dissolved persona memories the query directly means, that are not among the
-            hits; 0 where the search was for one state.
+        forgotten: how many forgotten or dissolved persona memories the query directly means and the hits leave out; 0
+            where the search was for one state.
+        confidence: the estimated probability that any of the hits answers the query, 0 to 1: that of the surest hit.
+        is_doubtful: whether there are hits, and probably none of them answers the query.
     """
 
     def __init__(self, hits: Iterable[_H] = (), *, forgotten: int = 0) -> None:
         super().__init__(hits)
         self.forgotten = forgotten
+
+    @property
+    def confidence(self) -> float:
+        """The estimated probability that any of the hits answers the query, 0 to 1; 0 without hits."""
+        return of_answer(getattr(hit, "answer_confidence", 0.0) for hit in self)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether there are hits, and probably none of them answers the query."""
+        return bool(self) and self.confidence < LOW_CONFIDENCE
 
     def replaced(self, hits: Iterable[_H]) -> Hits[_H]:
         """Other hits of the same search, such as the same ones with more fields."""
@@ -184,6 +209,10 @@ def told(item: Evidence) -> str:
             return "what it means"
         case "supersedes":
             return f"supersedes {item.detail}"
+        case "later":
+            return f"later than {item.detail}, and may contradict it"
+        case "newest":
+            return f"newer than {item.detail}, and the question asks for what holds now"
     return item.kind
 
 
@@ -198,8 +227,9 @@ class Scope(NamedTuple):
         since: only memories first written at this time or later, seconds since 1970; None for all.
         source: only persona memories from this source; None for all.
         domain, facet, theme: only persona memories of it; None for all.
-        state: only persona memories in this state, forgotten ones too if it is that; None for active ones, and fading
-            ones that the query directly means.
+        state: only persona memories in this state, with "forgotten" dissolved ones too; None for active ones, and
+            fading ones that the query directly means.
+        forgotten: without a state: forgotten and dissolved ones that the query directly means follow the others.
     """
 
     within: frozenset[Kind]
@@ -209,6 +239,7 @@ class Scope(NamedTuple):
     facet: str | None = None
     theme: str | None = None
     state: State | None = None
+    forgotten: bool = False
 
     @property
     def is_all(self) -> bool:
@@ -240,7 +271,9 @@ class Scope(NamedTuple):
 PALACE: Final = Scope(frozenset({Kind.PALACE}))  # every persona memory
 
 
-def scope(within: Any, since: Any, source: Any, *, state: Any = None, **parts: Any) -> Scope:
+def scope(
+    within: Any, since: Any, source: Any, *, state: Any = None, forgotten: bool = False, **parts: Any
+) -> Scope:
     """The scope of a search, checked. Only persona memories have a domain, facet, theme and state.
 
     Raises:
@@ -264,4 +297,5 @@ def scope(within: Any, since: Any, source: Any, *, state: Any = None, **parts: A
         kinds &= {Kind.PALACE}
         if not kinds:
             raise InvalidInput("only the palace has domains, facets, themes and states: search within it")
-    return Scope(kinds, since, source, state=None if state is None else State(state), **parts)
+    known = None if state is None else State(state)
+    return Scope(kinds, since, source, state=known, forgotten=forgotten, **parts)

@@ -32,7 +32,13 @@ from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.chat.messages import KIND_PREFIX
 from sense_memory.mind.layers.archive import Passage
-from sense_memory.mind.search.hits import EVERYWHERE, MindHit, Place, with_corrections_first
+from sense_memory.mind.search.hits import (
+    EVERYWHERE,
+    MindHit,
+    Place,
+    with_corrections_first,
+    with_newest_first,
+)
 from sense_memory.mind.search.text_scan import best_texts
 from sense_memory.nostr import address
 from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, made_of
@@ -150,7 +156,8 @@ class MindSearch(CachedIndex):
             direction=direction,
         )
         found = [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
-        return self._question_last(query, with_corrections_first(found))[:limit]
+        ranked = with_newest_first(with_corrections_first(found), query)
+        return self._question_last(query, ranked)[:limit]
 
     def _question_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:
         """Hits with the question itself last: a message that asks the question, or has just brought it, is no answer."""
