@@ -207,13 +207,15 @@ class MemorySearch(CachedIndex):
             zone=self._zone(now),
             forgotten=scope.forgotten,
         )
-        names = [(f"{Kind.PALACE}/{match.path}", match.score) for match in found]
+        dated = index.dated(query, now, self._zone(now))
+        named = [(f"{Kind.PALACE}/{match.path}", match.score, match.on_day) for match in found]
+        clues = index.clues(query, named, asked.beyond_names, () if dated is None else dated.words)
         hits = list[PersonaHit]()
-        for match, clues in zip(found, index.clues(query, names, asked.beyond_names), strict=True):
+        for match, known in zip(found, clues, strict=True):
             memory = catalog.get(match.path)
             if memory is not None:
                 memory = memory.changed(state=state_at(match.why.relevance))
-                why, sure = match.why.noting(self._note), confidence_in(memory.value, query, clues)
+                why, sure = match.why.noting(self._note), confidence_in(memory.value, query, known)
                 hits.append(PersonaHit.of(memory, match.score, why, sure))
 
         def joining(memory: PersonaMemory, relevance: float) -> PersonaHit:

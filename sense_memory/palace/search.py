@@ -206,6 +206,12 @@ class PalaceMatch:
     score: float
     why: Why
 
+    @property
+    def on_day(self) -> float:
+        """How well the memory fits the times that the query names, 0 to 1."""
+        shares = (match.contribution for match in self.why.matches if match.field == DATE)
+        return sum(shares) / (DATE_WEIGHT * self.why.factor)
+
 
 _Parts: TypeAlias = (
     "Sequence[tuple[NDArray[Any], NDArray[np.float32]]]"  # rows and fits, by field of `FIELDS`

@@ -1,7 +1,7 @@
 """Which of several hits holds now: one that supersedes another, that may contradict it, or that is the newest. Pure.
 
 Guaranteed: a memory never ranks before the memory that supersedes it, directly or through others, if a search may show
-the latter; nor before a later memory of the same results that may contradict it. Evidence cannot tell the two apart: both
+the latter; nor before a later hit that may contradict it and fits the question nearly as well. Evidence cannot tell the two apart: both
 are about the same thing, and an outdated memory may well be nearer to the words of the question. A question for what is
 "current" or "latest" prefers the newest of the hits that have the same words of it. A hit that moves up takes the score of
 the hit that it passes, and gives that as a reason. This costs one look at each hit, and a look-up for each superseded one.
@@ -9,7 +9,7 @@ the hit that it passes, and gives that as a reason. This costs one look at each 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sense_memory.palace.search import KIND, Match, PersonaHit, Why
 from sense_memory.search.hits import Evidence, Explanation, Hit, told
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sense_memory.models import PersonaMemory
 
+_LATER_SHARE: Final = 0.75
 _H = TypeVar("_H", Hit, PersonaHit)
 
 
@@ -55,14 +56,19 @@ def with_successors_first(
 
 
 def with_later_first(hits: Sequence[_H]) -> list[_H]:
-    """Hits in which each later one that may contradict another (`suspected_by`) ranks just before it, or higher."""
+    """Hits in which each later one that may contradict another (`suspected_by`) ranks just before it, or higher.
+
+    Not one with less than `_LATER_SHARE` of the other's score: it says less about what is asked, and suspicions may be wrong.
+    """
     found = {hit.path: hit for hit in hits if hit.kind == KIND}
     ranked: dict[tuple[str, str], _H] = {}
 
     def rank(hit: _H, seen: frozenset[str]) -> None:
         for path in hit.suspected_by:
             later = found.get(path)
-            if later is not None and path not in seen and (KIND, path) not in ranked:
+            if later is None or path in seen or (KIND, path) in ranked:
+                continue
+            if later.score >= _LATER_SHARE * hit.score:
                 rank(_raised(later, hit, "later"), seen | {path})
         ranked.setdefault((hit.kind, hit.path), hit)
 

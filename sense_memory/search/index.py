@@ -25,8 +25,8 @@ import numpy as np
 
 from sense_memory.search import evidence
 from sense_memory.search.calendar_days import DAY_SECONDS
+from sense_memory.search.clues import Part, clues_of, on_days, parts_of
 from sense_memory.search.column import Column
-from sense_memory.search.confidence import Clues, clues_of, parts_of
 from sense_memory.search.date_evidence import DateEvidence, times_said
 from sense_memory.search.date_words import mentions_date
 from sense_memory.search.dates import read_dates
@@ -55,8 +55,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.errors import EmbedderError
+    from sense_memory.search.confidence import Clues
     from sense_memory.search.embedders.embedder import Embedder
-    from sense_memory.search.lexical import RowText, TermScores
+    from sense_memory.search.lexical import RowText
     from sense_memory.search.postings import Listing, SortedPostings
     from sense_memory.search.query import Ask, Wanted
     from sense_memory.search.ranking import Factors
@@ -293,11 +294,10 @@ class SearchIndex:
             hits = rank(question, self._contents(), options).hits(self._table.ids, k, explain, factors)
         if not explain:
             return hits
-        found = [(hit.id, hit.score) for hit in hits]
-        clues = self._clues(query, found, question.scored, question.missing, beyond_names)
-        return [
-            replace(hit, clues=one._replace(on_day=hit.on_day)) for hit, one in zip(hits, clues, strict=True)
-        ]
+        found = [(hit.id, hit.score, hit.on_day) for hit in hits]
+        parts = self._parts(query, question, frozenset() if dated is None else dated.words)
+        clues = self._clues(found, parts, beyond_names)
+        return [replace(hit, clues=one) for hit, one in zip(hits, clues, strict=True)]
 
     def _allowed(
         self, kinds: Collection[str] | None, only: Callable[[str], bool] | NDArray[np.bool_] | None
@@ -328,30 +328,42 @@ class SearchIndex:
         )
 
     def clues(
-        self, query: str, found: Sequence[tuple[str, float]], direction: NDArray[np.float32] | None = None
+        self,
+        query: str,
+        found: Sequence[tuple[str, float, float]],
+        direction: NDArray[np.float32] | None = None,
+        said: Collection[str] = (),
     ) -> list[Clues]:
         """What is known about some hits, for `confidence`.
 
         Args:
             query: the question.
-            found: the ids of the hits and their scores, the best first.
+            found: the ids of the hits, their scores, and how well they fit the times of the question; the best first.
             direction: the vector of `asks_beyond_names`; None for words only.
+            said: the words by which the question names times, which an answer need not have.
         """
-        query = query[:MAX_QUERY_CHARS]
-        wanted, missing, _ = self._resolved(query, self._speakers(query, self.options)[1], self.options)
-        return self._clues(query, found, self._lexical.scored(wanted), missing, direction)
+        question = self._question(
+            query[:MAX_QUERY_CHARS], None, replace(self.options, dense=False), None, None
+        )
+        return self._clues(found, self._parts(query, question, said), direction)
+
+    def _parts(self, query: str, question: ResolvedQuery, said: Collection[str]) -> list[Part]:
+        """The parts of a question but the words by which it names times."""
+        others = [item for item in question.scored if item.wanted.label not in said]
+        missing = [word for word in question.missing if word not in said]
+        return parts_of(others, missing, names_in(query[:MAX_QUERY_CHARS]), len(self))
 
     def _clues(
         self,
-        query: str,
-        found: Sequence[tuple[str, float]],
-        scored: Sequence[TermScores],
-        missing: Sequence[str],
+        found: Sequence[tuple[str, float, float]],
+        parts: Sequence[Part],
         direction: NDArray[np.float32] | None,
     ) -> list[Clues]:
-        spans = [self._pieces_of(self._table.rows[ident]) for ident, _ in found]
-        parts = parts_of(scored, missing, names_in(query), len(self))
-        clues = clues_of(spans, [score for _, score in found], parts, len(self))
+        spans = [self._pieces_of(self._table.rows[ident]) for ident, _, _ in found]
+        clues = clues_of(spans, [score for _, score, _ in found], parts, len(self))
+        clues = [
+            on_days(one, share, is_all=not parts) for one, (_, _, share) in zip(clues, found, strict=True)
+        ]
         if direction is None or self._meaning is None:
             return clues
         places = self._meaning.places(direction, spans)

@@ -13,7 +13,7 @@ from sense_memory.search.tokens import words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SAME_SHARE: Final = 0.4  # of the best score; a hit below it is about something else
+SAME_SHARE: Final = 0.5  # of the best score; a hit below it is about something else
 _ENGLISH: Final = "current currently now nowadays latest newest presently still recent recently anymore"
 _GERMAN: Final = """
 aktuell aktuelle aktueller aktuelles aktuellen jetzt derzeit derzeitige derzeitigen momentan neueste neuesten neuester
