@@ -1,7 +1,7 @@
 """Which of several hits holds now: one that supersedes another, that may contradict it, or that is the newest. Pure.
 
 Guaranteed: a memory never ranks before the memory that supersedes it, directly or through others, if a search may show
-the latter; nor before a later hit that may contradict it and fits the question nearly as well. Evidence cannot tell the two apart: both
+the latter; nor before a later hit that may contradict it and is about what is asked. Evidence cannot tell the two apart: both
 are about the same thing, and an outdated memory may well be nearer to the words of the question. A question for what is
 "current" or "latest" prefers the newest of the hits that have the same words of it. A hit that moves up takes the score of
 the hit that it passes, and gives that as a reason. This costs one look at each hit, and a look-up for each superseded one.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sense_memory.models import PersonaMemory
 
-_LATER_SHARE: Final = 0.75
+LATER_SHARE: Final = 0.5
 _H = TypeVar("_H", Hit, PersonaHit)
 
 
@@ -58,7 +58,7 @@ def with_successors_first(
 def with_later_first(hits: Sequence[_H]) -> list[_H]:
     """Hits in which each later one that may contradict another (`suspected_by`) ranks just before it, or higher.
 
-    Not one with less than `_LATER_SHARE` of the other's score: it says less about what is asked, and suspicions may be wrong.
+    Not one with less than `LATER_SHARE` of the words of the question that the other has: it is about something else.
     """
     found = {hit.path: hit for hit in hits if hit.kind == KIND}
     ranked: dict[tuple[str, str], _H] = {}
@@ -68,7 +68,8 @@ def with_later_first(hits: Sequence[_H]) -> list[_H]:
             later = found.get(path)
             if later is None or path in seen or (KIND, path) in ranked:
                 continue
-            if later.score >= _LATER_SHARE * hit.score:
+            asked = _words_of(hit.why)
+            if len(asked & _words_of(later.why)) >= LATER_SHARE * len(asked):
                 rank(_raised(later, hit, "later"), seen | {path})
         ranked.setdefault((hit.kind, hit.path), hit)
 

@@ -90,6 +90,9 @@ _LEAD: Final = re.compile(
 _NEAR_LEAD: Final = re.compile(r"(?:[pf<>+_VBFE]|EL|[MmYDO][-&a_])$")  # what makes a doubtful word a date
 
 
+_WEAK_LEADS: Final = {roles.A, roles.FOR}  # "a Christmas carol", "for Christmas cookies"
+
+
 class _Said:
     """One match of a pattern in a text."""
 
@@ -135,7 +138,7 @@ class _Said:
     def has_lead(self) -> bool:
         """Whether the words before make this a date: "at Christmas", but not "a Christmas carol"."""
         lead = _LEAD.search(self.before)
-        return lead is not None and not (lead[0] == roles.A and self.after.startswith(roles.OTHER))
+        return lead is not None and not (lead[0] in _WEAK_LEADS and self.after.startswith(roles.OTHER))
 
     @property
     def has_near_lead(self) -> bool:

@@ -13,7 +13,7 @@ from sense_memory.search.tokens import words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SAME_SHARE: Final = 0.5  # of the best score; a hit below it is about something else
+SAME_SHARE: Final = 0.4  # of the best score; a hit below it is about something else
 _ENGLISH: Final = "current currently now nowadays latest newest presently still recent recently anymore"
 _GERMAN: Final = """
 aktuell aktuelle aktueller aktuelles aktuellen jetzt derzeit derzeitige derzeitigen momentan neueste neuesten neuester
@@ -53,7 +53,7 @@ def asks_for_now(question: str) -> bool:
 
 
 def newest_first(question: str, hits: Sequence[Aged]) -> list[int]:
-    """The order of hits, by their places: the newest of those about the same thing as the best one first.
+    """The order of hits, by their places: the newest of those about the same thing as the best one that has words of the question first.
 
     Args:
         question: any text; if it does not ask for what holds now, the order stays.
@@ -62,7 +62,10 @@ def newest_first(question: str, hits: Sequence[Aged]) -> list[int]:
     places = list(range(len(hits)))
     if len(hits) < 2 or not asks_for_now(question):
         return places
-    wanted, least = hits[0].words - NOW_WORDS, SAME_SHARE * hits[0].score
-    same = [at for at in places if wanted and wanted <= hits[at].words and hits[at].score >= least]
+    best = next((hit for hit in hits if hit.words - NOW_WORDS), None)
+    if best is None:
+        return places
+    wanted, least = best.words - NOW_WORDS, SAME_SHARE * best.score
+    same = [at for at in places if wanted <= hits[at].words and hits[at].score >= least]
     newest = sorted(same, key=lambda at: -hits[at].time)
     return [*newest, *(at for at in places if at not in same)]
