@@ -712,8 +712,8 @@ class SyncMemoryStore:
     ) -> Hits[Hit]:
         """Find what a question or some words mean among persona memories, flat memories and journal entries.
 
-        All share one ranking. Journal entries also match on the entries just before and after them, and on a date in
-        the query. Forgotten persona memories are left out, and fading ones unless the query directly means them; none
+        All share one ranking. A time in the query ("last week", "im März") counts for memories of that time; days are
+        those of this machine's time zone. Journal entries also match on the entries just before and after them. Forgotten persona memories are left out, and fading ones unless the query directly means them; none
         is revived.
 
         Args:
