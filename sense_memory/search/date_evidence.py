@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sense_memory.search.calendar_days import DAY_SECONDS, date
+from sense_memory.search.calendar_days import DAY_SECONDS, Period, date
 from sense_memory.search.date_words import MAX_DATED_CHARS, mentions_date
 from sense_memory.search.dates import read_dates
 from sense_memory.search.documents import MAX_TIME, TIMES
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sense_memory.search.calendar_days import Period
     from sense_memory.search.dates import Reading
     from sense_memory.search.documents import DocumentTable, SearchItem
     from sense_memory.search.query import Wanted
@@ -56,6 +55,9 @@ class DateEvidence:
     def __init__(self, table: DocumentTable, reading: Reading, zone: float = 0.0) -> None:
         self._table, self._periods, self._zone = table, reading.periods, zone
         self.words = reading.words
+        self._shifted = [
+            Period(period.start - zone, period.end - zone, period.direction) for period in self._periods
+        ]
 
     def is_all(self, wanted: Iterable[Wanted]) -> bool:
         """Whether a question asks for its times alone: no other part of it is a word of the memories."""
@@ -66,8 +68,7 @@ class DateEvidence:
         best = np.zeros(len(self._table), np.float32)
         for name in TIMES:
             times = self._table.column(name)
-            if name == TIMES[0] or not np.isnan(times).all():
-                np.maximum(best, written_in(times + self._zone, self._periods), out=best)
+            np.maximum(best, written_in(times, self._shifted), out=best)
         rows, starts, ends = self._table.said()
         np.maximum.at(best, rows, np.float32(NAMED_FIT) * named_in(starts, ends, self._periods))
         best *= self._table.column("alive")
@@ -75,17 +76,21 @@ class DateEvidence:
 
     def fit_of(self, row: int) -> str:
         """Which time of a row fits best: "2023-05-08, 2 days later", "says 2026-06-14", "written on 2026-03-02"."""
-        found = []
         rows, starts, ends = self._table.said()
-        own = np.flatnonzero(rows == row)
-        for start, end, fit in zip(
-            starts[own], ends[own], named_in(starts[own], ends[own], self._periods), strict=True
-        ):
-            found.append((float(fit), f"says {_named(start, end)}"))
-        for verb, name in zip(_VERBS, TIMES, strict=True):
-            time = float(self._table.column(name)[row]) + self._zone
-            if not np.isnan(time):
-                fit = float(written_in(np.array([time]), self._periods)[0])
+        own = slice(*np.searchsorted(rows, [row, row + 1]).tolist())  # rows are noted in their order
+        found = [
+            (fit, f"says {_named(start, end)}")
+            for start, end, fit in zip(
+                starts[own].tolist(),
+                ends[own].tolist(),
+                named_in(starts[own], ends[own], self._periods).tolist() if own.start < own.stop else (),
+                strict=True,
+            )
+        ]
+        times = np.array([self._table.column(name)[row] for name in TIMES]) + self._zone
+        fits = written_in(times, self._periods).tolist()
+        for verb, time, fit in zip(_VERBS, times.tolist(), fits, strict=True):
+            if fit:
                 found.append((fit, f"{verb}{_day(time)}{_late(time, self._periods)}"))
         return max(found, key=lambda one: one[0], default=(0.0, ""))[1]
 
@@ -95,10 +100,15 @@ def times_said(item: SearchItem) -> tuple[Period, ...]:
     if item.at is None or not abs(item.at) < MAX_TIME:
         return ()
     folded = fold(f"{item.key}\n{item.text[:MAX_DATED_CHARS]}")
-    if not mentions_date(folded):
+    if not mentions_date(folded, is_question=False):
         return ()
-    dated = filter(mentions_date, _SENTENCE.split(folded))  # most sentences of a long text name no time
-    found = dict.fromkeys(period for sentence in dated for period in read_dates(sentence, item.at).periods)
+    sentences = _SENTENCE.split(folded)
+    found = dict.fromkeys(
+        period
+        for sentence in sentences
+        if mentions_date(sentence, is_question=False)  # most sentences of a long text name no time
+        for period in read_dates(sentence, item.at).periods
+    )
     return tuple(found)[:MAX_TIMES]
 
 

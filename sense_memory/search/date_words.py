@@ -363,6 +363,7 @@ _NUMERAL: Final = re.compile(
     rf"(?P<I>{_YEAR}-\d\d?-\d\d?)|(?P<x>\d\d?[./]\d\d?[./]{_YEAR})|(?P<d>(?:19|20)?\d0s)|(?P<O>\d\d?)(?:st|nd|rd|th|er|o|a)|(?P<N>\d+)"
 )
 _DATE_DIGITS: Final = re.compile(r"\d(?:(?<=[12])[901]\d\d|(?:st|nd|rd|th|er|o|a|0s)\b|(?<=am \d)\.)")
+_WHOLE_DATE: Final = re.compile(r"\d[-./]\d\d?[-./]\d")
 _SPACES: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 _WORD: Final = re.compile(r"q[1-4]|[^\W\d_]+")
 _YEARS: Final = range(1900, 2200)
@@ -427,10 +428,15 @@ def _numeral(said: str) -> Token:
     )
 
 
-def mentions_date(text: str) -> bool:
-    """Whether a folded text may name a date; this costs less than looking for dates."""
+def mentions_date(text: str, *, is_question: bool = True) -> bool:
+    """Whether a folded text may name a date; this costs less than looking for dates.
+
+    Args:
+        text: folded text.
+        is_question: whether a bare year or "the 3rd" counts.
+    """
     text = text[:MAX_DATED_CHARS]
-    if _DATE_DIGITS.search(text):
+    if (_DATE_DIGITS if is_question else _WHOLE_DATE).search(text):
         return True
     sure, units, steps = _telling_words()
     said = text.translate(_SPACES).split() if text.isascii() else _WORD.findall(text)

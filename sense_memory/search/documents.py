@@ -10,7 +10,7 @@ neighbours in a bounded number of steps. A memory far out of order is linked by 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import isnan
+from math import inf, isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -155,6 +155,7 @@ class DocumentTable:
         self._last: dict[int, int] = {}
         self._is_sorted = True
         self._next_place = 0
+        self._covered = inf, -inf
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -183,6 +184,7 @@ class DocumentTable:
         for name, value in zip(_AGES, item.ageing, strict=True):
             self._columns[name][row] = value
         self._columns["created"][row], self._columns["written"][row] = map(_or_nan, _writing(item))
+        self._cover(*map(_or_nan, _writing(item)))
         self._columns["events"][row] = item.event
 
     def add(self, item: SearchItem, first_piece: int) -> int:
@@ -194,7 +196,8 @@ class DocumentTable:
         row, day = len(self.ids), _day_of(item.timestamp)
         values = (first_piece, _or_nan(item.timestamp), day, self.sessions.number(_session(day)))
         more = (self.speakers.number(item.speaker), self._next_place, NONE, NONE, True)
-        written = map(_or_nan, _writing(item))
+        written = tuple(map(_or_nan, _writing(item)))
+        self._cover(_or_nan(item.timestamp), *written)
         state = (self.kinds.number(item.kind), *item.ageing, item.stamp, item.event, *written)
         self._next_place += 1
         self.ids.append(item.id)
@@ -227,6 +230,8 @@ class DocumentTable:
         )
         for column, values in zip(self._columns.values(), columns, strict=True):
             column.extend(values)
+        for item in items:
+            self._cover(*map(_or_nan, (item.timestamp, *_writing(item))))
         self._next_place += len(items)
         self.ids += [item.id for item in items]
         self.rows |= {item.id: row for row, item in enumerate(items, first)}
@@ -238,6 +243,7 @@ class DocumentTable:
     def say(self, row: int, periods: Sequence[Period]) -> None:
         """Note the times that the text of a row names."""
         for period in periods:
+            self._cover(period.start)
             for column, value in zip(self._said.values(), (row, period.start, period.end), strict=True):
                 column.append(value)
 
@@ -331,17 +337,27 @@ class DocumentTable:
         self._is_sorted = True
 
     def covered(self) -> Span | None:
-        """The days from the first time that a memory was written or names to the last; None if there is none."""
-        alive = self.column("alive")
-        known = [column[alive] for column in map(self.column, TIMES)]
-        ends = [(column.min(), column.max()) for times in known if len(column := times[~np.isnan(times)])]
-        rows, starts, _ = self.said()
-        named = starts[alive[rows]]
-        ends += [(named.min(), named.max())] if len(named) else []
-        if not ends:
-            return None
-        first, last = min(first for first, _ in ends), max(last for _, last in ends)
-        return Span(_day_of(first), _day_of(last)) if abs(first) < MAX_TIME and abs(last) < MAX_TIME else None
+        """The days from the first time that a memory was written or names to the last; None if there is none.
+
+        Removed memories count until their rows are.
+        """
+        first, last = self._covered
+        return Span(_day_of(first), _day_of(last)) if -MAX_TIME < first <= last < MAX_TIME else None
+
+    def _cover(self, *times: float) -> None:
+        """Extend the time that is covered; NaN is no time."""
+        first, last = self._covered
+        for time in times:
+            if -MAX_TIME < time < MAX_TIME:
+                first, last = min(first, time), max(last, time)
+        self._covered = first, last
+
+    def _cover_all(self) -> None:
+        self._covered = inf, -inf
+        for times in (*map(self.column, TIMES), self._said["said_starts"].view):
+            known = times[np.abs(times) < MAX_TIME]
+            if len(known):
+                self._cover(float(known.min()), float(known.max()))
 
     def speaker(self, row: int) -> str:
         """The speaker of a row."""
@@ -356,6 +372,7 @@ class DocumentTable:
         self.ids = [self.ids[row] for row in rows.tolist()]
         self.rows = {ident: row for row, ident in enumerate(self.ids)}
         self._count()
+        self._cover_all()
         self._sort()
 
     def _select_said(self, rows: NDArray[np.int64]) -> None:
@@ -392,6 +409,7 @@ class DocumentTable:
         self._columns = {name: Column(dtype, columns[name]) for name, dtype in _COLUMNS.items()}
         self._said = {name: Column(dtype, columns[name]) for name, dtype in _SAID.items()}
         self._count()
+        self._cover_all()
         ends = np.flatnonzero((self.column("after") < 0) & (self.column("sessions") >= 0))
         self._last = dict(zip(self.column("sessions")[ends].tolist(), ends.tolist(), strict=True))
         self._next_place = int(self.column("places").max(initial=-1)) + 1
