@@ -269,6 +269,7 @@ async def test_a_palace_memory_is_found_by_when_it_was_written_and_by_what_it_sa
             ("piranesi", "Book club read Piranesi", 57),
             ("lena", "The wedding of Lena is on 14 June 2026 in Hallstatt", 26),
             ("anna", "The wedding of Anna had a band", 27),
+            ("parade", "The march through the old town was long", 200),
         ):
             at = NOON - days * DAY
             await store.persona_remember("life", "facts", key, value, created_at=at, halflife_days=1_000)
