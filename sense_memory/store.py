@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from sense_memory import arguments
+from sense_memory.config.time_zone import offset_at
 from sense_memory.errors import InvalidInput, StoreClosed, warn_of_limit
 from sense_memory.limits import LINGER_SECONDS
 from sense_memory.memories import drafts
@@ -151,6 +152,7 @@ class MemoryStore:
             close_timeout=arguments.timeout(close_timeout, "close_timeout"),
             read_timeout=None if read_timeout is None else arguments.timeout(read_timeout, "read_timeout"),
             monotonic=time.monotonic,
+            zone=offset_at,
         )
         self._tell: Callable[[str], None] = warn_of_limit
         self._is_opening = False
@@ -559,7 +561,7 @@ class MemoryStore:
         parts = {"domain": domain, "facet": facet, "theme": theme}
         wanted = scope("palace", since, source, state=state, forgotten=late, **parts)
         hits = await (await self._open.search()).search_palace(query, limit, relevance_floor, wanted)
-        return hits.replaced(await self._open.persona().suspicions.annotated(hits))
+        return hits.replaced(await self._open.persona().suspicions.ranked(hits))
 
     async def persona_compress(
         self,
@@ -783,10 +785,11 @@ class MemoryStore:
     ) -> Hits[Hit]:
         """Find what a question or some words mean among persona memories, flat memories and journal entries.
 
-        All share one ranking. Journal entries also match on the entries just before and after them, and on a date in
-        the query. Fading persona memories are found if the query directly means them: it shares most of its words with
-        them, by rarity, or its meaning stands out, or it contains the key or a theme. Forgotten ones are counted if so,
-        and otherwise left out. None is revived; see `mark_used`.
+        All share one ranking. A time in the query ("last week", "im März") counts for memories of that time; days are
+        those of this machine's time zone. Journal entries also match on the entries just before and after them. Fading
+        persona memories are found if the query directly means them: it shares most of its words with them, by rarity, or
+        its meaning stands out, or it contains the key or a theme. Forgotten ones are counted if so, and otherwise left
+        out. None is revived; see `mark_used`.
 
         Args:
             query: any text; `"in quotes"` finds only memories with these words, where there are any; `photo*` matches
@@ -815,7 +818,7 @@ class MemoryStore:
         parts = {"domain": domain, "facet": facet, "theme": theme}
         wanted = scope(within, since, source, state=state, forgotten=late, **parts)
         hits = await (await self._open.search()).search(query, limit, wanted, relevance_floor)
-        return hits.replaced(await self._open.persona().suspicions.annotated(hits))
+        return hits.replaced(await self._open.persona().suspicions.ranked(hits))
 
     async def mark_used(self, found: Iterable[Hit | PersonaMemory]) -> int:
         """Note that hits or memories were handed to a model, which keeps the persona memories among them alive.

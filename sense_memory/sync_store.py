@@ -730,10 +730,11 @@ class SyncMemoryStore:
     ) -> Hits[Hit]:
         """Find what a question or some words mean among persona memories, flat memories and journal entries.
 
-        All share one ranking. Journal entries also match on the entries just before and after them, and on a date in
-        the query. Fading persona memories are found if the query directly means them: it shares most of its words with
-        them, by rarity, or its meaning stands out, or it contains the key or a theme. Forgotten ones are counted if so,
-        and otherwise left out. None is revived; see `mark_used`.
+        All share one ranking. A time in the query ("last week", "im März") counts for memories of that time; days are
+        those of this machine's time zone. Journal entries also match on the entries just before and after them. Fading
+        persona memories are found if the query directly means them: it shares most of its words with them, by rarity, or
+        its meaning stands out, or it contains the key or a theme. Forgotten ones are counted if so, and otherwise left
+        out. None is revived; see `mark_used`.
 
         Args:
             query: any text; `"in quotes"` finds only memories with these words, where there are any; `photo*` matches

@@ -64,6 +64,7 @@ class StoreOptions:
 
     Attributes:
         monotonic: seconds that never go back, for what limits how long an embedder may take.
+        zone: how far this machine's clocks are ahead of UTC at a time, in seconds.
     """
 
     signer: Signer
@@ -84,6 +85,7 @@ class StoreOptions:
     timeouts: Timeouts | None
     clock: Callable[[], float]
     monotonic: Callable[[], float]
+    zone: Callable[[float], float]
 
     @property
     def path(self) -> str | Path:
@@ -480,7 +482,7 @@ class OpenStore:
             from sense_memory.memories.shared_embeddings import SharedEmbeddings
 
             clock = self.options.clock
-            about: dict[str, Any] = {"clock": clock, "ask": self.replication.ask}
+            about: dict[str, Any] = {"clock": clock, "zone": self.options.zone, "ask": self.replication.ask}
             about["catalog"] = persona.names.catalog
             if embedding is not None:
                 sharing = SharedEmbeddings(embedding.cache, self.ledger, self.reader, self.writer, clock)

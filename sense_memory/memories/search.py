@@ -33,8 +33,8 @@ from sense_memory.palace.search import (
     PersonaHit,
     Why,
     item_of,
-    with_successors_first,
 )
+from sense_memory.palace.succession import with_newest_first, with_successors_first
 from sense_memory.records.sealed_caches import (
     CachedIndex,
     VectorSource,
@@ -88,6 +88,7 @@ class MemorySearch(CachedIndex):
         ledger: where everything lies.
         reader: opens it.
         clock: seconds since 1970.
+        zone: how far the clocks that a question means are ahead of UTC at a time, in seconds.
         catalog: the palace's memories; asks a relay where there are none.
         ask: makes sure that a relay was asked before "nothing" is said; returns whether one was.
         meaning: an embedder, to find by meaning too, and the vectors that devices share.
@@ -101,6 +102,7 @@ class MemorySearch(CachedIndex):
         reader: Reader,
         *,
         clock: Callable[[], float],
+        zone: Callable[[float], float],
         catalog: Callable[[], Awaitable[Catalog]],
         ask: Callable[[str], Awaitable[bool]],
         meaning: tuple[EmbedderClient, SharedEmbeddings] | None = None,
@@ -110,6 +112,7 @@ class MemorySearch(CachedIndex):
         self._options = SearchOptions()
         super().__init__("everything", made_of("one index", FORMAT, LANGUAGE, self._options), ledger, reader)
         self._palace, self._clock, self._catalog, self._ask = palace, clock, catalog, ask
+        self._zone = zone
         self._index: SearchIndex | None = None
         self._said = RecordItems(ledger, reader)
         self._changed: dict[str, None] = {}  # paths, since the last search
@@ -145,6 +148,7 @@ class MemorySearch(CachedIndex):
             index.search,
             query,
             now=now,
+            zone=self._zone(now),
             options=replace(self._options, session=by_day, dense=similar is not None),
             similar=similar,
             beyond_names=meant.beyond_names,
@@ -192,23 +196,27 @@ class MemorySearch(CachedIndex):
             memory = catalog.get(path)
             return memory is not None and scope.holds(memory)
 
+        now = self._clock()
         found = PalaceIndex(index).search(
             query,
-            now=self._clock(),
+            now=now,
             limit=limit,
             relevance_floor=relevance_floor,
             near=self._near(index, asked.asked),
             state=scope.state,
             only=is_meant if scope.narrows else None,
+            zone=self._zone(now),
             forgotten=scope.forgotten,
         )
-        names = [(f"{Kind.PALACE}/{match.path}", match.score) for match in found]
+        dated = index.dated(query, now, self._zone(now))
+        named = [(f"{Kind.PALACE}/{match.path}", match.score, match.on_day) for match in found]
+        clues = index.clues(query, named, asked.beyond_names, () if dated is None else dated.words)
         hits = list[PersonaHit]()
-        for match, clues in zip(found, index.clues(query, names, asked.beyond_names), strict=True):
+        for match, known in zip(found, clues, strict=True):
             memory = catalog.get(match.path)
             if memory is not None:
                 memory = memory.changed(state=state_at(match.why.relevance))
-                why, sure = match.why.noting(self._note), confidence_in(memory.value, query, clues)
+                why, sure = match.why.noting(self._note), confidence_in(memory.value, query, known)
                 hits.append(PersonaHit.of(memory, match.score, why, sure))
 
         def joining(memory: PersonaMemory, relevance: float) -> PersonaHit:
@@ -235,7 +243,7 @@ class MemorySearch(CachedIndex):
         query: str,
         scope: Scope,
     ) -> list[_H]:
-        """The hits as `with_successors_first` ranks them; one that joins is alive, in the scope, and as quoted."""
+        """The hits as `palace.succession` ranks them; one that joins is alive, in the scope, and as quoted."""
 
         def joining(memory: PersonaMemory) -> _H | None:
             relevance, first = current_relevance(memory, self._clock()), hits[0]
@@ -246,7 +254,7 @@ class MemorySearch(CachedIndex):
                 return None
             return made(memory, relevance)
 
-        return with_successors_first(hits, self._palace.catalog.meant, joining)
+        return with_newest_first(with_successors_first(hits, self._palace.catalog.meant, joining), query)
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
 

@@ -47,7 +47,7 @@ def item_of_record(record: Record, event_id: str, created_at: float) -> SearchIt
         return SearchItem(f"{Kind.JOURNAL}/{event_id}", text, created_at, kind=Kind.JOURNAL, ageing=ageing)
     if record.type is RecordType.FLAT:
         key = record.fields["key"]
-        return SearchItem(f"{Kind.FLAT}/{key}", text, key=key, kind=Kind.FLAT)
+        return SearchItem(f"{Kind.FLAT}/{key}", text, key=key, kind=Kind.FLAT, written=created_at)
     return None
 
 

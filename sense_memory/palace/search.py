@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,7 +31,7 @@ from sense_memory.palace.catalog import STATES, relevances_at, row, states_at
 from sense_memory.search import evidence
 from sense_memory.search.direct_relevance import DirectRelevance
 from sense_memory.search.documents import Ageing, SearchItem
-from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Hit, Hits, Kind, told
+from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Hits, Kind, told
 from sense_memory.search.index import SearchIndex
 from sense_memory.search.postings import FIELD_WEIGHTS, KEY, OTHER_FORM_WEIGHT, THEMES, VALUE, fits
 from sense_memory.search.query import FAR_WEIGHT, parse, resolve
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sense_memory.search.date_evidence import DateEvidence
     from sense_memory.search.query import Wanted
 
 
@@ -54,10 +55,10 @@ class Match(BaseModel):
     """One word, phrase or beginning that was found in one field; or the meaning of the whole memory.
 
     Attributes:
-        field: "key", "themes" or "value"; "meaning" for a match by an embedder; "supersedes" for what a memory has from
-            the one that it supersedes.
+        field: "key", "themes" or "value"; "meaning" for a match by an embedder; "date" for a time that the query asks
+            for; "supersedes", "later" and "newest" for what a memory has from one that it passes, as in an `Evidence`.
         term: as the query has it, in lower case and without accents; "photo*" for a beginning; "meaning" for a match by
-            an embedder; the path of the superseded memory.
+            an embedder; which time fits, as in an `Evidence`; the path of the memory that it passes.
         contribution: what this match adds to the score; the score is the sum of all contributions of a hit.
     """
 
@@ -68,8 +69,8 @@ class Match(BaseModel):
     contribution: Annotated[float, Field(ge=0)]
 
     def __str__(self) -> str:
-        if self.field == "supersedes":
-            return f"supersedes {self.term}"
+        if self.field in _RANKED:
+            return told(Evidence(kind=self.field, detail=self.term, contribution=self.contribution))
         return "close in meaning" if self.field == "meaning" else f"{self.term} in {self.field}"
 
 
@@ -113,13 +114,16 @@ class PersonaHit(PersonaMemory):
 
 FIELDS: Final = ("key", "themes", "value")
 MEANING: Final = "meaning"  # the field of a match by meaning
+DATE: Final = "date"  # the field of a match by a time
+DATE_WEIGHT: Final = 3.0  # of a memory of the time that is asked for: a word in its key
 MEANING_WEIGHT: Final = 18.0  # of a memory that means exactly the question: three words in all fields
 KIND: Final = "palace"  # of persona memories, in the index and in item ids
 ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" in a question may mean
 STAMP_BYTES: Final = 8
 _ID: Final = f"{KIND}/"
 _SEARCHED: Final = (KEY, THEMES, VALUE)  # the index's fields, in the order of `FIELDS`
-_PLACES: Final = (*FIELDS, MEANING)
+_PLACES: Final = (*FIELDS, MEANING, DATE)
+_RANKED: Final = frozenset({DATE, "supersedes", "later", "newest"})  # matches that are no place of a word
 _LEAST_FACTOR: Final = 1e-12  # so that the score of a memory that has almost no relevance is not 0
 _DIGITS: Final = 6  # scores that agree to this many decimals are a tie
 
@@ -151,6 +155,8 @@ def item_of(memory: PersonaMemory, event: int = 0) -> SearchItem:
         ageing=Ageing(*row(memory)),
         stamp=stamp_of(memory),
         event=event,
+        created=memory.created_at,
+        written=memory.written_at,
     )
 
 
@@ -200,6 +206,12 @@ class PalaceMatch:
     score: float
     why: Why
 
+    @property
+    def on_day(self) -> float:
+        """How well the memory fits the times that the query names, 0 to 1."""
+        shares = (match.contribution for match in self.why.matches if match.field == DATE)
+        return sum(shares) / (DATE_WEIGHT * self.why.factor)
+
 
 _Parts: TypeAlias = (
     "Sequence[tuple[NDArray[Any], NDArray[np.float32]]]"  # rows and fits, by field of `FIELDS`
@@ -211,7 +223,7 @@ class _FieldMatch(NamedTuple):
 
     field: int  # in `_PLACES`
     kind: str  # as of `Evidence`
-    label: str
+    label: str  # empty for a time, which `_why` names
     values: NDArray[np.float32]
 
 
@@ -261,6 +273,7 @@ class PalaceIndex:
         state: State | None = None,
         only: Callable[[str], bool] | None = None,
         forgotten: bool = False,
+        zone: float = 0.0,
     ) -> Hits[PalaceMatch]:
         """The memories that a query means, the best first.
 
@@ -278,18 +291,20 @@ class PalaceIndex:
             state: find the memories in this state, and no others; see `is_in_state`.
             only: whether a path may be found.
             forgotten: find forgotten and dissolved memories too, after all others, if the query directly means them.
+            zone: as for `SearchIndex.search`.
 
         Returns:
             Best first; ties by relevance, then by path.
         """
         look = _PalaceQuery(self.index, self._is_there())
+        dated = self.index.dated(query, now, zone)
         ask = parse(query)
         wanted = resolve(ask, self.index.vocabulary, is_used=look.is_used)
         known = self.index.documents.rows
         meant = {known[_ID + path]: share for path, share in (near or {}).items() if _ID + path in known}
-        if limit <= 0 or not (wanted or meant):
+        if limit <= 0 or not (wanted or meant or dated):
             return Hits()
-        rows, matches = look.matched(wanted, meant, ask.is_sentence)
+        rows, matches = look.matched(wanted, meant, ask.is_sentence, dated)
         current = relevances_at(now, self.index.documents.ages(rows))
         factors = np.maximum(age_factors(current, relevance_floor), _LEAST_FACTOR)
         totals = np.sum([match.values for match in matches], axis=0, dtype=np.float64) * factors
@@ -311,10 +326,13 @@ class PalaceIndex:
                 totals[~has_quoted[rows]] = 0
             else:
                 note = NOT_QUOTED
+        if dated is not None and dated.is_all(wanted) and (totals[matches[-1].values > 0] > 0).any():
+            totals[matches[-1].values == 0] = 0
         found = list[PalaceMatch]()
         for is_shown in (is_first, is_late) if forgotten else (is_first,):
             for score, at in self._best(np.where(is_shown, totals, 0), current, rows, limit - len(found)):
-                why = _why(matches, at, factors[at], float(current[at]), note)
+                of_row = _with_time(matches, dated, int(rows[at]))
+                why = _why(of_row, at, factors[at], float(current[at]), note)
                 found.append(PalaceMatch(self._path(rows[at]), score, why))
         late = int(np.count_nonzero(totals[is_late]))
         return Hits(found, forgotten=late - sum(match.why.relevance < FADING_FROM for match in found if late))
@@ -357,12 +375,19 @@ class _PalaceQuery:
         return len(self._with_term(term)[0]) > 0
 
     def matched(
-        self, wanted: Sequence[Wanted], meant: Mapping[int, float], is_sentence: bool
+        self,
+        wanted: Sequence[Wanted],
+        meant: Mapping[int, float],
+        is_sentence: bool,
+        dated: DateEvidence | None,
     ) -> tuple[NDArray[np.int64], list[_FieldMatch]]:
         """The documents that match any part of a query, and the score that each match adds."""
         by_parts = [self._fits(item) for item in wanted]
         anywhere = np.zeros(len(self._is_there), np.bool_)
         anywhere[list(meant)] = True
+        fits = None if dated is None else dated.fits() * self._is_there
+        if fits is not None:
+            anywhere |= fits > 0
         holders = [self._holders(by_field) for by_field in by_parts]
         for found in holders:
             anywhere[found] = True
@@ -388,6 +413,9 @@ class _PalaceQuery:
                     itself = self._has_itself(by_parts[number])[rows]
                     evidence.lower_others(near, (only[rows] == number) & ~itself, itself)
             matches.append(_FieldMatch(len(FIELDS), MEANING, MEANING, near))
+        if fits is not None:
+            weighed = fits[rows] * np.float32(DATE_WEIGHT)
+            matches.append(_FieldMatch(_PLACES.index(DATE), DATE, "", weighed))
         return rows, matches
 
     def _near(
@@ -480,6 +508,13 @@ class _PalaceQuery:
         return rows[there], fields[there]
 
 
+def _with_time(matches: Sequence[_FieldMatch], dated: DateEvidence | None, row: int) -> Sequence[_FieldMatch]:
+    """The matches with the time of a row that fits the question best."""
+    if dated is None:
+        return matches
+    return [match._replace(label=dated.fit_of(row)) if match.kind == DATE else match for match in matches]
+
+
 def _why(matches: Sequence[_FieldMatch], at: int, factor: float, relevance: float, note: str) -> Why:
     shares = [(match, float(match.values[at] * factor)) for match in matches if match.values[at] > 0]
     shares.sort(key=lambda share: (-share[1], share[0].field, share[0].label))
@@ -510,61 +545,3 @@ def _evidence(shares: Sequence[tuple[_FieldMatch, float]]) -> tuple[Evidence, ..
         for (kind, label), places in parts.items()
     ]
     return tuple(sorted(found, key=lambda item: (-item.contribution, item.kind, item.detail)))
-
-
-# ── Superseded memories ─────────────────────────────────────────────────────────────────
-# Guaranteed: a memory never ranks before the memory that supersedes it, directly or through others, if a search may show
-# the latter. Evidence cannot tell the two apart: both are about the same thing, and an outdated memory may well be nearer
-# to the words of the question. This costs one look at each hit, and a look-up for each superseded one.
-
-_H = TypeVar("_H", Hit, PersonaHit)
-
-
-def with_successors_first(
-    hits: Sequence[_H],
-    named: Callable[[str], PersonaMemory | None],
-    joining: Callable[[PersonaMemory], _H | None],
-) -> list[_H]:
-    """Hits in which each memory that supersedes another ranks just before it, or higher; the others keep their order.
-
-    Args:
-        hits: the best first, each path once.
-        named: returns the memory that a mark names; None if there is none.
-        joining: returns a hit, with score 0 and without evidence, for a memory that is not among the hits; None if the
-            search may not show it.
-    """
-    found = {hit.path: hit for hit in hits if hit.kind == KIND}
-    ranked: dict[tuple[str, str], _H] = {}
-    for hit in hits:
-        line, name, seen = [hit], hit.superseded_by, {hit.path}  # line: the oldest first
-        while name is not None and (memory := named(name)) is not None:
-            if memory.path in seen or (KIND, memory.path) in ranked:
-                break
-            seen.add(memory.path)
-            newer = found.get(memory.path) or joining(memory)
-            if newer is not None:
-                line.append(_raised(newer, line[-1]))
-            name = memory.superseded_by
-        for one in reversed(line):
-            ranked.setdefault((one.kind, one.path), one)
-    return list(ranked.values())
-
-
-def _raised(hit: _H, older: _H) -> _H:
-    """The hit of a memory, with at least the score of the older one that it supersedes."""
-    if hit.answer_confidence < older.answer_confidence:  # it says what became of the answer
-        hit = hit.model_copy(update={"answer_confidence": older.answer_confidence})
-    share = older.score - hit.score
-    if share <= 0:
-        return hit
-    why = _with_reason(hit.why, Evidence(kind="supersedes", detail=older.path, contribution=share))
-    return hit.model_copy(update={"score": older.score, "why": why})
-
-
-def _with_reason(why: Explanation, reason: Evidence) -> Explanation:
-    changed: dict[str, Any] = {"text": f"{told(reason)}{', ' if why.evidence else '; '}{why.text}"}
-    changed["evidence"] = tuple(sorted((*why.evidence, reason), key=lambda item: -item.contribution))
-    if isinstance(why, Why):
-        match = Match(field=reason.kind, term=reason.detail, contribution=reason.contribution)
-        changed["matches"] = tuple(sorted((*why.matches, match), key=lambda item: -item.contribution))
-    return why.model_copy(update=changed)

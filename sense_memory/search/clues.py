@@ -105,3 +105,16 @@ def clues_of(
             )
         )
     return found
+
+
+def on_days(clues: Clues, share: float, *, is_all: bool) -> Clues:
+    """The clues of a hit of the days that a question names.
+
+    Args:
+        clues: without that.
+        share: 1 on these days, less soon after them.
+        is_all: whether the question asks for the days alone, so that a memory of these days has all of it.
+    """
+    if is_all and share > 0:
+        return clues._replace(on_day=share, covered=share, beyond=0.0)
+    return clues._replace(on_day=share)

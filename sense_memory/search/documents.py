@@ -10,13 +10,13 @@ neighbours in a bounded number of steps. A memory far out of order is linked by 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import isnan
+from math import inf, isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from sense_memory.search.calendar_days import DAY_SECONDS, Period, Span
 from sense_memory.search.column import Column
-from sense_memory.search.dates import DAY_SECONDS, Span, date
 
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 NO_DAY: Final = -(2**31)  # the day of a memory without a time
 NONE: Final = -1
 _MAX_DAY: Final = 2**30
+MAX_TIME: Final = _MAX_DAY * DAY_SECONDS
 _STEPS: Final = 64  # a new memory moves ahead of at most so many; for more, sorting all rows costs less
 
 
@@ -62,6 +63,9 @@ class SearchItem:
         ageing: for callers that weigh hits by age; the index does not use it.
         stamp: a number that changes if the item has to be indexed again, see `SearchIndex.refreshed`; below 2^64.
         event: a number for the origin of the item (an event, a conversation), kept with the index; below 2^64.
+        created: when it was first written, seconds since 1970, for an item without `timestamp`, whose neighbours in time
+            say nothing about it; None if unknown.
+        written: when its text was written; None if unknown.
     """
 
     id: str
@@ -74,6 +78,13 @@ class SearchItem:
     ageing: Ageing = _UNAGED
     stamp: int = 0
     event: int = 0
+    created: float | None = None
+    written: float | None = None
+
+    @property
+    def at(self) -> float | None:
+        """When its text was said or written; None if unknown."""
+        return self.written if self.timestamp is None else self.timestamp
 
 
 class Names:
@@ -113,7 +124,15 @@ _COLUMNS: Final[dict[str, Any]] = {
     "factors": np.float64,
     "stamps": np.uint64,
     "events": np.uint64,
+    "created": np.float64,
+    "written": np.float64,
 }
+_SAID: Final[dict[str, Any]] = {"said_rows": np.int32, "said_starts": np.float64, "said_ends": np.float64}
+TIMES: Final = (
+    "times",
+    "written",
+    "created",
+)  # when a memory was said, its text written, and it first written
 _AGES: Final = ("since", "rates", "factors")
 
 
@@ -131,10 +150,12 @@ class DocumentTable:
         self.rows: dict[str, int] = {}
         self.sessions, self.speakers, self.kinds = Names(), Names(), Names()
         self._columns = {name: Column(dtype) for name, dtype in _COLUMNS.items()}
+        self._said = {name: Column(dtype) for name, dtype in _SAID.items()}
         self._sizes = Column(np.int64)  # memories in each session
         self._last: dict[int, int] = {}
         self._is_sorted = True
         self._next_place = 0
+        self._covered = inf, -inf
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -158,10 +179,12 @@ class DocumentTable:
         return np.stack([self.column(name)[rows] for name in _AGES])
 
     def update(self, item: SearchItem) -> None:
-        """Set the ageing and the event of a memory whose text has not changed."""
+        """Set the ageing, the event and the times of writing of a memory whose text has not changed."""
         row = self.rows[item.id]
         for name, value in zip(_AGES, item.ageing, strict=True):
             self._columns[name][row] = value
+        self._columns["created"][row], self._columns["written"][row] = map(_or_nan, _writing(item))
+        self._cover(*map(_or_nan, _writing(item)))
         self._columns["events"][row] = item.event
 
     def add(self, item: SearchItem, first_piece: int) -> int:
@@ -171,10 +194,11 @@ class DocumentTable:
             The number of the row.
         """
         row, day = len(self.ids), _day_of(item.timestamp)
-        time = np.nan if item.timestamp is None else item.timestamp
-        values = (first_piece, time, day, self.sessions.number(_session(day)))
+        values = (first_piece, _or_nan(item.timestamp), day, self.sessions.number(_session(day)))
         more = (self.speakers.number(item.speaker), self._next_place, NONE, NONE, True)
-        state = (self.kinds.number(item.kind), *item.ageing, item.stamp, item.event)
+        written = tuple(map(_or_nan, _writing(item)))
+        self._cover(_or_nan(item.timestamp), *written)
+        state = (self.kinds.number(item.kind), *item.ageing, item.stamp, item.event, *written)
         self._next_place += 1
         self.ids.append(item.id)
         for column, value in zip(self._columns.values(), (*values, *more, *state), strict=True):
@@ -190,7 +214,7 @@ class DocumentTable:
         nobody = np.full(len(items), NONE, np.int32)
         columns: tuple[NDArray[Any] | Sequence[Any], ...] = (
             first_pieces,
-            [np.nan if item.timestamp is None else item.timestamp for item in items],
+            [_or_nan(item.timestamp) for item in items],
             days,
             sessions,
             [self.speakers.number(item.speaker) for item in items],
@@ -202,9 +226,12 @@ class DocumentTable:
             *np.array([item.ageing for item in items], np.float64).T,
             np.array([item.stamp for item in items], np.uint64),
             np.array([item.event for item in items], np.uint64),
+            *zip(*(map(_or_nan, _writing(item)) for item in items), strict=True),
         )
         for column, values in zip(self._columns.values(), columns, strict=True):
             column.extend(values)
+        for item in items:
+            self._cover(*map(_or_nan, (item.timestamp, *_writing(item))))
         self._next_place += len(items)
         self.ids += [item.id for item in items]
         self.rows |= {item.id: row for row, item in enumerate(items, first)}
@@ -212,6 +239,18 @@ class DocumentTable:
         self._sizes.grow(len(self.sessions.all))
         self._sizes.add(within, np.ones(len(within), np.int64))
         self._is_sorted = self._is_sorted and not len(within)
+
+    def say(self, row: int, periods: Sequence[Period]) -> None:
+        """Note the times that the text of a row names."""
+        for period in periods:
+            self._cover(period.start)
+            for column, value in zip(self._said.values(), (row, period.start, period.end), strict=True):
+                column.append(value)
+
+    def said(self) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+        """The times that texts name, each as the row, the start and the end; views, do not keep them."""
+        rows, starts, ends = (column.view for column in self._said.values())
+        return rows, starts, ends
 
     def drop(self, ident: str) -> int:
         """Remove a memory, and link its neighbours with each other.
@@ -298,29 +337,50 @@ class DocumentTable:
         self._is_sorted = True
 
     def covered(self) -> Span | None:
-        """The days from the first memory to the last; None if none has a time."""
-        days = self.column("days")[self.column("alive")]
-        days = days[days != NO_DAY]
-        return Span(int(days.min()), int(days.max())) if len(days) else None
+        """The days from the first time that a memory was written or names to the last; None if there is none.
+
+        Removed memories count until their rows are.
+        """
+        first, last = self._covered
+        return Span(_day_of(first), _day_of(last)) if -MAX_TIME < first <= last < MAX_TIME else None
+
+    def _cover(self, *times: float) -> None:
+        """Extend the time that is covered; NaN is no time."""
+        first, last = self._covered
+        for time in times:
+            if -MAX_TIME < time < MAX_TIME:
+                first, last = min(first, time), max(last, time)
+        self._covered = first, last
+
+    def _cover_all(self) -> None:
+        self._covered = inf, -inf
+        for times in (*map(self.column, TIMES), self._said["said_starts"].view):
+            known = times[np.abs(times) < MAX_TIME]
+            if len(known):
+                self._cover(float(known.min()), float(known.max()))
 
     def speaker(self, row: int) -> str:
         """The speaker of a row."""
         number = int(self._columns["speakers"][row])
         return self.speakers.all[number] if number >= 0 else ""
 
-    def date(self, row: int) -> str:
-        """The day of a row, as in 2023-05-08; empty if it has none."""
-        day = int(self._columns["days"][row])
-        return "" if day == NO_DAY else "{:04}-{:02}-{:02}".format(*date(day))
-
     def select(self, rows: NDArray[np.int64], first_pieces: NDArray[np.int64]) -> None:
         """Keep only some rows, which are renumbered in this order."""
         self._columns = {name: Column(c.view.dtype, c.view[rows]) for name, c in self._columns.items()}
         self._columns["first_piece"] = Column(np.int64, first_pieces)
+        self._select_said(rows)
         self.ids = [self.ids[row] for row in rows.tolist()]
         self.rows = {ident: row for row, ident in enumerate(self.ids)}
         self._count()
+        self._cover_all()
         self._sort()
+
+    def _select_said(self, rows: NDArray[np.int64]) -> None:
+        old = self._said["said_rows"].view
+        place = np.searchsorted(rows, old)
+        is_kept = np.append(rows, NONE)[np.minimum(place, len(rows))] == old
+        self._said = {name: Column(c.view.dtype, c.view[is_kept]) for name, c in self._said.items()}
+        self._said["said_rows"] = Column(np.int32, place[is_kept])
 
     def _count(self) -> None:
         """Count the memories of each session; every row has to be alive."""
@@ -336,7 +396,7 @@ class DocumentTable:
             "speakers": self.speakers.all,
             "kinds": self.kinds.all,
         }
-        return names, {name: column.view for name, column in self._columns.items()}
+        return names, {name: column.view for name, column in (self._columns | self._said).items()}
 
     @classmethod
     def load(cls, names: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> DocumentTable:
@@ -347,11 +407,21 @@ class DocumentTable:
         self.sessions, self.speakers = Names(names["sessions"]), Names(names["speakers"])
         self.kinds = Names(names["kinds"])
         self._columns = {name: Column(dtype, columns[name]) for name, dtype in _COLUMNS.items()}
+        self._said = {name: Column(dtype, columns[name]) for name, dtype in _SAID.items()}
         self._count()
+        self._cover_all()
         ends = np.flatnonzero((self.column("after") < 0) & (self.column("sessions") >= 0))
         self._last = dict(zip(self.column("sessions")[ends].tolist(), ends.tolist(), strict=True))
         self._next_place = int(self.column("places").max(initial=-1)) + 1
         return self
+
+
+def _or_nan(time: float | None) -> float:
+    return np.nan if time is None else time
+
+
+def _writing(item: SearchItem) -> tuple[float | None, float | None]:
+    return item.created, item.written
 
 
 def _session(day: int) -> str:
@@ -360,6 +430,6 @@ def _session(day: int) -> str:
 
 def _day_of(time: float | None) -> int:
     """The day of a time; `NO_DAY` without a time, or outside of the calendar."""
-    if time is None or not abs(time) < _MAX_DAY * DAY_SECONDS:
+    if time is None or not abs(time) < MAX_TIME:
         return NO_DAY
     return int(time // DAY_SECONDS)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sense_memory.search.documents import NO_DAY
 from sense_memory.search.lexical import SATURATION
 from sense_memory.search.tokens import words
 
@@ -21,11 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sense_memory.search.dates import Span
     from sense_memory.search.lexical import TermScores
 
 PIECE_WORDS: Final = 70  # a longer memory is searched in pieces of about this length
-AFTERMATH_DAYS: Final = 7  # people often talk about an event up to so many days later
 SESSION_LENGTH_SHARE: Final = 0.75
 
 NOBODY: Final = -1
@@ -275,15 +272,3 @@ def spoken_by(speakers: NDArray[np.int32], meant: Collection[int], count: int) -
     table = np.zeros(count + 1, np.float32)  # the last place takes -1, no speaker
     table[list(meant)] = 1
     return table.take(speakers, mode="wrap")
-
-
-def dated(days: NDArray[np.int32], spans: Iterable[Span]) -> NDArray[np.float32]:
-    """1 for rows on the days that the query means, less for the days after, and 0 for other rows."""
-    best = np.zeros(len(days), np.float32)
-    for span in spans:
-        best[(days >= span.first) & (days <= span.last)] = 1
-        after = np.flatnonzero((days > span.last) & (days <= span.last + AFTERMATH_DAYS))
-        late = days[after] - span.last
-        best[after] = np.maximum(best[after], 0.8 - late * (0.6 / AFTERMATH_DAYS))
-    best[days == NO_DAY] = 0
-    return best

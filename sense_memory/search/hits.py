@@ -39,7 +39,8 @@ class Evidence(BaseModel):
     Attributes:
         kind: "word", "prefix" or "phrase" for text of the memory; "neighbours" or "session" for what was said around
             it; "date" for when it was said; "speaker" for its source; "meaning" where there is an embedder;
-            "supersedes" for what the hit has from the memory that it supersedes, so as to rank before it.
+            "supersedes", "later" and "newest" for what the hit has from a memory that it passes: one that it supersedes,
+            one that it may contradict, or an older one where the question asks for what holds now.
         detail: the word as the query has it, in lower case and without accents ("photo*" for a beginning); the
             day (and how long after the days asked for), the source, the path of the superseded memory; empty where there
             is nothing to say.
@@ -201,13 +202,17 @@ def told(item: Evidence) -> str:
         case "session":
             return "what else was said that day"
         case "date":
-            return f"told on {item.detail}"
+            return f"told on {item.detail}" if item.detail[:1].isdigit() else item.detail
         case "speaker":
             return f"from {item.detail}"
         case "meaning":
             return "what it means"
         case "supersedes":
             return f"supersedes {item.detail}"
+        case "later":
+            return f"later than {item.detail}, and may contradict it"
+        case "newest":
+            return f"newer than {item.detail}, and the question asks for what holds now"
     return item.kind
 
 

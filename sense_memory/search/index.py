@@ -23,10 +23,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sense_memory.search import dates, evidence
-from sense_memory.search.clues import clues_of, parts_of
+from sense_memory.search import evidence
+from sense_memory.search.calendar_days import DAY_SECONDS
+from sense_memory.search.clues import Part, clues_of, on_days, parts_of
 from sense_memory.search.column import Column
-from sense_memory.search.dates import DAY_SECONDS, Span
+from sense_memory.search.date_evidence import DateEvidence, times_said
+from sense_memory.search.date_words import mentions_date
+from sense_memory.search.dates import read_dates
 from sense_memory.search.documents import DocumentTable, SearchItem
 from sense_memory.search.item_texts import rows_of, texts_of
 from sense_memory.search.lexical import LexicalIndex, packed, unpack
@@ -62,12 +65,12 @@ if TYPE_CHECKING:
     from sense_memory.errors import EmbedderError
     from sense_memory.search.confidence import Clues
     from sense_memory.search.embedders.embedder import Embedder
-    from sense_memory.search.lexical import RowText, TermScores
+    from sense_memory.search.lexical import RowText
     from sense_memory.search.postings import Listing, SortedPostings
     from sense_memory.search.query import Ask, Wanted
     from sense_memory.search.ranking import Factors
 
-FORMAT: Final = 5  # of a dump; changes with the layout, and with the words that are taken from a text
+FORMAT: Final = 6  # of a dump; changes with the layout, and with the words that are taken from a text
 NEAREST_COUNT: Final = 200  # items that `nearest` returns for rankings by other rules
 READ_AT_ONCE: Final = 4_096  # items to read at a time
 _MANY: Final = 100  # for so many new items, sorting all neighbours costs less than linking each item
@@ -180,6 +183,8 @@ class SearchIndex:
         else:
             for item, start in zip(latest.values(), starts, strict=True):
                 self._table.add(item, start)
+        for row, item in enumerate(latest.values(), len(self._table) - len(latest)):
+            self._table.say(row, times_said(item))
         index(texts)
         if self._meaning is not None and embeds:
             self._meaning.extend(spoken)
@@ -249,6 +254,7 @@ class SearchIndex:
         k: int = 10,
         *,
         now: float | None = None,
+        zone: float = 0.0,
         options: SearchOptions | None = None,
         explain: bool = True,
         kinds: Collection[str] | None = None,
@@ -265,6 +271,7 @@ class SearchIndex:
                 stands for every word that begins so.
             k: how many at most.
             now: the time that "last May" counts from, seconds since 1970; by default the time of the latest item.
+            zone: the offset from UTC of the clocks that "this morning" means, in seconds east.
             options: replaces the options of the index.
             explain: whether hits get reasons and clues.
             kinds: of the items that may be found; None for all.
@@ -280,10 +287,11 @@ class SearchIndex:
         options, query = options or self.options, query[:MAX_QUERY_CHARS]
         if k <= 0 or not len(self):
             return []
-        question = self._question(query, now, options, direction, similar)
+        dated = self.dated(query, now, zone) if options.dates else None
+        question = self._question(query, dated, options, direction, similar)
         if kinds is not None or only is not None:
             question = replace(question, allowed=self._allowed(kinds, only))
-        if not (question.scored or question.spans or question.only_speaker or question.dense is not None):
+        if not (question.scored or question.dated or question.only_speaker or question.dense is not None):
             return []
         hits, has_quoted = list[SearchHit](), self.quoting(query)
         if has_quoted is not None:
@@ -294,11 +302,10 @@ class SearchIndex:
             hits = rank(question, self._contents(), options).hits(self._table.ids, k, explain, factors)
         if not explain:
             return hits
-        found = [(hit.id, hit.score) for hit in hits]
-        clues = self._clues(query, found, question.scored, question.missing, beyond_names)
-        return [
-            replace(hit, clues=one._replace(on_day=hit.on_day)) for hit, one in zip(hits, clues, strict=True)
-        ]
+        found = [(hit.id, hit.score, hit.on_day) for hit in hits]
+        parts = self._parts(query, question, frozenset() if dated is None else dated.words)
+        clues = self._clues(query, found, parts, beyond_names)
+        return [replace(hit, clues=one) for hit, one in zip(hits, clues, strict=True)]
 
     def _allowed(
         self, kinds: Collection[str] | None, only: Callable[[str], bool] | NDArray[np.bool_] | None
@@ -329,30 +336,43 @@ class SearchIndex:
         )
 
     def clues(
-        self, query: str, found: Sequence[tuple[str, float]], direction: NDArray[np.float32] | None = None
+        self,
+        query: str,
+        found: Sequence[tuple[str, float, float]],
+        direction: NDArray[np.float32] | None = None,
+        said: Collection[str] = (),
     ) -> list[Clues]:
         """What is known about some hits, for `confidence`.
 
         Args:
             query: the question.
-            found: the ids of the hits and their scores, the best first.
+            found: the ids of the hits, their scores, and how well they fit the times of the question; the best first.
             direction: the vector of `asks_beyond_names`; None for words only.
+            said: the words by which the question names times, which an answer need not have.
         """
-        query = query[:MAX_QUERY_CHARS]
-        wanted, missing, _ = self._resolved(query, self._speakers(query, self.options)[1], self.options)
-        return self._clues(query, found, self._lexical.scored(wanted), missing, direction)
+        question = self._question(
+            query[:MAX_QUERY_CHARS], None, replace(self.options, dense=False), None, None
+        )
+        return self._clues(query, found, self._parts(query, question, said), direction)
+
+    def _parts(self, query: str, question: ResolvedQuery, said: Collection[str]) -> list[Part]:
+        """The parts of a question but the words by which it names times."""
+        others = [item for item in question.scored if item.wanted.label not in said]
+        missing = [word for word in question.missing if word not in said]
+        return parts_of(others, missing, names_in(query[:MAX_QUERY_CHARS]), len(self))
 
     def _clues(
         self,
         query: str,
-        found: Sequence[tuple[str, float]],
-        scored: Sequence[TermScores],
-        missing: Sequence[str],
+        found: Sequence[tuple[str, float, float]],
+        parts: Sequence[Part],
         direction: NDArray[np.float32] | None,
     ) -> list[Clues]:
-        spans = [self._pieces_of(self._table.rows[ident]) for ident, _ in found]
-        parts = parts_of(scored, missing, names_in(query), len(self))
-        clues = clues_of(spans, [score for _, score in found], parts, len(self))
+        spans = [self._pieces_of(self._table.rows[ident]) for ident, _, _ in found]
+        clues = clues_of(spans, [score for _, score, _ in found], parts, len(self))
+        clues = [
+            on_days(one, share, is_all=not parts) for one, (_, _, share) in zip(clues, found, strict=True)
+        ]
         if looks_up(query):
             clues = [one._replace(looked_up=len(parts)) for one in clues]
         if direction is None or self._meaning is None:
@@ -445,7 +465,7 @@ class SearchIndex:
     def _question(
         self,
         query: str,
-        now: float | None,
+        dated: DateEvidence | None,
         options: SearchOptions,
         direction: NDArray[np.float32] | None,
         dense: NDArray[np.float32] | None,
@@ -453,7 +473,6 @@ class SearchIndex:
         meant, names = self._speakers(query, options)
         wanted, missing, ask = self._resolved(query, names, options)
         only_speaker = bool(names) and not ask.beginnings and ask.words.keys() <= names
-        spans = self._spans(query, now) if options.dates else []
         if dense is None and options.dense and self._meaning is not None:
             if direction is None:
                 direction = self._meaning.direction(without_names(query, names))
@@ -462,7 +481,8 @@ class SearchIndex:
             scored=self._lexical.scored(wanted),
             speakers=frozenset(meant),
             only_speaker=only_speaker,
-            spans=spans,
+            dated=dated,
+            only_dated=dated is not None and dated.is_all(wanted),
             dense=dense,
             is_sentence=ask.is_sentence,
             missing=missing,
@@ -485,13 +505,16 @@ class SearchIndex:
         similar = self._meaning.similar(direction, self._table.column("first_piece"))
         return None if similar is None else np.where(self._table.column("alive"), similar, np.float32(0))
 
-    def _spans(self, query: str, now: float | None) -> list[Span]:
+    def dated(self, query: str, now: float | None = None, zone: float = 0.0) -> DateEvidence | None:
+        """The times that a question names, against those of the items; None without any. Arguments as of `search`."""
         folded = fold(query)
-        covered = self._table.covered() if dates.mentions_date(folded) else None
+        covered = self._table.covered() if mentions_date(folded) else None
         if covered is None:
-            return []
-        today = covered.last if now is None else int(now // DAY_SECONDS)
-        return dates.spans(folded, today, covered)
+            return None
+        if now is None:
+            now = float(np.nanmax(self._table.column("times"), initial=covered.first * DAY_SECONDS))
+        reading = read_dates(folded, now + zone, covered)
+        return DateEvidence(self._table, reading, zone) if reading.periods else None
 
     def _contents(self) -> IndexContents:
         lengths, sessions = self._lengths.view, self._session_lengths.view

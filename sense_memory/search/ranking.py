@@ -10,8 +10,8 @@ searches, so every search sees the present index.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial, reduce
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.search.confidence import Clues
-    from sense_memory.search.dates import Span
+    from sense_memory.search.date_evidence import DateEvidence
     from sense_memory.search.documents import DocumentTable
     from sense_memory.search.lexical import LexicalIndex, TermScores
 
@@ -164,7 +164,8 @@ class ResolvedQuery:
         scored: the score that each word adds to each piece of a memory.
         speakers: numbers of the speakers meant.
         only_speaker: whether the query asks for the speaker alone.
-        spans: the days meant.
+        dated: the times meant; None if the query names no time.
+        only_dated: whether it asks for nothing but these times.
         dense: similarity of every memory to the query, where there is an embedder.
         is_sentence: whether the query is a sentence, and not a list of words to look up.
         allowed: which rows may be found; None for all.
@@ -174,7 +175,8 @@ class ResolvedQuery:
     scored: Sequence[TermScores]
     speakers: frozenset[int] = frozenset()
     only_speaker: bool = False
-    spans: Sequence[Span] = ()
+    dated: DateEvidence | None = None
+    only_dated: bool = False
     dense: NDArray[np.float32] | None = None
     is_sentence: bool = False
     allowed: NDArray[np.bool_] | None = None
@@ -274,7 +276,11 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
         sides = contents.table.neighbours()
         whole = whole + evidence.lent(whole, contents.lengths, *sides)
         dense = None if dense is None else dense + evidence.lent(dense, contents.lengths, *sides)
-    spoken, told = _spoken(question, contents.table), _told(question, contents.table)
+    spoken = _spoken(question, contents.table)
+    dated = question.dated
+    told = None if dated is None else dated.fits()
+    if told is not None and question.only_dated:
+        question = _among_dated(question, told)
     rows = _candidates(question, whole, spoken, told)
     if options.neighbours:
         offers = evidence.surroundings(rows, *sides)
@@ -294,14 +300,8 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
         parts.append(_session_summand(question, contents, rows))
     if spoken is not None:
         parts.append(Summand("speaker", contents.table.speaker, spoken[rows] * np.float32(SPEAKER_WEIGHT)))
-    if told is not None:
-        parts.append(
-            Summand(
-                "date",
-                partial(_when, contents.table, question.spans),
-                told[rows] * np.float32(DATE_WEIGHT),
-            )
-        )
+    if dated is not None and told is not None:
+        parts.append(Summand("date", dated.fit_of, told[rows] * np.float32(DATE_WEIGHT)))
     if meaning is not None:
         parts.append(Summand("meaning", _always(""), meaning))
     return Ranking(rows, np.nan_to_num(contents.table.column("times")[rows], nan=-np.inf), parts)
@@ -453,12 +453,10 @@ def _spoken(question: ResolvedQuery, table: DocumentTable) -> NDArray[np.float32
     return spoken
 
 
-def _told(question: ResolvedQuery, table: DocumentTable) -> NDArray[np.float32] | None:
-    if not question.spans:
-        return None
-    told = evidence.dated(table.column("days"), question.spans)
-    told *= table.column("alive")
-    return told
+def _among_dated(question: ResolvedQuery, told: NDArray[np.float32]) -> ResolvedQuery:
+    """The question among the memories of its times; the question as it is if there are none."""
+    allowed = told > 0 if question.allowed is None else question.allowed & (told > 0)
+    return replace(question, allowed=allowed) if allowed.any() else question
 
 
 def _session_summand(question: ResolvedQuery, contents: IndexContents, rows: NDArray[np.int64]) -> Summand:
@@ -470,13 +468,6 @@ def _session_summand(question: ResolvedQuery, contents: IndexContents, rows: NDA
     values = of_rows - of_rows.min(initial=np.inf)
     values *= np.minimum(1, SESSION_MEMORIES / np.maximum(1, sizes))
     return Summand("session", _always(""), values * SESSION_WEIGHT / spread(of_rows))
-
-
-def _when(table: DocumentTable, spans: Sequence[Span], row: int) -> str:
-    """The day of a row, and how many days it is after the days that the query asks for."""
-    day = int(table.column("days")[row])
-    late = min((max(0, day - span.last) for span in spans if day >= span.first), default=0)
-    return table.date(row) + (f", {late} day{'s' * (late > 1)} later" if late else "")
 
 
 def _always(text: str) -> Callable[[int], str]:

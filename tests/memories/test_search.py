@@ -6,6 +6,7 @@ import asyncio
 import io
 import shutil
 import sqlite3
+import time
 from contextlib import closing
 from itertools import pairwise
 from types import SimpleNamespace
@@ -216,7 +217,7 @@ async def test_contributions_add_up_to_the_score_and_name_words_with_their_field
 async def test_what_is_in_a_key_counts_more_than_what_is_in_a_text(open_store):
     async with open_store() as store:
         await store.persona_remember("world", "facts", "harbour", "where the ferries leave from")
-        await store.persona_remember("world", "facts", "ferries", "they leave from the harbour")
+        await store.persona_remember("world", "facts", "ferries", "small boats of the harbour")
         first, second = await store.search("harbour")
 
         assert (first.path, second.path) == ("world/facts/harbour", "world/facts/ferries")
@@ -249,6 +250,94 @@ async def test_a_date_in_the_question_finds_what_was_said_then(open_store, clock
 
         assert best.value == "Swam 59 lengths."
         assert "date" in {item.kind for item in best.why.evidence}
+
+
+NOON = 1_752_667_200.0  # Wednesday, 16 July 2025, at noon (UTC)
+
+
+@pytest.fixture
+def dated(open_store, clock):
+    """A store on a day in July, with memories of the year before it."""
+    clock.now = NOON
+    return open_store()
+
+
+async def test_a_palace_memory_is_found_by_when_it_was_written_and_by_what_it_says(dated):
+    async with dated as store:
+        for key, value, days in (
+            ("dorado", "Book club read The Dispossessed", 119),
+            ("piranesi", "Book club read Piranesi", 57),
+            ("lena", "The wedding of Lena is on 14 June 2026 in Hallstatt", 26),
+            ("anna", "The wedding of Anna had a band", 27),
+            ("parade", "The march through the old town was long", 200),
+        ):
+            at = NOON - days * DAY
+            await store.persona_remember("life", "facts", key, value, created_at=at, halflife_days=1_000)
+        for search in (store.persona_search, store.search):
+            (first, *_) = await search("What did the book club read in March?")
+            assert (first.key, "written on 2025-03-19" in first.why.text) == ("dorado", True)
+            (first, *_) = await search("Which wedding is in June 2026?")
+            assert (first.key, "says 2026-06-14" in first.why.text) == ("lena", True)
+            assert [hit.key for hit in await search("What happened on 19 March?")] == ["dorado"]
+
+
+async def test_the_journal_knows_holidays_parts_of_the_day_and_directions(dated):
+    async with dated as store:
+        for days, hour, text in (
+            (204, 21, "Sang by candle light."),
+            (62, 10, "Mended the roof."),
+            (1, 19, "Watched whales on the screen."),
+            (0, 7, "Found the key under the mat."),
+        ):
+            await store.journal(text, created_at=NOON - days * DAY + (hour - 12) * 3_600)
+        asked = {
+            "What did we do at Christmas?": "Sang by candle light.",
+            "What happened before the summer?": "Mended the roof.",
+            "Was geschah gestern Abend?": "Watched whales on the screen.",
+            "What did I do this morning?": "Found the key under the mat.",
+        }
+        for question, answer in asked.items():
+            assert (await store.search(question, within="journal"))[0].value == answer, question
+
+
+async def test_this_morning_is_that_of_the_machines_time_zone(dated, monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        async with dated as store:  # it is 21:00 in Tokyo
+            await store.journal("Had rice.", created_at=NOON - 13 * 3_600)  # 08:00
+            await store.journal("Had noodles.", created_at=NOON - 5 * 3_600)  # 16:00
+            (only,) = await store.search("What did I have this morning?", within="journal", limit=1)
+            assert only.value == "Had rice."
+            assert "told on 2025-07-16" in only.why.text
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+async def test_a_question_for_what_holds_now_prefers_the_newest(dated):
+    async with dated as store:
+        for key, place, days in (("old", "Graz near the river", 300), ("new", "Vienna in a small flat", 30)):
+            at, text = NOON - days * DAY, f"Mira lives in {place}"
+            options = {"created_at": at, "halflife_days": 1_000, "contradictions": "off"}
+            await store.persona_remember("people", "facts", f"mira-{key}", text, **options)
+        for search in (store.persona_search, store.search):
+            first, second = await search("Where does Mira live now?")
+            assert (first.key, second.key) == ("mira-new", "mira-old")
+            assert first.score >= second.score
+            assert first.score == pytest.approx(sum(item.contribution for item in first.why.evidence))
+
+
+async def test_a_later_memory_ranks_before_what_it_may_contradict(open_store, clock):
+    async with open_store() as store:
+        await store.persona_remember("people", "facts", "ana", "Ana prefers tabs")
+        clock.advance(60)
+        await store.persona_remember("people", "facts", "note", "Ana prefers spaces")
+        for search in (store.persona_search, store.search):
+            first, second = await search("Does Ana prefer tabs?")
+            assert (first.key, second.key) == ("note", "ana")
+            assert second.suspected_by == (first.path,)
+            assert "later than people/facts/ana" in first.why.text
 
 
 # ── Where to look ───────────────────────────────────────────────────────────────────────

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.lifecycle import current_relevance
-from sense_memory.palace.search import PalaceIndex, PersonaHit, Why, with_successors_first
+from sense_memory.palace.search import PalaceIndex, PersonaHit, Why
+from sense_memory.palace.succession import with_successors_first
 from sense_memory.search.direct_relevance import DirectRelevance
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import SearchIndex

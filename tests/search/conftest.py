@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sense_memory.search.dates import DAY_SECONDS, number
+from sense_memory.search.calendar_days import DAY_SECONDS, number
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import SearchIndex
 

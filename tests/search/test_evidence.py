@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sense_memory.search import evidence, ranking
-from sense_memory.search.dates import Span
-from sense_memory.search.documents import NO_DAY
+from sense_memory.search import date_evidence, evidence, ranking
+from sense_memory.search.calendar_days import DAY_SECONDS, Period
 
 
 def scores_of(seed, count, share):
@@ -72,6 +71,7 @@ def test_memories_lend_to_those_beside_them(share):
 
 
 def test_days_that_are_meant_count_and_a_little_those_after():
-    days = np.array([NO_DAY, 9, 10, 12, 13, 19, 20, 30], np.int32)
-    found = evidence.dated(days, [Span(10, 12), Span(30, 30)])
+    days = np.array([np.nan, 9, 10, 12, 13, 19, 20, 30])
+    meant = [Period(first * DAY_SECONDS, (last + 1) * DAY_SECONDS) for first, last in ((10, 12), (30, 30))]
+    found = date_evidence.written_in(days * DAY_SECONDS, meant)
     assert found.tolist() == pytest.approx([0, 0, 1, 1, 0.8 - 0.6 / 7, 0.2, 0, 1], abs=1e-6)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sense_memory.search.hits import Hit
 
 RULES_ID: Final = f"{__version__} {RULES_VERSION}"
+_H = TypeVar("_H", "Hit", "PersonaHit")
 _T = TypeVar("_T", "Hit", "PersonaHit", "PersonaMemory")
 
 
@@ -91,6 +92,12 @@ class Suspicions:
             item.model_copy(update={"suspected_by": later[item.path]}) if later.get(item.path) else item
             for item in found
         ]
+
+    async def ranked(self, hits: Sequence[_H]) -> list[_H]:
+        """Hits as `annotated`, in which each later one ranks just before what it may contradict, or higher."""
+        from sense_memory.palace.succession import with_later_first
+
+        return with_later_first(await self.annotated(hits))
 
     async def pairs(self) -> list[tuple[str, str]]:
         """The suspicions that count, each as the paths of the earlier and the later memory."""

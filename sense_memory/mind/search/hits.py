@@ -7,11 +7,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.mind.search.corrections import corrects
+from sense_memory.search.newest import Aged, newest_first
 from sense_memory.search.ranking import Reason
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _STEP: Final = 1e-5  # the score of a correction above the corrected hit
 
@@ -77,6 +78,24 @@ def with_corrections_first(hits: Iterable[MindHit]) -> list[MindHit]:
             why = (*new.why, Reason("corrects", "", added))
             scored[new.id] = replace(new, score=new.score + added, why=why)
     return sorted(scored.values(), key=lambda hit: -hit.score)
+
+
+def with_newest_first(hits: Sequence[MindHit], question: str) -> list[MindHit]:
+    """Hits in which, where a question asks for what holds now, the newest of those about one thing ranks first."""
+    aged = [Aged(_words_of(hit), hit.score, hit.at) for hit in hits]
+    ranked = list[MindHit]()
+    for at in reversed(newest_first(question, aged)):
+        hit, added = hits[at], ranked[-1].score - hits[at].score if ranked else 0.0
+        if added > 0:
+            hit = replace(hit, score=ranked[-1].score, why=(*hit.why, Reason("newest", "", added)))
+        ranked.append(hit)
+    return ranked[::-1]
+
+
+def _words_of(hit: MindHit) -> frozenset[str]:
+    """The words of the question that a hit has; none for a question, which says nothing about what holds."""
+    is_question = hit.text.rstrip().endswith("?")
+    return frozenset(reason.detail for reason in hit.why if reason.kind == "word" and not is_question)
 
 
 def _may_correct(new: MindHit, old: MindHit) -> bool:

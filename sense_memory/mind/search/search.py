@@ -32,7 +32,13 @@ from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.chat.messages import KIND_PREFIX
 from sense_memory.mind.layers.archive import Passage
-from sense_memory.mind.search.hits import EVERYWHERE, MindHit, Place, with_corrections_first
+from sense_memory.mind.search.hits import (
+    EVERYWHERE,
+    MindHit,
+    Place,
+    with_corrections_first,
+    with_newest_first,
+)
 from sense_memory.mind.search.text_scan import best_texts
 from sense_memory.nostr import address
 from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, made_of
@@ -142,6 +148,7 @@ class MindSearch(CachedIndex):
             query,
             limit + _MORE_COUNT if limit else 0,
             now=now,
+            zone=self._store.options.zone(now),
             options=replace(index.options, dense=direction is not None),
             kinds=places,
             only=self._allowed(index, *about),
@@ -149,7 +156,8 @@ class MindSearch(CachedIndex):
             direction=direction,
         )
         found = [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
-        return self._question_last(query, with_corrections_first(found))[:limit]
+        ranked = with_newest_first(with_corrections_first(found), query)
+        return self._question_last(query, ranked)[:limit]
 
     def _question_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:
         """Hits with the question itself last: a message that asks the question, or has just brought it, is no answer."""
@@ -535,7 +543,9 @@ def _passage_item(passage: Passage) -> SearchItem:
     themes = (*passage.tags, *passage.topics)
     stamp = _number("\0".join((passage.content, passage.title, *themes)))
     name, kind = _passage_name(passage.id), Place.ARCHIVE
-    return SearchItem(name, passage.content, key=passage.title, themes=themes, kind=kind, stamp=stamp)
+    return SearchItem(
+        name, passage.content, key=passage.title, themes=themes, kind=kind, stamp=stamp, written=passage.at
+    )
 
 
 # ── Cached vectors ──────────────────────────────────────────────────────────────────────

@@ -247,3 +247,37 @@ async def test_no_word_of_what_was_removed_stays_in_the_snapshot(tmp_path, made,
         async with opened(tmp_path / "a.db", **options) as store:
             assert await texts(store, word.decode()) == []
             assert len(await found(store)) >= 3
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What broke yesterday evening?", "The disk of the runner is full."),
+        ("Was geschah letzte Woche?", "The certificate was renewed."),
+        ("What did we decide at Christmas?", "Nobody deploys until January."),
+        ("What did we note in May?", "The importer is called ferry."),
+    ],
+)
+async def test_the_log_and_the_archive_know_when_something_was_said(question, answer):
+    async with opened(clock=lambda: 1_752_667_200.0) as store:  # Wednesday, 16 July 2025, at noon
+        for days, hour, text in (
+            (204, 18, "Nobody deploys until January."),
+            (8, 10, "The certificate was renewed."),
+            (1, 9, "The flaky test is fixed."),
+            (1, 19, "The disk of the runner is full."),
+            (0, 8, "The runner has a larger disk."),
+        ):
+            at = 1_752_667_200.0 - days * 86_400 + (hour - 12) * 3_600
+            await store.mind.log.append("agent.spoke", {"text": text}, actor="Ada", at=at)
+        await store.mind.archive.insert("The importer is called ferry.", at=1_752_667_200.0 - 70 * 86_400)
+        assert (await texts(store, question))[0] == answer
+
+
+async def test_a_question_for_what_holds_now_prefers_the_newest_statement():
+    async with opened() as store:
+        conversation = talk(store)
+        await conversation.add("user", "The release of the importer is 2.3, the importer of all releases.")
+        await conversation.add("user", "We shipped another release of the importer, 2.7.")
+        await conversation.add("user", "Is that the latest release of the importer?")
+        found = await texts(store, "Which is the latest release of the importer")
+        assert found[0] == "We shipped another release of the importer, 2.7."
