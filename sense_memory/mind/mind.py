@@ -10,6 +10,7 @@ from sense_memory.config.model_choice import ModelChoice
 from sense_memory.errors import SenseMemoryError
 from sense_memory.mind.blocks import Blocks
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.chat.compaction import COMPACTION_SHARE
 from sense_memory.mind.chat.conversation import IMPORTED, Conversation
 from sense_memory.mind.chat.message_index import MessageIndex
 from sense_memory.mind.flusher import Flusher
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from sense_memory.memories.open_store import OpenStore
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.model import LanguageModel
+    from sense_memory.mind.prompts.prompt import Prompt
+    from sense_memory.mind.scenes.scene import Scene
     from sense_memory.mind.search.hits import MindHit
     from sense_memory.mind.search.search import MindSearch
     from sense_memory.mind.tools import MindTool
@@ -73,6 +76,45 @@ class Mind:
         self.scenes = Scenes(self.records, self.log)
         self.shares = Shares(store, self.scenes)
         self._messages = MessageIndex(self.log)
+
+    async def prompt(
+        self,
+        conversation: str | Conversation | None = None,
+        *,
+        query: str | None = None,
+        budget: int | None = None,
+        instructions: str = "",
+        scene: str | Scene = "",
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> Prompt:
+        """Everything that a model should see now, as messages in one order and within one budget.
+
+        First what changes least: instructions, blocks, identity, objectives, standing preferences, the summary of the
+        conversation; then its messages with their times; and just before the user's last message the scene, and what
+        memory knows about the question: the palace, the journal, the archive, all conversations and the log. See
+        `Prompt`. Nothing is written to relays. A part that relays have not shown yet is missing, and `Prompt.report`
+        says so.
+
+        Args:
+            conversation: its id, or the conversation; None for a prompt without messages.
+            query: what to look for in memory; by default the user's last message.
+            budget: the largest number of tokens of the prompt; by default four fifths of the conversation's window.
+            instructions: your own system prompt, which comes first and is never cut.
+            scene: the current scene in words, or an open scene, whose newest entries are shown.
+            count_tokens: counts the tokens of a text; by default as the conversation does, by an estimate.
+
+        Raises:
+            InvalidInput: the instructions leave no room in the budget, or an argument cannot be used.
+        """
+        from sense_memory.mind.prompts.assembly import assembled
+        from sense_memory.mind.prompts.gathering import Gathering
+
+        chat = self.conversation(conversation) if isinstance(conversation, str) else conversation
+        window = CONTEXT_WINDOW_TOKENS if chat is None else chat.window
+        count = count_tokens or (estimated_tokens if chat is None else chat.count_tokens)
+        gathering = Gathering(self, self._messages)
+        given = await gathering.gathered(chat, query=query, instructions=instructions, scene=scene)
+        return assembled(given, int(COMPACTION_SHARE * window) if budget is None else budget, count)
 
     @cached_property
     def _search(self) -> MindSearch:
