@@ -30,11 +30,14 @@ if TYPE_CHECKING:
     from sense_memory.mind.prompts.budget import Fitted
     from sense_memory.mind.prompts.recall import Recalled
 
-_SYSTEM_SHARE: Final = 0.4  # of the budget, for the parts of the system prompt apart from the caller's instructions
+_SYSTEM_SHARE: Final = (
+    0.4  # of the budget, for the parts of the system prompt apart from the caller's instructions
+)
 _SCENE_SHARE: Final = 0.1
 _LEAST_RECALLED_SHARE: Final = 0.2  # which a long exchange leaves for recalled memories
 _RECALLED_SHARE: Final = 0.6  # of what is left, for recalled memories; older messages get the rest
 _SHARES: Final = {"blocks": 0.25, "identity": 0.08, "objectives": 0.08, "preferences": 0.1, "summary": 0.12}
+_FRESH_SECONDS: Final = 3_600  # the time of a message that is not older tells what time it is
 _MESSAGE_TOKENS: Final = 4  # of the frame that an API puts around a message
 _LEAST_TEXT_TOKENS: Final = 12  # of a message that lost its middle
 _LEAST_TOKENS: Final = 100  # for everything but the instructions
@@ -94,6 +97,8 @@ class _Assembly:
                 f"needs {_LEAST_TOKENS}"
             )
         self._rest = self._left  # what all parts share
+        self._now = _time_of(given)
+        self._left -= self._cost(self._now) if self._now else 0
         self._reports: dict[str, PartReport] = {}
         self._problems = list(given.problems)
 
@@ -109,7 +114,7 @@ class _Assembly:
         exchange = self._exchange([_dated(entry) for entry in given.messages[place:]])
         older = [_dated(entry) for entry in given.messages[:place]]
         shown, memories = self._shared(older, exchange)
-        volatile = "\n\n".join(filter(None, (scene.part.text, self._now(exchange), as_text(memories))))
+        volatile = "\n\n".join(filter(None, (scene.part.text, self._now, as_text(memories))))
         entries = [*shown, *([_unsaid(volatile, given.now)] if volatile else []), *exchange]
         return Prompt(
             system,
@@ -199,8 +204,6 @@ class _Assembly:
         self, older: Sequence[LogEntry], exchange: Sequence[LogEntry]
     ) -> tuple[list[LogEntry], list[Recalled]]:
         """The older messages and the recalled memories that fit what is left."""
-        now = self._now(exchange)
-        self._left -= self._cost(now) if now else 0
         costs = [self._cost_of(entry) for entry in older]
         wanted = self._memories({entry.id for entry in exchange})
         room = self._left
@@ -242,13 +245,6 @@ class _Assembly:
     def _memories(self, shown: set[str]) -> list[Recalled]:
         return recalled(self._given.recalled, without=shown, query=self._given.query)
 
-    def _now(self, exchange: Sequence[LogEntry]) -> str:
-        """The time of the prompt, unless the newest message tells it."""
-        said = [entry.at for entry in exchange if role_of(entry) == "user"]
-        if not self._given.messages or (said and abs(self._given.now - said[-1]) < 3_600):
-            return ""
-        return f"It is {moment(self._given.now)} (UTC)."
-
     def _cost(self, text: str) -> int:
         return self._count(text) + _MESSAGE_TOKENS
 
@@ -257,6 +253,13 @@ class _Assembly:
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────
+
+
+def _time_of(given: Gathered) -> str:
+    """The time of the prompt in words, unless the user's last message tells it, or there is no message."""
+    said = next((entry.at for entry in reversed(given.messages) if role_of(entry) == "user"), 0.0)
+    is_told = not given.messages or abs(given.now - said) < _FRESH_SECONDS
+    return "" if is_told else f"It is {moment(given.now)} (UTC)."
 
 
 def _exchange_of(messages: Sequence[LogEntry]) -> int:
@@ -324,7 +327,11 @@ def _shortened(entry: LogEntry, room: int, count: Callable[[str], int]) -> LogEn
         if isinstance(value, dict) and value.get("type") in {"text", "tool_result"}:
             return {key: shorten(held, key) for key, held in value.items()}
         is_text = isinstance(value, str) and name in {"text", "content"}
-        return without_middle(value, max(_LEAST_TEXT_TOKENS, room * len(value) // whole), count) if is_text else value
+        return (
+            without_middle(value, max(_LEAST_TEXT_TOKENS, room * len(value) // whole), count)
+            if is_text
+            else value
+        )
 
     text, held = packed(shorten(unpacked(payload)))
     return replace(entry, payload={**payload, "content": text, "blocks": held})

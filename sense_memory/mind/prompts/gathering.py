@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 from sense_memory.errors import NotSynced
 from sense_memory.memories.status import was_ever_complete
 from sense_memory.mind.blocks import DESCRIPTIONS
+from sense_memory.mind.chat.compaction import ContextState
 from sense_memory.mind.chat.messages import KIND_PREFIX, role_of
 from sense_memory.mind.context import line as entry_line
 from sense_memory.mind.episodic import EpisodicMemory
@@ -61,7 +62,9 @@ class PromptSources(Protocol):
     blocks: Blocks
     identity: IdentityKernel
 
-    async def search(self, query: str, limit: int = 5, *, within: Iterable[str] = EVERYWHERE) -> list[MindHit]:
+    async def search(
+        self, query: str, limit: int = 5, *, within: Iterable[str] = EVERYWHERE
+    ) -> list[MindHit]:
         """The messages, passages and entries of the log that answer a query best."""
 
 
@@ -93,14 +96,7 @@ class Gathering:
             instructions: the caller's own words.
             scene: the current scene in words, or a scene whose newest entries are shown.
         """
-        summary, messages, is_compacted = Part("summary", ()), (), False
-        if conversation is not None:
-            state, context = await self._known(conversation.context(), (None, ()))
-            messages = tuple(context)
-            if state is not None and state.summary:
-                head = f'<summary of="{state.covered_count} earlier messages">'
-                summary = Part("summary", (Line(_data(state.summary)),), head, "</summary>")
-            is_compacted = state is not None and bool(state.covers)
+        summary, messages, is_compacted = await self._conversation(conversation)
         asked = _last_question(messages) if query is None else query
         blocks, identity, preferences, shown, memories = await asyncio.gather(
             self._known(self._blocks(), Part("blocks", ())),
@@ -115,13 +111,25 @@ class Gathering:
             printed(instructions).strip(),
             (blocks, *identity, preferences, summary),
             shown,
-            messages,
+            tuple(messages),
             tuple(memories),
             asked,
             is_compacted,
             self._store.options.clock(),
             tuple(dict.fromkeys(self._problems)),
         )
+
+    async def _conversation(self, conversation: Conversation | None) -> tuple[Part, Sequence[LogEntry], bool]:
+        """The summary of a conversation, its messages in context, and whether earlier ones have left the context."""
+        nothing = Part("summary", ())
+        if conversation is None:
+            return nothing, (), False
+        missing: tuple[ContextState, Sequence[LogEntry]] = ContextState(), ()
+        state, context = await self._known(conversation.context(), missing)
+        if not state.summary:
+            return nothing, context, bool(state.covers)
+        head = f'<summary of="{state.covered_count} earlier messages">'
+        return Part("summary", (Line(_data(state.summary)),), head, "</summary>"), context, True
 
     async def _known(self, read: Awaitable[_T], missing: _T) -> _T:
         """What can be read, or what stands for it while no relay has shown everything."""
@@ -160,7 +168,9 @@ class Gathering:
             Line(f"- {_data(memory.value)} ({_data(memory.key)}, {day(memory.written_at)})", memory.path)
             for memory in held
         ]
-        lines += [Line(f"- {_data(text)} (the user, {day(entry.at)})", entry.id) for text, entry in said[::-1]]
+        lines += [
+            Line(f"- {_data(text)} (the user, {day(entry.at)})", entry.id) for text, entry in said[::-1]
+        ]
         return Part("preferences", tuple(lines), "<standing_preferences>", "</standing_preferences>")
 
     async def _scene(self, scene: str | Scene) -> Part:
@@ -233,7 +243,11 @@ def _last_question(messages: Sequence[LogEntry]) -> str:
 
 def _block(block: Block) -> str:
     """A block as an element; its description is shown unless the label says the same."""
-    about = "" if block.label in DESCRIPTIONS or not block.description else f" about={quoteattr(one_line(block.description))}"
+    about = (
+        ""
+        if block.label in DESCRIPTIONS or not block.description
+        else f" about={quoteattr(one_line(block.description))}"
+    )
     return f"<{block.label}{about}>\n{_data_lines(block.value)}\n</{block.label}>"
 
 
@@ -243,4 +257,3 @@ def _data_lines(text: str) -> str:
 
 def _data(text: str) -> str:
     return escape(one_line(text))
-

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sense_memory.mind.chat import formats
+from sense_memory.mind.chat import formats, framework_messages
 from sense_memory.mind.chat.messages import Message, message
 
 
@@ -119,9 +119,7 @@ class Prompt:
         Raises:
             MissingExtra: the extra `langgraph` is not installed.
         """
-        from sense_memory.mind.chat.langchain_messages import langchain_messages
-
-        return langchain_messages(self.as_openai())
+        return framework_messages.as_langchain(self.as_openai())
 
     def as_pydantic_ai(self) -> list[ModelMessage]:
         """The prompt as messages of pydantic-ai, for `message_history`.
@@ -129,6 +127,4 @@ class Prompt:
         Raises:
             MissingExtra: the extra `model` is not installed.
         """
-        from sense_memory.mind.chat.pydantic_messages import pydantic_messages
-
-        return pydantic_messages(self.as_openai())
+        return framework_messages.as_pydantic_ai(self.as_openai())

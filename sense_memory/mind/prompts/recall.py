@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.mind.chat.messages import KIND_PREFIX
 from sense_memory.mind.prompts.dates import day, moment
 from sense_memory.plain_text import one_line
-from sense_memory.search.tokens import STOP_WORDS, stemmer, words
+from sense_memory.search.tokens import STOP_WORDS, words
 
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ _FENCE_END: Final = "</untrusted>"
 MAX_LINE_CHARS: Final = 600  # of one memory
 _LEAST_SHARE: Final = 0.3  # of the best score; hits below it share little more than a word with the question
 _CONTEXT_SHARE: Final = 0.6  # of the best score; what was said around worse hits is not shown
+_MEANING_SHARE: Final = 0.5  # of the nearest meaning, where there is an embedder
+_DATE_SHARE: Final = 0.4
+_RANK_SHARE: Final = 0.3
 _STALE_SHARE: Final = 0.5  # of its score counts for what was corrected later
 CONTEXT_COUNT: Final = 3  # messages before and after a hit
 _COVERED_SHARE: Final = 0.75  # of the words of a question: a message that has these needs no context
@@ -45,15 +48,15 @@ _PAUSE_SECONDS: Final = 3_600  # after a longer pause, something else is talked 
 _SHORT_TERMS: Final = 5  # an answer with fewer words that say something needs its question
 _SOURCES: Final = ("memories", "palace", "archive", "journal", "log")  # in this order; conversations follow
 _TRUSTED: Final = frozenset({"", "user", "agent"})
-_OF_TEXT: Final = frozenset({"word", "prefix", "phrase", "meaning", "supersedes", "corrects"})
+_OF_WORDS: Final = frozenset({"word", "prefix", "phrase"})
+_OF_TEXT: Final = _OF_WORDS | {"meaning", "supersedes", "corrects"}
 _EVIDENCE: Final = _OF_TEXT | {"date"}
-_SMALL_TALK: Final = frozenset(
-    """
-    hi hello hey ha haha lol yes yeah yep no nope ok okay oh ah sure see thanks thank nice great good cool fine right well wow
-    bye please glad hear welcome sound sounds got understand understood interesting indeed perfect alright sorry know noted
-    lovely done will morning evening night tomorrow later soon enjoy luck let back here there
-    """.split()
-)
+_SMALL_TALK_WORDS: Final = """
+hi hello hey ha haha lol yes yeah yep no nope ok okay oh ah sure see thanks thank nice great good cool fine right well wow bye
+please glad hear welcome sound sounds got understand understood interesting indeed perfect alright sorry know noted lovely done
+will morning evening night tomorrow later soon enjoy luck let back here there look wait check moment one
+"""
+_SMALL_TALK: Final = frozenset(_SMALL_TALK_WORDS.split())
 _opens = re.compile(r"<(?=[/!?A-Za-z])")
 _negates: Final = frozenset({"not", "no", "never", "don't", "doesn't", "didn't", "won't", "isn't", "without"})
 
@@ -68,11 +71,12 @@ class Recalled:
         line: the memory as one line of the prompt, or as two, if a message comes with its answer or its question.
         text: the words of the memory.
         at: when it was said or written, seconds since 1970.
-        score: higher is better.
+        score: higher is better; after `recalled`, comparable with the scores of all memories of a prompt.
         is_trusted: whether it comes from the user or the agent itself.
         idents: the ids of all entries that the line shows.
         hit: the hit of the search.
         is_context: whether it is no hit, but what was said just before or after a hit; the score is that of the hit.
+        is_stale: whether it was corrected or superseded later, or lost to a concurrent edit.
     """
 
     source: str
@@ -85,6 +89,7 @@ class Recalled:
     idents: tuple[str, ...]
     hit: Hit | MindHit = field(repr=False)
     is_context: bool = False
+    is_stale: bool = False
 
 
 # ── One list ────────────────────────────────────────────────────────────────────────────
@@ -98,7 +103,7 @@ def recalled(found: Iterable[Recalled], *, without: Collection[str] = (), query:
         without: the ids of entries that the prompt shows already.
         query: the question, which is no memory.
     """
-    ordered = sorted(_by_words(found), key=lambda item: (item.is_context, -item.score))
+    ordered = sorted(_weighed(_by_words(found)), key=lambda item: (item.is_context, -item.score))
     best = ordered[0].score if ordered else 0.0
     asked, kept, shown = words(query), list[Recalled](), set(without)
     known: list[list[str]] = []
@@ -122,13 +127,57 @@ def _by_words(found: Iterable[Recalled]) -> list[Recalled]:
     return worded or items
 
 
+def _weighed(items: Sequence[Recalled]) -> list[Recalled]:
+    """Memories with scores that can be compared, although several searches found them.
+
+    In the index of each search, words are rare in other ways, so the scores of two searches say nothing about each other. Here
+    a memory counts by the share of the question's words that it has, each by the most that it adds to any hit; then by
+    meaning, by a date that fits, and a little by its rank in its own search.
+    """
+    weights, tops, meant = dict[str, float](), dict[str, float](), dict[str, float]()
+    for item in items:
+        kind = _index_of(item)
+        tops[kind] = max(tops.get(kind, 0.0), item.score)
+        for reason, detail, share in _reasons(item.hit):
+            if reason in _OF_WORDS:
+                weights[detail] = max(weights.get(detail, 0.0), share)
+            elif reason == "meaning":
+                meant[kind] = max(meant.get(kind, 0.0), share)
+    whole = sum(weights.values()) or 1.0
+
+    def weighed(item: Recalled) -> Recalled:
+        kind, score = _index_of(item), 0.0
+        for reason, detail, share in _reasons(item.hit):
+            if reason in _OF_WORDS:
+                score += weights[detail] / whole
+            elif reason == "meaning":
+                score += _MEANING_SHARE * share / (meant[kind] or 1.0)
+            elif reason == "date":
+                score += _DATE_SHARE
+        score += _RANK_SHARE * item.score / (tops[kind] or 1.0)
+        return replace(item, score=score * (_STALE_SHARE if item.is_stale else 1.0))
+
+    return list(map(weighed, items))
+
+
+def _index_of(item: Recalled) -> str:
+    return "memories" if isinstance(item.hit.why, tuple) else "mind"
+
+
 def _has(item: Recalled, kinds: Collection[str]) -> bool:
     return any(kind in kinds for kind in _kinds(item.hit))
 
 
 def _kinds(hit: Hit | MindHit) -> Iterable[str]:
     """The kinds of evidence of a hit."""
-    return (reason.kind for reason in (hit.why if isinstance(hit.why, tuple) else hit.why.evidence))
+    return (reason for reason, _, _ in _reasons(hit))
+
+
+def _reasons(hit: Hit | MindHit) -> Iterable[tuple[str, str, float]]:
+    """What makes up the score of a hit: kind, detail and share."""
+    if isinstance(hit.why, tuple):
+        return ((reason.kind, reason.detail, reason.share) for reason in hit.why)
+    return ((reason.kind, reason.detail, reason.contribution) for reason in hit.why.evidence)
 
 
 def says_something(text: str) -> bool:
@@ -174,11 +223,8 @@ def of_memory(hit: Hit) -> Recalled | None:
     else:
         line = f"{_text(hit.key)} ({day(hit.written_at)}): {_text(hit.value)}"
     source = "memories" if kind == "flat" else kind
-    score = hit.score * (_STALE_SHARE if hit.superseded_by or hit.conflict_of else 1.0)
-    is_trusted = hit.source in _TRUSTED
-    return Recalled(
-        source, hit.path, line, hit.value, hit.written_at, score, is_trusted, (hit.event_id,), hit
-    )
+    about_hit = line, hit.value, hit.written_at, hit.score, hit.source in _TRUSTED, (hit.event_id,), hit
+    return Recalled(source, hit.path, *about_hit, is_stale=bool(hit.superseded_by or hit.conflict_of))
 
 
 def _doubts(hit: Hit) -> list[str]:
@@ -213,7 +259,8 @@ def of_entry(
     if entry is None:
         tags = f", tags {_text(', '.join(hit.tags))}" if hit.tags else ""
         line = f"{day(hit.at)}{tags}: {_text(hit.text)}{_note(hit)}"
-        return [Recalled("archive", hit.id, line, hit.text, hit.at, _score(hit), True, (hit.id,), hit)]
+        about = line, hit.text, hit.at, hit.score, True, (hit.id,), hit
+        return [Recalled("archive", hit.id, *about, is_stale=bool(hit.corrected_by))]
     found = _of_entry(hit, entry, around, me)
     near = [] if _covers(hit, query) else _near(entry, around)
     others = (_of_entry(hit, item, around, me) for item in near if _tells(item.text))
@@ -235,10 +282,6 @@ def _tells(text: str) -> bool:
 
 def _note(hit: MindHit) -> str:
     return " (corrected later)" if hit.corrected_by else ""
-
-
-def _score(hit: MindHit) -> float:
-    return hit.score * (_STALE_SHARE if hit.corrected_by else 1.0)
 
 
 def _near(entry: LogEntry | None, around: Sequence[LogEntry]) -> list[LogEntry]:
@@ -266,14 +309,11 @@ def _of_entry(hit: MindHit, entry: LogEntry, around: Sequence[LogEntry], me: str
         if found is None:
             return None
         together, source = found, f"conversation {_text(entry.conversation or '')}"
-        line = "\n  ".join(
-            f"{message_line(item)}{note if item.id == entry.id else ''}" for item in together
-        )
-    is_trusted = all(
-        item.kind != f"{KIND_PREFIX}tool" and item.author in {"", me} for item in together
-    )
+        line = "\n  ".join(f"{message_line(item)}{note if item.id == entry.id else ''}" for item in together)
+    is_trusted = all(item.kind != f"{KIND_PREFIX}tool" and item.author in {"", me} for item in together)
     idents, text = tuple(item.id for item in together), " ".join(item.text for item in together)
-    return Recalled(source, entry.id, line, text, together[0].at, _score(hit), is_trusted, idents, hit)
+    about = line, text, together[0].at, hit.score, is_trusted, idents, hit
+    return Recalled(source, entry.id, *about, is_stale=bool(hit.corrected_by))
 
 
 def _together(entry: LogEntry, around: Sequence[LogEntry]) -> list[LogEntry] | None:
@@ -354,6 +394,8 @@ def within(
     items: Sequence[Recalled], room: int, count: Callable[[str], int]
 ) -> tuple[list[Recalled], list[Recalled]]:
     """The memories that fit a room of tokens, and the others, both the best first."""
+    if count(as_text(items)) <= room:
+        return list(items), []
     left = room - count(f"{HEAD}\n{TAIL}") - 1
     groups = set[tuple[bool, str]]()
     kept, others = list[Recalled](), list[Recalled]()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_STANDING_CHARS: Final = 240  # of a sentence; a longer one is no instruction
 _sentences = re.compile(r"[^.!?\n]+[.!?]*").findall
 _holds = re.compile(
-    r"^\W*(?:and |but |also |so |oh |hey |ok |okay |sorry |by the way |remember |one thing |note )*,?\s*(?:"
+    r"^\W*(?:(?:and|but|also|so|oh|hey|ok|okay|sorry|by the way|actually|correction|remember|one thing|note)[\s,:]+)*(?:"
     r"(?:please,? )?(?:always|never)\s+(?!mind\b|again\b|ever\b|been\b|had\b|seen\b)[a-z]+"
     r"|from now on\b|going forward\b|in (?:the )?future,? (?:please|always|never|do|don't|use|write|answer)\b|by default\b"
     r"|(?:please,? )?(?:answer|respond|reply|write|speak|talk)(?: to me| me)?(?: only| always)? in (?!the\b|a\b|an\b|my\b)\w+"
