@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders.choice import open_embedder
     from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.embedders.local_models import StaticEmbedder
-    from sense_memory.search.hits import Evidence, Explanation, Hit
+    from sense_memory.search.hits import Evidence, Explanation, Hit, Hits
     from sense_memory.store import MemoryStore
     from sense_memory.sync_store import SyncMemoryStore
 
@@ -94,6 +94,7 @@ _HOMES = {
     "Explanation": "search.hits",
     "Gaps": "memories.embedding_jobs",
     "Hit": "search.hits",
+    "Hits": "search.hits",
     "Holding": "relay.sync.holdings",
     "ImportReport": "memories.backup",
     "IntrospectionReport": "models",
@@ -134,6 +135,7 @@ __all__ = [
     "Explanation",
     "Gaps",
     "Hit",
+    "Hits",
     "Holding",
     "ImportReport",
     "IntrospectionReport",

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import SyncReport
     from sense_memory.search.embedders.embedder import Embedder
-    from sense_memory.search.hits import Hit
+    from sense_memory.search.hits import Hit, Hits
 
 
 class MemoryStore:
@@ -534,19 +534,19 @@ class MemoryStore:
         since: float | None = None,
         source: str | None = None,
         relevance_floor: float = 0.0,
-    ) -> list[PersonaHit]:
+    ) -> Hits[PersonaHit]:
         """Find persona memories by key, themes and value, and by meaning where there is an embedder; none is revived.
 
         Arguments as `search`, but `relevance_floor` is 0 by default, as the specification has it: the higher the
         floor, the less age counts. Fading memories are found where the query directly means them.
 
-        Returns memories with their `score` and `why`, the best first.
+        Returns memories with their `score` and `why`, the best first; with `forgotten` as `search`.
         """
         from sense_memory.search.hits import scope
 
         wanted = scope("palace", since, source, domain=domain, facet=facet, state=state, theme=theme)
         hits = await (await self._open.search()).search_palace(query, limit, relevance_floor, wanted)
-        return await self._open.persona().suspicions.annotated(hits)
+        return hits.replaced(await self._open.persona().suspicions.annotated(hits))
 
     async def persona_compress(
         self,
@@ -763,7 +763,7 @@ class MemoryStore:
         state: str | None = None,
         theme: str | None = None,
         relevance_floor: float = 0.9,
-    ) -> list[Hit]:
+    ) -> Hits[Hit]:
         """Find what a question or some words mean among persona memories, flat memories and journal entries.
 
         All share one ranking. Journal entries also match on the entries just before and after them, and on a date in
@@ -786,13 +786,14 @@ class MemoryStore:
             relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Journal entries age
                 with a half-life of 30 days, flat memories do not age. Below 0.9, many old entries are not found.
 
-        Returns hits with their `score` and `why`, the best first.
+        Returns hits with their `score` and `why`, the best first, as a list that also tells how many forgotten
+        memories the query directly means (`forgotten`).
         """
         from sense_memory.search.hits import scope
 
         wanted = scope(within, since, source, domain=domain, facet=facet, state=state, theme=theme)
         hits = await (await self._open.search()).search(query, limit, wanted, relevance_floor)
-        return await self._open.persona().suspicions.annotated(hits)
+        return hits.replaced(await self._open.persona().suspicions.annotated(hits))
 
     async def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Index every memory that is not indexed yet, so that the next search covers all of them at once.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import SyncReport
     from sense_memory.search.embedders.embedder import Embedder
-    from sense_memory.search.hits import Hit
+    from sense_memory.search.hits import Hit, Hits
 
 
 class SyncMemoryStore:
@@ -478,13 +478,13 @@ class SyncMemoryStore:
         since: float | None = None,
         source: str | None = None,
         relevance_floor: float = 0.0,
-    ) -> list[PersonaHit]:
+    ) -> Hits[PersonaHit]:
         """Find persona memories by key, themes and value, and by meaning where there is an embedder; none is revived.
 
         Arguments as `search`, but `relevance_floor` is 0 by default, as the specification has it: the higher the
         floor, the less age counts. Fading memories are found where the query directly means them.
 
-        Returns memories with their `score` and `why`, the best first.
+        Returns memories with their `score` and `why`, the best first; with `forgotten` as `search`.
         """
         return self._loop.wait(
             self._store.persona_search(
@@ -709,7 +709,7 @@ class SyncMemoryStore:
         state: str | None = None,
         theme: str | None = None,
         relevance_floor: float = 0.9,
-    ) -> list[Hit]:
+    ) -> Hits[Hit]:
         """Find what a question or some words mean among persona memories, flat memories and journal entries.
 
         All share one ranking. Journal entries also match on the entries just before and after them, and on a date in
@@ -732,7 +732,8 @@ class SyncMemoryStore:
             relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Journal entries age
                 with a half-life of 30 days, flat memories do not age. Below 0.9, many old entries are not found.
 
-        Returns hits with their `score` and `why`, the best first.
+        Returns hits with their `score` and `why`, the best first, as a list that also tells how many forgotten
+        memories the query directly means (`forgotten`).
         """
         return self._loop.wait(
             self._store.search(

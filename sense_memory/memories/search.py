@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -22,16 +23,15 @@ from sense_memory.memories.embedding_jobs import EmbeddingJobs, EmbedReport, Gap
 from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.persona.palace import ROOTS
 from sense_memory.memories.search_items import RecordItems, item_of_record, text_of
+from sense_memory.memories.weigher import Weigher
 from sense_memory.models import State
 from sense_memory.nostr import address
-from sense_memory.palace.catalog import STATES, relevances_at, states_at
 from sense_memory.palace.lifecycle import current_relevance, state_at
 from sense_memory.palace.search import (
     STAMP_BYTES,
     PalaceIndex,
     PersonaHit,
     Why,
-    is_open,
     item_of,
     with_successors_first,
 )
@@ -43,14 +43,13 @@ from sense_memory.records.sealed_caches import (
     with_header,
     without_header,
 )
-from sense_memory.search.hits import NOT_QUOTED, PALACE, Evidence, Explanation, Hit, Kind
+from sense_memory.search.hits import NOT_QUOTED, PALACE, Explanation, Hit, Hits, Kind
 from sense_memory.search.index import FORMAT, SearchIndex
-from sense_memory.search.query import Fields
 from sense_memory.search.ranking import SearchOptions
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -66,75 +65,11 @@ if TYPE_CHECKING:
     from sense_memory.search.ranking import SearchHit
 
 
-# ── Weighing ────────────────────────────────────────────────────────────────────────────
-# How age lowers the scores of a search over everything, and the reasons that its hits give.
-
-_WORDS: Final = frozenset({"word", "prefix", "phrase"})
-
-
-class Weigher:
-    """Weighs the memories of one search by age, by their names in the index.
-
-    Args:
-        index: the index that is searched.
-        query: the question.
-        now: seconds since 1970.
-        floor: the lowest factor of a memory that is shown.
-        state: of the only memories that are shown; by default active ones, and fading ones directly meant.
-    """
-
-    def __init__(
-        self, index: SearchIndex, *, query: str, now: float, floor: float, state: State | None = None
-    ) -> None:
-        self._state = state
-        self._index, self._query, self._now, self._floor = index, query, now, floor
-        self._is_fadable = index.documents.of_kind(Kind.PALACE)
-        self._is_meant: NDArray[np.bool_] | None = None
-        self._known: dict[str, tuple[float, float]] = {}  # by name, what age has left, and the factor
-
-    def factors(self, names: Sequence[str]) -> list[float]:
-        """The factors of the scores; 0 for forgotten memories, and for fading ones not directly meant."""
-        left, factors = self._weighed(names)
-        self._known.update(zip(names, zip(left, factors, strict=True), strict=True))
-        return factors
-
-    def explain(self, hit: SearchHit, texts: Mapping[str, str]) -> Explanation:
-        """The reasons of a hit, with those of its fields (texts by name) that contain words of the query.
-
-        The index may have changed since the search.
-        """
-        fields = Fields(texts, self._index.vocabulary)
-        evidence = [
-            Evidence(
-                kind=reason.kind,
-                detail=reason.detail,
-                fields=fields.having(reason.detail) if reason.kind in _WORDS else (),
-                contribution=reason.share,
-            )
-            for reason in hit.why
-        ]
-        return Explanation.of(evidence, *self._known[hit.id])
-
-    def _weighed(self, names: Sequence[str]) -> tuple[list[float], list[float]]:
-        """What age has left of each memory, and its factor."""
-        documents = self._index.documents
-        rows = np.array([documents.rows[name] for name in names], np.int64)
-        left = relevances_at(self._now, documents.ages(rows))
-        if self._state is None:
-            is_shown = ~self._is_fadable[rows] | is_open(left, lambda: self._meant()[rows])
-        else:
-            is_shown = states_at(left) == STATES.index(self._state)
-        factors = (self._floor + (1 - self._floor) * np.minimum(1.0, left)) * is_shown
-        return left.tolist(), factors.tolist()
-
-    def _meant(self) -> NDArray[np.bool_]:
-        if self._is_meant is None:
-            self._is_meant = self._index.meant(self._query)
-        return self._is_meant
-
-
 _H = TypeVar("_H", Hit, PersonaHit)
 _ALIVE: Final = frozenset({State.ACTIVE, State.FADING})
+_STATES_OF: Final = {state: {state} for state in State} | {
+    State.FORGOTTEN: {State.FORGOTTEN, State.DISSOLVED}
+}  # that a search for a state shows, as `palace.search.is_in_state`
 _PART_COUNT: Final = 200  # memories per step of reading, some 20 ms
 LANGUAGE: Final = "english"  # of the stemmer for Latin letters; other scripts have their own
 _THREAD_COUNT: Final = 5_000  # from this many memories on, a thread sorts their words
@@ -192,34 +127,45 @@ class MemorySearch(CachedIndex):
     def __len__(self) -> int:
         return 0 if self._index is None else len(self._index)
 
-    async def search(self, query: str, limit: int, scope: Scope, relevance_floor: float) -> list[Hit]:
+    async def search(self, query: str, limit: int, scope: Scope, relevance_floor: float) -> Hits[Hit]:
         """The memories that answer a question best, best first, of those that are indexed within `INDEX_SECONDS`."""
         check_arguments(query, limit, relevance_floor)
         index = await self._current(INDEX_SECONDS)
         if not len(index) and not self._left and await self._ask("memories are"):
             index = await self._current(INDEX_SECONDS)
         direction = None if self._jobs is None else await self._jobs.direction(index, query)
+        similar = None if direction is None else index.similar(direction)
         now = self._clock()
-        weigher = Weigher(index, query=query, now=now, floor=relevance_floor, state=scope.state)
+        near = index.near_rows(similar)
+        weigher = Weigher(index, query=query, now=now, floor=relevance_floor, state=scope.state, near=near)
         # The day of the query tells journal entries apart; it would be unfair to memories that have no day.
         by_day = scope.within == {Kind.JOURNAL}
-        found = index.search(
+        asked = partial(
+            index.search,
             query,
-            limit,
             now=now,
-            options=replace(self._options, session=by_day, dense=direction is not None),
+            options=replace(self._options, session=by_day, dense=similar is not None),
+            similar=similar,
+        )
+        found = asked(
+            limit,
             kinds=None if scope.is_all else scope.within,
             only=self._filter(scope) if scope.narrows else None,
             factors=weigher.factors,
-            direction=direction,
         )
+        forgotten = self._forgotten(weigher, scope, index)
+        count = int(np.count_nonzero(forgotten))
+        late: Sequence[SearchHit] = ()
+        if scope.forgotten and count and len(found) < limit:
+            late = asked(limit - len(found), only=forgotten, factors=weigher.forgotten_factors)
         has_quoted = index.quoting(query) if found else None
         note = self._note
         if has_quoted is not None and not has_quoted[index.documents.rows[found[0].id]]:
             note = f"{note}; {NOT_QUOTED}" if note else NOT_QUOTED
-        hits = [await self._hit(hit, weigher, note) for hit in found]
-        there = [hit for hit in hits if hit is not None]
-        there.sort(key=lambda hit: (-hit.score, -hit.created_at, hit.path))
+        there = list[Hit]()
+        for part in (found, late):
+            hits = [hit for hit in [await self._hit(hit, weigher, note) for hit in part] if hit is not None]
+            there += sorted(hits, key=lambda hit: (-hit.score, -hit.created_at, hit.path))
 
         def joining(memory: PersonaMemory, relevance: float) -> Hit:
             factor = relevance_floor + (1 - relevance_floor) * min(1.0, relevance)
@@ -227,11 +173,12 @@ class MemorySearch(CachedIndex):
             why = Explanation(evidence=(), relevance=relevance, factor=factor, text=text)
             return Hit.of(memory, state_at(relevance), 0.0, why.noting(note))
 
-        return self._successors_first(there, joining, index, query, scope)[:limit]
+        first = self._successors_first(there, joining, index, query, scope)[:limit]
+        return Hits(first, forgotten=count - len(late))
 
     async def search_palace(
         self, query: str, limit: int, relevance_floor: float, scope: Scope = PALACE
-    ) -> list[PersonaHit]:
+    ) -> Hits[PersonaHit]:
         """The persona memories that match a query, scored as the specification says, the best first."""
         check_arguments(query, limit, relevance_floor)
         catalog = await self._catalog()
@@ -242,8 +189,7 @@ class MemorySearch(CachedIndex):
             memory = catalog.get(path)
             return memory is not None and scope.holds(memory)
 
-        hits = []
-        for found in PalaceIndex(index).search(
+        found = PalaceIndex(index).search(
             query,
             now=self._clock(),
             limit=limit,
@@ -251,11 +197,14 @@ class MemorySearch(CachedIndex):
             near=near,
             state=scope.state,
             only=is_meant if scope.narrows else None,
-        ):
-            memory = catalog.get(found.path)
+            forgotten=scope.forgotten,
+        )
+        hits = list[PersonaHit]()
+        for match in found:
+            memory = catalog.get(match.path)
             if memory is not None:
-                memory = memory.changed(state=state_at(found.why.relevance))
-                hits.append(PersonaHit.of(memory, found.score, found.why.noting(self._note)))
+                memory = memory.changed(state=state_at(match.why.relevance))
+                hits.append(PersonaHit.of(memory, match.score, match.why.noting(self._note)))
 
         def joining(memory: PersonaMemory, relevance: float) -> PersonaHit:
             factor = relevance_floor + (1 - relevance_floor) * relevance
@@ -263,7 +212,19 @@ class MemorySearch(CachedIndex):
             why = Why(matches=(), evidence=(), relevance=relevance, factor=factor, text=text)
             return PersonaHit.of(memory.changed(state=state_at(relevance)), 0.0, why.noting(self._note))
 
-        return self._successors_first(hits, joining, index, query, scope)[:limit]
+        first = self._successors_first(hits, joining, index, query, scope)[:limit]
+        return Hits(first, forgotten=found.forgotten)
+
+    def _forgotten(self, weigher: Weigher, scope: Scope, index: SearchIndex) -> NDArray[np.bool_]:
+        """Which rows of the index hold a forgotten memory of a scope that the query directly means."""
+        if scope.state is not None or Kind.PALACE not in scope.within:
+            return np.zeros(len(index.documents), np.bool_)
+        found = weigher.forgotten()
+        if scope.narrows:
+            is_meant = self._filter(scope)
+            for row in np.flatnonzero(found).tolist():
+                found[row] = is_meant(index.documents.ids[row])
+        return found
 
     def _successors_first(
         self,
@@ -277,7 +238,8 @@ class MemorySearch(CachedIndex):
 
         def joining(memory: PersonaMemory) -> _H | None:
             relevance, first = current_relevance(memory, self._clock()), hits[0]
-            is_shown = state_at(relevance) in (_ALIVE if scope.state is None else {scope.state})
+            state = state_at(relevance)
+            is_shown = state in _ALIVE if scope.state is None else state in _STATES_OF[scope.state]
             names = f"{first.kind}/{first.path}", f"{Kind.PALACE}/{memory.path}"
             if not (is_shown and scope.holds(memory) and index.quotes_like(query, *names)):
                 return None

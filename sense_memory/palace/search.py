@@ -29,8 +29,9 @@ from sense_memory.limits import ACTIVE_ABOVE, FADING_FROM
 from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.catalog import STATES, relevances_at, row, states_at
 from sense_memory.search import evidence
+from sense_memory.search.direct_relevance import DirectRelevance
 from sense_memory.search.documents import Ageing, SearchItem
-from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Hit, Kind, told
+from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Hit, Hits, Kind, told
 from sense_memory.search.index import SearchIndex
 from sense_memory.search.postings import FIELD_WEIGHTS, KEY, OTHER_FORM_WEIGHT, THEMES, VALUE, fits
 from sense_memory.search.query import FAR_WEIGHT, parse, resolve
@@ -116,6 +117,7 @@ STAMP_BYTES: Final = 8
 _ID: Final = f"{KIND}/"
 _SEARCHED: Final = (KEY, THEMES, VALUE)  # the index's fields, in the order of `FIELDS`
 _PLACES: Final = (*FIELDS, MEANING)
+_LEAST_FACTOR: Final = 1e-12  # so that the score of a memory that has almost no relevance is not 0
 _DIGITS: Final = 6  # scores that agree to this many decimals are a tie
 
 
@@ -159,6 +161,26 @@ def is_open(relevances: NDArray[np.float64], is_meant: Callable[[], NDArray[np.b
     active = relevances > ACTIVE_ABOVE
     fading = (relevances >= FADING_FROM) & ~active
     return active | (fading & is_meant()) if fading.any() else active
+
+
+def age_factors(relevances: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
+    """The factors of scores for age: floor + (1 - floor) x relevance.
+
+    A fading memory counts as if it were just about to fade. A search shows it for strong evidence only, which days
+    without an access do not make weaker.
+    """
+    is_fading = (relevances >= FADING_FROM) & (relevances <= ACTIVE_ABOVE)
+    counted = np.where(is_fading, ACTIVE_ABOVE, relevances)
+    found: NDArray[np.float64] = floor + (1 - floor) * counted
+    return found
+
+
+def is_in_state(relevances: NDArray[np.float64], state: State) -> NDArray[np.bool_]:
+    """Which persona memories a search for one state may find; "forgotten" includes dissolved ones, not pruned yet."""
+    found: NDArray[np.bool_] = (
+        relevances < FADING_FROM if state == State.FORGOTTEN else states_at(relevances) == STATES.index(state)
+    )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,22 +257,24 @@ class PalaceIndex:
         near: Mapping[str, float] | None = None,
         state: State | None = None,
         only: Callable[[str], bool] | None = None,
-    ) -> list[PalaceMatch]:
+        forgotten: bool = False,
+    ) -> Hits[PalaceMatch]:
         """The memories that a query means, the best first.
 
-        Forgotten and dissolved memories are left out. A fading memory is found only if the query directly means it: the
-        query contains its whole key or one of its themes, or quotes a phrase of the memory. Where memories have what
-        the query quotes, only these are found.
+        A fading memory is found only if the query directly means it, see `search.direct_relevance`. Forgotten and
+        dissolved memories are counted if so, and otherwise left out. Where memories have what the query quotes, only
+        these are found.
 
         Args:
             query: some words; words `"in quotes"` count as a phrase too, `photo*` means every word that begins so.
             now: the time, seconds since 1970.
             limit: how many at most.
-            relevance_floor: 0 to 1; the score is multiplied by floor + (1 - floor) x relevance. 0 is the
-                specification's; above 0, age moves memories less.
+            relevance_floor: 0 to 1; the score is multiplied by floor + (1 - floor) x relevance, see `age_factors`. 0
+                is the specification's; above 0, age moves memories less.
             near: paths close in meaning by an embedder, and how close, 0 to 1; these are found without any word too.
-            state: find the memories in this state, and no others.
+            state: find the memories in this state, and no others; see `is_in_state`.
             only: whether a path may be found.
+            forgotten: find forgotten and dissolved memories too, after all others, if the query directly means them.
 
         Returns:
             Best first; ties by relevance, then by path.
@@ -261,34 +285,46 @@ class PalaceIndex:
         known = self.index.documents.rows
         meant = {known[_ID + path]: share for path, share in (near or {}).items() if _ID + path in known}
         if limit <= 0 or not (wanted or meant):
-            return []
+            return Hits()
         rows, matches = look.matched(wanted, meant, ask.is_sentence)
         current = relevances_at(now, self.index.documents.ages(rows))
-        factors = relevance_floor + (1 - relevance_floor) * current
+        factors = np.maximum(age_factors(current, relevance_floor), _LEAST_FACTOR)
         totals = np.sum([match.values for match in matches], axis=0, dtype=np.float64) * factors
+        direct = DirectRelevance(self.index, query, self._is_there(), meant)
         if state is None:
-            totals[~is_open(current, lambda: self.index.meant(query)[rows])] = 0
+            is_first = is_open(current, lambda: direct.rows[rows])
+            is_late = np.zeros(len(rows), np.bool_)
+            gone = np.flatnonzero((current < FADING_FROM) & (totals > 0))
+            is_late[gone] = direct.rows[rows[gone]] if len(gone) else False
         else:
-            totals[states_at(current) != STATES.index(state)] = 0
+            is_first, is_late = is_in_state(current, state), np.zeros(len(rows), np.bool_)
+        totals[~(is_first | is_late)] = 0
         if only is not None:
             for at in np.flatnonzero(totals).tolist():
                 totals[at] *= only(self._path(rows[at]))
-        has_quoted = self.index.quoting(query)
-        note = ""
+        has_quoted, note = self.index.quoting(query), ""
         if has_quoted is not None:
-            if (totals[has_quoted[rows]] > 0).any():
+            if (totals[has_quoted[rows] & is_first] > 0).any():
                 totals[~has_quoted[rows]] = 0
             else:
                 note = NOT_QUOTED
-        chosen = highest_rows(totals, limit).tolist()
-        keyed = [
+        found = list[PalaceMatch]()
+        for is_shown in (is_first, is_late) if forgotten else (is_first,):
+            for score, at in self._best(np.where(is_shown, totals, 0), current, rows, limit - len(found)):
+                why = _why(matches, at, factors[at], float(current[at]), note)
+                found.append(PalaceMatch(self._path(rows[at]), score, why))
+        late = int(np.count_nonzero(totals[is_late]))
+        return Hits(found, forgotten=late - sum(match.why.relevance < FADING_FROM for match in found if late))
+
+    def _best(
+        self, totals: NDArray[np.float64], current: NDArray[np.float64], rows: NDArray[np.int64], limit: int
+    ) -> list[tuple[float, int]]:
+        """The highest totals above 0 and their places; ties by relevance, then by path."""
+        keyed = sorted(
             (-round(float(totals[at]), _DIGITS), -float(current[at]), self._path(rows[at]), at)
-            for at in chosen
-        ]
-        return [
-            PalaceMatch(path, -score, _why(matches, int(at), factors[at], -relevance, note))
-            for score, relevance, path, at in sorted(keyed)[:limit]
-        ]
+            for at in (highest_rows(totals, limit).tolist() if limit > 0 else ())
+        )
+        return [(-score, at) for score, _, _, at in keyed[:limit]]
 
     def _is_there(self) -> NDArray[np.bool_]:
         return self.index.documents.of_kind(KIND)

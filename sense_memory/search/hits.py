@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,10 +14,12 @@ from sense_memory.search.tokens import fold
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from sense_memory.models import PersonaMemory
 
+
+_H = TypeVar("_H")
 
 NOT_QUOTED: Final = "no memory has all that is quoted"  # in the reasons of hits that were found all the same
 
@@ -144,6 +146,25 @@ class Hit(BaseModel):
         )
 
 
+class Hits(list[_H]):
+    """The hits of one search, the best first: a list that also knows what it leaves out.
+
+    It compares and prints as the list that it is. A slice, a sum or a sorted copy is a plain list.
+
+    Attributes:
+        forgotten: how many forgotten or dissolved persona memories the query directly means and the hits leave out; 0
+            where the search was for one state.
+    """
+
+    def __init__(self, hits: Iterable[_H] = (), *, forgotten: int = 0) -> None:
+        super().__init__(hits)
+        self.forgotten = forgotten
+
+    def replaced(self, hits: Iterable[_H]) -> Hits[_H]:
+        """Other hits of the same search, such as the same ones with more fields."""
+        return Hits(hits, forgotten=self.forgotten)
+
+
 def told(item: Evidence) -> str:
     """A piece of evidence in words."""
     match item.kind:
@@ -177,8 +198,9 @@ class Scope(NamedTuple):
         since: only memories first written at this time or later, seconds since 1970; None for all.
         source: only persona memories from this source; None for all.
         domain, facet, theme: only persona memories of it; None for all.
-        state: only persona memories in this state, forgotten ones too if it is that; None for active ones, and fading
-            ones that the query directly means.
+        state: only persona memories in this state, with "forgotten" dissolved ones too; None for active ones, and
+            fading ones that the query directly means.
+        forgotten: without a state: forgotten and dissolved ones that the query directly means follow the others.
     """
 
     within: frozenset[Kind]
@@ -188,6 +210,7 @@ class Scope(NamedTuple):
     facet: str | None = None
     theme: str | None = None
     state: State | None = None
+    forgotten: bool = False
 
     @property
     def is_all(self) -> bool:
@@ -219,7 +242,9 @@ class Scope(NamedTuple):
 PALACE: Final = Scope(frozenset({Kind.PALACE}))  # every persona memory
 
 
-def scope(within: Any, since: Any, source: Any, *, state: Any = None, **parts: Any) -> Scope:
+def scope(
+    within: Any, since: Any, source: Any, *, state: Any = None, forgotten: bool = False, **parts: Any
+) -> Scope:
     """The scope of a search, checked. Only persona memories have a domain, facet, theme and state.
 
     Raises:
@@ -243,4 +268,5 @@ def scope(within: Any, since: Any, source: Any, *, state: Any = None, **parts: A
         kinds &= {Kind.PALACE}
         if not kinds:
             raise InvalidInput("only the palace has domains, facets, themes and states: search within it")
-    return Scope(kinds, since, source, state=None if state is None else State(state), **parts)
+    known = None if state is None else State(state)
+    return Scope(kinds, since, source, state=known, forgotten=forgotten, **parts)

@@ -27,7 +27,7 @@ from sense_memory.search import dates, evidence
 from sense_memory.search.column import Column
 from sense_memory.search.dates import DAY_SECONDS, Span
 from sense_memory.search.documents import DocumentTable, SearchItem
-from sense_memory.search.lexical import MAX_NAME_WORDS, LexicalIndex, RowText, packed, unpack
+from sense_memory.search.lexical import LexicalIndex, RowText, packed, unpack
 from sense_memory.search.postings import FIELD_WEIGHTS, KEY, NAME, THEMES, Postings
 from sense_memory.search.query import MAX_QUERY_CHARS, parse, quotes, resolve, without_names
 from sense_memory.search.ranking import (
@@ -242,6 +242,7 @@ class SearchIndex:
         only: Callable[[str], bool] | NDArray[np.bool_] | None = None,
         factors: Factors | None = None,
         direction: NDArray[np.float32] | None = None,
+        similar: NDArray[np.float32] | None = None,
     ) -> list[SearchHit]:
         """The items that answer a question best.
 
@@ -256,6 +257,7 @@ class SearchIndex:
             only: whether an id may be found; called once for each item of these kinds. Or which rows of `documents`.
             factors: returns the factors of the scores of some ids, each 0 to 1; 0 leaves an item out.
             direction: the vector of `asks(query)`, if the caller made it; by default the embedder is called.
+            similar: `similar(direction)`, if the caller has it.
 
         Returns:
             Best first; ties: newest first, then by id. Only items that match the question in some way.
@@ -263,7 +265,7 @@ class SearchIndex:
         options, query = options or self.options, query[:MAX_QUERY_CHARS]
         if k <= 0 or not len(self):
             return []
-        question = self._question(query, now, options, direction)
+        question = self._question(query, now, options, direction, similar)
         if kinds is not None or only is not None:
             question = replace(question, allowed=self._allowed(kinds, only))
         if not (question.scored or question.spans or question.only_speaker or question.dense is not None):
@@ -307,14 +309,17 @@ class SearchIndex:
         Returns:
             Similarities by id, relative to the usual cosine (at least 0.2): above 0, up to 1; at most `count`.
         """
-        if (similar := self._similar(direction)) is None:
+        near = self.near_rows(self.similar(direction), count)
+        return {self._table.ids[row]: share for row, share in near.items()}
+
+    def near_rows(self, similar: NDArray[np.float32] | None, count: int = NEAREST_COUNT) -> dict[int, float]:
+        """As `nearest`, by row, from the result of `similar`."""
+        if similar is None:
             return {}
         there = similar[self._table.column("alive")]
         usual = max(MIN_SIMILAR, float(there.mean() + there.std()))
         shares = (similar - usual) / max(1 - usual, 1e-6)
-        return {
-            self._table.ids[row]: min(1.0, float(shares[row])) for row in highest_rows(shares, count).tolist()
-        }
+        return {row: min(1.0, float(shares[row])) for row in highest_rows(shares, count).tolist()}
 
     # ── For callers that keep the index up to date ──────────────────────────────────────────
 
@@ -348,19 +353,6 @@ class SearchIndex:
         """As `with_term`, for consecutive terms."""
         return self._owned(self._lexical.postings.phrase(terms))
 
-    def meant(self, query: str) -> NDArray[np.bool_]:
-        """Whether a query names each item: contains its key or a theme, or quotes a phrase of it."""
-        found = np.zeros(len(self._table), np.bool_)
-        vocabulary = self._lexical.vocabulary
-        for name in vocabulary.names_in(query[:MAX_QUERY_CHARS], MAX_NAME_WORDS):
-            rows, fields = self.with_term(name)
-            found[rows[fields & (1 << NAME) > 0]] = True
-        for phrase in parse(query).phrases:
-            terms = [term for word in phrase if (term := vocabulary.find(word)) is not None]
-            if len(terms) == len(phrase):
-                found[self.with_phrase(terms)[0]] = True
-        return found
-
     def quoting(self, query: str) -> NDArray[np.bool_] | None:
         """Whether each item contains all quotations of a query; None if the query has none."""
         if not (quotes(query) and (quoted := parse(query).quoted)):
@@ -391,18 +383,22 @@ class SearchIndex:
         return owners, listing.fields
 
     def _question(
-        self, query: str, now: float | None, options: SearchOptions, direction: NDArray[np.float32] | None
+        self,
+        query: str,
+        now: float | None,
+        options: SearchOptions,
+        direction: NDArray[np.float32] | None,
+        dense: NDArray[np.float32] | None,
     ) -> ResolvedQuery:
         meant, names = self._speakers(query, options)
         ask = parse(query, names)
         wanted = resolve(ask, self._lexical.vocabulary, options.spread, self._lexical.postings.has)
         only_speaker = bool(names) and not ask.beginnings and ask.words.keys() <= names
         spans = self._spans(query, now) if options.dates else []
-        dense = None
-        if options.dense and self._meaning is not None:
+        if dense is None and options.dense and self._meaning is not None:
             if direction is None:
                 direction = self._meaning.direction(without_names(query, names))
-            dense = None if direction is None else self._similar(direction)
+            dense = None if direction is None else self.similar(direction)
         return ResolvedQuery(
             scored=self._lexical.scored(wanted),
             speakers=frozenset(meant),
@@ -412,7 +408,7 @@ class SearchIndex:
             is_sentence=ask.is_sentence,
         )
 
-    def _similar(self, direction: NDArray[np.float32]) -> NDArray[np.float32] | None:
+    def similar(self, direction: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """The similarity in meaning of every item to the question; None without vectors."""
         if self._meaning is None:
             return None

@@ -15,7 +15,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore, NotSynced, SyncMemoryStore
 from sense_memory.ledger import Ledger
-from sense_memory.memories.search import Weigher
+from sense_memory.memories.weigher import Weigher
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
 from sense_memory.records import envelope, snapshot
 from sense_memory.records import snapshot as blocks
@@ -425,7 +425,8 @@ async def test_forgotten_persona_memories_are_left_out_and_fading_ones_too_unles
     async with open_store() as store:
         await store.persona_remember("people", "facts", "lisa", "paints harbours", themes=["watercolour"])
         clock.advance(70 * DAY)  # relevance 0.2
-        assert await store.search("harbours") == []
+        assert await store.search("harbours of Norway in summer") == []
+        assert names(await store.search("does she paint harbours?")) == [("palace", "people/facts/lisa")]
         assert names(await store.search("what about lisa")) == [("palace", "people/facts/lisa")]
         assert names(await store.search("watercolour")) == [("palace", "people/facts/lisa")]
         assert names(await store.search('"paints harbours"')) == [("palace", "people/facts/lisa")]
@@ -433,6 +434,23 @@ async def test_forgotten_persona_memories_are_left_out_and_fading_ones_too_unles
         assert await store.search("lisa watercolour") == []
         await store.persona_recall("people", "facts", "lisa")
         assert names(await store.search("harbours")) == [("palace", "people/facts/lisa")]
+
+
+async def test_a_search_tells_how_many_forgotten_memories_it_directly_means(open_store, clock):
+    async with open_store() as store:
+        await store.persona_remember("people", "facts", "lisa", "paints harbours", themes=["watercolour"])
+        await store.persona_remember("people", "notes", "ruca", "a dog", themes=["watercolour"])
+        assert (await store.search("watercolour")).forgotten == 0
+        clock.advance(120 * DAY)  # relevance 0.06
+        await store.journal("a watercolour of the harbour")
+        for search in (store.search, store.persona_search):
+            assert (await search("watercolour")).forgotten == 2
+            assert (await search("watercolour", facet="notes")).forgotten == 1
+            assert (await search("the moon")).forgotten == 0
+            assert (await search("watercolour", state="active")).forgotten == 0
+        hits = await store.search("watercolour")
+        assert (hits, repr(hits), len(hits)) == ([*hits], repr([*hits]), 1)
+        assert (await store.search("watercolour", within=("journal",))).forgotten == 0
 
 
 async def test_age_moves_what_was_said_a_little_and_as_much_as_the_floor_lets_it(open_store, clock):
@@ -945,12 +963,12 @@ async def test_filters_narrow_both_searches_in_the_same_way_before_the_best_are_
         assert (flat.key, flat.domain, flat.state) == ("flat", None, None)
 
 
-@pytest.mark.parametrize(("days", "state"), [(75, "fading"), (120, "forgotten")])
+@pytest.mark.parametrize(("days", "state"), [(75, "fading"), (120, "forgotten"), (250, "dissolved")])
 async def test_a_state_finds_what_is_left_out_otherwise(open_store, clock, days, state):
     async with open_store() as store:
         await store.persona_remember("home", "notes", "pond", "otters came")
         clock.advance(days * 86_400)
         for search in (store.search, store.persona_search):
-            assert await search("otters") == await search("otters", state="active") == []
-            (hit,) = await search("otters", state=state)
+            assert await search("otters on a boat") == await search("otters", state="active") == []
+            (hit,) = await search("otters on a boat", state=state)
             assert hit.state == state

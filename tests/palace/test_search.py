@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.lifecycle import current_relevance
 from sense_memory.palace.search import PalaceIndex, PersonaHit, Why, with_successors_first
+from sense_memory.search.direct_relevance import named_rows
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import SearchIndex
 
@@ -98,8 +101,14 @@ palaces = st.lists(
 
 
 def by_hand(memories, word):
-    """Key 3, themes 2, value 1, times relevance; the forgotten left out, the fading unless a theme is the word."""
-    scores = {}
+    """Key 3, themes 2, value 1, times relevance. The forgotten are left out; the fading count as if about to fade, unless
+    the word is neither a theme nor rare: then they are left out too.
+    """
+    scores, count = {}, len(memories)
+    holders = sum(
+        word in {*m.key.split("-"), *" ".join(m.themes).split(), *m.value.split()} for m in memories
+    )
+    is_rare = math.log1p((count - holders + 0.5) / (holders + 0.5)) > math.log(max(count, 1) / 10)
     for m in memories:
         relevance = current_relevance(m, NOW)
         points = (
@@ -107,8 +116,8 @@ def by_hand(memories, word):
             + 2 * (word in " ".join(m.themes).split())
             + (word in m.value.split())
         )
-        if points and (relevance > 0.3 or (relevance >= 0.1 and word in m.themes)):
-            scores[m.path] = points * relevance
+        if points and (relevance > 0.3 or (relevance >= 0.1 and (word in m.themes or is_rare))):
+            scores[m.path] = points * max(0.3, relevance)
     return scores
 
 
@@ -171,20 +180,65 @@ def test_forgotten_and_dissolved_memories_are_never_found():
         ("old plan", True),  # the whole key
         ("what is the old plan for may?", True),
         ("garden design", True),  # a whole theme
-        ("designing gardens", False),
+        ("plant roses along the wall", True),  # its text
+        ("are there roses along some wall?", True),  # all words of a question
+        ("which roses grow along the wall", True),  # most of them
+        ("designing gardens", True),
+        ("trellis", True),  # a word that only it has
+        ("which roses grow along the canal", False),
+        ("roses", False),  # a word that half of all memories have
         ("plan", False),
         ("garden", False),
-        ("roses along the wall", False),
-        ('"roses along the wall"', True),  # a phrase it has
-        ('"roses wall"', False),
         ("rose*", False),
+        ("what did the gardener plan for the neighbours", False),
+        ('"roses along the wall"', True),  # a phrase it has
+        ('"roses plan"', False),
     ],
 )
 def test_a_fading_memory_is_found_only_where_it_is_directly_meant(query, is_direct):
-    index = index_of(
-        memory("old-plan", "plant roses along the wall", ("garden design", "roses in winter"), **days_ago(75))
+    fading = memory(
+        "old-plan", "plant roses along the wall, on a trellis", ("garden design", "tea"), **days_ago(75)
     )
-    assert found(index, query) == (["old-plan"] if is_direct else [])
+    others = [memory(f"note-{number}", "roses in the garden, plan what grows") for number in range(30)]
+    more = [memory(f"other-{number}", "a canal, a gardener, the neighbours") for number in range(30)]
+    hits = found(index_of(fading, *others, *more), query, limit=100)
+    assert ("old-plan" in hits) == is_direct
+
+
+def test_a_fading_memory_is_found_by_a_meaning_that_stands_out():
+    index = index_of(memory("ana", "Ana reports to Kaja", **days_ago(75)))
+    assert found(index, "Who is the boss?", near={"people/facts/ana": 0.6}) == ["ana"]
+    assert found(index, "Who is the boss?", near={"people/facts/ana": 0.3}) == []
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.9])
+def test_a_fading_memory_ranks_by_its_evidence_as_if_it_were_about_to_fade(floor):
+    old, new = memory("old", "otters swim in the river", **days_ago(75)), memory("new", "otters")
+    (hit, other) = index_of(old, new).search("otters swim in the river", now=NOW, relevance_floor=floor)
+    assert (hit.path.rpartition("/")[2], other.why.factor) == ("old", 1)
+    assert hit.why.factor == pytest.approx(floor + (1 - floor) * 0.3)
+    assert hit.why.relevance == pytest.approx(0.5**2.5)
+
+
+def test_forgotten_memories_that_are_directly_meant_are_counted_and_follow_the_others_where_wanted():
+    index = index_of(
+        memory("new", "otters"),
+        memory("gone", "otters swim in the river", **days_ago(120)),
+        memory("dust", "otters swim in the river", **days_ago(900)),
+        memory("else", "a canal", **days_ago(120)),
+    )
+
+    def search(**options):
+        hits = index.search("otters swim in the river", now=NOW, **options)
+        return [hit.path.rpartition("/")[2] for hit in hits], hits.forgotten
+
+    assert search() == (["new"], 2)
+    assert search(forgotten=True) == (["new", "gone", "dust"], 0)
+    assert search(forgotten=True, limit=2) == (["new", "gone"], 1)
+    assert search(only=lambda path: not path.endswith("dust")) == (["new"], 1)
+    assert search(state="active") == (["new"], 0)
+    assert search(state="forgotten") == (["gone", "dust"], 0)
+    assert search(state="dissolved") == (["dust"], 0)
 
 
 # ── Words ───────────────────────────────────────────────────────────────────────────────
@@ -379,7 +433,7 @@ def test_a_phrase_lies_within_one_field():
         ('"d e"', [0, 1]),
         ('"f g"', [1, 0]),
     ):
-        assert index.index.meant(phrase).tolist() == [bool(one) for one in meant], phrase
+        assert named_rows(index.index, phrase).tolist() == [bool(one) for one in meant], phrase
 
 
 def test_no_index_prints_what_it_holds():

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.embedding_jobs import EmbedReport
     from sense_memory.mind.search.hits import MindHit
     from sense_memory.models import Memory
-    from sense_memory.search.hits import Hit
+    from sense_memory.search.hits import Hit, Hits
     from sense_memory.store import MemoryStore
 
 _T = TypeVar("_T")
@@ -166,7 +166,7 @@ class _Found:
     a domain, facet or theme that no memory has, see `unused_label`.
     """
 
-    hits: list[Hit]
+    hits: Hits[Hit]
     in_mind: list[MindHit]
     is_empty: bool
     leaves_mind_out: bool
@@ -179,7 +179,9 @@ def _found(invocation: Invocation, text: str, limit: int, *, within: Sequence[st
     labels = {name: options[name] for name in ("domain", "facet", "theme")}
 
     async def work(store: MemoryStore) -> _Found:
-        hits = []
+        from sense_memory.search.hits import Hits
+
+        hits: Hits[Hit] = Hits()
         if memories:
             await _read_all(store)
             with named(state="--state"):
