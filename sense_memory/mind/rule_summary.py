@@ -1,0 +1,368 @@
+"""Summaries of conversations by rules: what later questions ask for, quoted, before chat.
+
+A summary consists of sentences of the conversation. Facts compete by what they say (corrections, decisions, allergies,
+instructions, dates, names and figures) for each word that they take, and not by age, so a summary of a summary still says what
+mattered at first. What was corrected is there as corrected only: the correction replaces the old sentence, or, where it gives
+only the new value ("No, it's the 14th"), takes the place of the old value in it. Small talk, questions and remarks are never
+facts. Where all facts together are too long, each is shortened by words that say nothing, never by a negation, a name or a
+number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.mind.model import MAX_SUMMARY_WORDS, Summary
+from sense_memory.mind.search.corrections import corrected, corrects, is_elliptic
+from sense_memory.mind.sentence_kinds import SAYING, SentenceKind, kind_of, split_sentences, subject_of, values_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+
+    from sense_memory.mind.model import SummarizeConversation
+
+_SLICE_COUNT: Final = 50  # sentences to judge before other tasks get a turn, some 10 ms
+_SAME_BOUND: Final = 0.5  # sentences with this Jaccard similarity or more say the same
+_NEAR_COUNT: Final = 8  # statements before a correction that it may mean without naming them
+_KEPT_COUNT: Final = 200  # facts to choose from, the weightiest; more would not fit in any case
+_LEAST: Final = 6  # a part of a summary may always have so many words
+_FACT_WORDS: Final = 14  # of one fact
+_TASK_WORDS, _STATE_WORDS, _NEXT_WORDS = 20, 12, 14
+_SHORT_TASK_WORDS: Final = 8  # of the task, where facts are many
+_SECTION: Final = re.compile(r"(Task|Facts|State|Next): (.*?)(?= (?:Facts|State|Next): |$)", re.DOTALL)
+_REQUEST: Final = re.compile(
+    r"\b(?:please|can you|could you|would you|help me|i want|i need|i'd like|we want|we need to|let's)\b", re.IGNORECASE
+)
+_HEALTH: Final = re.compile(
+    r"\b(?:allerg\w+|intoleran\w+|diabet\w+|asthma\w*|celiac|coeliac|vegan|vegetarian|pregnant|epilep\w+|insulin|inhaler|gluten|blood type"
+    r"|can't eat|cannot eat|don't eat|medication|afraid of|unverträglich\w*)\b",
+    re.IGNORECASE,
+)
+_WEIGHTS: Final = {
+    SentenceKind.CORRECTION: 5,
+    SentenceKind.INSTRUCTION: 5,
+    SentenceKind.DECISION: 5,
+    SentenceKind.DATE: 4,
+    SentenceKind.PREFERENCE: 4,
+    SentenceKind.OPEN_QUESTION: 4,
+    SentenceKind.STATEMENT: 3,
+    SentenceKind.REMARK: 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """A sentence that a summary may contain.
+
+    Attributes:
+        text: the sentence.
+        weight: how much it matters.
+        terms: the stems of its words.
+        number: the place of the sentence in the conversation; 0 for one of the previous summary.
+    """
+
+    text: str
+    weight: float
+    terms: frozenset[str]
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """One sentence of the conversation: who said it, and its kind."""
+
+    who: str
+    text: str
+    kind: SentenceKind
+
+
+class RuleSummary:
+    """Summarises conversations by rules.
+
+    Args:
+        terms: the stems of a text, without stop words.
+    """
+
+    def __init__(self, terms: Callable[[str], Sequence[str]]) -> None:
+        self._terms = terms
+
+    async def summarize(self, task: SummarizeConversation) -> Summary:
+        """The task, the facts, the state and the last statement, within `max_words` words."""
+        said = [item async for item in _sentences_of(task.conversation_history)]
+        before = dict(_SECTION.findall(task.previous_summary))
+        known = _listed(before.get("Facts", "") if before else task.previous_summary)
+        known += [text for text in _listed(before.get("Next", "")) if kind_of(text) in SAYING]
+        facts = await self._facts(known, said)
+        first = before.get("Task", "") or ("" if task.previous_summary else _first(said))
+        last = next((item.text for item in reversed(said) if _moves_on(item.kind)), "") if said else ""
+        summary = self._fitted(facts, said, first, last, before.get("State", ""), task.max_words)
+        return Summary(summary=_cut(summary or "Nothing was said.", MAX_SUMMARY_WORDS - 1), is_by_rule=True)
+
+    # ── Facts ───────────────────────────────────────────────────────────────────────────
+
+    async def _facts(self, known: Sequence[str], said: Sequence[_Said]) -> list[_Fact]:
+        """The facts, oldest first, each as it was last corrected."""
+        facts: list[_Fact] = []
+        for text in known:
+            self._add(facts, _Fact(text, _weight(text, SentenceKind.STATEMENT), self._stems(text)))
+        latest: dict[str, str] = {}  # the subject of each speaker's last statement
+        for number, item in enumerate(said, 1):
+            if number % _SLICE_COUNT == 0:
+                await asyncio.sleep(0)
+            if item.kind not in SAYING:
+                latest[item.who] = _subject(item.text) or latest.get(item.who, "")
+                continue
+            if item.kind is SentenceKind.CORRECTION and self._correct(facts, item, number):
+                continue
+            text = _named(item, latest.get(item.who, ""))
+            latest[item.who] = _subject(item.text) or latest.get(item.who, "")
+            weight = _weight(item.text, item.kind)
+            if item.who != "user":
+                weight = weight / 2 if values_of(item.text) or item.kind is SentenceKind.DECISION else 0
+            self._add(facts, _Fact(text, weight, self._stems(text), number))
+        return facts
+
+    def _correct(self, facts: list[_Fact], item: _Said, number: int) -> bool:
+        """Replace the facts that a sentence corrects; whether nothing is left to add."""
+        old = next((fact for fact in reversed(facts) if corrects(item.text, fact.text)), None)
+        if old is None:
+            near = [fact for fact in facts if number - fact.number <= _NEAR_COUNT]
+            place = corrected(item.text, [fact.text for fact in near])
+            old = None if place is None else near[place]
+        if old is None:
+            return is_elliptic(item.text)
+        at = facts.index(old)
+        if is_elliptic(item.text) or _is_about_values(old.text, item.text):
+            text = _renewed(old.text, item.text)
+            facts[at : at + 1] = [replace(old, text=text, terms=self._stems(text), number=number)] if text else []
+            return True
+        text = _cleaned(item.text)
+        facts[at] = _Fact(text, _WEIGHTS[SentenceKind.CORRECTION], self._stems(text), number)
+        self._forget_others(facts, at, item.text)
+        return True
+
+    def _forget_others(self, facts: list[_Fact], at: int, text: str) -> None:
+        """Drop what else a correction corrects."""
+        others = [fact for fact in facts if fact is not facts[at] and corrected(text, [fact.text]) is not None]
+        facts[:] = [fact for fact in facts if fact not in others]
+
+    def _add(self, facts: list[_Fact], fact: _Fact) -> None:
+        """Add a fact in place of those that it repeats."""
+        if not fact.weight or not fact.terms:
+            return
+        facts[:] = [old for old in facts if _jaccard(old.terms, fact.terms) < _SAME_BOUND or _differ(old, fact)]
+        facts.append(fact)
+        if len(facts) > _KEPT_COUNT:
+            facts.remove(min(reversed(facts), key=_density))
+
+    def _stems(self, text: str) -> frozenset[str]:
+        return frozenset(self._terms(text))
+
+    # ── The parts ───────────────────────────────────────────────────────────────────────
+
+    def _fitted(
+        self, facts: Sequence[_Fact], said: Sequence[_Said], first: str, last: str, state: str, max_words: int
+    ) -> str:
+        """The parts of a summary within `max_words`: whole sentences, or, where facts are many, short ones."""
+        share = min(1.0, max_words / (MAX_SUMMARY_WORDS - 1))
+        begun, end = _cut(first, max(_LEAST, int(_TASK_WORDS * share))), _cut(last, max(_LEAST, int(_NEXT_WORDS * share)))
+        shown = {first, last, begun, end, *split_sentences(first), *split_sentences(last)}
+        whole = [fact for fact in facts if fact.text not in shown]
+        rest = [item.text for item in said if item.kind in _STATED and item.text not in shown]
+        rest = [text for text in rest if text not in {fact.text for fact in whole}]
+        state = _cut(next(iter(self._central(rest)), state), max(_LEAST, int(_STATE_WORDS * share)))
+        text = " ".join(_cut(_sentence(fact.text), _FACT_WORDS) for fact in whole)
+        parts = {"Task": begun, "Facts": text, "State": state, "Next": end if end != begun else ""}
+        if len(_joined(parts).split()) <= max_words:
+            return _joined(parts)
+        is_asked = kind_of(first) is not SentenceKind.QUESTION and bool(_REQUEST.search(first))
+        is_asked |= kind_of(first) is SentenceKind.COMMAND
+        parts = {
+            "Task": _cut(_brief(first), _SHORT_TASK_WORDS) if is_asked else "",
+            "Next": _cut(_brief(last), _LEAST) if last and kind_of(last) in _STEPS else "",
+        }
+        left = max_words - len(_joined(parts).split()) - 1
+        parts["Facts"] = _chosen(facts, {first, last} if parts["Next"] else {first}, left)
+        return _joined({name: parts[name] for name in ("Task", "Facts", "Next")})
+
+    def _central(self, sentences: Sequence[str]) -> list[str]:
+        """The last of the sentences whose words occur most often in all of them; or none."""
+        counts: dict[str, int] = {}
+        stems = [self._stems(sentence) for sentence in sentences]
+        for found in stems:
+            for term in found:
+                counts[term] = counts.get(term, 0) + 1
+        scores = [sum(counts[term] for term in found) / (len(found) + 3) for found in stems]
+        return [sentences[max(range(len(scores)), key=lambda place: (scores[place], place))]] if scores else []
+
+
+_STATED: Final = SAYING | {SentenceKind.REMARK}
+_STEPS: Final = frozenset({SentenceKind.COMMAND, SentenceKind.DECISION, SentenceKind.OPEN_QUESTION, SentenceKind.DATE})
+
+
+def _moves_on(kind: SentenceKind) -> bool:
+    return kind in _STATED or kind in {SentenceKind.COMMAND, SentenceKind.QUESTION}
+
+
+async def _sentences_of(history: str) -> AsyncIterator[_Said]:
+    """Each sentence of a conversation, with its speaker's role."""
+    for number, line in enumerate(history.splitlines()):
+        who, _, content = line.partition(": ")
+        if number % _SLICE_COUNT == 0:
+            await asyncio.sleep(0)
+        for text in split_sentences(content):
+            yield _Said(who.partition(" ")[0], text, kind_of(text))
+
+
+def _first(said: Sequence[_Said]) -> str:
+    """What the conversation is about: the first request of the user, or else the first thing that it says."""
+    users = [item for item in said if item.who == "user"] or list(said)
+    asked = [item for item in users[:_NEAR_COUNT] if _REQUEST.search(item.text) and len(item.text.split()) > 3]
+    told = [item for item in users if item.kind not in {SentenceKind.SMALL_TALK, SentenceKind.FRAGMENT}]
+    return next((item.text for item in (*asked, *told, *users, *said)), "")
+
+
+def _listed(text: str) -> list[str]:
+    """The facts of a summary: its sentences, or what semicolons separate."""
+    return [part.strip() for sentence in split_sentences(text) for part in sentence.split("; ") if part.strip()]
+
+
+def _weight(text: str, kind: SentenceKind) -> float:
+    """How much a later question may want a sentence."""
+    values = values_of(text)
+    return _WEIGHTS.get(kind, 0) + bool(values) + len(values.keys() - {"weekday"}) / 2 + 4 * bool(_HEALTH.search(text))
+
+
+def _density(fact: _Fact) -> float:
+    """The weight of a fact for the words that it takes."""
+    return fact.weight**0.5 / (1 + len(_brief(fact.text).split()))
+
+
+def _chosen(facts: Sequence[_Fact], excluded: Iterable[str], limit: int) -> str:
+    """The facts that say most within `limit` words, shortened, in their order; of equal ones, the earlier."""
+    without, chosen, text = set(excluded), set[int](), ""
+    for fact in sorted(facts, key=_density, reverse=True):
+        if fact.text in without or len(_brief(fact.text).split()) > _FACT_WORDS:
+            continue
+        more = _listing(_brief(item.text) for item in facts if id(item) in chosen or item is fact)
+        if len(more.split()) <= limit:
+            text = more
+            chosen.add(id(fact))
+    return text
+
+
+def _listing(facts: Iterable[str]) -> str:
+    """Short facts in a row; one with the same subject as the fact before it does not repeat the subject."""
+    text, before = "", ""
+    for fact in facts:
+        label, _, rest = fact.partition(": ")
+        is_same = rest and before.startswith(label)
+        text += (f", {rest}" if is_same else f"; {fact}") if text else fact
+        before = before if is_same else fact
+    return text
+
+
+# ── Short forms ─────────────────────────────────────────────────────────────────────────
+
+_ASIDE: Final = re.compile(
+    r",? (?:by the way|btw|haha|lol|to be honest|you know|of course|please|as you know)(?=[,.!]|$)"
+    r"|[,;]? (?:in case|if you ever|so (?:keep|please|look|don't|no\b(?! \w+s?\b))|so that you|I (?:measured|mixed|looked|think|checked|hope)|when you)\b.*$",
+    re.IGNORECASE,
+)
+_OPENING: Final = re.compile(
+    r"^(?:(?:can you|could you|would you|hi|hello|hey|oh|ah|well|ok|okay|yes|no|wait|sorry|actually|also|and|but|so|by the way|btw|fyi|good news|quick correction|correction|"
+    r"please|remember|note|that|about|honestly|my mistake|update|haha|lol|just|great|good|right|because|let's)\b[,:.!]*\s+)+",
+    re.IGNORECASE,
+)
+_ME: Final = re.compile(
+    r"^(?:I'm|I am|I've|I have(?= (?:decided|agreed|chosen|picked|lived|worked))|I|we're|we are|we've|we|my|our)\s+", re.IGNORECASE
+)
+_EMPTY: Final = re.compile(
+    r"\b(?:the|(?-i:an?)|really|just|also|actually|already|there|will|is|are|am|going to|now|very|quite|(?:called|named)(?= (?-i:[A-Z]))|(?<!afraid )(?<!head )(?<!out )(?<!full )of(?= \w+ \d))\s+(?!not\b|n't|no longer|never)", re.IGNORECASE
+)
+_DECIDED: Final = re.compile(r"^(decided|agreed) (?:to|on|that) ", re.IGNORECASE)
+_NOT_KNOWN: Final = re.compile(
+    r"^(?:still |it )*(?:(?:don't|do not) (?:yet )?know(?: yet)?|haven't (?:yet )?(?:decided|settled)(?: yet)?(?: on)?|(?:still )?(?:open|unclear)|(?:need|have) to find out"
+    r"|to be decided:?) (?=(?:who|what|which|when|where|whether|if|how)\b)",
+    re.IGNORECASE,
+)
+_BEFORE_DATE: Final = re.compile(r"\b(?:on|at) (?=(?:the )?(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|\d))", re.IGNORECASE)
+_CONTRAST: Final = re.compile(r",? (?:and )?not (?:at |on |in |the |my )*[\w:]+\W*$|,? instead of [\w: ]+$", re.IGNORECASE)
+
+
+def _brief(text: str) -> str:
+    """A sentence without the words that say nothing; its negations, names and numbers stay.
+
+    >>> _brief("My sister Anna is arriving on Thursday with the 14:30 train.")
+    'sister Anna arriving on Thursday with 14:30 train'
+    """
+    short = _ASIDE.sub("", _OPENING.sub("", text.strip().rstrip(".!… ")))
+    short = _DECIDED.sub(r"\1: ", _EMPTY.sub("", _ME.sub("", short)))
+    short = _NOT_KNOWN.sub("open: ", _BEFORE_DATE.sub("", short)).strip(" ,;")
+    return short or text.strip()
+
+
+def _cleaned(text: str) -> str:
+    """A correction without the words that say so, and without the old value."""
+    return _sentence(_CONTRAST.sub("", _OPENING.sub("", text.strip()).rstrip(".!… ")))
+
+
+def _is_about_values(old: str, new: str) -> bool:
+    """Whether the old sentence has values of all kinds that the correction has, and of more."""
+    given, held = values_of(_CONTRAST.sub("", new.rstrip(".!… "))), values_of(old)
+    return bool(given) and given.keys() < held.keys()
+
+
+def _renewed(old: str, new: str) -> str:
+    """An old sentence with the value of a correction in the place of its own; empty if it was taken back."""
+    given, held = values_of(_CONTRAST.sub("", new.rstrip(".!… "))) or values_of(new), values_of(old)
+    for kind in ("weekday", "date", "time", "number", "name"):
+        if kind in given and kind in held:
+            value = next((item for item in given[kind] if item not in held[kind]), given[kind][0])
+            gone = next((item for item in held[kind] if item in given[kind]), held[kind][-1])
+            old = old.replace(gone, value) if gone != value else old
+    return old if given else ""
+
+
+def _named(item: _Said, before: str) -> str:
+    """A sentence about "she" or "it" with the subject of the sentence before; one of an assistant with its speaker."""
+    text = item.text
+    match = re.match(r"^(?:and |but |also )?(?:(she|he|it|they)(?:'s|'re| is| are| was)?|its|her|his|their) ", text, re.IGNORECASE)
+    if match and before:
+        return f"{before}: {text[match.end() :]}"
+    return f"{item.who}: {text}" if item.who != "user" and re.match(r"(?:I|we|my|our)\b", text, re.IGNORECASE) else text
+
+
+def _subject(text: str) -> str:
+    """The subject of a sentence as it is written, at most its last two words."""
+    low = subject_of(text)
+    found = [word for word in re.findall(r"[\w-]+", text) if word.lower() in low]
+    return " ".join(found[: len(low)][-2:])
+
+
+def _differ(old: _Fact, new: _Fact) -> bool:
+    """Whether two like sentences are about different values: two codes, two ports."""
+    one, other = values_of(old.text), values_of(new.text)
+    return bool(old.terms - new.terms and new.terms - old.terms) and one != other
+
+
+def _joined(parts: dict[str, str]) -> str:
+    return " ".join(f"{name}: {text}" for name, text in parts.items() if text)
+
+
+def _sentence(text: str) -> str:
+    return text if text[-1:] in ".!?…" else f"{text}."
+
+
+def _cut(text: str, count: int) -> str:
+    """The first `count` words of a text; an ellipsis replaces the others."""
+    parts = text.split()
+    return " ".join(parts) if len(parts) <= count else " ".join(parts[:count]).rstrip(",;:") + "…"
+
+
+def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other) if one | other else 0.0
