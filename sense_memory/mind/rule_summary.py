@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.mind.model import MAX_SUMMARY_WORDS, Summary
 from sense_memory.mind.search.corrections import corrected, corrects, is_elliptic
-from sense_memory.mind.sentence_kinds import SAYING, SentenceKind, kind_of, split_sentences, subject_of, values_of
+from sense_memory.mind.sentence_kinds import (
+    SAYING,
+    SentenceKind,
+    kind_of,
+    split_sentences,
+    subject_of,
+    values_of,
+)
 
 
 if TYPE_CHECKING:

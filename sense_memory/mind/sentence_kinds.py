@@ -173,12 +173,7 @@ _AUXILIARIES: Final = frozenset(
 would wouldn't shall should shouldn't may might must mustn't needs need""".split()
 )
 _THIRD: Final = frozenset(
-    """lives works runs owns costs reaches covers reads writes contains limits takes speaks plays studies teaches coaches knows
-loves hates likes prefers enjoys dislikes wants means says keeps makes gives goes comes opens closes begins starts ends leaves
-arrives lasts carries belongs depends expires matters stores handles manages leads drives rides sings paints cooks bakes sells
-buys pays uses eats drinks smokes wears weighs measures holds serves supports requires allows changes rotates happens turns
-stays stands lies sits hangs sleeps wakes calls hosts repairs fits grows needs lets includes consists follows returns fades
-persists gets""".split()
+    ["lives", "works", "runs", "owns", "costs", "reaches", "covers", "reads", "writes", "contains", "limits", "takes", "speaks", "plays", "studies", "teaches", "coaches", "knows", "loves", "hates", "likes", "prefers", "enjoys", "dislikes", "wants", "means", "says", "keeps", "makes", "gives", "goes", "comes", "opens", "closes", "begins", "starts", "ends", "leaves", "arrives", "lasts", "carries", "belongs", "depends", "expires", "matters", "stores", "handles", "manages", "leads", "drives", "rides", "sings", "paints", "cooks", "bakes", "sells", "buys", "pays", "uses", "eats", "drinks", "smokes", "wears", "weighs", "measures", "holds", "serves", "supports", "requires", "allows", "changes", "rotates", "happens", "turns", "stays", "stands", "lies", "sits", "hangs", "sleeps", "wakes", "calls", "hosts", "repairs", "fits", "grows", "needs", "lets", "includes", "consists", "follows", "returns", "fades", "persists", "gets"]
 )
 _STATES: Final = (
     r"live|lived|have lived|work|worked|have worked|teach|taught|study|studied|speak|own|run|drive|ride|play|sing|paint|coach|manage"
@@ -200,20 +195,15 @@ _JUDGED: Final = (
     r"|fair|hard|easy|tricky|fantastic|gorgeous|annoying|impressive|true|right|wrong|sure|possible|complicated|the best kind|it"
     r"|on it|here|there|back|done|ready|on (?:my|the|his|her|their) way|gone|over|fun)\b"
 )
-_PRONOUNS: Final = frozenset("it its this that these those there one he she they you everything something nothing".split())
+_PRONOUNS: Final = frozenset(["it", "its", "this", "that", "these", "those", "there", "one", "he", "she", "they", "you", "everything", "something", "nothing"])
 _NO_SUBJECT: Final = _PRONOUNS | frozenset(
-    """i we me my our your his her their the a an and or of in on at to for from with by as both all some many most each every
-another no not only still also already who which what whose is are was were be i'm we're i've we've he's she's it's that's
-there's they're you're just still now then here newest old new next last first final finally will would should longer again today ein eine der die das mein meine unser unsere ich wir mon ma mes notre
-le la les je nous on el mi mis nuestro nuestra yo""".split()
+    ["i", "we", "me", "my", "our", "your", "his", "her", "their", "the", "a", "an", "and", "or", "of", "in", "on", "at", "to", "for", "from", "with", "by", "as", "both", "all", "some", "many", "most", "each", "every", "another", "no", "not", "only", "still", "also", "already", "who", "which", "what", "whose", "is", "are", "was", "were", "be", "i'm", "we're", "i've", "we've", "he's", "she's", "it's", "that's", "there's", "they're", "you're", "just", "still", "now", "then", "here", "newest", "old", "new", "next", "last", "first", "final", "finally", "will", "would", "should", "longer", "again", "today", "ein", "eine", "der", "die", "das", "mein", "meine", "unser", "unsere", "ich", "wir", "mon", "ma", "mes", "notre", "le", "la", "les", "je", "nous", "on", "el", "mi", "mis", "nuestro", "nuestra", "yo"]
 )
 _NOT_VERBS: Final = frozenset(
-    """as this his its yes always perhaps less plus versus minus was news thanks besides red bed shed seed speed hundred
-indeed feed breed united used weed kids tickets cats dogs pieces notes hours days weeks months years euros metres meters""".split()
+    ["as", "this", "his", "its", "yes", "always", "perhaps", "less", "plus", "versus", "minus", "was", "news", "thanks", "besides", "red", "bed", "shed", "seed", "speed", "hundred", "indeed", "feed", "breed", "united", "used", "weed", "kids", "tickets", "cats", "dogs", "pieces", "notes", "hours", "days", "weeks", "months", "years", "euros", "metres", "meters"]
 )
 _DETERMINERS: Final = frozenset(
-    """the a an my our your his her their its this that these those some any no all both many two three four five six seven eight
-nine ten of in on at for from with by to and or between per about than""".split()
+    ["the", "a", "an", "my", "our", "your", "his", "her", "their", "its", "this", "that", "these", "those", "some", "any", "no", "all", "both", "many", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "of", "in", "on", "at", "for", "from", "with", "by", "to", "and", "or", "between", "per", "about", "than"]
 )
 _PAST: Final = frozenset(PAST_FORMS) - {"left", "found", "felt", "ground", "saw", "wound", "lay", "bore", "rose"}
 
@@ -234,7 +224,7 @@ def _verb_place(words: list[str]) -> int | None:
     return None
 
 
-_CONTRACTED: Final = frozenset("i we you they he she it that this there here who what".split())
+_CONTRACTED: Final = frozenset(["i", "we", "you", "they", "he", "she", "it", "that", "this", "there", "here", "who", "what"])
 
 # ── Dates and figures ───────────────────────────────────────────────────────────────────
 
@@ -262,15 +252,7 @@ _NAMED: Final = re.compile(r"(?<=[^.!?:\s] )(?!I\b|I')[A-ZÄÖÜÉ][\w-]+")
 # ── The rules, in their order ───────────────────────────────────────────────────────────
 
 _SMALL_TALK: Final = frozenset(
-    """hi hello hey ha haha hahaha lol yes yeah yep no nope ok okay oh ah hm hmm hmmm sure see thanks thank thx nice great good cool fine right
-well wow bye please glad hear welcome sound sounds got understand understood interesting indeed perfect alright sorry know
-noted lovely yum morning evening afternoon night luck tomorrow later soon weekend day worries problem pleasure agree fair enough exactly awesome
-exciting sweet phew ugh brb congrats congratulations totally absolutely definitely course happy help helps sleep
-enjoy cheers take care same there again done true wonderful excellent amazing works for me you too i that's it's you're
-it is a lot so much very my of the at all to and have an your that this be will do i'll we back oh then been
-kind mean course deal how's going everything bit guess hope guten tag morgen abend nacht danke dir ihnen bis später klar alles gut ja
-nein genau super toll na tschüss schönes wochenende schön merci beaucoup bonjour bonsoir bonne soirée journée rien oui
-non d'accord gracias hasta luego hola muchas adiós buenas noches buenos días vale claro sí""".split()
+    ["hi", "hello", "hey", "ha", "haha", "hahaha", "lol", "yes", "yeah", "yep", "no", "nope", "ok", "okay", "oh", "ah", "hm", "hmm", "hmmm", "sure", "see", "thanks", "thank", "thx", "nice", "great", "good", "cool", "fine", "right", "well", "wow", "bye", "please", "glad", "hear", "welcome", "sound", "sounds", "got", "understand", "understood", "interesting", "indeed", "perfect", "alright", "sorry", "know", "noted", "lovely", "yum", "morning", "evening", "afternoon", "night", "luck", "tomorrow", "later", "soon", "weekend", "day", "worries", "problem", "pleasure", "agree", "fair", "enough", "exactly", "awesome", "exciting", "sweet", "phew", "ugh", "brb", "congrats", "congratulations", "totally", "absolutely", "definitely", "course", "happy", "help", "helps", "sleep", "enjoy", "cheers", "take", "care", "same", "there", "again", "done", "true", "wonderful", "excellent", "amazing", "works", "for", "me", "you", "too", "i", "that's", "it's", "you're", "it", "is", "a", "lot", "so", "much", "very", "my", "of", "the", "at", "all", "to", "and", "have", "an", "your", "that", "this", "be", "will", "do", "i'll", "we", "back", "oh", "then", "been", "kind", "mean", "course", "deal", "how's", "going", "everything", "bit", "guess", "hope", "guten", "tag", "morgen", "abend", "nacht", "danke", "dir", "ihnen", "bis", "später", "klar", "alles", "gut", "ja", "nein", "genau", "super", "toll", "na", "tschüss", "schönes", "wochenende", "schön", "merci", "beaucoup", "bonjour", "bonsoir", "bonne", "soirée", "journée", "rien", "oui", "non", "d'accord", "gracias", "hasta", "luego", "hola", "muchas", "adiós", "buenas", "noches", "buenos", "días", "vale", "claro", "sí"]
 )
 _GREETING: Final = re.compile(
     r"^(?:thanks|thank you|see you|good (?:morning|night|evening|luck)|bye|hi|hello|hey|have a|talk to you|welcome|congrat\w*|sounds|you're"
@@ -498,8 +480,8 @@ _REPORTED: Final = re.compile(r"\b(?:thought|said|wondered|asked|told me|thinks|
 _JUDGES: Final = re.compile(rf"\b(?:is|are|was|were|'s|looks?|sounds?|seems?|feels?|tastes?)(?: \w+ly)? {_JUDGED}", re.IGNORECASE)
 
 
-_JUST: Final = frozenset("just again finally yesterday today already".split())
-_OPENERS: Final = frozenset("what how then maybe just nothing not no as rest now today".split())
+_JUST: Final = frozenset(["just", "again", "finally", "yesterday", "today", "already"])
+_OPENERS: Final = frozenset(["what", "how", "then", "maybe", "just", "nothing", "not", "no", "as", "rest", "now", "today"])
 
 
 def _is_lasting(told: str, words: list[str], place: int, *, is_mine: bool) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.mind.chat.messages import KIND_PREFIX
 from sense_memory.mind.prompts.dates import day, moment
+from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
 from sense_memory.plain_text import one_line
 from sense_memory.search.tokens import STOP_WORDS, words
 
@@ -35,15 +36,15 @@ _FENCE: Final = (
 )
 _FENCE_END: Final = "</untrusted>"
 MAX_LINE_CHARS: Final = 600  # of one memory
-_LEAST_SHARE: Final = 0.3  # of the best score; hits below it share little more than a word with the question
-_CONTEXT_SHARE: Final = 0.6  # of the best score; what was said around worse hits is not shown
+_LEAST_SHARE: Final = 0.4  # of the best score; hits below it share little more than a word with the question
+_CONTEXT_SHARE: Final = 0.75  # of the best score; what was said around worse hits is not shown
 _MEANING_SHARE: Final = 0.5  # of the nearest meaning, where there is an embedder
 _DATE_SHARE: Final = 0.4
 _RANK_SHARE: Final = 0.3
 _STALE_SHARE: Final = 0.5  # of its score counts for what was corrected later
 CONTEXT_COUNT: Final = 3  # messages before and after a hit
 _COVERED_SHARE: Final = 0.75  # of the words of a question: a message that has these needs no context
-_LEAST_TERMS: Final = 2  # words that say something, in a line of context
+_LEAST_TERMS: Final = 3  # words that say something, in a line of context
 _PAUSE_SECONDS: Final = 3_600  # after a longer pause, something else is talked about
 _SHORT_TERMS: Final = 5  # an answer with fewer words that say something needs its question
 _SOURCES: Final = ("memories", "palace", "archive", "journal", "log")  # in this order; conversations follow
@@ -51,12 +52,7 @@ _TRUSTED: Final = frozenset({"", "user", "agent"})
 _OF_WORDS: Final = frozenset({"word", "prefix", "phrase"})
 _OF_TEXT: Final = _OF_WORDS | {"meaning", "supersedes", "corrects"}
 _EVIDENCE: Final = _OF_TEXT | {"date"}
-_SMALL_TALK_WORDS: Final = """
-hi hello hey ha haha lol yes yeah yep no nope ok okay oh ah sure see thanks thank nice great good cool fine right well wow bye
-please glad hear welcome sound sounds got understand understood interesting indeed perfect alright sorry know noted lovely done
-will morning evening night tomorrow later soon enjoy luck let back here there look wait check moment one
-"""
-_SMALL_TALK: Final = frozenset(_SMALL_TALK_WORDS.split())
+_ASIDE: Final = frozenset({SentenceKind.SMALL_TALK, SentenceKind.QUESTION})
 _opens = re.compile(r"<(?=[/!?A-Za-z])")
 _negates: Final = frozenset({"not", "no", "never", "don't", "doesn't", "didn't", "won't", "isn't", "without"})
 
@@ -186,13 +182,23 @@ def says_something(text: str) -> bool:
     >>> says_something("Haha, sure, sounds great!"), says_something("Thursday at five.")
     (False, True)
     """
-    return bool(_terms(text)) or any(char.isdigit() for char in text)
+    return bool(_terms(text)) or _has_figure(text)
 
 
 def _terms(text: str) -> list[str]:
-    """The words of a text that say something."""
-    stops = STOP_WORDS["english"]
-    return [word for word in words(text) if word not in stops and word not in _SMALL_TALK]
+    """The words of a text that say something, without its small talk."""
+    stops, said = STOP_WORDS["english"], _without_small_talk(text)
+    return [word for sentence in said for word in words(sentence) if word not in stops]
+
+
+def _without_small_talk(text: str) -> list[str]:
+    return [
+        sentence for sentence in split_sentences(text) if kind_of(sentence) is not SentenceKind.SMALL_TALK
+    ]
+
+
+def _has_figure(text: str) -> bool:
+    return any(char.isdigit() for char in text)
 
 
 def _says_no_more(said: Sequence[str], other: Sequence[str]) -> bool:
@@ -277,7 +283,8 @@ def _covers(hit: MindHit, query: str) -> bool:
 
 def _tells(text: str) -> bool:
     """Whether a text is worth a line although no search found it."""
-    return len(_terms(text)) >= _LEAST_TERMS or any(char.isdigit() for char in text)
+    told = " ".join(sentence for sentence in split_sentences(text) if kind_of(sentence) not in _ASIDE)
+    return len(_terms(told)) >= _LEAST_TERMS or _has_figure(told)
 
 
 def _note(hit: MindHit) -> str:

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.mind.search.corrections import corrects
+from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
 from sense_memory.search.tokens import words
 
 
@@ -20,25 +21,24 @@ if TYPE_CHECKING:
     from sense_memory.mind.log import LogEntry
 
 MAX_STANDING_CHARS: Final = 240  # of a sentence; a longer one is no instruction
-_sentences = re.compile(r"[^.!?\n]+[.!?]*").findall
 _holds = re.compile(
-    r"^\W*(?:(?:and|but|also|so|oh|hey|ok|okay|sorry|by the way|actually|correction|remember|one thing|note)[\s,:]+)*(?:"
-    r"(?:please,? )?(?:always|never)\s+(?!mind\b|again\b|ever\b|been\b|had\b|seen\b)[a-z]+"
-    r"|from now on\b|going forward\b|in (?:the )?future,? (?:please|always|never|do|don't|use|write|answer)\b|by default\b"
-    r"|(?:please,? )?(?:answer|respond|reply|write|speak|talk)(?: to me| me)?(?: only| always)? in (?!the\b|a\b|an\b|my\b)\w+"
-    r"|(?:please,? )?(?:keep|make) (?:it|them|your (?:answers|replies)|answers|replies) (?!up\b|on\b|going\b|coming\b|that\b)\w+"
-    r"|(?:please,? )?(?:don't|do not|stop) (?:ever )?(?:call|use|send|write|suggest|recommend|remind|mention|ask|book|schedule"
-    r"|put|share|tell)\w*\b.*\b(?:any ?more|again|ever|before|after|on|without|with|unless)\b"
-    r"|(?:please,? )?call me (?!back\b|when\b|at\b|if\b|later\b|tomorrow\b|tonight\b|on\b|in\b|a\b|as\b|once\b|after\b|before\b)\w+"
-    r"|no (?:calls?|meetings?|appointments?|emails?|messages?) (?:before|after|on|during)\b"
-    r")"
-    r"|\bplease\b.*\balways\W*$"
+    r"\bplease\b.*\balways\W*$"
+    r"|^(?:please,? )?(?:answer|respond|reply|write|speak|talk)(?: to me| me)?(?: only| always)? in (?!the\b|a\b|an\b|my\b)\w+"
+    r"|^no (?:calls?|meetings?|appointments?|emails?|messages?) (?:before|after|on|during)\b"
     r"|\bI(?:'d| would)? (?:always |strongly |much |really )?(?:rather|prefer)\b"
     r"|\bI(?:'m| am) (?:(?:very|also|badly|severely) )?(?:allergic|vegan|(?:a )?vegetarian|lactose|coeliac|celiac|colou?r-?blind"
     r"|left-handed|diabetic)\b"
     r"|\bI (?:don't|do not|can't|cannot|never) (?:eat|drink|take|fly|work)\b",
     re.IGNORECASE,
 ).search
+_lasts = re.compile(
+    r"\b(?:always|never|from now on|whenever|every time|each time|by default|in (?:the )?future|going forward|unless|call me"
+    r"|address me|immer|nie|niemals|ab jetzt|von nun an|toujours|jamais|désormais|siempre|nunca|a partir de ahora)\b"
+    r"|\b(?:call|meet|book|schedule|write|text|mail|disturb)\b.*\b(?:before|after|on|during)\b"
+    r"|\b(?:answers|replies|it) (?:short|brief|simple|formal)\b",
+    re.IGNORECASE,
+).search
+_lead = re.compile(r"^\W*(?:correction|actually|sorry|no|wait)\b[\s,:]*", re.IGNORECASE)
 _passes = re.compile(
     r"\b(?:today|tonight|tomorrow|right now|for now|this (?:morning|afternoon|evening|week|weekend|time|once))\b",
     re.IGNORECASE,
@@ -53,7 +53,7 @@ def standing_sentences(entries: Iterable[LogEntry]) -> list[tuple[str, LogEntry]
     """
     found: list[tuple[str, LogEntry]] = []
     for entry in entries:
-        for sentence in map(str.strip, _sentences(entry.text)):
+        for sentence in split_sentences(entry.text):
             if len(sentence) <= MAX_STANDING_CHARS and is_standing(sentence):
                 found = [item for item in found if not _is_replaced(item[0], sentence)]
                 found.append((sentence, entry))
@@ -66,8 +66,12 @@ def is_standing(sentence: str) -> bool:
     >>> is_standing("Please always answer in German."), is_standing("I never saw her."), is_standing("Do you always walk?")
     (True, False, False)
     """
-    is_said = not sentence.rstrip().endswith("?") and _passes(sentence) is None
-    return is_said and _holds(sentence) is not None
+    said = _lead.sub("", sentence)
+    kind = kind_of(said)
+    if kind is SentenceKind.QUESTION or _passes(said) is not None:
+        return False
+    is_rule = kind is SentenceKind.INSTRUCTION and _lasts(said) is not None
+    return is_rule or _holds(said) is not None
 
 
 def _is_replaced(old: str, new: str) -> bool:

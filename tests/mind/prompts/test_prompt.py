@@ -93,7 +93,7 @@ async def test_nothing_to_show_has_no_heading():
 async def test_the_last_message_of_the_user_is_the_query_and_small_talk_is_none():
     async with opened() as store:
         await store.mind.archive.insert(PRESS)
-        chat = await said(store, "user: How thick is the felt?", "assistant: One moment.", "assistant: Wait.")
+        chat = await said(store, "user: How thick is the felt?", "assistant: Sure!", "assistant: Wait.")
         found = await store.mind.prompt(chat)
         assert found.report.query == "How thick is the felt?"
         assert [item.text for item in found.recalled] == [PRESS]
