@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.prompts.prompt import Prompt
+    from sense_memory.mind.prompts.standing import StandingSentences
     from sense_memory.mind.scenes.scene import Scene
     from sense_memory.mind.search.hits import MindHit
     from sense_memory.mind.search.search import MindSearch
@@ -112,9 +113,15 @@ class Mind:
         chat = self.conversation(conversation) if isinstance(conversation, str) else conversation
         window = CONTEXT_WINDOW_TOKENS if chat is None else chat.window
         count = count_tokens or (estimated_tokens if chat is None else chat.count_tokens)
-        gathering = Gathering(self, self._messages)
+        gathering = Gathering(self, self._messages, self._standing)
         given = await gathering.gathered(chat, query=query, instructions=instructions, scene=scene)
         return assembled(given, int(COMPACTION_SHARE * window) if budget is None else budget, count)
+
+    @cached_property
+    def _standing(self) -> StandingSentences:
+        from sense_memory.mind.prompts.standing import StandingSentences  # slow to import, with a stemmer
+
+        return StandingSentences(self.log)
 
     @cached_property
     def _search(self) -> MindSearch:

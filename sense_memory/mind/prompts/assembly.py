@@ -112,8 +112,7 @@ class _Assembly:
         system = self._system()
         scene = self._fit(given.scene, int(_SCENE_SHARE * self._rest))
         exchange = self._exchange([_dated(entry) for entry in given.messages[place:]])
-        older = [_dated(entry) for entry in given.messages[:place]]
-        shown, memories = self._shared(older, exchange)
+        shown, memories = self._shared(given.messages[:place], exchange)
         volatile = "\n\n".join(filter(None, (scene.part.text, self._now, as_text(memories))))
         entries = [*shown, *([_unsaid(volatile, given.now)] if volatile else []), *exchange]
         return Prompt(
@@ -121,7 +120,7 @@ class _Assembly:
             tuple(memories),
             self._report(),
             tuple(entries),
-            given.is_compacted or len(shown) < len(older),
+            given.is_compacted or len(shown) < place,
         )
 
     def _report(self) -> PromptReport:
@@ -165,7 +164,7 @@ class _Assembly:
     def _exchange(self, entries: Sequence[LogEntry]) -> list[LogEntry]:
         """The newest exchange, in which the longest messages lose their middles until it fits."""
         wanted = self._memories({entry.id for entry in entries})
-        kept_free = min(int(_LEAST_RECALLED_SHARE * self._rest), self._cost(as_text(wanted))) if wanted else 0
+        kept_free = min(int(_LEAST_RECALLED_SHARE * self._rest), self._cost_of_memories(wanted))
         room = self._left - kept_free
         found, costs = list(entries), [self._cost_of(entry) for entry in entries]
         if sum(costs) > room:
@@ -201,37 +200,25 @@ class _Assembly:
         return found
 
     def _shared(
-        self, older: Sequence[LogEntry], exchange: Sequence[LogEntry]
+        self, before: Sequence[LogEntry], exchange: Sequence[LogEntry]
     ) -> tuple[list[LogEntry], list[Recalled]]:
         """The older messages and the recalled memories that fit what is left."""
-        costs = [self._cost_of(entry) for entry in older]
-        wanted = self._memories({entry.id for entry in exchange})
-        room = self._left
-        reserved = min(int(_RECALLED_SHARE * room), self._cost(as_text(wanted))) if wanted else 0
-        start = _start(older, costs, room - reserved)
+        room, said = self._left, {entry.id for entry in exchange}
+        older, costs = self._affordable(before, room)
+        wanted = self._memories(said)
+        reserved = min(int(_RECALLED_SHARE * room), self._cost_of_memories(wanted))
+        start = _start(older, costs, room - reserved, is_whole=len(older) == len(before))
         # What the window shows is not recalled, and what that saves goes to more messages.
-        wanted = self._memories({entry.id for entry in (*older[start:], *exchange)})
-        memories, others = within(
-            wanted, room - sum(costs[start:]) - (_MESSAGE_TOKENS if wanted else 0), self._count
-        )
-        spent = self._cost(as_text(memories)) if memories else 0
+        wanted = self._memories(said | {entry.id for entry in older[start:]})
+        memories, others = within(wanted, room - sum(costs[start:]) - _MESSAGE_TOKENS, self._count)
         if start > 0:
-            more = _start(older, costs, room - spent)
+            left = room - self._cost_of_memories(memories)
+            more = _start(older, costs, left, is_whole=len(older) == len(before))
             again = {entry.id for entry in older[more:start]}
             start, memories = more, [item for item in memories if again.isdisjoint(item.idents)]
-            spent = self._cost(as_text(memories)) if memories else 0
-        shown = list(older[start:])
+        spent = self._cost_of_memories(memories)
         self._left -= sum(costs[start:]) + spent
-        before = self._reports["messages"]
-        self._reports["messages"] = before.model_copy(
-            update={
-                "tokens": before.tokens + sum(costs[start:]),
-                "shown": before.shown + len(shown),
-                "left_out": before.left_out + start,
-                "why": _NO_ROOM if before.left_out + start else "",
-                "ids": (*(entry.id for entry in shown), *before.ids),
-            }
-        )
+        self._report_messages(older[start:], sum(costs[start:]), len(before) - len(older[start:]))
         self._reports["recalled"] = PartReport(
             name="recalled",
             tokens=spent,
@@ -240,7 +227,35 @@ class _Assembly:
             why=_NO_ROOM if others else "",
             ids=tuple(item.ident for item in memories),
         )
-        return shown, memories
+        return older[start:], memories
+
+    def _affordable(self, before: Sequence[LogEntry], room: int) -> tuple[list[LogEntry], list[int]]:
+        """The newest messages that fit a room, dated, and their costs: others need not be counted."""
+        found, costs = list[LogEntry](), list[int]()
+        for entry in reversed(before):
+            shown = _dated(entry)
+            cost = self._cost_of(shown)
+            room -= cost
+            if room < 0:
+                break
+            found.append(shown)
+            costs.append(cost)
+        return found[::-1], costs[::-1]
+
+    def _report_messages(self, older: Sequence[LogEntry], tokens: int, left_out: int) -> None:
+        """Add older messages to the report of the exchange."""
+        known = self._reports["messages"]
+        self._reports["messages"] = PartReport(
+            name="messages",
+            tokens=known.tokens + tokens,
+            shown=known.shown + len(older),
+            left_out=known.left_out + left_out,
+            why=_NO_ROOM if known.left_out + left_out else "",
+            ids=(*(entry.id for entry in older), *known.ids),
+        )
+
+    def _cost_of_memories(self, items: Sequence[Recalled]) -> int:
+        return self._cost(as_text(items)) if items else 0
 
     def _memories(self, shown: set[str]) -> list[Recalled]:
         return recalled(self._given.recalled, without=shown, query=self._given.query)
@@ -268,13 +283,16 @@ def _exchange_of(messages: Sequence[LogEntry]) -> int:
     return next(places, max(0, len(messages) - 1))
 
 
-def _start(older: Sequence[LogEntry], costs: Sequence[int], room: int) -> int:
-    """The place of the first older message that is shown: the newest fit the room, and a user's message is the first."""
+def _start(older: Sequence[LogEntry], costs: Sequence[int], room: int, *, is_whole: bool) -> int:
+    """The place of the first older message that is shown: the newest fit the room, and a user's message is the first.
+
+    A conversation that fits as a whole begins as it began.
+    """
     place = len(older)
     while place > 0 and costs[place - 1] <= room:
         place -= 1
         room -= costs[place]
-    if place == 0:
+    if place == 0 and is_whole:
         return 0
     while place < len(older) and (role_of(older[place]) != "user" or any(answers(older[place].payload))):
         place += 1

@@ -16,14 +16,13 @@ from sense_memory.errors import NotSynced
 from sense_memory.memories.status import was_ever_complete
 from sense_memory.mind.blocks import DESCRIPTIONS
 from sense_memory.mind.chat.compaction import ContextState
-from sense_memory.mind.chat.messages import KIND_PREFIX, role_of
+from sense_memory.mind.chat.messages import role_of
 from sense_memory.mind.context import line as entry_line
 from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.prompts.assembly import Gathered
 from sense_memory.mind.prompts.budget import Line, Part
 from sense_memory.mind.prompts.dates import day
 from sense_memory.mind.prompts.recall import CONTEXT_COUNT, of_entry, of_memory, says_something
-from sense_memory.mind.prompts.standing import standing_sentences
 from sense_memory.mind.search.hits import EVERYWHERE, Place
 from sense_memory.models import PINNED
 from sense_memory.plain_text import one_line, printed
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.layers.identity import IdentityKernel
     from sense_memory.mind.log import Log, LogEntry
     from sense_memory.mind.prompts.recall import Recalled
+    from sense_memory.mind.prompts.standing import StandingSentences
     from sense_memory.mind.scenes.scene import Scene
     from sense_memory.mind.search.hits import MindHit
     from sense_memory.models import PersonaMemory
@@ -74,10 +74,11 @@ class Gathering:
     Args:
         mind: the mind.
         messages: the messages of its conversations.
+        standing: what its user said for every answer.
     """
 
-    def __init__(self, mind: PromptSources, messages: MessageIndex) -> None:
-        self._mind, self._messages, self._store = mind, messages, mind.store
+    def __init__(self, mind: PromptSources, messages: MessageIndex, standing: StandingSentences) -> None:
+        self._mind, self._messages, self._standing, self._store = mind, messages, standing, mind.store
         self._problems: list[str] = []
 
     async def gathered(
@@ -162,8 +163,7 @@ class Gathering:
         catalog = await self._store.persona().palace.refresh()
         now = self._store.options.clock()
         held = [memory for memory in catalog.ranked(now) if _is_standing(memory)]
-        entries = await self._mind.log.entries(kind=f"{KIND_PREFIX}user")
-        said = standing_sentences(entries)[-_STANDING_COUNT:]
+        said = await self._standing.newest(_STANDING_COUNT)
         lines = [
             Line(f"- {_data(memory.value)} ({_data(memory.key)}, {day(memory.written_at)})", memory.path)
             for memory in held
@@ -196,8 +196,8 @@ class Gathering:
     async def _memories(self, query: str) -> list[Recalled]:
         search = await self._store.search()
         wanted = scope(("palace", "journal", "flat"), None, None)
-        hits = await search.search(query, RECALLED_COUNT, wanted, _RELEVANCE_FLOOR)
-        hits = await self._store.persona().suspicions.annotated(hits)
+        found = await search.search(query, RECALLED_COUNT, wanted, _RELEVANCE_FLOOR)
+        hits = await self._store.persona().suspicions.annotated(found)
         return [item for hit in hits if (item := of_memory(hit)) is not None]
 
     async def _entries(self, query: str) -> list[Recalled]:

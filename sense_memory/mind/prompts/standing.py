@@ -1,15 +1,17 @@
-"""Statements of a user that hold for every answer: instructions, preferences, allergies. Pure.
+"""Statements of a user that hold for every answer: instructions, preferences, allergies.
 
 Only what is said as such counts, sentence by sentence, and a sentence is quoted as it stands: "Please always answer in
 German.", "I'm allergic to hazelnuts.", "From now on use metric units." A later sentence about the same subject that
-corrects an earlier one takes its place.
+corrects an earlier one takes its place. `is_standing` is pure.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.mind.chat.messages import KIND_PREFIX
 from sense_memory.mind.search.corrections import corrects
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
 from sense_memory.search.tokens import words
@@ -18,9 +20,11 @@ from sense_memory.search.tokens import words
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sense_memory.mind.log import LogEntry
+    from sense_memory.mind.log import Log, LogEntry
 
 MAX_STANDING_CHARS: Final = 240  # of a sentence; a longer one is no instruction
+MAX_STANDING_COUNT: Final = 100  # sentences that are remembered; each is compared with the others
+_READ_COUNT: Final = 500  # entries to read before other tasks get a turn, some 5 ms
 _holds = re.compile(
     r"\bplease\b.*\balways\W*$"
     r"|^(?:please,? )?(?:answer|respond|reply|write|speak|talk)(?: to me| me)?(?: only| always)? in (?!the\b|a\b|an\b|my\b)\w+"
@@ -45,19 +49,42 @@ _passes = re.compile(
 ).search
 
 
-def standing_sentences(entries: Iterable[LogEntry]) -> list[tuple[str, LogEntry]]:
-    """The sentences of a user that hold for every answer, each with its message, in the order of time.
+class StandingSentences:
+    """The standing sentences of a user in a log, which they follow: an append costs one look at the new message.
 
     Args:
-        entries: messages of users, oldest first.
+        log: holds the messages.
     """
-    found: list[tuple[str, LogEntry]] = []
-    for entry in entries:
-        for sentence in split_sentences(entry.text):
-            if len(sentence) <= MAX_STANDING_CHARS and is_standing(sentence):
-                found = [item for item in found if not _is_replaced(item[0], sentence)]
-                found.append((sentence, entry))
-    return found
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._arrived = self._gone = 0
+        self._found: list[tuple[str, LogEntry]] = []
+        self._reading = asyncio.Lock()
+
+    async def newest(self, count: int) -> list[tuple[str, LogEntry]]:
+        """The newest sentences that still hold, each with its message, newest first."""
+        async with self._reading:
+            arrived, gone = await self._log.changes(self._arrived, self._gone)
+            for number, entry in enumerate(arrived):
+                if entry.kind == f"{KIND_PREFIX}user" and self._log.known(entry.id):
+                    said = ((text, entry) for text in split_sentences(entry.text) if is_standing(text))
+                    self._found += said
+                if number % _READ_COUNT == 0:
+                    await asyncio.sleep(0)
+            self._arrived, self._gone = self._arrived + len(arrived), self._gone + len(gone)
+            removed = set(gone)
+            self._found = _still_held(item for item in self._found if item[1].id not in removed)
+            return self._found[::-1][:count]
+
+
+def _still_held(found: Iterable[tuple[str, LogEntry]]) -> list[tuple[str, LogEntry]]:
+    """Sentences in the order of time, without those that a later one repeats or corrects."""
+    held: list[tuple[str, LogEntry]] = []
+    for sentence, entry in sorted(found, key=lambda item: (item[1].at, item[1].id)):
+        held = [item for item in held if not _is_replaced(item[0], sentence)]
+        held.append((sentence, entry))
+    return held[-MAX_STANDING_COUNT:]
 
 
 def is_standing(sentence: str) -> bool:
@@ -67,11 +94,11 @@ def is_standing(sentence: str) -> bool:
     (True, False, False)
     """
     said = _lead.sub("", sentence)
-    kind = kind_of(said)
-    if kind is SentenceKind.QUESTION or _passes(said) is not None:
+    holds, lasts = _holds(said), _lasts(said)  # before the kind, which takes longer
+    if len(said) > MAX_STANDING_CHARS or not (holds or lasts) or _passes(said):
         return False
-    is_rule = kind is SentenceKind.INSTRUCTION and _lasts(said) is not None
-    return is_rule or _holds(said) is not None
+    kind = kind_of(said)
+    return kind is SentenceKind.INSTRUCTION if not holds else kind is not SentenceKind.QUESTION
 
 
 def _is_replaced(old: str, new: str) -> bool:
