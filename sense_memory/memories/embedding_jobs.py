@@ -184,6 +184,18 @@ class IndexedMemories(Protocol):
         """Some memories as items of the index."""
 
 
+class Directions(NamedTuple):
+    """The vectors of a question; None without an embedder, or if it failed.
+
+    Attributes:
+        asked: of `SearchIndex.asks`.
+        beyond_names: of `SearchIndex.asks_beyond_names`; of the whole question if it asks for nothing else.
+    """
+
+    asked: NDArray[Any] | None = None
+    beyond_names: NDArray[Any] | None = None
+
+
 class _Filled(NamedTuple):
     """How many memories got shared vectors, how many got new vectors, and whether the embedder did not fail."""
 
@@ -216,16 +228,17 @@ class EmbeddingJobs:
         """The memories that searches find by words only."""
         return Gaps(index.gaps_count, self._meaning.trouble)
 
-    async def direction(self, index: SearchIndex, query: str) -> NDArray[Any] | None:
-        """The vector of a question. First, for up to `EMBED_SECONDS`, memories without vectors get theirs."""
+    async def directions(self, index: SearchIndex, query: str) -> Directions:
+        """The vectors of a question. First, for up to `EMBED_SECONDS`, memories without vectors get theirs."""
         end = self._meaning.clock() + EMBED_SECONDS
         # The newest come first; the others wait for the next search, or for `embed`.
         while (newest := index.without_meaning(EMBED_BATCH_COUNT)) and self._meaning.clock() <= end:
             if not (await self._fill(index, newest)).is_done:
                 break
         asked = index.asks(query)
-        rows = await self._meaning.rows([asked]) if asked else None
-        return None if rows is None else rows[0]
+        texts = dict.fromkeys((asked, index.asks_beyond_names(query) or asked))
+        rows = await self._meaning.rows(list(texts)) if asked else None
+        return Directions() if rows is None else Directions(rows[0], rows[-1])
 
     async def fill_from_cache(self, index: SearchIndex) -> None:
         """Give memories their cached vectors, made by this process or another. Call while holding `turn`."""

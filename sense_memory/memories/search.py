@@ -12,14 +12,14 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from sense_memory.errors import EmbedderError, InvalidInput
 from sense_memory.ledger.feed import START
 from sense_memory.limits import INDEX_SECONDS, MAX_FOUND_COUNT
-from sense_memory.memories.embedding_jobs import EmbeddingJobs, EmbedReport, Gaps
+from sense_memory.memories.embedding_jobs import Directions, EmbeddingJobs, EmbedReport, Gaps
 from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.persona.palace import ROOTS
 from sense_memory.memories.search_items import RecordItems, item_of_record, text_of
@@ -43,6 +43,7 @@ from sense_memory.records.sealed_caches import (
     with_header,
     without_header,
 )
+from sense_memory.search.confidence import confidence_in
 from sense_memory.search.hits import NOT_QUOTED, PALACE, Explanation, Hit, Hits, Kind
 from sense_memory.search.index import FORMAT, SearchIndex
 from sense_memory.search.ranking import SearchOptions
@@ -133,8 +134,8 @@ class MemorySearch(CachedIndex):
         index = await self._current(INDEX_SECONDS)
         if not len(index) and not self._left and await self._ask("memories are"):
             index = await self._current(INDEX_SECONDS)
-        direction = None if self._jobs is None else await self._jobs.direction(index, query)
-        similar = None if direction is None else index.similar(direction)
+        meant = await self._directions(index, query)
+        similar = None if meant.asked is None else index.similar(meant.asked)
         now = self._clock()
         near = index.near_rows(similar)
         weigher = Weigher(index, query=query, now=now, floor=relevance_floor, state=scope.state, near=near)
@@ -146,6 +147,7 @@ class MemorySearch(CachedIndex):
             now=now,
             options=replace(self._options, session=by_day, dense=similar is not None),
             similar=similar,
+            beyond_names=meant.beyond_names,
         )
         found = asked(
             limit,
@@ -164,7 +166,7 @@ class MemorySearch(CachedIndex):
             note = f"{note}; {NOT_QUOTED}" if note else NOT_QUOTED
         there = list[Hit]()
         for part in (found, late):
-            hits = [hit for hit in [await self._hit(hit, weigher, note) for hit in part] if hit is not None]
+            hits = [hit for one in part if (hit := await self._hit(one, weigher, note, query)) is not None]
             there += sorted(hits, key=lambda hit: (-hit.score, -hit.created_at, hit.path))
 
         def joining(memory: PersonaMemory, relevance: float) -> Hit:
@@ -182,7 +184,7 @@ class MemorySearch(CachedIndex):
         """The persona memories that match a query, scored as the specification says, the best first."""
         check_arguments(query, limit, relevance_floor)
         catalog = await self._catalog()
-        near = {} if self._jobs is None else await self.near(query)
+        asked = await self._directions(await self._current(), query) if self._jobs else Directions()
         index = await self._with_palace()
 
         def is_meant(path: str) -> bool:
@@ -194,17 +196,19 @@ class MemorySearch(CachedIndex):
             now=self._clock(),
             limit=limit,
             relevance_floor=relevance_floor,
-            near=near,
+            near=self._near(index, asked.asked),
             state=scope.state,
             only=is_meant if scope.narrows else None,
             forgotten=scope.forgotten,
         )
+        names = [(f"{Kind.PALACE}/{match.path}", match.score) for match in found]
         hits = list[PersonaHit]()
-        for match in found:
+        for match, clues in zip(found, index.clues(query, names, asked.beyond_names), strict=True):
             memory = catalog.get(match.path)
             if memory is not None:
                 memory = memory.changed(state=state_at(match.why.relevance))
-                hits.append(PersonaHit.of(memory, match.score, match.why.noting(self._note)))
+                why, sure = match.why.noting(self._note), confidence_in(memory.value, query, clues)
+                hits.append(PersonaHit.of(memory, match.score, why, sure))
 
         def joining(memory: PersonaMemory, relevance: float) -> PersonaHit:
             factor = relevance_floor + (1 - relevance_floor) * relevance
@@ -271,10 +275,11 @@ class MemorySearch(CachedIndex):
             return Gaps(0, trouble, self._left)
         return replace(self._jobs.gaps(self._index), unread=self._left)
 
-    async def near(self, query: str) -> dict[str, float]:
+    async def _directions(self, index: SearchIndex, query: str) -> Directions:
+        return Directions() if self._jobs is None else await self._jobs.directions(index, query)
+
+    def _near(self, index: SearchIndex, direction: NDArray[Any] | None) -> dict[str, float]:
         """By path, how near in meaning a persona memory is to a question: above 0, up to 1."""
-        index = await self._current()
-        direction = None if self._jobs is None else await self._jobs.direction(index, query)
         if direction is None:
             return {}
         head = f"{Kind.PALACE}/"
@@ -498,13 +503,14 @@ class MemorySearch(CachedIndex):
         kind, _, path = name.partition("/")
         return self._palace.catalog.get(path) if kind == Kind.PALACE else None
 
-    async def _hit(self, found: SearchHit, weigher: Weigher, note: str) -> Hit | None:
+    async def _hit(self, found: SearchHit, weigher: Weigher, note: str, query: str) -> Hit | None:
         kind, _, path = found.id.partition("/")
         memory = self._memory(found.id)
         if memory is not None:
             fields = {"key": memory.key, "themes": " \n".join(memory.themes), "value": memory.value}
             why = weigher.explain(found, fields).noting(note)
-            return Hit.of(memory, state_at(why.relevance), found.score, why)
+            sure = confidence_in(memory.value, query, found.clues)
+            return Hit.of(memory, state_at(why.relevance), found.score, why, sure)
         opened = await self._said.read([found.id])
         if not opened:
             return None  # forgotten while this search waited
@@ -521,6 +527,7 @@ class MemorySearch(CachedIndex):
             written_at=written_at,
             event_id=event.id.hex(),
             score=found.score,
+            answer_confidence=confidence_in(fields["value"], query, found.clues),
             why=weigher.explain(found, fields).noting(note),
         )
 

@@ -93,19 +93,22 @@ class PersonaHit(PersonaMemory):
     Attributes:
         kind: palace.
         score: higher is better; comparable within one search only.
+        answer_confidence: the estimated probability that it answers the query, 0 to 1; comparable across searches and
+            stores. `confidence` is how certain the memory is, whatever is asked.
         why: the reasons of the score.
     """
 
     kind: Kind = Kind.PALACE
     score: float
+    answer_confidence: float = 0.0
     why: Why
 
     @classmethod
-    def of(cls, memory: PersonaMemory, score: float, why: Why) -> PersonaHit:
+    def of(cls, memory: PersonaMemory, score: float, why: Why, answer_confidence: float = 0.0) -> PersonaHit:
         """A memory with its score and reasons, made without validating the fields again."""
         fields = {name: getattr(memory, name) for name in type(memory).model_fields}
         fields["current_relevance"] = why.relevance
-        return cls.model_construct(**fields, score=score, why=why)
+        return cls.model_construct(**fields, score=score, why=why, answer_confidence=answer_confidence)
 
 
 FIELDS: Final = ("key", "themes", "value")
@@ -549,6 +552,8 @@ def with_successors_first(
 
 def _raised(hit: _H, older: _H) -> _H:
     """The hit of a memory, with at least the score of the older one that it supersedes."""
+    if hit.answer_confidence < older.answer_confidence:  # it says what became of the answer
+        hit = hit.model_copy(update={"answer_confidence": older.answer_confidence})
     share = older.score - hit.score
     if share <= 0:
         return hit

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sense_memory.errors import InvalidInput
 from sense_memory.models import State
+from sense_memory.search.confidence import LOW_CONFIDENCE, of_answer
 from sense_memory.search.tokens import fold
 
 
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
 
 
-_H = TypeVar("_H")
+class Judged(Protocol):
+    """A hit that knows how sure it is."""
+
+    @property
+    def answer_confidence(self) -> float:
+        """The estimated probability that it answers the query, 0 to 1."""
+
+
+_H = TypeVar("_H", bound=Judged)
 
 NOT_QUOTED: Final = "no memory has all that is quoted"  # in the reasons of hits that were found all the same
 
@@ -100,6 +109,8 @@ class Hit(BaseModel):
         suspected_by: the paths of later memories that may contradict a persona memory, the latest first.
         conflict_of: the path at which a concurrent edit lost, if a persona memory keeps that edit; else None.
         score: higher is better; comparable within one search only.
+        answer_confidence: the estimated probability that it answers the query, 0 to 1; comparable across searches and
+            stores. (`confidence` of a persona memory is how certain that memory is, whatever is asked.)
         why: what the score is made of.
     """
 
@@ -121,10 +132,18 @@ class Hit(BaseModel):
     suspected_by: tuple[str, ...] = ()
     conflict_of: str | None = None
     score: float
+    answer_confidence: float = 0.0
     why: Explanation = Field(repr=False)
 
     @classmethod
-    def of(cls, memory: PersonaMemory, state: State, score: float, why: Explanation) -> Self:
+    def of(
+        cls,
+        memory: PersonaMemory,
+        state: State,
+        score: float,
+        why: Explanation,
+        answer_confidence: float = 0.0,
+    ) -> Self:
         """The hit of a persona memory that is in this state now."""
         return cls(
             kind=Kind.PALACE,
@@ -142,6 +161,7 @@ class Hit(BaseModel):
             superseded_by=memory.superseded_by,
             conflict_of=memory.conflict_of,
             score=score,
+            answer_confidence=answer_confidence,
             why=why,
         )
 
@@ -154,11 +174,23 @@ class Hits(list[_H]):
     Attributes:
         forgotten: how many forgotten or dissolved persona memories the query directly means and the hits leave out; 0
             where the search was for one state.
+        confidence: the estimated probability that any of the hits answers the query, 0 to 1: that of the surest hit.
+        is_doubtful: whether there are hits, and probably none of them answers the query.
     """
 
     def __init__(self, hits: Iterable[_H] = (), *, forgotten: int = 0) -> None:
         super().__init__(hits)
         self.forgotten = forgotten
+
+    @property
+    def confidence(self) -> float:
+        """The estimated probability that any of the hits answers the query, 0 to 1; 0 without hits."""
+        return of_answer(hit.answer_confidence for hit in self)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether there are hits, and probably none of them answers the query."""
+        return bool(self) and self.confidence < LOW_CONFIDENCE
 
     def replaced(self, hits: Iterable[_H]) -> Hits[_H]:
         """Other hits of the same search, such as the same ones with more fields."""

@@ -25,11 +25,13 @@ import numpy as np
 
 from sense_memory.search import dates, evidence
 from sense_memory.search.column import Column
+from sense_memory.search.confidence import Clues, clues_of, parts_of
 from sense_memory.search.dates import DAY_SECONDS, Span
 from sense_memory.search.documents import DocumentTable, SearchItem
-from sense_memory.search.lexical import LexicalIndex, RowText, packed, unpack
-from sense_memory.search.postings import FIELD_WEIGHTS, KEY, NAME, THEMES, Postings
-from sense_memory.search.query import MAX_QUERY_CHARS, parse, quotes, resolve, without_names
+from sense_memory.search.item_texts import rows_of, texts_of
+from sense_memory.search.lexical import LexicalIndex, packed, unpack
+from sense_memory.search.postings import NAME, Postings
+from sense_memory.search.query import MAX_QUERY_CHARS, names_in, parse, quotes, resolve, without_names
 from sense_memory.search.ranking import (
     MIN_SIMILAR,
     IndexContents,
@@ -45,13 +47,15 @@ from sense_memory.search.vocabulary import Vocabulary
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sense_memory.errors import EmbedderError
     from sense_memory.search.embedders.embedder import Embedder
+    from sense_memory.search.lexical import RowText, TermScores
     from sense_memory.search.postings import Listing, SortedPostings
+    from sense_memory.search.query import Ask, Wanted
     from sense_memory.search.ranking import Factors
 
 FORMAT: Final = 5  # of a dump; changes with the layout, and with the words that are taken from a text
@@ -156,7 +160,7 @@ class SearchIndex:
         for row, item in enumerate(latest.values(), len(self._table)):
             if not is_new and item.id in self._table.rows:
                 self._empty(self._table.rows[item.id])
-            parts = _rows_of(item, is_cut=self.options.pieces)
+            parts = rows_of(item, is_cut=self.options.pieces)
             starts.append(first + len(texts))
             texts += parts
             owned += [row] * len(parts)
@@ -243,6 +247,7 @@ class SearchIndex:
         factors: Factors | None = None,
         direction: NDArray[np.float32] | None = None,
         similar: NDArray[np.float32] | None = None,
+        beyond_names: NDArray[np.float32] | None = None,
     ) -> list[SearchHit]:
         """The items that answer a question best.
 
@@ -252,12 +257,13 @@ class SearchIndex:
             k: how many at most.
             now: the time that "last May" counts from, seconds since 1970; by default the time of the latest item.
             options: replaces the options of the index.
-            explain: whether hits get reasons.
+            explain: whether hits get reasons and clues.
             kinds: of the items that may be found; None for all.
             only: whether an id may be found; called once for each item of these kinds. Or which rows of `documents`.
             factors: returns the factors of the scores of some ids, each 0 to 1; 0 leaves an item out.
             direction: the vector of `asks(query)`, if the caller made it; by default the embedder is called.
             similar: `similar(direction)`, if the caller has it.
+            beyond_names: the vector of `asks_beyond_names(query)`, for the clues of hits.
 
         Returns:
             Best first; ties: newest first, then by id. Only items that match the question in some way.
@@ -270,13 +276,20 @@ class SearchIndex:
             question = replace(question, allowed=self._allowed(kinds, only))
         if not (question.scored or question.spans or question.only_speaker or question.dense is not None):
             return []
-        has_quoted = self.quoting(query)
+        hits, has_quoted = list[SearchHit](), self.quoting(query)
         if has_quoted is not None:
             allowed = has_quoted if question.allowed is None else question.allowed & has_quoted
             narrowed = replace(question, allowed=allowed)
-            if hits := rank(narrowed, self._contents(), options).hits(self._table.ids, k, explain, factors):
-                return hits
-        return rank(question, self._contents(), options).hits(self._table.ids, k, explain, factors)
+            hits = rank(narrowed, self._contents(), options).hits(self._table.ids, k, explain, factors)
+        if not hits:
+            hits = rank(question, self._contents(), options).hits(self._table.ids, k, explain, factors)
+        if not explain:
+            return hits
+        found = [(hit.id, hit.score) for hit in hits]
+        clues = self._clues(query, found, question.scored, question.missing, beyond_names)
+        return [
+            replace(hit, clues=one._replace(on_day=hit.on_day)) for hit, one in zip(hits, clues, strict=True)
+        ]
 
     def _allowed(
         self, kinds: Collection[str] | None, only: Callable[[str], bool] | NDArray[np.bool_] | None
@@ -299,6 +312,42 @@ class SearchIndex:
         return without_names(
             query[:MAX_QUERY_CHARS], self._speakers(query[:MAX_QUERY_CHARS], self.options)[1]
         )
+
+    def asks_beyond_names(self, query: str) -> str:
+        """The text to embed for what a question asks of those that it names; empty if it asks for nothing else."""
+        return without_names(
+            query[:MAX_QUERY_CHARS], names_in(query) | self._speakers(query, self.options)[1]
+        )
+
+    def clues(
+        self, query: str, found: Sequence[tuple[str, float]], direction: NDArray[np.float32] | None = None
+    ) -> list[Clues]:
+        """What is known about some hits, for `confidence`.
+
+        Args:
+            query: the question.
+            found: the ids of the hits and their scores, the best first.
+            direction: the vector of `asks_beyond_names`; None for words only.
+        """
+        query = query[:MAX_QUERY_CHARS]
+        wanted, missing, _ = self._resolved(query, self._speakers(query, self.options)[1], self.options)
+        return self._clues(query, found, self._lexical.scored(wanted), missing, direction)
+
+    def _clues(
+        self,
+        query: str,
+        found: Sequence[tuple[str, float]],
+        scored: Sequence[TermScores],
+        missing: Sequence[str],
+        direction: NDArray[np.float32] | None,
+    ) -> list[Clues]:
+        spans = [self._pieces_of(self._table.rows[ident]) for ident, _ in found]
+        parts = parts_of(scored, missing, names_in(query), len(self))
+        clues = clues_of(spans, [score for _, score in found], parts, len(self))
+        if direction is None or self._meaning is None:
+            return clues
+        places = self._meaning.places(direction, spans)
+        return [one._replace(meaning=place) for one, place in zip(clues, places, strict=True)]
 
     def _speakers(self, query: str, options: SearchOptions) -> tuple[set[int], set[str]]:
         return evidence.speakers_meant(query, self._table.speakers.all) if options.speaker else (set(), set())
@@ -391,8 +440,7 @@ class SearchIndex:
         dense: NDArray[np.float32] | None,
     ) -> ResolvedQuery:
         meant, names = self._speakers(query, options)
-        ask = parse(query, names)
-        wanted = resolve(ask, self._lexical.vocabulary, options.spread, self._lexical.postings.has)
+        wanted, missing, ask = self._resolved(query, names, options)
         only_speaker = bool(names) and not ask.beginnings and ask.words.keys() <= names
         spans = self._spans(query, now) if options.dates else []
         if dense is None and options.dense and self._meaning is not None:
@@ -406,7 +454,18 @@ class SearchIndex:
             spans=spans,
             dense=dense,
             is_sentence=ask.is_sentence,
+            missing=missing,
         )
+
+    def _resolved(
+        self, query: str, names: Collection[str], options: SearchOptions
+    ) -> tuple[list[Wanted], list[str], Ask]:
+        """The terms that a query asks for, its words and beginnings that no item has, and its parts."""
+        vocabulary, ask = self._lexical.vocabulary, parse(query, names)
+        wanted = resolve(ask, vocabulary, options.spread, self._lexical.postings.has)
+        known = {item.label for item in wanted} | {term for item in wanted for term in item.terms}
+        asked = [*ask.words, *(f"{beginning}*" for beginning in ask.beginnings)]
+        return wanted, [word for word in asked if known.isdisjoint((word, vocabulary.find(word)))], ask
 
     def similar(self, direction: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """The similarity in meaning of every item to the question; None without vectors."""
@@ -515,56 +574,3 @@ class SearchIndex:
         self._owners, self._lengths = Column(np.int32, own["owners"]), Column(np.float32, own["lengths"])
         self._session_lengths = Column(np.float64, own["session_lengths"])
         return self
-
-
-# ── The texts of an item ────────────────────────────────────────────────────────────────
-
-_LINE: Final = " \n"  # between keys, themes and the text
-
-
-def texts_of(item: SearchItem, *, is_cut: bool = True) -> list[str]:
-    """The texts to embed for an item: one for each of its pieces, or one for the whole item."""
-    text = _weighed(item)
-    return evidence.embedding_texts(evidence.pieces(text) if is_cut else [text])
-
-
-def _weighed(item: SearchItem) -> str:
-    """An item as one text: its key and themes, repeated by their weights, then the text."""
-    if not item.key and not item.themes:
-        return item.text
-    keys, themes = (item.key,) * FIELD_WEIGHTS[KEY], item.themes * FIELD_WEIGHTS[THEMES]
-    return _LINE.join((*keys, *themes, item.text))
-
-
-def _rows_of(item: SearchItem, *, is_cut: bool) -> list[RowText]:
-    """The rows of an item's words, as many as `SearchIndex.texts_of` has texts."""
-    names = tuple(dict.fromkeys((item.key, *item.themes))) if item.key or item.themes else ()
-    parts = evidence.piece_sentences(_weighed(item)) if is_cut else [[]]
-    if len(parts) == 1:
-        return [RowText(item.text, _LINE.join(item.themes), item.key, names)]
-    if not names:
-        return [RowText("\n".join(part)) for part in parts]
-    return [
-        RowText("\n".join(value), "\n".join(themes), "\n".join(key), () if number else names)
-        for number, (value, themes, key) in enumerate(_by_field(item, parts))
-    ]
-
-
-def _by_field(item: SearchItem, parts: Sequence[Sequence[str]]) -> Iterator[tuple[list[str], ...]]:
-    """The sentences of each piece of `_weighed` by field; of repeated keys and themes only the first occurrence."""
-    text, at = _weighed(item), 0
-    key, themes = len(item.key) + len(_LINE), sum(len(theme) + len(_LINE) for theme in item.themes)
-    heads = FIELD_WEIGHTS[KEY] * key
-    values = heads + FIELD_WEIGHTS[THEMES] * themes
-    for part in parts:
-        fields: tuple[list[str], ...] = ([], [], [])
-        for sentence in part:
-            start = text.index(sentence, at)
-            at = start + len(sentence)
-            if start >= values:
-                fields[0].append(sentence)
-            elif heads <= start < heads + themes:
-                fields[1].append(sentence)
-            elif start < key:
-                fields[2].append(sentence)
-        yield fields

@@ -48,6 +48,8 @@ _BEGINNING: Final = re.compile(r"(?<!\w)(\w{2,64})\*")
 _MAY: Final = re.compile(r"\bMay\b(?! (?:I|we|you|he|she|it|they|the|an?|my|our|this|that)\b)")
 _CAPITAL: Final = re.compile(r"(?<![.!?:\n]\s)(?<!^)\b([A-Z][a-z]+|[A-Z]{2,})\b(?!')")
 
+_OWNER: Final = re.compile(r"(?<!^)\b([A-Z]\w+)(?='s\b)")
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -159,6 +161,15 @@ def without_names(query: str, names: Collection[str]) -> str:
     parts = [(part, words(part)) for part in query.split()]
     kept = [part for part, said in parts if not said or not all(bare(word) in names for word in said)]
     return " ".join(kept).rstrip("?\uff1f ")
+
+
+def names_in(query: str) -> frozenset[str]:
+    """The folded names in a sentence: words with a capital that do not begin it, without "'s"."""
+    query = query[:MAX_QUERY_CHARS]
+    if not any(word[:1].islower() for word in query.split()[1:]):
+        return frozenset()  # a list of words, or all capitals
+    found = (*_CAPITAL.findall(query), *_OWNER.findall(query))
+    return frozenset(fold(name) for name in found) - {"i"}
 
 
 def stop_words(found: Collection[str]) -> frozenset[str]:

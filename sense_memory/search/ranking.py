@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sense_memory.search.confidence import Clues
     from sense_memory.search.dates import Span
     from sense_memory.search.documents import DocumentTable
     from sense_memory.search.lexical import LexicalIndex, TermScores
@@ -141,11 +142,18 @@ class SearchHit:
         id: as it was put into the index.
         score: higher is better; comparable within one search only.
         why: the reasons that make up the score, the largest first; empty if not wanted.
+        clues: for `search.confidence`; None if not wanted.
     """
 
     id: str
     score: float
     why: tuple[Reason, ...] = field(default=(), repr=False)
+    clues: Clues | None = field(default=None, repr=False)
+
+    @property
+    def on_day(self) -> float:
+        """1 if it was said on the days that the query names, less if soon after them, else 0."""
+        return min(1.0, sum(reason.share for reason in self.why if reason.kind == "date") / DATE_WEIGHT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +168,7 @@ class ResolvedQuery:
         dense: similarity of every memory to the query, where there is an embedder.
         is_sentence: whether the query is a sentence, and not a list of words to look up.
         allowed: which rows may be found; None for all.
+        missing: the words and beginnings of the query that nothing has.
     """
 
     scored: Sequence[TermScores]
@@ -169,6 +178,7 @@ class ResolvedQuery:
     dense: NDArray[np.float32] | None = None
     is_sentence: bool = False
     allowed: NDArray[np.bool_] | None = None
+    missing: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from sense_memory.search.evidence import pooled
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _PART_ROWS: Final = 8_192  # compared at a time, so that they stay in the processor's cache
 _BLOCK_BYTES: Final = 2**26  # allocated at a time; the system provides pages as they are filled
 EMBEDDED_AT_ONCE_COUNT: Final = 512  # bounds the loss by a failure, and the copies in RAM
+
+USUAL_COUNT: Final = 2_000  # vectors that are compared to know how near the usual one is
 
 
 def rounded(vectors: NDArray[Any]) -> NDArray[np.float16]:
@@ -207,6 +209,27 @@ class PieceVectors:
         if direction.shape != (self._rows.dimension,):
             return None
         return pooled(self._rows.similarities(normalised(direction[None])[0]), first_pieces)
+
+    def places(self, direction: NDArray[np.float32], pieces: Iterable[tuple[int, int]]) -> list[float | None]:
+        """By how many standard deviations the best of some pieces are nearer to a vector than pieces usually are.
+
+        Args:
+            direction: of any length.
+            pieces: by memory, its first piece and the first after it.
+
+        Returns:
+            By memory; None for one without vectors, and for all where the vector has another dimension.
+        """
+        if self._rows is None or not direction.any() or direction.shape != (self._rows.dimension,):
+            return [None for _ in pieces]
+        query, known = normalised(direction[None])[0], np.flatnonzero(self._is_known.view)
+        sample = np.vecdot(self._rows.at(known[:: -(-len(known) // USUAL_COUNT) or 1]), query)
+        usual, spread = (float(sample.mean()), float(sample.std())) if len(sample) else (0.0, 0.0)
+        own = [self.at(*span) for span in pieces]
+        return [
+            None if vectors is None else (float(np.vecdot(vectors, query).max()) - usual) / max(spread, 1e-6)
+            for vectors in own
+        ]
 
     def _gap_rows(self, dimension: int) -> VectorRows:
         rows = VectorRows(dimension)
