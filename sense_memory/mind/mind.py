@@ -22,7 +22,7 @@ from sense_memory.mind.layers.topics import Topics
 from sense_memory.mind.log import Log
 from sense_memory.mind.model import Reflect, RerankPassages
 from sense_memory.mind.records import MindRecords
-from sense_memory.mind.reflection import ReflectionTracker, newest_lines, reflect
+from sense_memory.mind.reflection import ReflectionTracker, newest_lines, own_reflections, reflect
 from sense_memory.mind.scenes.scenes import Scenes
 from sense_memory.mind.scenes.share import Shares
 from sense_memory.mind.tools import mind_tools
@@ -272,20 +272,24 @@ class Mind:
             conversation: the conversation's id, for the new entry.
 
         Returns:
-            The entry of the reflection; None if no reflection is due.
+            The entry of the reflection; None if no reflection is due, or if nothing can be concluded.
 
         Raises:
             InvalidInput: `threshold` is less than 1.
             ModelError: the model gave no valid answer; nothing was appended.
         """
-        tracker = ReflectionTracker(agent_name, threshold)
-        seen = [entry for entry in tracker.pending(await self.log.entries()) if entry.text.strip()]
+        tracker, entries = ReflectionTracker(agent_name, threshold), await self.log.entries()
+        seen = [entry for entry in tracker.pending(entries) if entry.text.strip()]
         if len(seen) < threshold:
             return None
         lines = newest_lines(seen)
         left_out = len(seen) - len(lines)
-        task = Reflect(agent=agent_name, experiences=lines, scene=scene, left_out=left_out)
+        earlier = own_reflections(entries, agent_name)
+        beliefs = tuple(entry.text for entry in earlier)
+        task = Reflect(agent=agent_name, experiences=lines, scene=scene, left_out=left_out, beliefs=beliefs)
         found = await self.model.answer(task)
+        if not found.belief.strip():
+            return None
         evidence = [seen[left_out + place] for place in found.based_on]
         return await reflect(
             self.log,
@@ -296,6 +300,9 @@ class Mind:
             conversation=conversation,
             is_by_rule=found.is_by_rule,
             left_out=left_out,
+            confidence=found.confidence,
+            supports=[earlier[place] for place in found.supports],
+            contradicts=[earlier[place] for place in found.contradicts],
         )
 
     async def append_reflection(
@@ -306,9 +313,22 @@ class Mind:
         *,
         turn: int | None = None,
         conversation: str | None = None,
+        confidence: float | None = None,
+        supports: Sequence[LogEntry | str] = (),
+        contradicts: Sequence[LogEntry | str] = (),
     ) -> LogEntry:
         """Append a belief that the agent concluded itself; see `reflection.reflect`."""
-        return await reflect(self.log, agent_name, belief, evidence, turn=turn, conversation=conversation)
+        return await reflect(
+            self.log,
+            agent_name,
+            belief,
+            evidence,
+            turn=turn,
+            conversation=conversation,
+            confidence=confidence,
+            supports=supports,
+            contradicts=contradicts,
+        )
 
     # The functions of draft.py are also methods, so that `SyncMemoryStore.mind` has them without an event loop.
     draft, store_thought, backfill = pipeline.draft, pipeline.store_thought, pipeline.backfill

@@ -23,8 +23,8 @@ from sense_memory.mind.sentence_kinds import (
     kind_of,
     split_sentences,
     subject_of,
-    values_of,
 )
+from sense_memory.mind.sentence_values import values_of
 
 
 if TYPE_CHECKING:
@@ -32,17 +32,19 @@ if TYPE_CHECKING:
 
     from sense_memory.mind.model import SummarizeConversation
 
-_SLICE_COUNT: Final = 50  # sentences to judge before other tasks get a turn, some 10 ms
+_SLICE_COUNT: Final = 20  # sentences to judge before other tasks get a turn, some 10 ms
 _SAME_BOUND: Final = 0.5  # sentences with this Jaccard similarity or more say the same
 _NEAR_COUNT: Final = 8  # statements before a correction that it may mean without naming them
-_KEPT_COUNT: Final = 200  # facts to choose from, the weightiest; more would not fit in any case
+_KEPT_COUNT: Final = 100  # facts to choose from, the weightiest; more would not fit in any case
+_STATE_COUNT: Final = 200  # the newest sentences, of which the most central one is the state
 _LEAST: Final = 6  # a part of a summary may always have so many words
 _FACT_WORDS: Final = 14  # of one fact
 _TASK_WORDS, _STATE_WORDS, _NEXT_WORDS = 20, 12, 14
 _SHORT_TASK_WORDS: Final = 8  # of the task, where facts are many
 _SECTION: Final = re.compile(r"(Task|Facts|State|Next): (.*?)(?= (?:Facts|State|Next): |$)", re.DOTALL)
 _REQUEST: Final = re.compile(
-    r"\b(?:please|can you|could you|would you|help me|i want|i need|i'd like|we want|we need to|let's)\b", re.IGNORECASE
+    r"\b(?:please|can you|could you|would you|help me|i want|i need|i'd like|we want|we need to|let's)\b",
+    re.IGNORECASE,
 )
 _HEALTH: Final = re.compile(
     r"\b(?:allerg\w+|intoleran\w+|diabet\w+|asthma\w*|celiac|coeliac|vegan|vegetarian|pregnant|epilep\w+|insulin|inhaler|gluten|blood type"
@@ -85,6 +87,16 @@ class _Said:
     who: str
     text: str
     kind: SentenceKind
+    message: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a conversation began with, what was said last, and the state by the previous summary."""
+
+    first: str
+    last: str
+    state: str
 
 
 class RuleSummary:
@@ -106,7 +118,10 @@ class RuleSummary:
         facts = await self._facts(known, said)
         first = before.get("Task", "") or ("" if task.previous_summary else _first(said))
         last = next((item.text for item in reversed(said) if _moves_on(item.kind)), "") if said else ""
-        summary = self._fitted(facts, said, first, last, before.get("State", ""), task.max_words)
+        parts = _Parts(first, last, before.get("State", ""))
+        summary = self._whole(facts, said, parts, task.max_words)
+        if len(summary.split()) > task.max_words:
+            summary = _shortened(facts, parts, task.max_words)
         return Summary(summary=_cut(summary or "Nothing was said.", MAX_SUMMARY_WORDS - 1), is_by_rule=True)
 
     # ── Facts ───────────────────────────────────────────────────────────────────────────
@@ -123,7 +138,7 @@ class RuleSummary:
             if item.kind not in SAYING:
                 latest[item.who] = _subject(item.text) or latest.get(item.who, "")
                 continue
-            if item.kind is SentenceKind.CORRECTION and self._correct(facts, item, number):
+            if self._correct(facts, item, number):
                 continue
             text = _named(item, latest.get(item.who, ""))
             latest[item.who] = _subject(item.text) or latest.get(item.who, "")
@@ -135,7 +150,9 @@ class RuleSummary:
 
     def _correct(self, facts: list[_Fact], item: _Said, number: int) -> bool:
         """Replace the facts that a sentence corrects; whether nothing is left to add."""
-        old = next((fact for fact in reversed(facts) if corrects(item.text, fact.text)), None)
+        stems = self._stems(item.text)
+        alike = (fact for fact in reversed(facts) if not stems.isdisjoint(fact.terms))
+        old = next((fact for fact in alike if corrects(item.text, fact.text)), None)
         if old is None:
             near = [fact for fact in facts if number - fact.number <= _NEAR_COUNT]
             place = corrected(item.text, [fact.text for fact in near])
@@ -145,7 +162,9 @@ class RuleSummary:
         at = facts.index(old)
         if is_elliptic(item.text) or _is_about_values(old.text, item.text):
             text = _renewed(old.text, item.text)
-            facts[at : at + 1] = [replace(old, text=text, terms=self._stems(text), number=number)] if text else []
+            facts[at : at + 1] = (
+                [replace(old, text=text, terms=self._stems(text), number=number)] if text else []
+            )
             return True
         text = _cleaned(item.text)
         facts[at] = _Fact(text, _WEIGHTS[SentenceKind.CORRECTION], self._stems(text), number)
@@ -154,14 +173,21 @@ class RuleSummary:
 
     def _forget_others(self, facts: list[_Fact], at: int, text: str) -> None:
         """Drop what else a correction corrects."""
-        others = [fact for fact in facts if fact is not facts[at] and corrected(text, [fact.text]) is not None]
+        stems = self._stems(text)
+        others = [
+            fact
+            for fact in facts
+            if fact is not facts[at] and not stems.isdisjoint(fact.terms) and corrects(text, fact.text)
+        ]
         facts[:] = [fact for fact in facts if fact not in others]
 
     def _add(self, facts: list[_Fact], fact: _Fact) -> None:
         """Add a fact in place of those that it repeats."""
         if not fact.weight or not fact.terms:
             return
-        facts[:] = [old for old in facts if _jaccard(old.terms, fact.terms) < _SAME_BOUND or _differ(old, fact)]
+        facts[:] = [
+            old for old in facts if _jaccard(old.terms, fact.terms) < _SAME_BOUND or _differ(old, fact)
+        ]
         facts.append(fact)
         if len(facts) > _KEPT_COUNT:
             facts.remove(min(reversed(facts), key=_density))
@@ -171,30 +197,24 @@ class RuleSummary:
 
     # ── The parts ───────────────────────────────────────────────────────────────────────
 
-    def _fitted(
-        self, facts: Sequence[_Fact], said: Sequence[_Said], first: str, last: str, state: str, max_words: int
-    ) -> str:
-        """The parts of a summary within `max_words`: whole sentences, or, where facts are many, short ones."""
+    def _whole(self, facts: Sequence[_Fact], said: Sequence[_Said], parts: _Parts, max_words: int) -> str:
+        """The parts in whole sentences; what a part says, no other repeats."""
         share = min(1.0, max_words / (MAX_SUMMARY_WORDS - 1))
-        begun, end = _cut(first, max(_LEAST, int(_TASK_WORDS * share))), _cut(last, max(_LEAST, int(_NEXT_WORDS * share)))
-        shown = {first, last, begun, end, *split_sentences(first), *split_sentences(last)}
+        begun = _cut(parts.first, max(_LEAST, int(_TASK_WORDS * share)))
+        end = _cut(parts.last, max(_LEAST, int(_NEXT_WORDS * share)))
+        shown = {parts.last, end, *split_sentences(parts.first), *split_sentences(begun)}
         whole = [fact for fact in facts if fact.text not in shown]
-        rest = [item.text for item in said if item.kind in _STATED and item.text not in shown]
-        rest = [text for text in rest if text not in {fact.text for fact in whole}]
-        state = _cut(next(iter(self._central(rest)), state), max(_LEAST, int(_STATE_WORDS * share)))
-        text = " ".join(_cut(_sentence(fact.text), _FACT_WORDS) for fact in whole)
-        parts = {"Task": begun, "Facts": text, "State": state, "Next": end if end != begun else ""}
-        if len(_joined(parts).split()) <= max_words:
-            return _joined(parts)
-        is_asked = kind_of(first) is not SentenceKind.QUESTION and bool(_REQUEST.search(first))
-        is_asked |= kind_of(first) is SentenceKind.COMMAND
-        parts = {
-            "Task": _cut(_brief(first), _SHORT_TASK_WORDS) if is_asked else "",
-            "Next": _cut(_brief(last), _LEAST) if last and kind_of(last) in _STEPS else "",
+        shown |= {fact.text for fact in whole}
+        newest = said[-_STATE_COUNT:]
+        rest = [item.text for item in newest if item.kind in _STATED and item.text not in shown]
+        state = next(iter(self._central(rest)), parts.state)
+        told = {
+            "Task": begun,
+            "Facts": " ".join(_cut(_sentence(fact.text), _FACT_WORDS) for fact in whole),
+            "State": _cut(state, max(_LEAST, int(_STATE_WORDS * share))),
+            "Next": "" if parts.last in split_sentences(parts.first) else end,
         }
-        left = max_words - len(_joined(parts).split()) - 1
-        parts["Facts"] = _chosen(facts, {first, last} if parts["Next"] else {first}, left)
-        return _joined({name: parts[name] for name in ("Task", "Facts", "Next")})
+        return _joined(told)
 
     def _central(self, sentences: Sequence[str]) -> list[str]:
         """The last of the sentences whose words occur most often in all of them; or none."""
@@ -204,11 +224,31 @@ class RuleSummary:
             for term in found:
                 counts[term] = counts.get(term, 0) + 1
         scores = [sum(counts[term] for term in found) / (len(found) + 3) for found in stems]
-        return [sentences[max(range(len(scores)), key=lambda place: (scores[place], place))]] if scores else []
+        return (
+            [sentences[max(range(len(scores)), key=lambda place: (scores[place], place))]] if scores else []
+        )
 
 
 _STATED: Final = SAYING | {SentenceKind.REMARK}
-_STEPS: Final = frozenset({SentenceKind.COMMAND, SentenceKind.DECISION, SentenceKind.OPEN_QUESTION, SentenceKind.DATE})
+_STEPS: Final = frozenset(
+    {SentenceKind.COMMAND, SentenceKind.DECISION, SentenceKind.OPEN_QUESTION, SentenceKind.DATE}
+)
+
+
+def _shortened(facts: Sequence[_Fact], parts: _Parts, max_words: int) -> str:
+    """A request as the task, as many facts as fit in short, and the next step, if the last sentence is one."""
+    first = next(iter(split_sentences(parts.first)), "")
+    is_asked = kind_of(first) is not SentenceKind.QUESTION and bool(_REQUEST.search(first))
+    is_asked |= kind_of(first) is SentenceKind.COMMAND
+    is_step = bool(parts.last) and kind_of(parts.last) in _STEPS
+    told = {
+        "Task": _cut(_brief(first), _SHORT_TASK_WORDS) if is_asked else "",
+        "Next": _cut(_brief(parts.last), _LEAST) if is_step else "",
+    }
+    shown = {text for text in (first, parts.last) if _brief(text) in told.values()}
+    left = max_words - len(_joined(told).split()) - 1
+    told["Facts"] = _chosen(facts, shown, left)
+    return _joined({name: told[name] for name in ("Task", "Facts", "Next")})
 
 
 def _moves_on(kind: SentenceKind) -> bool:
@@ -222,26 +262,36 @@ async def _sentences_of(history: str) -> AsyncIterator[_Said]:
         if number % _SLICE_COUNT == 0:
             await asyncio.sleep(0)
         for text in split_sentences(content):
-            yield _Said(who.partition(" ")[0], text, kind_of(text))
+            yield _Said(who.partition(" ")[0], text, kind_of(text), number)
 
 
 def _first(said: Sequence[_Said]) -> str:
     """What the conversation is about: the first request of the user, or else the first thing that it says."""
     users = [item for item in said if item.who == "user"] or list(said)
-    asked = [item for item in users[:_NEAR_COUNT] if _REQUEST.search(item.text) and len(item.text.split()) > 3]
+    asked = [
+        item for item in users[:_NEAR_COUNT] if _REQUEST.search(item.text) and len(item.text.split()) > 3
+    ]
     told = [item for item in users if item.kind not in {SentenceKind.SMALL_TALK, SentenceKind.FRAGMENT}]
-    return next((item.text for item in (*asked, *told, *users, *said)), "")
+    first = next(iter((*asked, *told, *users)), None)
+    return "" if first is None else " ".join(item.text for item in said if item.message == first.message)
 
 
 def _listed(text: str) -> list[str]:
     """The facts of a summary: its sentences, or what semicolons separate."""
-    return [part.strip() for sentence in split_sentences(text) for part in sentence.split("; ") if part.strip()]
+    return [
+        part.strip() for sentence in split_sentences(text) for part in sentence.split("; ") if part.strip()
+    ]
 
 
 def _weight(text: str, kind: SentenceKind) -> float:
     """How much a later question may want a sentence."""
     values = values_of(text)
-    return _WEIGHTS.get(kind, 0) + bool(values) + len(values.keys() - {"weekday"}) / 2 + 4 * bool(_HEALTH.search(text))
+    return (
+        _WEIGHTS.get(kind, 0)
+        + bool(values)
+        + len(values.keys() - {"weekday"}) / 2
+        + 4 * bool(_HEALTH.search(text))
+    )
 
 
 def _density(fact: _Fact) -> float:
@@ -286,10 +336,12 @@ _OPENING: Final = re.compile(
     re.IGNORECASE,
 )
 _ME: Final = re.compile(
-    r"^(?:I'm|I am|I've|I have(?= (?:decided|agreed|chosen|picked|lived|worked))|I|we're|we are|we've|we|my|our)\s+", re.IGNORECASE
+    r"^(?:I'm|I am|I've|I have(?= (?:decided|agreed|chosen|picked|lived|worked))|I|we're|we are|we've|we|my|our)\s+",
+    re.IGNORECASE,
 )
 _EMPTY: Final = re.compile(
-    r"\b(?:the|(?-i:an?)|really|just|also|actually|already|there|will|is|are|am|going to|now|very|quite|(?:called|named)(?= (?-i:[A-Z]))|(?<!afraid )(?<!head )(?<!out )(?<!full )of(?= \w+ \d))\s+(?!not\b|n't|no longer|never)", re.IGNORECASE
+    r"\b(?:the|(?-i:an?)|really|just|also|actually|already|there|will|is|are|am|going to|now|very|quite|(?:called|named)(?= (?-i:[A-Z]))|(?<!afraid )(?<!head )(?<!out )(?<!full )of(?= \w+ \d))\s+(?!not\b|n't|no longer|never)",
+    re.IGNORECASE,
 )
 _DECIDED: Final = re.compile(r"^(decided|agreed) (?:to|on|that) ", re.IGNORECASE)
 _NOT_KNOWN: Final = re.compile(
@@ -297,8 +349,12 @@ _NOT_KNOWN: Final = re.compile(
     r"|to be decided:?) (?=(?:who|what|which|when|where|whether|if|how)\b)",
     re.IGNORECASE,
 )
-_BEFORE_DATE: Final = re.compile(r"\b(?:on|at) (?=(?:the )?(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|\d))", re.IGNORECASE)
-_CONTRAST: Final = re.compile(r",? (?:and )?not (?:at |on |in |the |my )*[\w:]+\W*$|,? instead of [\w: ]+$", re.IGNORECASE)
+_BEFORE_DATE: Final = re.compile(
+    r"\b(?:on|at) (?=(?:the )?(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|\d))", re.IGNORECASE
+)
+_CONTRAST: Final = re.compile(
+    r",? (?:and )?not (?:at |on |in |the |my )*[\w:]+\W*$|,? instead of [\w: ]+$", re.IGNORECASE
+)
 
 
 def _brief(text: str) -> str:
@@ -326,22 +382,31 @@ def _is_about_values(old: str, new: str) -> bool:
 
 def _renewed(old: str, new: str) -> str:
     """An old sentence with the value of a correction in the place of its own; empty if it was taken back."""
-    given, held = values_of(_CONTRAST.sub("", new.rstrip(".!… "))) or values_of(new), values_of(old)
-    for kind in ("weekday", "date", "time", "number", "name"):
-        if kind in given and kind in held:
-            value = next((item for item in given[kind] if item not in held[kind]), given[kind][0])
-            gone = next((item for item in held[kind] if item in given[kind]), held[kind][-1])
-            old = old.replace(gone, value) if gone != value else old
-    return old if given else ""
+    given, held, all_given = values_of(_CONTRAST.sub("", new.rstrip(".!… "))), values_of(old), values_of(new)
+    for kind, values in (given or all_given).items():
+        value = next((item for item in values if item not in held.get(kind, ())), "")
+        gone = [item for item in held.get(kind, ()) if item not in given.get(kind, ())]
+        named = [item for item in gone if item in all_given[kind]]
+        if value and gone:
+            old = old.replace((named or gone)[-1], value)
+    return old if all_given else ""
 
 
 def _named(item: _Said, before: str) -> str:
     """A sentence about "she" or "it" with the subject of the sentence before; one of an assistant with its speaker."""
     text = item.text
-    match = re.match(r"^(?:and |but |also )?(?:(she|he|it|they)(?:'s|'re| is| are| was)?|its|her|his|their) ", text, re.IGNORECASE)
+    match = re.match(
+        r"^(?:and |but |also )?(?:(she|he|it|they)(?:'s|'re| is| are| was)?|its|her|his|their) ",
+        text,
+        re.IGNORECASE,
+    )
     if match and before:
         return f"{before}: {text[match.end() :]}"
-    return f"{item.who}: {text}" if item.who != "user" and re.match(r"(?:I|we|my|our)\b", text, re.IGNORECASE) else text
+    return (
+        f"{item.who}: {text}"
+        if item.who != "user" and re.match(r"(?:I|we|my|our)\b", text, re.IGNORECASE)
+        else text
+    )
 
 
 def _subject(text: str) -> str:

@@ -19,9 +19,7 @@ def _facts(text: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     found = []
     for line in text.strip().splitlines():
         words, _, corrected = line.partition(" not ")
-        found.append(
-            (tuple(words.strip().split(" + ")), tuple(corrected.split(" + ")) if corrected else ())
-        )
+        found.append((tuple(words.strip().split(" + ")), tuple(corrected.split(" + ")) if corrected else ()))
     return found
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory import palace
 from sense_memory.mind.beliefs import as_memory
-from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences, values_of
+from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
+from sense_memory.mind.sentence_values import values_of
 from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
 

@@ -317,7 +317,7 @@ def test_an_agent_reflects_when_it_is_due_or_with_a_belief_of_its_own(agent):
     whole = agent("mind", "log", "show").stdout.split("\t")[0]
     assert whole in {entry["id"] for entry in agent.json("mind", "log", "show")}
 
-    assert "no reflection is due" in agent("mind", "reflect", "baker").stderr
+    assert "nothing was appended" in agent("mind", "reflect", "baker").stderr
     assert agent.json("mind", "reflect", "baker")["entry"] is None
     found = agent.json("mind", "reflect", "baker", "--threshold", "3")["entry"]
     assert (len(found["based_on"]) > 0, found["actor"]) == (True, "baker")
