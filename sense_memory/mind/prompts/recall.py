@@ -36,12 +36,16 @@ _FENCE: Final = (
 )
 _FENCE_END: Final = "</untrusted>"
 MAX_LINE_CHARS: Final = 600  # of one memory
+_LEAST_CONFIDENCE: Final = (
+    0.005  # a hit is worth its line although it is probably no answer, but not if it is none by far
+)
 _LEAST_SHARE: Final = 0.4  # of the best score; hits below it share little more than a word with the question
 _CONTEXT_SHARE: Final = 0.75  # of the best score; what was said around worse hits is not shown
 _MEANING_SHARE: Final = 0.5  # of the nearest meaning, where there is an embedder
 _DATE_SHARE: Final = 0.4
 _RANK_SHARE: Final = 0.3
 _STALE_SHARE: Final = 0.5  # of its score counts for what was corrected later
+_MAX_CONTEXT: Final = 6  # lines of context in a prompt
 CONTEXT_COUNT: Final = 3  # messages before and after a hit
 _COVERED_SHARE: Final = 0.75  # of the words of a question: a message that has these needs no context
 _LEAST_TERMS: Final = 3  # words that say something, in a line of context
@@ -103,13 +107,22 @@ def recalled(found: Iterable[Recalled], *, without: Collection[str] = (), query:
     best = ordered[0].score if ordered else 0.0
     asked, kept, shown = words(query), list[Recalled](), set(without)
     known: list[list[str]] = []
+    context_count = 0
     for item in ordered:
         said = words(item.text)
         least = _CONTEXT_SHARE if item.is_context else _LEAST_SHARE
-        if item.score < least * best or said == asked or not shown.isdisjoint(item.idents):
+        if (
+            item.score < least * best
+            or item.hit.answer_confidence < _LEAST_CONFIDENCE
+            or said == asked
+            or not shown.isdisjoint(item.idents)
+        ):
             continue
         if not says_something(item.text) or any(_says_no_more(said, other) for other in known):
             continue
+        context_count += item.is_context
+        if item.is_context and context_count > _MAX_CONTEXT:
+            break
         kept.append(item)
         known.append(said)
         shown.update(item.idents)
@@ -150,7 +163,7 @@ def _weighed(items: Sequence[Recalled]) -> list[Recalled]:
                 score += _MEANING_SHARE * share / (meant[kind] or 1.0)
             elif reason == "date":
                 score += _DATE_SHARE
-        score += _RANK_SHARE * item.score / (tops[kind] or 1.0)
+        score += item.hit.answer_confidence + _RANK_SHARE * item.score / (tops[kind] or 1.0)
         return replace(item, score=score * (_STALE_SHARE if item.is_stale else 1.0))
 
     return list(map(weighed, items))
@@ -274,10 +287,10 @@ def of_entry(
     return context if found is None else [found, *context]
 
 
-def _covers(hit: MindHit, query: str) -> bool:
-    """Whether a message has nearly all words of a question that say something."""
+def _covers(hit: Hit | MindHit, query: str) -> bool:
+    """Whether a memory has nearly all words of a question that say something."""
     asked = set(_terms(query))
-    has = {reason.detail for reason in hit.why if reason.kind in _OF_TEXT}
+    has = {detail for reason, detail, _ in _reasons(hit) if reason in _OF_WORDS}
     return bool(asked) and len(asked & has) >= _COVERED_SHARE * len(asked)
 
 

@@ -41,6 +41,7 @@ class MindHit:
         conversation: the conversation's id, or None.
         tags, topics: the tags and topics of a passage.
         why: the reasons that make up the score, largest first.
+        answer_confidence: the estimated probability that it answers the query, 0 to 1; comparable across searches.
         corrected_by: the id of a later hit that corrects this hit and ranks before it, see `corrections`; or empty.
     """
 
@@ -55,6 +56,7 @@ class MindHit:
     topics: tuple[str, ...] = ()
     why: tuple[Reason, ...] = field(default=(), repr=False)
     corrected_by: str = ""
+    answer_confidence: float = 0.0
 
 
 def with_corrections_first(hits: Iterable[MindHit]) -> list[MindHit]:

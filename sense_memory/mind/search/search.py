@@ -36,6 +36,7 @@ from sense_memory.mind.search.hits import EVERYWHERE, MindHit, Place, with_corre
 from sense_memory.mind.search.text_scan import best_texts
 from sense_memory.nostr import address
 from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, made_of
+from sense_memory.search.confidence import confidence_in
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import FORMAT, SearchIndex
 from sense_memory.search.ranking import SearchOptions
@@ -148,7 +149,7 @@ class MindSearch(CachedIndex):
             factors=lambda names: self._factors(names, now),
             direction=direction,
         )
-        found = [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
+        found = [_hit(found, hit, query) for hit in hits if (found := self._found(hit.id)) is not None]
         return self._question_last(query, with_corrections_first(found))[:limit]
 
     def _question_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:
@@ -510,13 +511,15 @@ def _number(text: str | None) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=_NUMBER_BYTES).digest())
 
 
-def _hit(found: LogEntry | Passage, hit: SearchHit) -> MindHit:
+def _hit(found: LogEntry | Passage, hit: SearchHit, query: str) -> MindHit:
+    more: dict[str, Any]
     if isinstance(found, Passage):
-        place, why = Place.ARCHIVE, hit.why
-        tags, topics = found.tags, found.topics
-        return MindHit(place, found.id, found.content, found.at, hit.score, tags=tags, topics=topics, why=why)
-    more = hit.score, found.actor, found.conversation
-    return MindHit(_place_of(found), found.id, found.text, found.at, *more, why=hit.why)
+        place, text, more = Place.ARCHIVE, found.content, {"tags": found.tags, "topics": found.topics}
+    else:
+        place, text = _place_of(found), found.text
+        more = {"actor": found.actor, "conversation": found.conversation}
+    sure = confidence_in(text, query, hit.clues)
+    return MindHit(place, found.id, text, found.at, hit.score, why=hit.why, answer_confidence=sure, **more)
 
 
 def _item_of(thing: LogEntry | Passage) -> SearchItem | None:
