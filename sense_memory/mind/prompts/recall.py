@@ -36,9 +36,7 @@ _FENCE: Final = (
 )
 _FENCE_END: Final = "</untrusted>"
 MAX_LINE_CHARS: Final = 600  # of one memory
-_LEAST_CONFIDENCE: Final = (
-    0.005  # a hit is worth its line although it is probably no answer, but not if it is none by far
-)
+_LEAST_CONFIDENCE: Final = 0.005  # a line costs little, so a hit need not probably be an answer
 _LEAST_SHARE: Final = 0.4  # of the best score; hits below it share little more than a word with the question
 _CONTEXT_SHARE: Final = 0.75  # of the best score; what was said around worse hits is not shown
 _MEANING_SHARE: Final = 0.5  # of the nearest meaning, where there is an embedder
@@ -110,15 +108,9 @@ def recalled(found: Iterable[Recalled], *, without: Collection[str] = (), query:
     context_count = 0
     for item in ordered:
         said = words(item.text)
-        least = _CONTEXT_SHARE if item.is_context else _LEAST_SHARE
-        if (
-            item.score < least * best
-            or item.hit.answer_confidence < _LEAST_CONFIDENCE
-            or said == asked
-            or not shown.isdisjoint(item.idents)
-        ):
+        if said == asked or not shown.isdisjoint(item.idents) or not _is_worth(item, best, query):
             continue
-        if not says_something(item.text) or any(_says_no_more(said, other) for other in known):
+        if any(_says_no_more(said, other) for other in known):
             continue
         context_count += item.is_context
         if item.is_context and context_count > _MAX_CONTEXT:
@@ -127,6 +119,15 @@ def recalled(found: Iterable[Recalled], *, without: Collection[str] = (), query:
         known.append(said)
         shown.update(item.idents)
     return kept
+
+
+def _is_worth(item: Recalled, best: float, query: str) -> bool:
+    """Whether a memory is worth its line: it says something, is not far worse than the best, and may be an answer."""
+    least = _CONTEXT_SHARE if item.is_context else _LEAST_SHARE
+    if item.score < least * best or not says_something(item.text):
+        return False
+    is_likely = item.hit.answer_confidence >= _LEAST_CONFIDENCE
+    return is_likely or "date" in _kinds(item.hit) or _covers(item.hit, query)
 
 
 def _by_words(found: Iterable[Recalled]) -> list[Recalled]:
