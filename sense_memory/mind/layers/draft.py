@@ -20,6 +20,7 @@ from sense_memory.errors import SenseMemoryError
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.layers.identity import EVERY_COUNT
 from sense_memory.mind.model import Canonicalize, WriteReply
+from sense_memory.mind.sentence_kinds import split_sentences
 from sense_memory.plain_text import one_line
 
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from sense_memory.mind.layers.topics import Topics
     from sense_memory.mind.log import Log, LogEntry
     from sense_memory.mind.model import Coherence, LanguageModel, Reply
+    from sense_memory.mind.prompts.prompt import Prompt
+    from sense_memory.mind.prompts.recall import Recalled
     from sense_memory.mind.search.hits import MindHit
 
 INPUT, OUTPUT = "agent.input", "agent.output"
@@ -56,6 +59,9 @@ class Layers(Protocol):
     async def recall(self, query: str, n_results: int = 5, topic: str | None = None) -> list[MindHit]:
         """The passages of the archive that are most relevant to a query."""
 
+    async def prompt(self, *, query: str | None = None) -> Prompt:
+        """Everything that a model should see for a query."""
+
 
 @dataclass(frozen=True, slots=True)
 class DraftResult:
@@ -65,7 +71,7 @@ class DraftResult:
         ok: whether the output is coherent, and every step was done.
         reason: why not; empty if ok.
         text: the output; as the model drafted it, if it could not be canonicalised.
-        recalled: the thoughts that the output was drafted with.
+        recalled: the thoughts that the output was drafted with; other memories were there, too.
         topics: the topics of the output; empty if it was not remembered.
         verdict: the result of the coherence check; None if the output was not checked.
         has_new_identity: whether the identity was refreshed.
@@ -119,12 +125,20 @@ async def draft(
     await mind.log.append(INPUT, {"text": text, "title": title}, actor="user")
     hits = await mind.recall(f"{title} {text}".strip(), _CANDIDATES * recalled_count, topic)
     recalled = await _evidence(mind, hits, recalled_count)
-    context = await gather(mind, recalled)
+    memories = [] if topic is not None else await _memories(mind, f"{title} {text}".strip())
+    context = await gather(mind, recalled, memories)
     reply = await model.answer(WriteReply(input=text, context=context))
     result, done = DraftResult(True, "", reply.text, tuple(recalled), (), None), 0
     try:
         async for found in _finished(
-            mind, result, hits, reply, model, title=title, actor=actor, identity_every=identity_every
+            mind,
+            result,
+            (*hits, *memories),
+            reply,
+            model,
+            title=title,
+            actor=actor,
+            identity_every=identity_every,
         ):
             result, done = found, done + 1
     except Exception as error:  # the caller gets the reply, whatever fails afterwards
@@ -135,7 +149,7 @@ async def draft(
 async def _finished(
     mind: Layers,
     result: DraftResult,
-    hits: Sequence[MindHit],
+    hits: Sequence[MindHit | Recalled],
     reply: Reply,
     model: LanguageModel,
     *,
@@ -188,16 +202,23 @@ async def _evidence(mind: Layers, hits: Sequence[MindHit], count: int) -> list[M
     return [hit for _, hit in best]
 
 
-def _is_repeated(text: str, hits: Iterable[MindHit]) -> bool:
-    """Whether some hits contain every sentence of a text."""
-    from sense_memory.mind.rule_model import split_sentences  # slow to import: see `Mind`
+async def _memories(mind: Layers, query: str) -> list[Recalled]:
+    """What the one prompt of the mind would recall, without thoughts, and without inputs and outputs of this pipeline."""
+    found = (await mind.prompt(query=query)).recalled
+    entries = {item.ident: await mind.log.get(item.ident) for item in found if item.source == "log"}
+    drafts = {ident for ident, entry in entries.items() if entry is None or entry.kind in {INPUT, OUTPUT}}
+    return [item for item in found if item.source != "archive" and item.ident not in drafts]
 
+
+def _is_repeated(text: str, hits: Iterable[MindHit | Recalled]) -> bool:
+    """Whether some memories contain every sentence of a text."""
     known = {" ".join(sentence.lower().split()) for hit in hits for sentence in split_sentences(hit.text)}
     return all(" ".join(sentence.lower().split()) in known for sentence in split_sentences(text))
 
 
-async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
-    """The context of a draft: the identity, the summaries of the topics of the recalled thoughts, and these thoughts.
+async def gather(mind: Layers, recalled: Iterable[MindHit], memories: Iterable[Recalled] = ()) -> str:
+    """The context of a draft: the identity, the summaries of the topics of the recalled thoughts, these thoughts, and other
+    memories.
 
     Each is one line, and only a topic's name and this function end a line.
     """
@@ -209,6 +230,7 @@ async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
         "\n".join(map(one_line, identity)),
         "\n".join(f"{one_line(name)}:\n{one_line(summaries[name])}" for name in names if summaries.get(name)),
         "\n".join(one_line(hit.text) for hit in hits),
+        "\n".join(one_line(item.text) for item in memories),
     )
     return "\n\n".join(filter(None, parts))
 

@@ -67,6 +67,22 @@ async def test_the_pipeline_recalls_drafts_checks_and_remembers():
         assert kinds == ["agent.output", "agent.input", "agent.output"]
 
 
+async def test_a_draft_sees_what_the_one_prompt_sees_and_a_repeated_memory_is_no_new_thought():
+    async with opened() as store:
+        await store.persona_remember("people", "facts", "kaja", "Kaja lives in Graz.")
+        await store.journal("Kaja paints bridges in winter.")
+        await store.mind.conversation("old").add("user", "The studio of Kaja costs 400 euros.")
+        for question, answer in (
+            ("Where does Kaja live?", "Kaja lives in Graz."),
+            ("What does Kaja paint in winter?", "Kaja paints bridges in winter."),
+            ("What does the studio of Kaja cost?", "The studio of Kaja costs 400 euros."),
+        ):
+            result = await store.mind.draft(question)
+            assert answer in result.text
+            assert (result.ok, result.is_new, result.recalled) == (True, False, ())
+        assert await store.mind.archive.all() == []
+
+
 class Talkative(RuleModel):
     """Rules that add a sentence of their own to each reply."""
 
