@@ -166,6 +166,9 @@ def _json_escape(char: str) -> str:
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
+PROBABLY_NOTHING: Final = "Probably nothing about this is kept; these are only the nearest."
+
+
 def caution(memory: PersonaMemory | Hit, place: str = "") -> str:
     """Why a memory may not hold: it is an edit that lost, another memory superseded it, or may contradict it.
 

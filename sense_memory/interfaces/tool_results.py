@@ -82,6 +82,7 @@ def hit_data(hit: Hit, now: float) -> dict[str, Any]:
         suspected_by=list(hit.suspected_by),
         conflict_of=hit.conflict_of,
         score=round(hit.score, 3),
+        confidence=hit.answer_confidence,
         why=hit.why.text,
     )
 

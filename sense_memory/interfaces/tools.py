@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
-from sense_memory.interfaces.text import iso
+from sense_memory.interfaces.text import PROBABLY_NOTHING, iso
 from sense_memory.interfaces.tool_results import (
     DATA_NOTE,
     entries,
@@ -394,7 +394,10 @@ class _Calls:
         ] = None,
         since: Annotated[str | None, Field(description="only since this day, YYYY-MM-DD")] = None,
     ) -> dict[str, Any]:
-        """Find memories and journal entries, the best first, each with why it was found."""
+        """Find memories and journal entries, the best first, each with why it was found.
+
+        `confidence`, 0 to 1: how probable it is that one of them, or a single one, answers the question.
+        """
         store = await self._given()
         options: dict[str, Any] = {"within": within} if within else {}
         if since is not None:
@@ -404,7 +407,11 @@ class _Calls:
             return {"memories": [], "hint": f"No memory has the domain {domain!r}.", "domains": known}
         if not hits:
             return {"memories": [], "hint": "Nothing found. Try other words, or recall a domain."}
-        return memories(hit_data(hit, self._clock()) for hit in hits)
+        found = memories(hit_data(hit, self._clock()) for hit in hits)
+        return found | {
+            "confidence": hits.confidence,
+            **({"hint": PROBABLY_NOTHING} if hits.is_doubtful else {}),
+        }
 
     async def context(
         self,
@@ -429,6 +436,8 @@ class _Calls:
         }
         if question and not found.has_answer:
             told["hint"] = "Nothing was found for the question; this is the palace without it. Try search."
+        elif question and found.is_doubtful:
+            told["hint"] = "Probably nothing about the question is kept; the nearest comes first."
         return {"note": DATA_NOTE, "context": str(found), **counts, **told}
 
     async def connect(

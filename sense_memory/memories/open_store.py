@@ -28,10 +28,11 @@ from sense_memory.records.envelope import RecordType
 from sense_memory.records.reader import Reader
 from sense_memory.records.snapshot import Snapshot
 from sense_memory.records.writer import Writer
+from sense_memory.search.hits import Hits
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
     from sense_memory.memories.embedding_jobs import EmbedderClient, EmbedReport
@@ -369,7 +370,7 @@ class OpenStore:
         self, domain: str | None, question: str | None, max_tokens: int, count: Callable[[str], int] | None
     ) -> Compressed:
         """The palace as text for a prompt; what a search finds for `question`, if one is given, comes first."""
-        hits: Sequence[PersonaHit] = ()
+        hits: Hits[PersonaHit] = Hits()
         if question is not None:
             hits = await (await self.search()).search_palace(question, COMPRESSED_HITS_COUNT, 1.0)
         is_full = self.options.plan.compression == "full"

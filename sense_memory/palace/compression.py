@@ -95,14 +95,16 @@ class Compressed(str):
         included: the paths of the memories in the text, in the order of selection.
         sources: the sources of these memories, each once, the least trusted last; "" stands for a missing source.
         has_answer: whether the text was made for a question, and an active memory was found for the question.
+        is_doubtful: whether what was found probably does not answer the question.
     """
 
-    __slots__ = ("_left_out", "_ranked", "has_answer", "included", "sources", "tokens")
+    __slots__ = ("_left_out", "_ranked", "has_answer", "included", "is_doubtful", "sources", "tokens")
 
     tokens: int
     included: tuple[str, ...]
     sources: tuple[str, ...]
     has_answer: bool
+    is_doubtful: bool
     _ranked: Iterator[PersonaMemory]
     _left_out: tuple[str, ...] | None
 
@@ -119,6 +121,7 @@ class Compressed(str):
     ) -> Self:
         """A compressed text; `ranked` are all active memories, most relevant first."""
         self = cls(text)
+        self.is_doubtful = False
         self.has_answer, self.sources = has_answer, tuple(sorted(set(sources), key=_distrust))
         self.tokens, self.included, self._ranked, self._left_out = tokens, included, ranked, None
         return self

@@ -11,7 +11,6 @@ import re
 from enum import StrEnum
 from typing import Final
 
-from sense_memory.search.query import bare
 from sense_memory.search.tokens import fold, words
 
 
@@ -75,155 +74,27 @@ _ASKED: Final = (
 )
 _KINDS: Final = tuple((kind, re.compile(pattern)) for kind, pattern in _ASKED)
 
-_NUMERALS: Final = frozenset(
-    [
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-        "twenty",
-        "thirty",
-        "forty",
-        "fifty",
-        "sixty",
-        "seventy",
-        "eighty",
-        "ninety",
-        "hundred",
-        "thousand",
-        "half",
-        "twice",
-        "once",
-        "both",
-        "pair",
-        "twin",
-        "twins",
-        "dozen",
-        "first",
-        "second",
-        "third",
-        "only",
-        "youngest",
-    ]
-)
-_COLOURS: Final = frozenset(
-    [
-        "black",
-        "white",
-        "red",
-        "green",
-        "blue",
-        "yellow",
-        "brown",
-        "grey",
-        "gray",
-        "pink",
-        "purple",
-        "orange",
-        "beige",
-        "turquoise",
-        "violet",
-        "silver",
-        "gold",
-        "dark",
-        "light",
-    ]
-)
-_TIMES: Final = frozenset(
-    [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "jun",
-        "jul",
-        "aug",
-        "sep",
-        "sept",
-        "oct",
-        "nov",
-        "dec",
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-        "mondays",
-        "tuesdays",
-        "wednesdays",
-        "thursdays",
-        "fridays",
-        "saturdays",
-        "sundays",
-        "morning",
-        "evening",
-        "afternoon",
-        "noon",
-        "night",
-        "midnight",
-        "day",
-        "days",
-        "week",
-        "weeks",
-        "weekend",
-        "weekends",
-        "month",
-        "months",
-        "year",
-        "years",
-        "spring",
-        "summer",
-        "autumn",
-        "winter",
-        "easter",
-        "christmas",
-        "today",
-        "tomorrow",
-        "yesterday",
-        "daily",
-        "weekly",
-        "hour",
-        "hours",
-        "minute",
-        "minutes",
-        "until",
-        "before",
-        "after",
-        "since",
-        "while",
-        "o'clock",
-    ]
-)
-_DIGITS: Final = re.compile(r"\d[\d.,:]*")
+_NUMERALS_TEXT: Final = """
+one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand half
+twice once both pair twin twins dozen first second third only youngest
+"""
+_NUMERALS: Final = frozenset(_NUMERALS_TEXT.split())
+_COLOURS_TEXT: Final = """
+black white red green blue yellow brown grey gray pink purple orange beige turquoise violet silver gold
+dark light
+"""
+_COLOURS: Final = frozenset(_COLOURS_TEXT.split())
+_TIMES_TEXT: Final = """
+january february march april may june july august september october november december jan feb mar apr jun
+jul aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mondays tuesdays
+wednesdays thursdays fridays saturdays sundays morning evening afternoon noon night midnight day days
+week weeks weekend weekends month months year years spring summer autumn winter easter christmas today
+tomorrow yesterday daily weekly hour hours minute minutes until before after since while o'clock
+"""
+_TIMES: Final = frozenset(_TIMES_TEXT.split())
+_OF: Final = "'s"
+_DIGITS: Final = re.compile(r"\d+(?:[.,:]\d+)*")
 _NEAR: Final = re.compile(r"\b(?:in|at|from|to|near|above|behind|by|of|on|under|beside)\b")
 _MONEY: Final = re.compile(
     r"\d.*?(?:€|\$|£|eur|pound|dollar|cent|chf|franc|usd)|[€$£]\s?\d|percent|\d ?%|\bfree\b"
@@ -235,7 +106,7 @@ _AGED: Final = re.compile(
 _BECAUSE: Final = re.compile(r"\b(?:because|since|so that|due|for|as|so)\b")
 _CAPITAL: Final = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w'-]+")
 _IN_PLACE: Final = re.compile(
-    r"\b(?:in|at|from|to|near|into|on) (?:the )?[A-Z][\w'-]+"
+    r"\b(?:in|at|from|to|near|into) (?:the )?[A-Z][\w'-]+"
 )  # where, and not what or who
 _FIRST: Final = re.compile(r"[A-Z][\w-]+")
 _NO_NAMES: Final = frozenset(
@@ -288,13 +159,14 @@ def _has_number(question: str, text: str) -> bool:
 
 
 def _names_another(question: str, text: str) -> bool:
-    asked = {bare(word) for word in words(question)} | {"i"} | _TIMES
-    return any(bare(fold(name)) not in asked for name in _CAPITAL.findall(text))
+    asked = {word.removesuffix(_OF) for word in words(question)} | {"i"} | _TIMES
+    return any(fold(name).removesuffix(_OF) not in asked for name in _CAPITAL.findall(text))
 
 
 def _begins_with_name(question: str, text: str) -> bool:
     first = _FIRST.match(text)
-    return first is not None and bare(fold(first[0])) not in {*map(bare, words(question)), *_NO_NAMES}
+    asked = {word.removesuffix(_OF) for word in words(question)} | _NO_NAMES
+    return first is not None and fold(first[0]).removesuffix(_OF) not in asked
 
 
 def _has_place(question: str, text: str) -> bool | None:

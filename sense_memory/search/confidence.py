@@ -2,23 +2,22 @@
 
 A score orders the memories of one search, and says nothing about whether any of them is an answer: in a palace of 1,000
 memories, the best score for a question without an answer is as high as for others. `confidence` estimates the
-probability that a memory answers the question, from a few clues (`Clues`):
+probability that a memory answers the question, from a few clues (`search.clues` finds them):
 
 * how much of the question the memory has, by rarity: a rare word that the memory lacks counts more than a common one, and
   a word that nothing in the palace has counts most;
 * how much rarer it is to have these words than chance gives among so many memories: if words were spread at random, the
-  most surprising of N memories would be surprising by ln N nats, so ln N is subtracted (and for meaning, the highest of
-  N normally distributed numbers is not a high one);
+  most surprising of N memories would be surprising by ln N nats, so ln N is subtracted;
 * whether it has the names of the question;
 * how far it stands apart from the next hit;
 * whether it has the kind of answer that the question asks for (`search.answers`);
-* with an embedder, how near its meaning is to what the question asks *beyond its names* (`query.without_given`): of the
+* with an embedder, how near its meaning is to what the question asks *beyond its names* (`query.names_in`): of the
   memories about Mira, "Mira wears size 39" and no other is near to "what is the shoe size".
 
 Guaranteed: the result is between 0 and 1, grows with each clue when the others stay the same, and is the same for the
 same clues. An answer is as sure as its surest hit (`of_answer`). The weights are those of a logistic regression, one for
-words alone and one for words and meaning, fitted by `scripts/bench/confidence.py` to questions over palaces of 30 to 10,000
-memories, half of which have no answer in the palace although its memories have their names and topics.
+words alone and one for words and meaning, fitted by `tests/search/fit_confidence.py` to questions over palaces of 30 to 10,000
+memories; two thirds of them have no answer there, although its memories have their names and topics.
 
 It does not promise that an answer is true, or that a question with a low confidence has none: where the memory says it in
 other words, words alone cannot know. Cost: a few operations for each hit, and with an embedder a second text to embed for
@@ -27,61 +26,19 @@ questions with names.
 
 from __future__ import annotations
 
-from math import exp, log
+from math import exp
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from sense_memory.search.answers import asked_for, has_answer
-from sense_memory.search.query import bare
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sense_memory.search.lexical import TermScores
+    from collections.abc import Iterable
 
 
 LOW_CONFIDENCE: Final = 0.2  # below this, a door says that there is probably nothing about the question
-_GENERAL: Final = (
-    0.4  # the share of its rarity with which a word counts that asks, and hardly ever stands in the answer
-)
-_GENERAL_WORDS: Final = frozenset(
-    [
-        "name",
-        "called",
-        "kind",
-        "type",
-        "much",
-        "long",
-        "old",
-        "big",
-        "many",
-        "often",
-        "far",
-        "tall",
-        "deep",
-        "hot",
-        "early",
-        "late",
-        "colour",
-        "color",
-        "favourite",
-        "favorite",
-        "number",
-        "full",
-        "last",
-        "first",
-        "work",
-        "live",
-        "job",
-    ]
-)
 _ON_DAY: Final = 4.0  # not fitted: as much as two thirds of the words, which a question of a day hardly has
 UNKNOWN: Final = 0.5  # of `Clues.named`, for a question without a name
-_MOST_BEYOND: Final = 8.0  # nats; more is not surer
 
 
 class Clues(NamedTuple):
@@ -154,84 +111,3 @@ def confidence_in(text: str, question: str, clues: Clues | None) -> float:
 def of_answer(confidences: Iterable[float]) -> float:
     """The confidence that any of some hits answers the question: that of the surest; 0 without hits."""
     return max(confidences, default=0.0)
-
-
-# ── The clues of hits ───────────────────────────────────────────────────────────────────
-
-
-class Part(NamedTuple):
-    """One word of a question, or a beginning.
-
-    Attributes:
-        rarity: how surprising it is that a memory has it, in nats, lowered for words that only ask.
-        is_name: whether it is a name.
-        found: the pieces of memories that have it; None for a word that is unknown here.
-    """
-
-    rarity: float
-    is_name: bool
-    found: TermScores | None
-
-    def fits(self, spans: NDArray[np.int32]) -> list[float]:
-        """How well each of some memories has it, 0 to 1, in its best piece; see `clues_of`."""
-        if self.found is None:
-            return [0.0] * len(spans)
-        rows, counts, is_other = self.found.rows, self.found.counts, self.found.is_other
-        best = []
-        for start, stop in rows.searchsorted(spans).tolist():
-            fit = min(1.0, float(counts[start:stop].max())) if start < stop else 0.0
-            if fit and is_other is not None and is_other[start:stop].all():
-                fit *= self.found.wanted.other
-            best.append(fit)
-        return best
-
-
-def parts_of(
-    scored: Iterable[TermScores], missing: Iterable[str], names: Collection[str], count: int
-) -> list[Part]:
-    """The parts of a question.
-
-    Args:
-        scored: its words, beginnings and phrases, with the pieces that have them.
-        missing: its words and beginnings that nothing has.
-        names: its names.
-        count: of all memories.
-    """
-    rarest = float(np.log1p((count + 0.5) / 0.5))
-    known = [(item.wanted.label, item.rarity, item) for item in scored if item.wanted.kind != "phrase"]
-    return [
-        Part(rarity * (_GENERAL if label in _GENERAL_WORDS else 1), bare(label) in names, item)
-        for label, rarity, item in (*known, *((word, rarest, None) for word in missing))
-    ]
-
-
-def clues_of(
-    spans: Sequence[tuple[int, int]], scores: Sequence[float], parts: Sequence[Part], count: int
-) -> list[Clues]:
-    """The clues that words give about some hits.
-
-    Args:
-        spans: the first piece of each hit and the first after it, the best hit first.
-        scores: of the hits.
-        parts: of the question.
-        count: of all memories.
-    """
-    total = sum(part.rarity for part in parts)
-    of_names = sum(part.rarity for part in parts if part.is_name)
-    places = np.array(spans, np.int32).reshape(
-        -1, 2
-    )  # of the type of the pieces: another one would be converted
-    fits = [part.fits(places) for part in parts]
-    found = []
-    for number, (score, after) in enumerate(zip(scores, (*scores, 0.0)[1:], strict=True)):
-        had = [part.rarity * fit[number] for part, fit in zip(parts, fits, strict=True)]
-        named = sum(rarity for rarity, part in zip(had, parts, strict=True) if part.is_name)
-        found.append(
-            Clues(
-                covered=sum(had) / total if total else 0.0,
-                beyond=min(_MOST_BEYOND, sum(had) - log(max(1, count))),
-                named=named / of_names if of_names else UNKNOWN,
-                apart=max(0.0, 1 - after / score) if score > 0 else 0.0,
-            )
-        )
-    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,15 +20,7 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
 
 
-class Judged(Protocol):
-    """A hit that knows how sure it is."""
-
-    @property
-    def answer_confidence(self) -> float:
-        """The estimated probability that it answers the query, 0 to 1."""
-
-
-_H = TypeVar("_H", bound=Judged)
+_H = TypeVar("_H")
 
 NOT_QUOTED: Final = "no memory has all that is quoted"  # in the reasons of hits that were found all the same
 
@@ -185,7 +177,7 @@ class Hits(list[_H]):
     @property
     def confidence(self) -> float:
         """The estimated probability that any of the hits answers the query, 0 to 1; 0 without hits."""
-        return of_answer(hit.answer_confidence for hit in self)
+        return of_answer(getattr(hit, "answer_confidence", 0.0) for hit in self)
 
     @property
     def is_doubtful(self) -> bool:

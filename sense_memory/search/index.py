@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sense_memory.search import dates, evidence
+from sense_memory.search.clues import clues_of, parts_of
 from sense_memory.search.column import Column
-from sense_memory.search.confidence import Clues, clues_of, parts_of
 from sense_memory.search.dates import DAY_SECONDS, Span
 from sense_memory.search.documents import DocumentTable, SearchItem
 from sense_memory.search.item_texts import rows_of, texts_of
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.errors import EmbedderError
+    from sense_memory.search.confidence import Clues
     from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.lexical import RowText, TermScores
     from sense_memory.search.postings import Listing, SortedPostings

@@ -45,6 +45,7 @@ from sense_memory.interfaces.cli.output import (
 from sense_memory.interfaces.cli.palace.group import look, no_palace
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
 from sense_memory.interfaces.text import (
+    PROBABLY_NOTHING,
     age,
     as_json,
     bracketed,
@@ -147,6 +148,8 @@ def search(
     if of(context).as_json:
         typer.echo(as_json([*map(hit_data, found.hits), *map(mind_hit_data, found.in_mind)]))
         return
+    if found.hits.is_doubtful:
+        note(PROBABLY_NOTHING)
     if found.hits:
         _print_hits(found.hits, explain=explain)
     if found.in_mind:

@@ -30,6 +30,7 @@ from sense_memory.mind.layers.identity import AgentIdentity
 from sense_memory.palace import current_relevance
 from sense_memory.palace.lifecycle import is_by_hand
 from sense_memory.relay import silent_traceback
+from sense_memory.search.hits import Hits
 
 
 if TYPE_CHECKING:
@@ -264,6 +265,7 @@ class Api:
         in_mind = await _or_nothing(self._store.mind.search(query, _SEARCH_COUNT + 1)) if asks_mind else []
         return {
             "hits": shown,
+            "is_doubtful": Hits(hits).is_doubtful,
             "has_more": len(hits) > _SEARCH_COUNT,
             "in_mind": list(map(_in_mind, in_mind[:_SEARCH_COUNT])),
             "has_more_in_mind": len(in_mind) > _SEARCH_COUNT,

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.search import PersonaHit
     from sense_memory.records.reader import Reader
     from sense_memory.records.writer import Writer
+    from sense_memory.search.hits import Hits
 
 
 # ── Introspection on a schedule ─────────────────────────────────────────────────────────
@@ -130,7 +131,7 @@ class Reviews:
         domain: str | None,
         max_tokens: int,
         count: Callable[[str], int] | None,
-        hits: Sequence[PersonaHit],
+        hits: Hits[PersonaHit],
         *,
         full: bool,
     ) -> Compressed:
@@ -155,7 +156,7 @@ class Reviews:
         compares = self._persona.compares
         pairs = await self._persona.suspicions.pairs() if compares else []
         suspected = dict(reversed(pairs))  # of several, the latest
-        return compress(
+        found = compress(
             list(catalog),
             now,
             domain=domain,
@@ -167,6 +168,8 @@ class Reviews:
             compares=compares,
             suspected=suspected,
         )
+        found.is_doubtful = found.has_answer and hits.is_doubtful
+        return found
 
     async def stats(self) -> dict[str, Any]:
         """Counts of memories (total, by state, domain and facet, superseded, conflicts) and of connections."""

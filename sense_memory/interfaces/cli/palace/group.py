@@ -248,6 +248,8 @@ def compress(
     text = invocation.run(work)
     if question is not None and text and not text.has_answer:
         typer.echo("Nothing was found for the question; this is the palace without it.", err=True)
+    elif text.is_doubtful:
+        typer.echo("Probably nothing about the question is kept; the nearest comes first.", err=True)
     if invocation.as_json:
         held = {"included": text.included, "left_out": text.left_out}
         typer.echo(as_json({"text": text, "tokens": text.tokens, **held}))

@@ -37,7 +37,7 @@ from sense_memory.interfaces.cli.inputs import (
     WhenArgument,
     question,
 )
-from sense_memory.interfaces.cli.invocation import of, program, say
+from sense_memory.interfaces.cli.invocation import note, of, program, say
 from sense_memory.interfaces.cli.memories import (
     PalaceDetails,
     forget_names,
@@ -57,7 +57,7 @@ from sense_memory.interfaces.cli.output import (
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, command, commands, no_palace
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, excerpt, links_of
 from sense_memory.interfaces.cli.search import list_palace
-from sense_memory.interfaces.text import as_json, iso, one_line, quoted
+from sense_memory.interfaces.text import PROBABLY_NOTHING, as_json, iso, one_line, quoted
 
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.search import PersonaHit
+    from sense_memory.search.hits import Hits
     from sense_memory.store import MemoryStore
 
 
@@ -491,7 +492,7 @@ def search(
     """
     invocation = of(context)
 
-    async def work(store: MemoryStore) -> tuple[list[PersonaHit], bool]:
+    async def work(store: MemoryStore) -> tuple[Hits[PersonaHit], bool]:
         found = await store.persona_search(question(query), limit)
         warn_if_incomplete(store)
         if not invocation.as_json:
@@ -502,10 +503,13 @@ def search(
     if invocation.as_json:
         now = time.time()
         typer.echo(as_json([palace_data(hit, now) for hit in hits]))
-    elif not hits:
+        return
+    if not hits:
         nothing = "Nothing was found. Forgotten memories are not searched; to list them, run `list --palace --include-forgotten`."
         typer.echo(nothing if has_memories else no_palace(), err=True)
-    elif sys.stdout.isatty():
+    if hits.is_doubtful:
+        note(PROBABLY_NOTHING)
+    if hits and sys.stdout.isatty():
         from sense_memory.interfaces.cli.palace.picture import print_hits
 
         print_hits(hits, explain=explain)

@@ -26,6 +26,7 @@ export async function showSearch(query) {
   const best = hits[0]?.score;
   const now = Date.now() / 1000;
   return [title, el("p", { class: "note" }, `${Math.max(1, Math.round(took))} ms. Searching revives nothing, and leaves forgotten and dissolved memories out.`),
+    told.is_doubtful ? el("p", { class: "note" }, "Probably nothing about this is kept; these are only the nearest.") : null,
     el("ol", { class: "hits", "data-took": took.toFixed(1) }, hits.map((hit) => shown(hit, best, now))),
     inMind.length ? el("section", { class: "in-mind" }, el("h2", {}, "In the mind", el("small", {}, `${told.has_more_in_mind ? "the best " : ""}${number(inMind.length)}`)), el("ol", { class: "hits" }, inMind.map((hit) => said(hit, now)))) : null].filter(Boolean);
 }

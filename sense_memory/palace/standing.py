@@ -1,0 +1,99 @@
+"""Which memories belong into every prompt, whatever is asked: instructions, preferences about the work, and allergies. Pure.
+
+"Answer in German", "Never force-push", "Noor prefers bullet points": such a memory is about every answer, so a question
+does not name it, and a prompt takes it by its kind. The kind is told by its place (a domain, facet or theme such as
+`preferences`), by a text that commands or forbids, or by somebody who wants or dislikes something of how the agent works
+(answers, code, mails). A person's taste ("Lisa prefers oat milk") is a fact like others, and a procedure is an
+instruction for one task only.
+
+Superseded memories, and edits that lost, are none of them. Safe to be wrong in both directions: what is missed is still
+found by a question, and what is taken wrongly costs a line. Texts are understood in English, and where they begin with a
+command in German, French or Spanish. `tests/palace/test_standing.py` says how many texts are told apart that the patterns
+were not made with.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sense_memory.models import PersonaMemory
+
+
+_READ_CHARS: Final = 300  # of a text
+_PLACES_TEXT: Final = """
+preference preferences prefs instruction instructions rule rules style styleguide convention conventions standing policy
+policies guideline guidelines constraint constraints allergy allergies
+"""
+_PLACES: Final = frozenset(_PLACES_TEXT.split())
+_TASKS: Final = frozenset({"procedures", "procedure", "skills", "howto"})  # for one task only
+_OPINIONS: Final = frozenset({"beliefs", "emotions"})
+
+_WORK: Final = (
+    r"(?:answers?|repl(?:y|ies)|responses?|respon(?:d|ses?)|messages?|summar(?:y|ies)|reports?|explanations?|code|commits?|diffs?|tests?"
+    r"|comments?|spelling|language|tone|format|lists?|bullet points?|tables?|emojis?|jokes?|greetings?|units?|metric|celsius"
+    r"|fahrenheit|clock|time zone|sources?|quotes?|slides?|prices|dates|names?|surnames?|calls?|meetings?|e-?mails?|mails?|reviews?"
+    r"|documentation|docs|pull requests?|branch(?:es)?|dependenc(?:y|ies)|tabs|spaces|asked|reminded|called|addressed)"
+)
+_COMMAND: Final = re.compile(
+    r"^(?:please |from now on,? |whenever |if .{3,60}?, |when .{3,60}?, (?:i |we )?|(?:\w+ )?rule: |in \w+, )?"
+    r"(?:always|never|don'?t|do not|avoid|ask before|ask first|call me|address me|answer|reply|respond|skip|stick to|keep the"
+    r"|keep (?:answers|replies|it)|write|use (?!(?:git|make|npm|the script))|give (?:all|me|prices)|show|say|start with|prefer|remind me"
+    r"|remember (?:to|that)|include|make|no (?:emojis?|jokes?|meetings?|calls?|comments?|tables?|greetings?|apolog\w+|more))\b",
+    re.IGNORECASE,
+)
+_ELSEWHERE: Final = re.compile(
+    r"^(?:bitte|immer|niemals|antworte|schreibe?|siempre|nunca|responde|toujours|jamais|r[ée]ponds)\b",
+    re.IGNORECASE,
+)
+_ALLERGY: Final = re.compile(
+    r"\b(?:allergic to|allerg(?:y|ies) to|allergisch|al[ée]rgic[oa]|allergique)\b", re.IGNORECASE
+)
+_BOUND: Final = re.compile(
+    r"\b(?:please(?! note)|from now on|whenever .{3,60} (?:remember|say|mention))\b|\b(?:i|we) (?:\w+ ){0,6}?(?:never|always) (?:\w+ )?"
+    r"(?:send|say|repeat|ask|answer|name|tell|show|delete|write|call|quote|share|reply)\b",
+    re.IGNORECASE,
+)
+_WANTS: Final = re.compile(
+    r"\b(?:prefers?|wants?|likes?|hates?|dislikes?|insists? on|expects?|asks? for|(?:does not|doesn'?t|do not|don'?t) (?:want|like))\b"
+    rf"(?P<what>[^.;]*\b{_WORK}\b)",
+    re.IGNORECASE,
+)
+_MUST: Final = re.compile(
+    rf"^(?:\w+ ){{0,2}}?{_WORK}\b[^.;]{{0,40}}\b(?:must|should|always|never|have to|has to|in ISO)\b",
+    re.IGNORECASE,
+)
+
+
+def has_standing_kind(memory: PersonaMemory) -> bool:
+    """Whether the domain, the facet or a theme of a memory says so; without a look at its text."""
+    return not _PLACES.isdisjoint(_places(memory))
+
+
+def is_standing(memory: PersonaMemory) -> bool:
+    """Whether a memory belongs into every prompt: by its place, or by its text."""
+    if memory.superseded_by is not None or memory.conflict_of is not None:
+        return False
+    text, places = memory.value[:_READ_CHARS].strip(), _places(memory)
+    if not _PLACES.isdisjoint(places) or _ALLERGY.search(text):
+        return True
+    if not _OPINIONS.isdisjoint(places):
+        return False
+    if _BOUND.search(text) or _ELSEWHERE.search(text):
+        return True
+    return _TASKS.isdisjoint(places) and any(
+        found is not None for found in (_COMMAND.match(text), _WANTS.search(text), _MUST.match(text))
+    )
+
+
+def _places(memory: PersonaMemory) -> set[str]:
+    return {memory.domain.lower(), memory.facet.lower(), *map(str.lower, memory.themes)}
+
+
+def standing(memories: Iterable[PersonaMemory]) -> list[PersonaMemory]:
+    """The memories that belong into every prompt, in their order."""
+    return [memory for memory in memories if is_standing(memory)]

@@ -1,0 +1,107 @@
+"""The clues that an index has about the hits of a search, for `search.confidence`: which parts of a question each has."""
+
+from __future__ import annotations
+
+from math import log
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from sense_memory.search.confidence import UNKNOWN, Clues
+from sense_memory.search.query import bare
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sense_memory.search.lexical import TermScores
+
+
+# The share of its rarity with which a word counts that asks, and hardly ever stands in the answer.
+_GENERAL: Final = 0.4
+_GENERAL_WORDS_TEXT: Final = """
+name called kind type much long old big many often far tall deep hot early late colour color favourite
+favorite number full last first work live job
+"""
+_GENERAL_WORDS: Final = frozenset(_GENERAL_WORDS_TEXT.split())
+_MOST_BEYOND: Final = 8.0  # nats; more is not surer
+
+
+class Part(NamedTuple):
+    """One word of a question, or a beginning.
+
+    Attributes:
+        rarity: how surprising it is that a memory has it, in nats, lowered for words that only ask.
+        is_name: whether it is a name.
+        found: the pieces of memories that have it; None for a word that is unknown here.
+    """
+
+    rarity: float
+    is_name: bool
+    found: TermScores | None
+
+    def fits(self, spans: NDArray[np.int32]) -> list[float]:
+        """How well each of some memories has it, 0 to 1, in its best piece; see `clues_of`."""
+        if self.found is None:
+            return [0.0] * len(spans)
+        rows, counts, is_other = self.found.rows, self.found.counts, self.found.is_other
+        best = []
+        for start, stop in rows.searchsorted(spans).tolist():
+            fit = min(1.0, float(counts[start:stop].max())) if start < stop else 0.0
+            if fit and is_other is not None and is_other[start:stop].all():
+                fit *= self.found.wanted.other
+            best.append(fit)
+        return best
+
+
+def parts_of(
+    scored: Iterable[TermScores], missing: Iterable[str], names: Collection[str], count: int
+) -> list[Part]:
+    """The parts of a question.
+
+    Args:
+        scored: its words, beginnings and phrases, with the pieces that have them.
+        missing: its words and beginnings that nothing has.
+        names: its names.
+        count: of all memories.
+    """
+    rarest = float(np.log1p((count + 0.5) / 0.5))
+    known = [(item.wanted.label, item.rarity, item) for item in scored if item.wanted.kind != "phrase"]
+    return [
+        Part(rarity * (_GENERAL if label in _GENERAL_WORDS else 1), bare(label) in names, item)
+        for label, rarity, item in (*known, *((word, rarest, None) for word in missing))
+    ]
+
+
+def clues_of(
+    spans: Sequence[tuple[int, int]], scores: Sequence[float], parts: Sequence[Part], count: int
+) -> list[Clues]:
+    """The clues that words give about some hits.
+
+    Args:
+        spans: the first piece of each hit and the first after it, the best hit first.
+        scores: of the hits.
+        parts: of the question.
+        count: of all memories.
+    """
+    total = sum(part.rarity for part in parts)
+    of_names = sum(part.rarity for part in parts if part.is_name)
+    places = np.array(spans, np.int32).reshape(
+        -1, 2
+    )  # of the type of the pieces: another one would be converted
+    fits = [part.fits(places) for part in parts]
+    found = []
+    for number, (score, after) in enumerate(zip(scores, (*scores, 0.0)[1:], strict=True)):
+        had = [part.rarity * fit[number] for part, fit in zip(parts, fits, strict=True)]
+        named = sum(rarity for rarity, part in zip(had, parts, strict=True) if part.is_name)
+        found.append(
+            Clues(
+                covered=sum(had) / total if total else 0.0,
+                beyond=min(_MOST_BEYOND, sum(had) - log(max(1, count))),
+                named=named / of_names if of_names else UNKNOWN,
+                apart=max(0.0, 1 - after / score) if score > 0 else 0.0,
+            )
+        )
+    return found
