@@ -25,7 +25,7 @@ from sense_memory.plain_text import label
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sense_memory.mind.prompts.budget import Fitted
     from sense_memory.mind.prompts.recall import Recalled
@@ -58,6 +58,7 @@ class Gathered:
         is_compacted: whether earlier messages of the conversation are summarised.
         now: seconds since 1970.
         problems: what could not be read.
+        told: the words of each line of the preferences, by its ident; what they tell is not recalled.
     """
 
     instructions: str = ""
@@ -69,6 +70,7 @@ class Gathered:
     is_compacted: bool = False
     now: float = 0.0
     problems: tuple[str, ...] = ()
+    told: Mapping[str, str] = field(default_factory=dict)
 
 
 def assembled(given: Gathered, budget: int, count: Callable[[str], int]) -> Prompt:
@@ -258,7 +260,9 @@ class _Assembly:
         return self._cost(as_text(items)) if items else 0
 
     def _memories(self, shown: set[str]) -> list[Recalled]:
-        return recalled(self._given.recalled, without=shown, query=self._given.query)
+        given, preferences = self._given, self._reports.get("preferences")
+        told = [given.told.get(ident, "") for ident in preferences.ids] if preferences else []
+        return recalled(given.recalled, without=shown, told=told, query=given.query)
 
     def _cost(self, text: str) -> int:
         return self._count(text) + _MESSAGE_TOKENS

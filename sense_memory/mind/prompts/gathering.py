@@ -22,15 +22,16 @@ from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.prompts.assembly import Gathered
 from sense_memory.mind.prompts.budget import Line, Part
 from sense_memory.mind.prompts.dates import day
-from sense_memory.mind.prompts.recall import CONTEXT_COUNT, of_entry, of_memory, says_something
+from sense_memory.mind.prompts.recall import CONTEXT_COUNT, TRUSTED, of_entry, of_memory, says_something
 from sense_memory.mind.search.hits import EVERYWHERE, Place
 from sense_memory.models import PINNED
+from sense_memory.palace.standing import is_standing
 from sense_memory.plain_text import one_line, printed
 from sense_memory.search.hits import scope
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Sequence
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
     from sense_memory.memories.open_store import OpenStore
     from sense_memory.mind.blocks import Block, Blocks
@@ -47,9 +48,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 RECALLED_COUNT: Final = 30  # hits of each search, of which a prompt shows those that are worth it
-_STANDING_COUNT: Final = 16  # sentences of a user that hold for every answer, the newest
+_STANDING_COUNT: Final = 16  # memories, and as many sentences of the user, that hold for every answer
 _SCENE_COUNT: Final = 12  # entries of a scene, the newest
-_STANDING_FACETS: Final = frozenset({"preferences", "instructions", "rules"})
 _RELEVANCE_FLOOR: Final = 0.9  # as `MemoryStore.search`
 _order: Final = attrgetter("at", "id")
 
@@ -99,10 +99,10 @@ class Gathering:
         """
         summary, messages, is_compacted = await self._conversation(conversation)
         asked = _last_question(messages) if query is None else query
-        blocks, identity, preferences, shown, memories = await asyncio.gather(
+        blocks, identity, (preferences, told), shown, memories = await asyncio.gather(
             self._known(self._blocks(), Part("blocks", ())),
             self._known(self._identity(), ()),
-            self._known(self._preferences(), Part("preferences", ())),
+            self._known(self._preferences(), (Part("preferences", ()), {})),
             self._known(self._scene(scene), Part("scene", ())),
             self.recalled(asked),
         )
@@ -118,6 +118,7 @@ class Gathering:
             is_compacted,
             self._store.options.clock(),
             tuple(dict.fromkeys(self._problems)),
+            told,
         )
 
     async def _conversation(self, conversation: Conversation | None) -> tuple[Part, Sequence[LogEntry], bool]:
@@ -158,20 +159,22 @@ class Gathering:
             Part("objectives", aims, "<objectives>", "</objectives>"),
         )
 
-    async def _preferences(self) -> Part:
-        """What holds for every answer: pinned memories, memories in facets of preferences, and what the user said so."""
+    async def _preferences(self) -> tuple[Part, Mapping[str, str]]:
+        """What holds for every answer, and the words of each by its path or id.
+
+        These are pinned memories, memories of a standing kind (`palace.standing`), and what the user said so. A memory from a
+        tool or a document never becomes an instruction, unless somebody pinned it.
+        """
         catalog = await self._store.persona().palace.refresh()
-        now = self._store.options.clock()
-        held = [memory for memory in catalog.ranked(now) if _is_standing(memory)]
+        held = [memory for memory in catalog.ranked(self._store.options.clock()) if _holds_always(memory)]
         said = await self._standing.newest(_STANDING_COUNT)
         lines = [
             Line(f"- {_data(memory.value)} ({_data(memory.key)}, {day(memory.written_at)})", memory.path)
-            for memory in held
+            for memory in held[:_STANDING_COUNT]
         ]
-        lines += [
-            Line(f"- {_data(text)} (the user, {day(entry.at)})", entry.id) for text, entry in said[::-1]
-        ]
-        return Part("preferences", tuple(lines), "<standing_preferences>", "</standing_preferences>")
+        lines += [Line(f"- {_data(text)} (the user, {day(entry.at)})", entry.id) for text, entry in said]
+        told = {memory.path: memory.value for memory in held} | {entry.id: text for text, entry in said}
+        return Part("preferences", tuple(lines), "<standing_preferences>", "</standing_preferences>"), told
 
     async def _scene(self, scene: str | Scene) -> Part:
         head, tail = "<scene>", "</scene>"
@@ -224,9 +227,10 @@ class Gathering:
         return ordered[max(0, place - CONTEXT_COUNT - 1) : place + CONTEXT_COUNT + 2]
 
 
-def _is_standing(memory: PersonaMemory) -> bool:
-    is_meant = PINNED in memory.themes or memory.facet in _STANDING_FACETS
-    return is_meant and memory.superseded_by is None and memory.conflict_of is None
+def _holds_always(memory: PersonaMemory) -> bool:
+    if PINNED in memory.themes:
+        return memory.superseded_by is None and memory.conflict_of is None
+    return memory.source in TRUSTED and is_standing(memory)
 
 
 def _last_question(messages: Sequence[LogEntry]) -> str:

@@ -50,7 +50,7 @@ _LEAST_TERMS: Final = 3  # words that say something, in a line of context
 _PAUSE_SECONDS: Final = 3_600  # after a longer pause, something else is talked about
 _SHORT_TERMS: Final = 5  # an answer with fewer words that say something needs its question
 _SOURCES: Final = ("memories", "palace", "archive", "journal", "log")  # in this order; conversations follow
-_TRUSTED: Final = frozenset({"", "user", "agent"})
+TRUSTED: Final = frozenset({"", "user", "agent"})
 _OF_WORDS: Final = frozenset({"word", "prefix", "phrase"})
 _OF_TEXT: Final = _OF_WORDS | {"meaning", "supersedes", "corrects"}
 _EVIDENCE: Final = _OF_TEXT | {"date"}
@@ -93,18 +93,21 @@ class Recalled:
 # ── One list ────────────────────────────────────────────────────────────────────────────
 
 
-def recalled(found: Iterable[Recalled], *, without: Collection[str] = (), query: str = "") -> list[Recalled]:
+def recalled(
+    found: Iterable[Recalled], *, without: Collection[str] = (), told: Iterable[str] = (), query: str = ""
+) -> list[Recalled]:
     """Memories for a prompt, each once, the best first.
 
     Args:
         found: memories of all searches.
         without: the ids of entries that the prompt shows already.
+        told: other texts that the prompt shows already.
         query: the question, which is no memory.
     """
     ordered = sorted(_weighed(_by_words(found)), key=lambda item: (item.is_context, -item.score))
     best = ordered[0].score if ordered else 0.0
     asked, kept, shown = words(query), list[Recalled](), set(without)
-    known: list[list[str]] = []
+    known = list(map(words, told))
     context_count = 0
     for item in ordered:
         said = words(item.text)
@@ -243,7 +246,7 @@ def of_memory(hit: Hit) -> Recalled | None:
     else:
         line = f"{_text(hit.key)} ({day(hit.written_at)}): {_text(hit.value)}"
     source = "memories" if kind == "flat" else kind
-    about_hit = line, hit.value, hit.written_at, hit.score, hit.source in _TRUSTED, (hit.event_id,), hit
+    about_hit = line, hit.value, hit.written_at, hit.score, hit.source in TRUSTED, (hit.path,), hit
     return Recalled(source, hit.path, *about_hit, is_stale=bool(hit.superseded_by or hit.conflict_of))
 
 
