@@ -23,7 +23,7 @@ from sense_memory.search.tokens import STOP_WORDS, words
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.search.hits import MindHit
@@ -55,6 +55,9 @@ _OF_WORDS: Final = frozenset({"word", "prefix", "phrase"})
 _OF_TEXT: Final = _OF_WORDS | {"meaning", "supersedes", "corrects"}
 _EVIDENCE: Final = _OF_TEXT | {"date"}
 _ASIDE: Final = frozenset({SentenceKind.SMALL_TALK, SentenceKind.QUESTION})
+_asks_why = re.compile(
+    r"^\W*(?:(?:and|so|but) )?(?:why|how come|warum|wieso|weshalb|pourquoi|por qué)\b", re.IGNORECASE
+).match
 _opens = re.compile(r"<(?=[/!?A-Za-z])")
 _negates: Final = frozenset({"not", "no", "never", "don't", "doesn't", "didn't", "won't", "isn't", "without"})
 
@@ -104,14 +107,17 @@ def recalled(
         told: other texts that the prompt shows already.
         query: the question, which is no memory.
     """
-    ordered = sorted(_weighed(_by_words(found)), key=lambda item: (item.is_context, -item.score))
+    asked, shown = words(query), set(without)
+    eligible = [item for item in found if words(item.text) != asked and shown.isdisjoint(item.idents)]
+    items = _by_words(eligible)
+    weights = _weights(items)
+    ordered = sorted(_weighed(items, weights), key=lambda item: (item.is_context, -item.score))
     best = ordered[0].score if ordered else 0.0
-    asked, kept, shown = words(query), list[Recalled](), set(without)
-    known = list(map(words, told))
-    context_count = 0
+    sure = _sure_words(query, weights)
+    kept, known, context_count = list[Recalled](), list(map(words, told)), 0
     for item in ordered:
         said = words(item.text)
-        if said == asked or not shown.isdisjoint(item.idents) or not _is_worth(item, best, query):
+        if not (shown.isdisjoint(item.idents) and _is_worth(item, best, query, sure)):
             continue
         if any(_says_no_more(said, other) for other in known):
             continue
@@ -124,13 +130,20 @@ def recalled(
     return kept
 
 
-def _is_worth(item: Recalled, best: float, query: str) -> bool:
+def _is_worth(item: Recalled, best: float, query: str, sure: str) -> bool:
     """Whether a memory is worth its line: it says something, is not far worse than the best, and may be an answer."""
     least = _CONTEXT_SHARE if item.is_context else _LEAST_SHARE
     if item.score < least * best or not says_something(item.text):
         return False
-    is_likely = item.hit.answer_confidence >= _LEAST_CONFIDENCE
-    return is_likely or "date" in _kinds(item.hit) or _covers(item.hit, query)
+    if item.hit.answer_confidence >= _LEAST_CONFIDENCE or "date" in _kinds(item.hit):
+        return True
+    return _covers(item.hit, query) or any(detail == sure for _, detail, _ in _reasons(item.hit))
+
+
+def _sure_words(query: str, weights: Mapping[str, float]) -> str:
+    """The rarest word of a question if memory knows all its words: what has that word may be an answer, however unlikely."""
+    terms = set(_terms(query))
+    return max(terms, key=lambda term: (weights[term], term)) if terms and terms <= weights.keys() else ""
 
 
 def _by_words(found: Iterable[Recalled]) -> list[Recalled]:
@@ -140,26 +153,33 @@ def _by_words(found: Iterable[Recalled]) -> list[Recalled]:
     return worded or items
 
 
-def _weighed(items: Sequence[Recalled]) -> list[Recalled]:
+def _weights(items: Sequence[Recalled]) -> dict[str, float]:
+    """The words of the question that memories have, each with the most that it adds to the score of any of them."""
+    found = dict[str, float]()
+    for item in items:
+        for reason, detail, share in _reasons(item.hit):
+            if reason in _OF_WORDS:
+                found[detail] = max(found.get(detail, 0.0), share)
+    return found
+
+
+def _weighed(items: Sequence[Recalled], weights: Mapping[str, float]) -> list[Recalled]:
     """Memories with scores that can be compared, although several searches found them.
 
     In the index of each search, words are rare in other ways, so the scores of two searches say nothing about each other. Here
-    a memory counts by the share of the question's words that it has, each by the most that it adds to any hit; then by
-    meaning, by a date that fits, and a little by its rank in its own search.
+    a memory counts by its confidence and by the share of the question's words that it has; then by meaning, by a date that
+    fits, and a little by its rank in its own search.
     """
-    weights, tops, meant = dict[str, float](), dict[str, float](), dict[str, float]()
+    tops, meant = dict[str, float](), dict[str, float]()
     for item in items:
         kind = _index_of(item)
         tops[kind] = max(tops.get(kind, 0.0), item.score)
-        for reason, detail, share in _reasons(item.hit):
-            if reason in _OF_WORDS:
-                weights[detail] = max(weights.get(detail, 0.0), share)
-            elif reason == "meaning":
-                meant[kind] = max(meant.get(kind, 0.0), share)
+        near = (share for reason, _, share in _reasons(item.hit) if reason == "meaning")
+        meant[kind] = max(meant.get(kind, 0.0), *near, 0.0)
     whole = sum(weights.values()) or 1.0
 
     def weighed(item: Recalled) -> Recalled:
-        kind, score = _index_of(item), 0.0
+        kind, score = _index_of(item), item.hit.answer_confidence
         for reason, detail, share in _reasons(item.hit):
             if reason in _OF_WORDS:
                 score += weights[detail] / whole
@@ -167,14 +187,15 @@ def _weighed(items: Sequence[Recalled]) -> list[Recalled]:
                 score += _MEANING_SHARE * share / (meant[kind] or 1.0)
             elif reason == "date":
                 score += _DATE_SHARE
-        score += item.hit.answer_confidence + _RANK_SHARE * item.score / (tops[kind] or 1.0)
+        score += _RANK_SHARE * item.score / (tops[kind] or 1.0)
         return replace(item, score=score * (_STALE_SHARE if item.is_stale else 1.0))
 
     return list(map(weighed, items))
 
 
 def _index_of(item: Recalled) -> str:
-    return "memories" if isinstance(item.hit.why, tuple) else "mind"
+    """The index that found a memory: that of the mind, or that of the memories."""
+    return "mind" if isinstance(item.hit.why, tuple) else "memories"
 
 
 def _has(item: Recalled, kinds: Collection[str]) -> bool:
@@ -267,8 +288,8 @@ def of_entry(
 ) -> list[Recalled]:
     """A hit of the archive, a conversation or the log; nothing if it says nothing for itself.
 
-    What was said around a message follows, as context, if the message lacks words of the question: the answer may then
-    stand beside it.
+    What was said around a message follows, as context, if the message lacks words of the question, or the question asks for a
+    reason: the answer may then stand beside it.
 
     Args:
         hit: the hit.
@@ -285,7 +306,7 @@ def of_entry(
         about = line, hit.text, hit.at, hit.score, True, (hit.id,), hit
         return [Recalled("archive", hit.id, *about, is_stale=bool(hit.corrected_by))]
     found = _of_entry(hit, entry, around, me)
-    near = [] if _covers(hit, query) else _near(entry, around)
+    near = [] if _covers(hit, query) and not _asks_why(query) else _near(entry, around)
     others = (_of_entry(hit, item, around, me) for item in near if _tells(item.text))
     context = [replace(other, is_context=True) for other in others if other is not None]
     return context if found is None else [found, *context]
