@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _FunctionT = TypeVar("_FunctionT", bound="Callable[..., Any]")
 
+REVIVALS: Final = ("use", "recall")  # what revives a memory; the first is the default
 CONTRADICTION_MODES: Final = ("act", "suggest", "off")  # the first is the default
 
 
@@ -119,6 +120,13 @@ def contradictions(given: object) -> str:
     """A mode for contradictions: act, suggest or off."""
     if given not in CONTRADICTION_MODES:
         raise InvalidInput(f"contradictions must be 'act', 'suggest' or 'off', not {printable(repr(given))}")
+    return given
+
+
+def revive(given: object) -> str:
+    """What revives a memory: use or recall."""
+    if given not in REVIVALS:
+        raise InvalidInput(f"revive must be 'use' or 'recall', not {printable(repr(given))}")
     return given
 
 

@@ -25,6 +25,10 @@ FADING_FROM = 0.1  # fading from here,
 FORGOTTEN_FROM = 0.01  # forgotten from here, dissolved below
 CONNECTION_BOOST = 0.1  # added to the factor of the score for each connection
 SUPERSEDED_FACTOR = 4  # a superseded memory decays this many times faster
+# A use makes a memory as relevant as it was this share of its half-life after a recall: 0.71. So a memory that is used
+# once in two half-lives stays above 0.25 and is found, and one that is only used never outranks one that is recalled.
+USED_HALFLIVES = 0.5
+USED_SCORE_SHARE = 0.5  # of the best score of the same hits; a hit with less is not counted as used
 ACCESS_SECONDS = 5.0  # an access is written to the ledger after this time
 MAX_THEMES_COUNT = 64  # of one memory
 MAX_LINKS_COUNT = 256  # connections of one memory; each is a path, and all must fit one event

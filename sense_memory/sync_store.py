@@ -77,6 +77,10 @@ class SyncMemoryStore:
             function that gives one when it is first needed. By default rules answer, and nothing leaves the machine.
         contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off". With "off",
             `persona_introspect` and `persona_compress` compare no memories either, and `suspected_by` is empty.
+        revive: what makes a memory relevant again. "use": recalling it by its path, wholly, and handing a hit to a
+            model, partly; see `mark_used`. Pruning then never deletes what was recalled or used. "recall": recalling
+            it by its path alone, and pruning deletes by age alone, as the specification has it.
+        search_forgotten: the default of `search(include_forgotten=…)`.
         close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
             not wait. The rest is logged, and sent when a store of this ledger is next open.
         read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first
@@ -106,6 +110,8 @@ class SyncMemoryStore:
         share_embeddings: bool = False,
         model: LanguageModel | str | Callable[[], LanguageModel | ModelChoice | None] | None = None,
         contradictions: str = "act",
+        revive: str = "use",
+        search_forgotten: bool = False,
         close_timeout: float = LINGER_SECONDS,
         read_timeout: float | None = None,
         timeouts: Timeouts | None = None,
@@ -124,6 +130,8 @@ class SyncMemoryStore:
             share_embeddings=share_embeddings,
             model=model,
             contradictions=contradictions,
+            revive=revive,
+            search_forgotten=search_forgotten,
             close_timeout=close_timeout,
             read_timeout=read_timeout,
             timeouts=timeouts,
@@ -477,12 +485,14 @@ class SyncMemoryStore:
         theme: str | None = None,
         since: float | None = None,
         source: str | None = None,
+        include_forgotten: bool | None = None,
         relevance_floor: float = 0.0,
     ) -> Hits[PersonaHit]:
         """Find persona memories by key, themes and value, and by meaning where there is an embedder; none is revived.
 
         Arguments as `search`, but `relevance_floor` is 0 by default, as the specification has it: the higher the
-        floor, the less age counts. Fading memories are found where the query directly means them.
+        floor, the less age counts. Fading memories are found where the query directly means them, and count as if they
+        were just about to fade.
 
         Returns memories with their `score` and `why`, the best first; with `forgotten` as `search`.
         """
@@ -496,6 +506,7 @@ class SyncMemoryStore:
                 theme=theme,
                 since=since,
                 source=source,
+                include_forgotten=include_forgotten,
                 relevance_floor=relevance_floor,
             )
         )
@@ -708,13 +719,15 @@ class SyncMemoryStore:
         facet: str | None = None,
         state: str | None = None,
         theme: str | None = None,
+        include_forgotten: bool | None = None,
         relevance_floor: float = 0.9,
     ) -> Hits[Hit]:
         """Find what a question or some words mean among persona memories, flat memories and journal entries.
 
         All share one ranking. Journal entries also match on the entries just before and after them, and on a date in
-        the query. Forgotten persona memories are left out, and fading ones unless the query directly means them; none
-        is revived.
+        the query. Fading persona memories are found if the query directly means them: it shares most of its words with
+        them, by rarity, or its meaning stands out, or it contains the key or a theme. Forgotten ones are counted if so,
+        and otherwise left out. None is revived; see `mark_used`.
 
         Args:
             query: any text; `"in quotes"` finds only memories with these words, where there are any; `photo*` matches
@@ -728,7 +741,9 @@ class SyncMemoryStore:
             facet: only persona memories of facets of this name.
             theme: only persona memories with this theme.
             state: only persona memories in this state, also "fading" and "forgotten" ones, which are otherwise left
-                out.
+                out; dissolved ones, which are not pruned yet, count as forgotten too.
+            include_forgotten: forgotten and dissolved memories that the query directly means follow the other hits; by
+                default as the store's `search_forgotten`.
             relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Journal entries age
                 with a half-life of 30 days, flat memories do not age. Below 0.9, many old entries are not found.
 
@@ -746,9 +761,20 @@ class SyncMemoryStore:
                 facet=facet,
                 state=state,
                 theme=theme,
+                include_forgotten=include_forgotten,
                 relevance_floor=relevance_floor,
             )
         )
+
+    def mark_used(self, found: Iterable[Hit | PersonaMemory]) -> int:
+        """Note that hits or memories were handed to a model, which keeps the persona memories among them alive.
+
+        A use counts as a recall half a half-life ago: it raises the relevance to 0.71, never to 1, and a second use
+        within a day adds nothing. Hits with less than half the score of the best one do not count. Like a recall it reaches the ledger within seconds, and relays with a later sync. The
+        tools for agents and MCP do this by themselves; a caller with prompts of its own has to. Does nothing with
+        `revive="recall"`. Returns how many memories were revived.
+        """
+        return self._loop.wait(self._store.mark_used(collected(found)))
 
     def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Index every memory that is not indexed yet, so that the next search covers all of them at once.

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.arguments import CONTRADICTION_MODES
+from sense_memory.arguments import CONTRADICTION_MODES, REVIVALS
 from sense_memory.config.agent_key import NSEC_VARIABLE, agent_key, default_home, open_key
 from sense_memory.config.config_file import NAME as _CONFIG
 from sense_memory.config.config_file import agent_config, read_config, read_text
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders.choice import Choice
     from sense_memory.search.embedders.embedder import Embedder
 
-_CONFIG_KEYS: Final = ("relays", "model")
+_CONFIG_KEYS: Final = ("relays", "model", "revive", "search_forgotten")
 _AGENT_CONFIG_KEYS: Final = ("relays",)
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
 
@@ -79,6 +79,8 @@ class Settings:
         share_embeddings: whether `MemoryStore.embed` publishes embeddings; by default no.
         model: the language model of the mind; None (the default) for rules. A bad value is kept as for `embedder`.
         contradictions: what is done about memories that contradict each other: act (the default), suggest or off.
+        revive: what revives a memory: use (the default) or recall; see `MemoryStore`.
+        search_forgotten: whether forgotten memories follow the other hits of a search; by default no.
         origins: where the value of each setting came from: "argument", "environment", ".env", "config.toml" or
             "default". A key file by "default" is named after the agent. For `relays`, "config.toml" also means the
             agent's own config file.
@@ -96,6 +98,8 @@ class Settings:
     share_embeddings: bool
     model: ModelChoice | InvalidSetting | None
     contradictions: str
+    revive: str
+    search_forgotten: bool
     origins: Mapping[str, str] = field(hash=False)
     relay_origins: Mapping[str, str] = field(hash=False)
 
@@ -119,6 +123,8 @@ class Settings:
         share_embeddings: str | None = None,
         model: str | None = None,
         contradictions: str | None = None,
+        revive: str | None = None,
+        search_forgotten: str | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Settings:
         """Gather all settings. Reads files, writes none.
@@ -139,6 +145,8 @@ class Settings:
             share_embeddings: yes or no.
             model: none, ollama:MODEL or openai:MODEL@URL; see `config.model_choice`.
             contradictions: act, suggest or off.
+            revive: use or recall.
+            search_forgotten: yes or no.
             environ: the environment variables.
 
         Raises:
@@ -163,6 +171,10 @@ class Settings:
             "share_embeddings": sources.switch("share_embeddings", share_embeddings),
             "model": sources.model(model, config.get("model")),
             "contradictions": _find_contradictions(contradictions, sources),
+            "revive": sources.choice("revive", revive, config.get("revive"), REVIVALS),
+            "search_forgotten": sources.switch(
+                "search_forgotten", search_forgotten, config.get("search_forgotten")
+            ),
         }
         values = {setting: item.value for setting, item in found.items()}
         origins = MappingProxyType({setting: item.origin for setting, item in found.items()})

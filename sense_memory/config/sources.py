@@ -20,7 +20,7 @@ from sense_memory.search.embedders.choice import Choice
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _T = TypeVar("_T")
 
@@ -40,6 +40,8 @@ _VARIABLES: Final = {
     "share_embeddings": "SENSE_MEMORY_SHARE_EMBEDDINGS",
     "model": "SENSE_MEMORY_MODEL",
     "contradictions": "SENSE_MEMORY_CONTRADICTIONS",
+    "revive": "SENSE_MEMORY_REVIVE",
+    "search_forgotten": "SENSE_MEMORY_SEARCH_FORGOTTEN",
 }
 
 _SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromkeys(
@@ -101,9 +103,22 @@ class Sources:
         except RuntimeError:
             raise invalid(name, origin, "write the full path: there is no user with this `~` name") from None
 
-    def switch(self, name: str, argument: str | None) -> SettingValue[bool]:
-        """As `text`, as a boolean; the default is no."""
+    def choice(
+        self, name: str, argument: str | None, config: object, values: Sequence[str]
+    ) -> SettingValue[str]:
+        """As `text`, then from the config file: one of `values`; the default is the first."""
         text, origin = self.text(name, argument)
+        if text is None and config is not None:
+            text, origin = str(config), CONFIG
+        if text is not None and text not in values:
+            raise invalid(name, origin, f"must be {' or '.join(values)}")
+        return SettingValue(text or values[0], origin)
+
+    def switch(self, name: str, argument: str | None, config: object = None) -> SettingValue[bool]:
+        """As `text`, then from the config file, as a boolean; the default is no."""
+        text, origin = self.text(name, argument)
+        if text is None and config is not None:
+            text, origin = str(config), CONFIG
         if (text or "no").lower() not in _SWITCH:
             raise invalid(name, origin, "must be yes or no")
         return SettingValue(_SWITCH[(text or "no").lower()], origin)

@@ -76,6 +76,8 @@ class StoreOptions:
     model: Callable[[], Any] | None
     share_embeddings: bool
     contradictions: str
+    revive: str
+    search_forgotten: bool
     close_timeout: float
     read_timeout: float | None
     timeouts: Timeouts | None
@@ -163,6 +165,8 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
         "embedder": embedder,
         "share_embeddings": settings.share_embeddings,
         "contradictions": settings.contradictions,
+        "revive": settings.revive,
+        "search_forgotten": settings.search_forgotten,
         "model": None if settings.model is None else partial(find_model, settings),
         **options,
         "relays": settings.relays,
@@ -447,7 +451,10 @@ class OpenStore:
         if self._reviews is None:
             from sense_memory.memories.persona.reviews import Reviews
 
-            self._reviews = Reviews(persona, self.ledger, self.reader, self.writer, self.options.clock)
+            keeps_used = self.options.revive == "use"
+            self._reviews = Reviews(
+                persona, self.ledger, self.reader, self.writer, self.options.clock, keeps_used=keeps_used
+            )
         return self._reviews
 
     def watchers(self) -> Watchers:

@@ -52,8 +52,6 @@ from sense_memory.search.ranking import SearchOptions
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from sense_memory.ledger import Ledger
     from sense_memory.memories.embedding_jobs import EmbedderClient
     from sense_memory.memories.persona.palace import Palace
@@ -156,10 +154,11 @@ class MemorySearch(CachedIndex):
             factors=weigher.factors,
         )
         forgotten = self._forgotten(weigher, scope, index)
-        count = int(np.count_nonzero(forgotten))
         late: Sequence[SearchHit] = ()
-        if scope.forgotten and count and len(found) < limit:
-            late = asked(limit - len(found), only=forgotten, factors=weigher.forgotten_factors)
+        if scope.forgotten and forgotten and len(found) < limit:
+            is_late = np.zeros(len(index.documents), np.bool_)
+            is_late[forgotten] = True
+            late = asked(limit - len(found), only=is_late, factors=weigher.forgotten_factors)
         has_quoted = index.quoting(query) if found else None
         note = self._note
         if has_quoted is not None and not has_quoted[index.documents.rows[found[0].id]]:
@@ -176,7 +175,7 @@ class MemorySearch(CachedIndex):
             return Hit.of(memory, state_at(relevance), 0.0, why.noting(note))
 
         first = self._successors_first(there, joining, index, query, scope)[:limit]
-        return Hits(first, forgotten=count - len(late))
+        return Hits(first, forgotten=len(forgotten) - len(late))
 
     async def search_palace(
         self, query: str, limit: int, relevance_floor: float, scope: Scope = PALACE
@@ -219,16 +218,12 @@ class MemorySearch(CachedIndex):
         first = self._successors_first(hits, joining, index, query, scope)[:limit]
         return Hits(first, forgotten=found.forgotten)
 
-    def _forgotten(self, weigher: Weigher, scope: Scope, index: SearchIndex) -> NDArray[np.bool_]:
-        """Which rows of the index hold a forgotten memory of a scope that the query directly means."""
+    def _forgotten(self, weigher: Weigher, scope: Scope, index: SearchIndex) -> list[int]:
+        """The rows of the index with forgotten memories of a scope that the query directly means."""
         if scope.state is not None or Kind.PALACE not in scope.within:
-            return np.zeros(len(index.documents), np.bool_)
-        found = weigher.forgotten()
-        if scope.narrows:
-            is_meant = self._filter(scope)
-            for row in np.flatnonzero(found).tolist():
-                found[row] = is_meant(index.documents.ids[row])
-        return found
+            return []
+        is_meant = self._filter(scope)
+        return [row for row in weigher.forgotten() if not scope.narrows or is_meant(index.documents.ids[row])]
 
     def _successors_first(
         self,

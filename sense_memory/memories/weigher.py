@@ -70,11 +70,10 @@ class Weigher:
         left = self._left(self._rows(names))
         return self._noted(names, left, np.ones(len(names), np.bool_))
 
-    def forgotten(self) -> NDArray[np.bool_]:
-        """Which rows hold a forgotten or dissolved memory that the query directly means."""
-        found = self._direct.rows.copy()
-        rows = np.flatnonzero(found)
-        found[rows] = self._left(rows) < FADING_FROM
+    def forgotten(self) -> list[int]:
+        """The rows with a forgotten or dissolved memory that the query directly means."""
+        rows = np.flatnonzero(self._direct.rows)
+        found: list[int] = rows[self._left(rows) < FADING_FROM].tolist()
         return found
 
     def explain(self, hit: SearchHit, texts: Mapping[str, str]) -> Explanation:

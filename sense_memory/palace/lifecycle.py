@@ -17,6 +17,7 @@ from sense_memory.limits import (
     FORGOTTEN_FROM,
     MAX_SAFE_INTEGER,
     SUPERSEDED_FACTOR,
+    USED_HALFLIVES,
 )
 from sense_memory.models import State
 
@@ -74,6 +75,18 @@ def revived(memory: PersonaMemory, now: float, times: int = 1) -> PersonaMemory:
         state=current_state(memory.changed(relevance=1.0, last_accessed=now), now),
         dissolved_at=None,
     )
+
+
+def use_time(memory: PersonaMemory, now: float) -> float | None:
+    """The time of the recall that a use of a memory by a model at a time amounts to; None if the use adds nothing.
+
+    A use counts as a recall half a half-life ago. So it raises the relevance partly, to 0.71; a later recall and an
+    earlier use merge like two recalls, on every version of this program; and no second use within a day adds anything.
+    The first use of a memory always counts, because pruning keeps what was used.
+    """
+    halflife = memory.halflife_days / (SUPERSEDED_FACTOR if memory.superseded_by else 1)
+    at = max(0.0, now - USED_HALFLIVES * halflife * DAY_SECONDS)
+    return at if not memory.access_count or at - memory.last_accessed >= DAY_SECONDS else None
 
 
 # ── Marks of contradiction ──────────────────────────────────────────────────────────────

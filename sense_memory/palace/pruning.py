@@ -5,7 +5,8 @@ and is due for deletion. The plan changes nothing: the caller carries it out, an
 
 Guaranteed: no memory is deleted earlier than 30 days after it was marked as dissolved, by the clock of the caller. A mark
 (`dissolved_at`) counts only if it is neither in the future nor before the last access, so a recall, and a mark by a
-clock that is ahead, delay the deletion. The cost is one pass over the memories.
+clock that is ahead, delay the deletion. With `keeps_used`, a memory that was ever recalled or used is never deleted: it
+stays dissolved. The cost is one pass over the memories.
 """
 
 from __future__ import annotations
@@ -184,13 +185,16 @@ class PruneReport:
         return cls(made.created_at, lines, made.held)
 
 
-def plan(memories: Iterable[PersonaMemory], now: float, *, columns: Columns | None = None) -> PrunePlan:
+def plan(
+    memories: Iterable[PersonaMemory], now: float, *, columns: Columns | None = None, keeps_used: bool = False
+) -> PrunePlan:
     """The plan of a pruning at a time (sense-memory v2, "State Transitions"). Changes nothing.
 
     Args:
         memories: all memories, each path once, in any order.
         now: seconds since 1970.
         columns: the columns of the same memories in the same order; computed if None.
+        keeps_used: whether memories with an access are never deleted; the specification deletes them.
     """
     pruned = tuple(memories)
     numbers = (Columns.of(pruned) if columns is None else columns).states(now).tolist()
@@ -200,7 +204,7 @@ def plan(memories: Iterable[PersonaMemory], now: float, *, columns: Columns | No
         state = STATES[number]
         if state is not State.DISSOLVED:
             step = _step_of_living(memory, state)
-        elif (why := _reason_to_keep(memory, now)) is not None:
+        elif (why := _reason_to_keep(memory, now, keeps_used=keeps_used)) is not None:
             held[memory.path] = why
             step = _restated(memory, state, memory.dissolved_at)
         else:
@@ -218,8 +222,10 @@ def _step_of_living(memory: PersonaMemory, state: State) -> PruneStep | None:
     return _restated(memory, state, None)
 
 
-def _reason_to_keep(memory: PersonaMemory, now: float) -> str | None:
+def _reason_to_keep(memory: PersonaMemory, now: float, *, keeps_used: bool) -> str | None:
     """Why a dissolved memory is neither marked nor deleted; None if it is."""
+    if keeps_used and memory.access_count:
+        return "it was recalled or used; pruning deletes only what never was"
     if memory.halflife_days >= MAX_HALFLIFE_DAYS:
         return "its half-life is 'never'; it faded only through its links"
     if memory.dissolved_at is not None and memory.dissolved_at > now:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from sense_memory.search.lexical import MAX_NAME_WORDS
-from sense_memory.search.postings import NAME, fits
+from sense_memory.search.postings import NAME, OTHER_FORM_WEIGHT, fits
 from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve
 
 
@@ -56,59 +56,66 @@ class DirectRelevance:
         near: Mapping[int, float] = MappingProxyType({}),
     ) -> None:
         self._index, self._query, self._among, self._near = index, query, among, near
+        self._ask = parse(query)
+        self._found: dict[int, tuple[NDArray[np.int32], NDArray[np.uint8]]] = {}
 
     @cached_property
     def rows(self) -> NDArray[np.bool_]:
         """Whether the question directly means each row."""
-        found = named_rows(self._index, self._query) | _shares_most_words(
-            self._index, self._query, self._among
-        )
+        found = self.named()
+        found[self._sharing()] = True
         found[[row for row, share in self._near.items() if share >= MEANING_SHARE]] = True
-        return found & self._among
+        found &= self._among
+        return found
 
+    def named(self) -> NDArray[np.bool_]:
+        """Whether the question contains the key or a theme of each row, or quotes a phrase of it."""
+        index = self._index
+        found = np.zeros(len(index.documents), np.bool_)
+        for name in index.vocabulary.names_in(self._query[:MAX_QUERY_CHARS], MAX_NAME_WORDS):
+            rows, fields = self._with_term(name)
+            found[rows[fields & (1 << NAME) > 0]] = True
+        for phrase in self._ask.phrases:
+            terms = [term for word in phrase if (term := index.vocabulary.find(word)) is not None]
+            if len(terms) == len(phrase):
+                found[index.with_phrase(terms)[0]] = True
+        return found
 
-def named_rows(index: SearchIndex, query: str) -> NDArray[np.bool_]:
-    """Rows whose key or theme a question contains, or of which it quotes a phrase."""
-    found = np.zeros(len(index.documents), np.bool_)
-    for name in index.vocabulary.names_in(query[:MAX_QUERY_CHARS], MAX_NAME_WORDS):
-        rows, fields = index.with_term(name)
-        found[rows[fields & (1 << NAME) > 0]] = True
-    for phrase in parse(query).phrases:
-        terms = [term for word in phrase if (term := index.vocabulary.find(word)) is not None]
-        if len(terms) == len(phrase):
-            found[index.with_phrase(terms)[0]] = True
-    return found
+    def _sharing(self) -> NDArray[np.intp]:
+        """The rows that share most words of the question, by rarity, with words that are rare enough."""
+        ask, vocabulary = self._ask, self._index.vocabulary
+        # Only the words themselves, in any form: to look for compounds and similar words costs as much as the search.
+        words = [item for item in resolve(ask, vocabulary, is_spread=False) if item.kind != "phrase"]
+        count = int(np.count_nonzero(self._among))
+        total = (len(ask.words) + len(ask.beginnings) - len(words)) * UNKNOWN_SHARE * _rarity(0, count)
+        shared = np.zeros(len(self._among), np.float32)
+        for item in words:
+            rows = self._holders(item)
+            rarity = _rarity(len(rows), count) * (1.0 if len(rows) else UNKNOWN_SHARE)
+            shared[rows] += np.float32(rarity)
+            total += rarity
+        least = max(WORD_SHARE * total, math.log(max(count, 1) / CHANCE_COUNT), 0.0)
+        return np.flatnonzero(shared > least)
 
+    def _holders(self, wanted: Wanted) -> NDArray[np.int32]:
+        """The rows that have a part of the question, and not only a form that often is another word."""
+        parts = []
+        for number, term in enumerate(wanted.terms):
+            rows, fields = self._with_term(term)
+            if not number and wanted.form is not None and wanted.other < OTHER_FORM_WEIGHT:
+                rows = rows[
+                    np.broadcast_to(fits(fields, wanted.form, wanted.other) > wanted.other, rows.shape)
+                ]
+            parts.append(rows)
+        every = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+        return every[self._among[every] & (np.diff(every, prepend=-1) > 0)]  # ascending, some repeated
 
-def _shares_most_words(index: SearchIndex, query: str, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Rows that share most words of a question, by rarity, with words that are rare enough."""
-    ask, count = parse(query), int(np.count_nonzero(among))
-    wanted = resolve(ask, index.vocabulary)
-    words = [item for item in wanted if item.kind != "phrase"]
-    unknown = len(ask.words) + len(ask.beginnings) - len(words)
-    shared = np.zeros(len(among), np.float32)
-    total = unknown * UNKNOWN_SHARE * _rarity(0, count)
-    for item in words:
-        strengths = _strengths(index, item) * among
-        rarity = _rarity(int(np.count_nonzero(strengths)), count)
-        shared += strengths * np.float32(rarity)
-        total += rarity
-    found: NDArray[np.bool_] = shared > max(WORD_SHARE * total, math.log(max(count, 1) / CHANCE_COUNT), 0.0)
-    return found
+    def _with_term(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        if term not in self._found:
+            self._found[term] = self._index.with_term(term)
+        return self._found[term]
 
 
 def _rarity(holders: int, count: int) -> float:
     """How surprising it is that a memory has a word that so many of all have, in nats."""
     return math.log1p((count - holders + 0.5) / (holders + 0.5))
-
-
-def _strengths(index: SearchIndex, wanted: Wanted) -> NDArray[np.float32]:
-    """How well each row has a part of a question, 0 to 1."""
-    found = np.zeros(len(index.documents), np.float32)
-    for number, (term, weight) in enumerate(zip(wanted.terms, wanted.weights, strict=True)):
-        rows, fields = index.with_term(term)
-        fit: Any = np.float32(weight)
-        if not number and wanted.form is not None:
-            fit = fit * fits(fields, wanted.form, wanted.other)
-        found[rows] = np.maximum(found[rows], fit)
-    return found

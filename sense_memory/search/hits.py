@@ -283,6 +283,8 @@ def scope(
         raise InvalidInput(f"within must name one or more of {', '.join(Kind)}")
     if since is not None and (type(since) not in {int, float} or math.isnan(since)):
         raise InvalidInput("since must be a time, in seconds since 1970")
+    if not isinstance(forgotten, bool):
+        raise InvalidInput("include_forgotten must be True, False or None")
     for name, part in {"source": source, **parts}.items():
         if part is not None and not isinstance(part, str):
             raise InvalidInput(f"a {name} must be text")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.lifecycle import current_relevance
 from sense_memory.palace.search import PalaceIndex, PersonaHit, Why, with_successors_first
-from sense_memory.search.direct_relevance import named_rows
+from sense_memory.search.direct_relevance import DirectRelevance
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import SearchIndex
 
@@ -433,7 +433,8 @@ def test_a_phrase_lies_within_one_field():
         ('"d e"', [0, 1]),
         ('"f g"', [1, 0]),
     ):
-        assert named_rows(index.index, phrase).tolist() == [bool(one) for one in meant], phrase
+        direct = DirectRelevance(index.index, phrase, index.index.documents.of_kind("palace"))
+        assert direct.named().tolist() == [bool(one) for one in meant], phrase
 
 
 def test_no_index_prints_what_it_holds():

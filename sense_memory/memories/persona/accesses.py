@@ -55,7 +55,7 @@ async def _publish_if_due(palace: Palace, slot: str) -> str:
 
     async def attempt() -> str:
         slot_state = await palace.slot_state(slot)
-        if slot_state.memory is None or not slot_state.access_is_due:
+        if slot_state.memory is None or not slot_state.access_is_due(palace.now()):
             return ""
         (ident,) = await palace.write([Edit(slot_state, slot_state.memory)], skip_unfit=lambda _: True)
         return "" if ident else slot_state.memory.path

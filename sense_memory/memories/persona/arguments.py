@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel
 
 from sense_memory import arguments
 from sense_memory.errors import InvalidAddress, InvalidInput
@@ -18,8 +20,10 @@ from sense_memory.limits import (
     MAX_SAFE_INTEGER,
     MAX_THEMES_COUNT,
     MIN_HALFLIFE_DAYS,
+    USED_SCORE_SHARE,
 )
 from sense_memory.memories.flat import numbered_errors
+from sense_memory.models import PersonaMemory
 from sense_memory.nostr import address
 from sense_memory.plain_text import printable
 
@@ -192,6 +196,24 @@ def links(connections: object) -> list[str]:
         InvalidInput: `connections` is not a list of texts, or too long.
     """
     return [] if connections is None else _texts("connections", connections, MAX_LINKS_COUNT)
+
+
+def used_paths(found: object) -> list[str]:
+    """The paths of the persona memories among hits and memories, without hits that are far behind the best of them.
+
+    Raises:
+        InvalidInput: these are not hits or memories.
+    """
+    if isinstance(found, str | bytes | BaseModel) or not isinstance(found, Iterable):
+        raise InvalidInput("give hits or memories as a list")
+    given = list(found)
+    if not all(isinstance(item, BaseModel) and hasattr(item, "key") for item in given):
+        raise InvalidInput("only hits and memories can be marked as used")
+    least = USED_SCORE_SHARE * max((getattr(item, "score", 0.0) for item in given), default=0.0)
+    persona = (
+        item for item in given if isinstance(item, PersonaMemory) or getattr(item, "kind", "") == "palace"
+    )
+    return [item.path for item in persona if getattr(item, "score", least) >= least]
 
 
 def selection(domain: object, facet: object) -> tuple[str | None, str | None]:

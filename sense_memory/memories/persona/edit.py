@@ -69,16 +69,18 @@ class SlotState:
         memory = self.joined.version.memory
         return revived(memory, at, count) if count else memory
 
-    @property
-    def access_is_due(self) -> bool:
-        """Whether the accesses have to be published: a day after the last published access.
+    def access_is_due(self, now: float) -> bool:
+        """Whether the accesses have to be published at a time: a day after the last published access.
 
-        They are due at once if they bring the memory back: if the published version is not active, or is dissolved.
+        They are due at once if they bring the memory back: if the published version is not active, or is dissolved. The
+        first access is due when the memory is a day old, also if it was a use that is dated back.
         """
         if self.joined is None:
             return False
         known, at = self.joined.version.memory, max(self.basis.accessed_at, self.pending[0])
         is_back = known.state is not State.ACTIVE or known.dissolved_at is not None or self.is_revived
+        if not known.access_count:
+            at = max(at, now)
         return is_back or at - known.last_accessed >= DAY_SECONDS
 
 

@@ -22,7 +22,7 @@ from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT, MAX_PLAINTEXT
 from sense_memory.memories.persona.edit import Edit, SlotState, record_of, sum_of, trimmed
 from sense_memory.nostr import address
 from sense_memory.palace.catalog import Catalog, collector_paused
-from sense_memory.palace.lifecycle import revived, without
+from sense_memory.palace.lifecycle import revived, use_time, without
 from sense_memory.palace.merge import joined, merge, sibling
 from sense_memory.palace.version import fields_of, memory_of, version_of
 from sense_memory.records import envelope
@@ -103,6 +103,10 @@ class Palace:
     def cursor(self) -> Cursor:
         """Where the last `refresh` ended: another object after every change of the ledger."""
         return self._cursor
+
+    def now(self) -> float:
+        """The time by the clock of the palace, seconds since 1970."""
+        return self._clock()
 
     def path_at(self, slot: str) -> str | None:
         """The path of the memory at a slot; None if there is none."""
@@ -233,6 +237,21 @@ class Palace:
         self._show(slot, revived(written, now))
         self._save_later()
         return revived(memory, now)
+
+    def use(self, paths: Iterable[str]) -> int:
+        """Count a use of memories by a model, see `lifecycle.use_time`; returns how many it revived."""
+        now, count = self._clock(), 0
+        for path in dict.fromkeys(paths):
+            memory, written = self.catalog.get(path), self.catalog.written(path)
+            at = None if memory is None else use_time(memory, now)
+            if written is not None and at is not None:
+                slot = address.d_tag(address.PERSONA + path)
+                self._pending[slot] = sum_of(self._pending.get(slot), (at, 1))
+                self._show(slot, revived(written, at))
+                count += 1
+        if count:
+            self._save_later()
+        return count
 
     def unpublished_accesses(self) -> list[str]:
         """The slots of memories with unpublished accesses."""

@@ -27,7 +27,7 @@ from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
 from sense_memory.palace.introspection import introspect
 from sense_memory.palace.introspection_log import from_log, outdated
-from sense_memory.palace.pruning import PruneAction, PruneReport, plan
+from sense_memory.palace.pruning import PruneReport, plan
 from sense_memory.palace.token_estimate import estimated_tokens
 from sense_memory.records import envelope
 from sense_memory.records.envelope import RecordType
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.persona import Persona
-    from sense_memory.models import IntrospectionReport
+    from sense_memory.models import IntrospectionReport, PersonaMemory
     from sense_memory.palace.compression import Compressed
     from sense_memory.palace.introspection_log import Baseline
     from sense_memory.palace.pruning import PrunePlan, PruneStep
@@ -116,11 +116,20 @@ class Reviews:
         reader: decrypts events.
         writer: encrypts and signs events.
         clock: seconds since 1970.
+        keeps_used: whether pruning never deletes what was recalled or used, see `pruning.plan`.
     """
 
     def __init__(
-        self, persona: Persona, ledger: Ledger, reader: Reader, writer: Writer, clock: Callable[[], float]
+        self,
+        persona: Persona,
+        ledger: Ledger,
+        reader: Reader,
+        writer: Writer,
+        clock: Callable[[], float],
+        *,
+        keeps_used: bool = False,
     ) -> None:
+        self._keeps_used = keeps_used
         self._persona, self._ledger, self._reader, self._writer = persona, ledger, reader, writer
         self._clock = clock
 
@@ -253,7 +262,10 @@ class Reviews:
 
     async def _plan(self) -> PrunePlan:
         catalog = await self._persona.names.catalog()
-        return plan(catalog, self._clock(), columns=catalog.columns())
+        return plan(catalog, self._clock(), columns=catalog.columns(), keeps_used=self._keeps_used)
+
+    def _plan_of(self, memory: PersonaMemory | None) -> PrunePlan:
+        return plan([memory] if memory else [], self._clock(), keeps_used=self._keeps_used)
 
     async def prune(self, incomplete: Callable[[], Awaitable[Sequence[str]]]) -> Pruned:
         """Write the current states of memories, and delete memories that have been dissolved for 30 days.
@@ -292,7 +304,7 @@ class Reviews:
             batch = EditBatch(self._persona.palace)
             for step in steps:
                 memory = await batch.get(step.path)
-                for now in plan([memory] if memory else [], self._clock()).rewrites:
+                for now in self._plan_of(memory).rewrites:
                     batch.change(now.applied())
             ids = await batch.write(skip_unfit=lambda _: True)
             unfit.update({path: _FULL for path, ident in ids.items() if not ident})
@@ -312,8 +324,7 @@ class Reviews:
                 path = address.PERSONA + step.path
                 slot_state = await self._persona.palace.slot_state(address.d_tag(path))
                 memory = slot_state.memory
-                now = plan([memory] if memory else [], self._clock())
-                if any(step.action is PruneAction.DELETE for step in now.steps):
+                if self._plan_of(memory).deletions:
                     paths.append(path)
                     bases[slot_state.slot] = slot_state.basis
                 else:
