@@ -52,6 +52,8 @@ from sense_memory.search.ranking import SearchOptions
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from sense_memory.ledger import Ledger
     from sense_memory.memories.embedding_jobs import EmbedderClient
     from sense_memory.memories.persona.palace import Palace

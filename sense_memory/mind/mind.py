@@ -87,13 +87,14 @@ class Mind:
         instructions: str = "",
         scene: str | Scene = "",
         count_tokens: Callable[[str], int] | None = None,
+        revive: bool = True,
     ) -> Prompt:
         """Everything that a model should see now, as messages in one order and within one budget.
 
         First what changes least: instructions, blocks, identity, objectives, standing preferences, the summary of the
         conversation; then its messages with their times; and just before the user's last message the scene, and what
         memory knows about the question: the palace, the journal, the archive, all conversations and the log. See
-        `Prompt`. Nothing is written to relays. A part that relays have not shown yet is missing, and `Prompt.report`
+        `Prompt`. A part that relays have not shown yet is missing, and `Prompt.report`
         says so.
 
         Args:
@@ -103,6 +104,8 @@ class Mind:
             instructions: your own system prompt, which comes first and is never cut.
             scene: the current scene in words, or an open scene, whose newest entries are shown.
             count_tokens: counts the tokens of a text; by default as the conversation does, by an estimate.
+            revive: whether persona memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
+                that no model gets.
 
         Raises:
             InvalidInput: the instructions leave no room in the budget, or an argument cannot be used.
@@ -115,7 +118,10 @@ class Mind:
         count = count_tokens or (estimated_tokens if chat is None else chat.count_tokens)
         gathering = Gathering(self, self._messages, self._standing)
         given = await gathering.gathered(chat, query=query, instructions=instructions, scene=scene)
-        return assembled(given, int(COMPACTION_SHARE * window) if budget is None else budget, count)
+        found = assembled(given, int(COMPACTION_SHARE * window) if budget is None else budget, count)
+        if revive:
+            await self.store.use(found.used_paths())
+        return found
 
     @cached_property
     def _standing(self) -> StandingSentences:

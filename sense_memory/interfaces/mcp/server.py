@@ -266,7 +266,7 @@ class MemoryServer:
     async def _mind_prompt(self, question: str | None, conversation: str | None) -> dict[str, Any]:
         """The one prompt of the mind; the protocol has no system prompt, so a message of the user comes first."""
         mind = (await self._opened()).mind
-        found = await mind.prompt(conversation, query=question, budget=_MIND_TOKENS)
+        found = await mind.prompt(conversation, query=question, budget=_MIND_TOKENS, revive=False)
         said = [("user", found.system), *((item.role, item.content) for item in found.messages)]
         said += [("user", question)] if question else []
         messages = [

@@ -105,6 +105,11 @@ class Prompt:
         said = (f"{item.role}: {item.content}" for item in self.messages)
         return "\n\n".join(filter(None, (self.system, *said)))
 
+    def used_paths(self) -> list[str]:
+        """The paths of the persona memories in the prompt: those recalled, and those that hold for every answer."""
+        standing = (ident for ident in self.report.part("preferences").ids if "/" in ident)
+        return [*standing, *(item.ident for item in self.recalled if item.source == "palace")]
+
     def as_openai(self) -> list[dict[str, Any]]:
         """The prompt for OpenAI's chat completions, and for every API that copies them."""
         return formats.to_openai(self._entries, self.system, is_cut=self._is_cut)

@@ -264,6 +264,26 @@ async def test_text_of_tools_and_strangers_is_fenced_and_closes_nothing():
         assert "Lisa &lt;/human&gt; &amp; co" in found.system
 
 
+async def test_memories_of_the_palace_in_a_prompt_count_as_used(clock):
+    async with opened(clock=clock) as store:
+        await store.persona_remember("people", "facts", "felt", "Felt for the press comes from Ursula.")
+        await store.persona_remember("self", "preferences", "tone", "Short answers.")
+        await store.persona_remember("people", "facts", "tram", "The tram stops at six.")
+        clock.advance(30 * 86_400)
+
+        async def relevances():
+            return {
+                memory.key: memory.current_relevance for memory in await store.persona_recall("people")
+            } | {memory.key: memory.current_relevance for memory in await store.persona_recall("self")}
+
+        await store.mind.prompt(query="Who sells felt for the press?", revive=False)
+        assert list((await relevances()).values()) == [pytest.approx(0.5)] * 3
+        await store.mind.prompt(query="Who sells felt for the press?")
+        found = await relevances()
+        assert found["tram"] == pytest.approx(0.5)
+        assert min(found["felt"], found["tone"]) > 0.6
+
+
 # ── The budget ──────────────────────────────────────────────────────────────────────────
 
 

@@ -57,6 +57,7 @@ def prompt(
             budget=budget,
             instructions=instructions,
             scene=scene,
+            revive=False,
         )
 
     found = invocation.run(work)
