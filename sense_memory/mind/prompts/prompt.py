@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sense_memory.mind.chat import formats, framework_messages
 from sense_memory.mind.chat.messages import Message, message
+from sense_memory.mind.prompts.recall import as_text
 
 
 if TYPE_CHECKING:
@@ -104,6 +105,11 @@ class Prompt:
         """The prompt as one text, for people and for models that take no messages."""
         said = (f"{item.role}: {item.content}" for item in self.messages)
         return "\n\n".join(filter(None, (self.system, *said)))
+
+    @property
+    def memories(self) -> str:
+        """The recalled memories alone, for a prompt of your own, such as `extra` of a `ContextBuilder`; empty for none."""
+        return as_text(self.recalled)
 
     def used_paths(self) -> list[str]:
         """The paths of the persona memories in the prompt: those recalled, and those that hold for every answer."""
