@@ -115,6 +115,17 @@ async def test_a_checkpoint_larger_than_an_event_is_whole_or_not_there():
         assert (await saver.aget_tuple(config)).metadata == {"step": 0}
 
 
+async def test_a_task_that_runs_again_keeps_what_it_wrote_first():
+    async with opened() as store:
+        saver = SenseMemorySaver(store)
+        config = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        kept = await saver.aput(config, empty_checkpoint(), {"step": 0}, {})
+        await saver.aput_writes(kept, [("said", "first")], "task")
+        await saver.aput_writes(kept, [("said", "second"), ("more", 1)], "task")
+        found = await saver.aget_tuple(config)
+        assert found.pending_writes == [("task", "said", "first"), ("task", "more", 1)]
+
+
 def test_a_graph_in_threads_uses_a_store_without_a_loop():
     with SyncMemoryStore(LocalSigner.generate(), ledger=":memory:") as store:
         saver = SenseMemorySaver(store)

@@ -12,7 +12,7 @@ from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.mind.log import LogEntry
 from sense_memory.mind.prompts.assembly import Gathered, assembled
-from sense_memory.mind.prompts.budget import Line, Part
+from sense_memory.mind.prompts.budget import Line, Part, fitted
 from tests.mind.test_log import opened
 
 
@@ -175,6 +175,8 @@ async def test_what_the_window_shows_is_not_recalled_and_what_it_lost_is():
         await said(store, "user: How thick is the felt of my press?")
         whole = await store.mind.prompt(chat)
         assert whole.recalled == ()
+        for budget in range(150, 900, 50):  # the window grows over the message that was recalled before
+            assert (await store.mind.prompt(chat, budget=budget)).text.count("felt of 3 mm") <= 1
         small = await store.mind.prompt(chat, budget=250)
         assert small.report.part("messages").left_out > 0
         assert "felt of 3 mm" in next(item.text for item in small.recalled)
@@ -195,6 +197,30 @@ async def test_one_fact_in_four_places_is_recalled_once():
             "The felt of the press is 4 mm thick.",
             "The felt of the press is not 3 mm thick.",
         ]
+
+
+async def test_a_memory_that_denies_another_or_has_another_figure_does_not_stand_for_it():
+    async with opened() as store:
+        await store.journal("The felt of the press, as measured, is not 3 mm thick.")
+        await store.journal("The felt of the press is 3 mm thick.")
+        found = await store.mind.prompt(query="How thick is the felt of the press, as measured?")
+        assert len(found.recalled) == 2
+
+
+async def test_the_question_itself_is_no_memory_and_small_talk_recalls_nothing():
+    async with opened() as store:
+        await store.journal("How thick is the felt of the press?")
+        await store.journal("Thanks to Ursula the great felt came.")
+        assert (await store.mind.prompt(query="How thick is the felt of the press?")).recalled == ()
+        assert (await store.mind.prompt(query="Thanks, great!")).recalled == ()
+
+
+async def test_a_message_that_was_removed_holds_no_longer():
+    async with opened() as store:
+        message = await store.mind.conversation("chat").add("user", "Please always answer in German.")
+        assert "German" in (await store.mind.prompt(query="x")).system
+        await store.mind.log.remove(message.id)
+        assert (await store.mind.prompt(query="x")).system == ""
 
 
 async def test_a_question_is_recalled_with_its_answer_or_not_at_all():
@@ -303,7 +329,7 @@ def test_a_prompt_never_costs_more_than_its_budget_and_shows_the_newest_message(
         Part(name, (Line("fact " * length, name), Line("fact " * length)), f"<{name}>", f"</{name}>")
         for name, length in zip(names, parts, strict=False)
     )
-    found = assembled(Gathered("Be kind.", system, messages=messages), budget, by_words)
+    found = assembled(Gathered("Be kind.", system, messages=messages, now=1e9), budget, by_words)
     frames = 4 * (len(found.as_openai()) + len(system))
     assert sum(by_words(str(shown["content"])) for shown in found.as_openai()) <= budget
     assert found.report.tokens <= budget
@@ -312,6 +338,17 @@ def test_a_prompt_never_costs_more_than_its_budget_and_shows_the_newest_message(
         assert found.messages[-1].id == messages[-1].id
     shown = sum(part.shown + part.left_out for part in found.report.parts if part.name == "messages")
     assert shown == len(messages)
+
+
+@given(st.lists(st.integers(1, 60), max_size=12), st.integers(1, 400), st.booleans())
+def test_a_part_fits_its_room_even_if_a_whole_costs_more_than_its_lines(lengths, room, keeps_last):
+    def count(text):
+        return int(len(text) ** 1.1)
+
+    part = Part("blocks", tuple(Line("x" * length) for length in lengths), "<a>", "</a>", keeps_last)
+    found = fitted(part, room, count)
+    assert found.tokens == count(found.part.text) <= room
+    assert len(found.part.lines) + len(found.left_out) == len(lengths)
 
 
 async def test_a_message_larger_than_the_budget_loses_its_middle_and_the_report_says_so():
