@@ -9,6 +9,7 @@ never decides which entries an agent may see: a view filters entries first, then
 from __future__ import annotations
 
 import os
+from math import log1p
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import orjson
@@ -17,13 +18,15 @@ from sense_memory.errors import InvalidInput, InvalidSetting
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.embedders.choice import open_embedder
 from sense_memory.search.index import SearchIndex
+from sense_memory.search.tokens import STOP_WORDS, words
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sense_memory.mind.log import LogEntry
     from sense_memory.search.embedders.embedder import Embedder
+    from sense_memory.search.ranking import SearchHit
 
 BACKENDS: Final = ("hybrid", "mem0", "cloud", "pgvector", "chroma")
 _YES: Final = frozenset({"1", "true", "yes", "on"})
@@ -39,6 +42,19 @@ class MemoryIndex(Protocol):
 
     def search(self, query: str, k: int) -> list[LogEntry]:
         """At most `k` indexed entries, most relevant first."""
+
+
+@runtime_checkable
+class ScoredMemoryIndex(MemoryIndex, Protocol):
+    """An index that also says how relevant each entry is. `SalienceMemory` uses the scores, and without them the ranks."""
+
+    def scored(self, query: str, k: int) -> list[tuple[LogEntry, float]]:
+        """As `search`, each entry with its score: 1 for what says the same as the query, 0 for what has nothing of it."""
+
+
+def by_rank(entries: Iterable[LogEntry]) -> list[tuple[LogEntry, float]]:
+    """Entries with scores by their rank alone: 1, 1/2, 1/3, … So the first one stands out, however many there are."""
+    return [(entry, 1 / (1 + rank)) for rank, entry in enumerate(entries)]
 
 
 class HybridIndex:
@@ -64,7 +80,17 @@ class HybridIndex:
 
     def search(self, query: str, k: int) -> list[LogEntry]:
         """At most `k` indexed entries, most relevant first."""
-        return [self._entries[hit.id] for hit in self._index.search(query, k)] if k > 0 else []
+        return [entry for entry, _ in self.scored(query, k)]
+
+    def scored(self, query: str, k: int) -> list[tuple[LogEntry, float]]:
+        """As `search`, with the share of the evidence that an entry can have for the query at most.
+
+        What stands beside a match is ranked after it, and has no evidence of its own.
+        """
+        asked = sum(word not in STOP_WORDS["english"] for word in words(query))
+        most = max(1, asked) * log1p(len(self._entries))
+        hits = self._index.search(query, k) if k > 0 else []
+        return [(self._entries[hit.id], min(1.0, _own_evidence(hit) / most)) for hit in hits]
 
     def clear(self) -> None:
         """Wipe the index; it can be built again from the log."""
@@ -82,6 +108,13 @@ class HybridIndex:
         if config.keys() - {"embedder"} or not isinstance(setting := config.get("embedder", "none"), str):
             raise InvalidInput("the only option is `embedder`, a text such as static")
         return cls(open_embedder(setting))
+
+
+def _own_evidence(hit: SearchHit) -> float:
+    return max(0.0, sum(reason.share for reason in hit.why if reason.kind not in _BESIDE))
+
+
+_BESIDE: Final = frozenset({"neighbours", "session"})  # reasons of a hit that are other entries
 
 
 def memory_index_from_env(environ: Mapping[str, str] | None = None) -> MemoryIndex | None:

@@ -78,7 +78,7 @@ class Mind:
     def _search(self) -> MindSearch:
         from sense_memory.mind.search.search import MindSearch  # slow to import, with numpy
 
-        return MindSearch(self.store, self.log, self.archive)
+        return MindSearch(self.store, self.log, self.archive, self._messages)
 
     async def search(
         self,

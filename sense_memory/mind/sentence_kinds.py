@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from sense_memory.mind import sentence_patterns as of
+from sense_memory.search.tokens import STOP_WORDS
 
 
 class SentenceKind(StrEnum):
@@ -74,6 +75,37 @@ def split_sentences(text: str) -> list[str]:
 def says_something(text: str) -> bool:
     """Whether a text has a sentence from which something can be concluded."""
     return any(kind_of(sentence) in SAYING for sentence in split_sentences(text))
+
+
+def may_be_thought(text: str) -> bool:
+    """Whether a text is more than small talk, questions, commands and fragments; true for languages that no rule reads.
+
+    >>> may_be_thought("Haha, ok! What time is it?"), may_be_thought("Кайя живёт в Граце.")
+    (False, True)
+    """
+    return any(kind_of(sentence) in _THOUGHTS or _is_unread(sentence) for sentence in split_sentences(text))
+
+
+_THOUGHTS: Final = SAYING | {SentenceKind.REMARK}
+_LANGUAGES: Final = ("english", "german", "french", "spanish")
+_MANY_LETTERS: Final = 8
+_MANY_WORDS: Final = 5
+
+
+def _is_unread(sentence: str) -> bool:
+    """Whether a sentence seems to be of another script or language than those of the rules."""
+    if kind_of(sentence) is not SentenceKind.FRAGMENT:
+        return False
+    letters = [letter for letter in sentence if letter.isalpha()]
+    if sum(ord(letter) > _LAST_LATIN for letter in letters) > len(letters) / 2:
+        return len(letters) >= _MANY_LETTERS or sentence[-1:] == "\u3002"
+    words = of.WORDS(sentence.lower())
+    return len(words) >= _MANY_WORDS and not any(
+        word in STOP_WORDS[name] for word in words for name in _LANGUAGES
+    )
+
+
+_LAST_LATIN: Final = 0x24F
 
 
 def saying(text: str) -> list[str]:
