@@ -29,6 +29,7 @@ from sense_memory.mind.sentence_values import values_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from sense_memory.mind.model import SummarizeConversation
 
@@ -72,12 +73,14 @@ class _Fact:
         weight: how much it matters.
         terms: the stems of its words.
         number: the place of the sentence in the conversation; 0 for one of the previous summary.
+        source: the sentence as it was said; empty if that is the text.
     """
 
     text: str
     weight: float
     terms: frozenset[str]
     number: int = 0
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +117,13 @@ class RuleSummary:
         said = [item async for item in _sentences_of(task.conversation_history)]
         before = dict(_SECTION.findall(task.previous_summary))
         known = _listed(before.get("Facts", "") if before else task.previous_summary)
-        known += [text for text in _listed(before.get("Next", "")) if kind_of(text) in SAYING]
-        facts = await self._facts(known, said)
-        first = before.get("Task", "") or ("" if task.previous_summary else _first(said))
-        last = next((item.text for item in reversed(said) if _moves_on(item.kind)), "") if said else ""
+        begun = before.get("Task", "") or ("" if task.previous_summary else _first(said))
+        known += [
+            text for part in ("Task", "Next") for text in split_sentences(before.get(part, "")) if _says(text)
+        ]
+        facts, gone = await self._facts(known, said)
+        first = " ".join(text for text in split_sentences(begun) if text not in gone)
+        last = next((item.text for item in reversed(said[-_NEAR_COUNT:]) if _moves_on(item, gone)), "")
         parts = _Parts(first, last, before.get("State", ""))
         summary = self._whole(facts, said, parts, task.max_words)
         if len(summary.split()) > task.max_words:
@@ -126,9 +132,10 @@ class RuleSummary:
 
     # ── Facts ───────────────────────────────────────────────────────────────────────────
 
-    async def _facts(self, known: Sequence[str], said: Sequence[_Said]) -> list[_Fact]:
-        """The facts, oldest first, each as it was last corrected."""
+    async def _facts(self, known: Sequence[str], said: Sequence[_Said]) -> tuple[list[_Fact], set[str]]:
+        """The facts, oldest first, each as it was last corrected; and the sentences that were corrected."""
         facts: list[_Fact] = []
+        gone = set[str]()
         for text in known:
             self._add(facts, _Fact(text, _weight(text, SentenceKind.STATEMENT), self._stems(text)))
         latest: dict[str, str] = {}  # the subject of each speaker's last statement
@@ -138,17 +145,17 @@ class RuleSummary:
             if item.kind not in SAYING:
                 latest[item.who] = _subject(item.text) or latest.get(item.who, "")
                 continue
-            if self._correct(facts, item, number):
+            if self._correct(facts, item, number, gone):
                 continue
             text = _named(item, latest.get(item.who, ""))
             latest[item.who] = _subject(item.text) or latest.get(item.who, "")
             weight = _weight(item.text, item.kind)
             if item.who != "user":
                 weight = weight / 2 if values_of(item.text) or item.kind is SentenceKind.DECISION else 0
-            self._add(facts, _Fact(text, weight, self._stems(text), number))
-        return facts
+            self._add(facts, _Fact(text, weight, self._stems(text), number, item.text))
+        return facts, gone
 
-    def _correct(self, facts: list[_Fact], item: _Said, number: int) -> bool:
+    def _correct(self, facts: list[_Fact], item: _Said, number: int, gone: set[str]) -> bool:
         """Replace the facts that a sentence corrects; whether nothing is left to add."""
         stems = self._stems(item.text)
         alike = (fact for fact in reversed(facts) if not stems.isdisjoint(fact.terms))
@@ -159,6 +166,7 @@ class RuleSummary:
             old = None if place is None else near[place]
         if old is None:
             return is_elliptic(item.text)
+        gone.update({old.text, old.source})
         at = facts.index(old)
         if is_elliptic(item.text) or _is_about_values(old.text, item.text):
             text = _renewed(old.text, item.text)
@@ -168,11 +176,11 @@ class RuleSummary:
             return True
         text = _cleaned(item.text)
         facts[at] = _Fact(text, _WEIGHTS[SentenceKind.CORRECTION], self._stems(text), number)
-        self._forget_others(facts, at, item.text)
+        gone.update(self._forget_others(facts, at, item.text))
         return True
 
-    def _forget_others(self, facts: list[_Fact], at: int, text: str) -> None:
-        """Drop what else a correction corrects."""
+    def _forget_others(self, facts: list[_Fact], at: int, text: str) -> list[str]:
+        """Drop what else a correction corrects; returns the sentences."""
         stems = self._stems(text)
         others = [
             fact
@@ -180,6 +188,7 @@ class RuleSummary:
             if fact is not facts[at] and not stems.isdisjoint(fact.terms) and corrects(text, fact.text)
         ]
         facts[:] = [fact for fact in facts if fact not in others]
+        return [said for fact in others for said in (fact.text, fact.source)]
 
     def _add(self, facts: list[_Fact], fact: _Fact) -> None:
         """Add a fact in place of those that it repeats."""
@@ -206,7 +215,7 @@ class RuleSummary:
         whole = [fact for fact in facts if fact.text not in shown]
         shown |= {fact.text for fact in whole}
         newest = said[-_STATE_COUNT:]
-        rest = [item.text for item in newest if item.kind in _STATED and item.text not in shown]
+        rest = [item.text for item in newest if item.kind is SentenceKind.REMARK and item.text not in shown]
         state = next(iter(self._central(rest)), parts.state)
         told = {
             "Task": begun,
@@ -229,7 +238,6 @@ class RuleSummary:
         )
 
 
-_STATED: Final = SAYING | {SentenceKind.REMARK}
 _STEPS: Final = frozenset(
     {SentenceKind.COMMAND, SentenceKind.DECISION, SentenceKind.OPEN_QUESTION, SentenceKind.DATE}
 )
@@ -251,8 +259,14 @@ def _shortened(facts: Sequence[_Fact], parts: _Parts, max_words: int) -> str:
     return _joined({name: told[name] for name in ("Task", "Facts", "Next")})
 
 
-def _moves_on(kind: SentenceKind) -> bool:
-    return kind in _STATED or kind in {SentenceKind.COMMAND, SentenceKind.QUESTION}
+def _says(text: str) -> bool:
+    return kind_of(text) in SAYING
+
+
+def _moves_on(item: _Said, gone: AbstractSet[str]) -> bool:
+    """Whether a sentence may stand as the last step: a request, a remark, or a fact that was not corrected."""
+    is_chat = item.kind in {SentenceKind.SMALL_TALK, SentenceKind.FRAGMENT}
+    return not is_chat and item.kind is not SentenceKind.CORRECTION and item.text not in gone
 
 
 async def _sentences_of(history: str) -> AsyncIterator[_Said]:

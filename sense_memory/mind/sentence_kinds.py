@@ -100,9 +100,8 @@ def _is_unread(sentence: str) -> bool:
     if sum(ord(letter) > _LAST_LATIN for letter in letters) > len(letters) / 2:
         return len(letters) >= _MANY_LETTERS or sentence[-1:] == "\u3002"
     words = of.WORDS(sentence.lower())
-    return len(words) >= _MANY_WORDS and not any(
-        word in STOP_WORDS[name] for word in words for name in _LANGUAGES
-    )
+    known = sum(any(word in STOP_WORDS[name] for name in _LANGUAGES) for word in words)
+    return len(words) >= _MANY_WORDS and 3 * known <= len(words)
 
 
 _LAST_LATIN: Final = 0x24F

@@ -229,7 +229,7 @@ WISHED: Final = re.compile(
 )
 NO_OBJECT: Final = r"(?!it\b|that\b|this\b|them\b|those\b|these\b|you\b|your\b|how\b|what\b|when\b|where\b|the (?:sound|way|look|idea|vibe|new)|so\b|too\b|hearing|seeing|a lot\b|[.!]|$)"
 PREFERS: Final = _any(
-    rf"\b(?:i|we|he|she|they|(?!sounds|looks|feels|seems|tastes|something|just|is|was|are|be|been|more|much|people|would|that|what|not|it)\w+)(?:'d| would)?(?: really| absolutely| always| usually| still| never| much| just| both| only)* (?:prefers?|loves?|adores?|enjoys?|hates?|dislikes?|likes?|can't stand|cannot stand"
+    rf"\b(?:i|we|he|she|they|(?!sounds|looks|feels|seems|tastes|something|just|is|was|are|be|been|more|much|people|would|that|what|not|it)\w+(?<!s(?= (?:love|like|hate|enjoy|prefer) )))(?:'d| would)?(?: really| absolutely| always| usually| still| never| much| just| both| only)* (?:prefers?|loves?|adores?|enjoys?|hates?|dislikes?|likes?|can't stand|cannot stand"
     rf"|(?:don't|do not|doesn't) (?:like|enjoy|want any)|despises?) {NO_OBJECT}",
     r"\b(?:my|our|his|her|\w+'s) (?:all-time )?favou?rite [\w ]{2,30}?(?:is|are|was)\b|\b(?:is|are) (?:my|our|his|her|\w+'s) favou?rite\b|\blike best\b",
     r"\b(?:i|we) (?:value|care about|stand for|believe in) (?!it\b|that\b|this\b|you\b|your\b)\w",

@@ -80,7 +80,7 @@ u: That's a good idea, thank you.
 a: You're welcome!
 u: I had soup for lunch and it was okay.
 a: Soup is always nice.
-u: The rent is due on the rent + first of each month.
+u: The rent is due on the first of each month.
 a: Okay.
 u: lol, my cat just walked over the keyboard
 a: Cats love keyboards.

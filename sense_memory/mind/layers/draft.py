@@ -184,9 +184,14 @@ def _unfinished(result: DraftResult, left: tuple[str, ...], error: Exception) ->
 
 
 async def _evidence(mind: Layers, hits: Sequence[MindHit], count: int) -> list[MindHit]:
-    """The best hits. An output of this pipeline counts half, and is left out if a thought that it is based on is a hit."""
+    """The best hits, without those that a later hit corrects.
+
+    An output of this pipeline counts half, and is left out if a thought that it is based on is a hit.
+    """
     found, ids = [], {hit.id for hit in hits}
     for hit in hits:
+        if hit.corrected_by in ids:
+            continue
         entry = await mind.log.get(hit.id)
         based_on = None if entry is None else entry.payload.get(BASED_ON)
         if not isinstance(based_on, list):
