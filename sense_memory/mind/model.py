@@ -280,7 +280,7 @@ class Reflection(Answer):
 
     belief: str
     based_on: tuple[int, ...]
-    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    confidence: float | None = None
     supports: tuple[int, ...] = ()
     contradicts: tuple[int, ...] = ()
 
@@ -315,6 +315,8 @@ class Reflect(Task[Reflection]):
         found = cast("Reflection", answer)
         if bool(found.belief.strip()) != bool(found.based_on):
             return "a belief needs based_on; without a belief, both are empty"
+        if found.confidence is not None and not 0 <= found.confidence <= 1:
+            return "confidence must be a number from 0 to 1"
         return (
             _misplaced(found.based_on, len(self.experiences), "based_on")
             or _misplaced(found.supports, len(self.beliefs), "supports")
