@@ -155,10 +155,10 @@ CORRECTS: Final = _any(
     r"^\W*(?:(?:quick|small) )?correction\b|^(?:oh,? )?(?:no|nope|wait|sorry|oops|hm+|ach|nein|non)\b(?:[, .…-]+(?:no|wait|sorry|not so fast|actually|about \w[\w ]{0,30}:))*[,:. -]+"
     r"(?:it'?s|it is|it was|that'?s|that was|the\b|my\b|our\b|i meant|i mean\b|make (?:that|it)|not\b|there (?:are|is)\b|only\b|on (?:the )?\w*(?:day|\d)"
     r"|es (?:ist|war|sind)|am (?!ende)|nicht\b|der\b|die\b|das\b|c'est|c'était|le\b|la\b|pas\b|es\b|era\b|son\b|el\b|[\w']+(?: \w+){0,2} \d|\d"
-    rf"|(?:{WEEKDAY})\b|[A-Z]\w+[,.])",
+    rf"|(?:{WEEKDAY})\b|(?-i:[A-Z])\w+[,.])",
     r"^\W*(?:actually|in fact|eigentlich|tatsächlich|en fait|en realidad|mejor dicho|bzw)\b[, ]",
-    r"\bi (?:meant|misspoke|mixed (?:that|it|them|this) up|got (?:that|it) wrong|was wrong|looked at the wrong)\b|\bi mean (?:the )?(?:\d|[A-Z])",
-    r"\b(?:scratch|forget|ignore|strike) (?:that|what i said)\b|\bmake (?:that|it) (?:\d|the\b|an?\b|one\b|two\b|three\b|four\b|five\b|six\b|[A-Z])",
+    r"\bi (?:meant|misspoke|mixed (?:that|it|them|this) up|got (?:that|it) wrong|was wrong|looked at the wrong)\b|\bi mean (?:the )?(?:\d|(?-i:[A-Z]))",
+    r"\b(?:scratch|forget|ignore|strike) (?:that|what i said)\b|\bmake (?:that|it) (?:\d|the\b|an?\b|one\b|two\b|three\b|four\b|five\b|six\b|(?-i:[A-Z]))",
     r"\b(?:my mistake|my bad|was a typo|i stand corrected|was mistaken|that was wrong|let me correct)\b",
     r"\b(?:no longer|not \w+(?: \w+){0,5} any ?more|doesn't \w+(?: \w+){0,5} any ?more|don't \w+(?: \w+){0,5} any ?more|isn't \w+(?: \w+){0,5} any ?more)\b",
     r"\b(?:was|is|were|been|being|has|have|had) (?:now |just )?(?:moved|changed|rescheduled|postponed|extended|replaced|switched|pushed back"

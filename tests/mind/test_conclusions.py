@@ -256,6 +256,34 @@ async def test_a_corrected_fact_is_in_a_summary_as_corrected_only(old, new, kept
     assert gone not in summary
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        "We decided to use Hugo instead of WordPress.",
+        "No, I don't like Ubuntu.",
+        "Not Ubuntu but Arch.",
+        "Actually, tea is fine.",
+    ],
+)
+async def test_no_fact_gets_the_value_of_a_sentence_about_something_else(later):
+    talk = ["user: The site runs Debian 12.", "assistant: Good.", f"user: {later}"]
+    summary = (await MODEL.answer(SummarizeConversation(conversation_history="\n".join(talk)))).summary
+    assert "The site runs Debian 12." in summary
+
+
+async def test_an_agent_that_repeats_does_not_correct_what_the_person_said_and_an_allergy_comes_before_all():
+    talk = [
+        f"user: The {name} opens at {hour}:30 on Friday."
+        for hour, name in enumerate(("mill", "shop", "school", "bank") * 5, 1)
+    ]
+    talk += ["user: I can't stand pop-up banners.", "assistant: No banners.", "assistant: No, on Monday."]
+    talk += ["user: I'm diabetic, so I have to eat on time, don't plan anything over noon because of that."]
+    summary = (await MODEL.answer(SummarizeConversation(conversation_history="\n".join(talk)))).summary
+    assert "diabetic" in summary
+    assert "pop-up banners" in summary
+    assert "Monday" not in summary
+
+
 # ── Answers and coherence ───────────────────────────────────────────────────────────────
 
 
