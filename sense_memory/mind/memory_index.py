@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from math import log1p
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from sense_memory.errors import InvalidInput, InvalidSetting
+from sense_memory.mind.index_protocol import MemoryIndex, ScoredMemoryIndex
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.embedders.choice import open_embedder
 from sense_memory.search.index import SearchIndex
@@ -22,39 +23,17 @@ from sense_memory.search.tokens import STOP_WORDS, words
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from sense_memory.mind.log import LogEntry
     from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.ranking import SearchHit
 
+__all__ = ["BACKENDS", "HybridIndex", "MemoryIndex", "ScoredMemoryIndex", "memory_index_from_env"]
+
 BACKENDS: Final = ("hybrid", "mem0", "cloud", "pgvector", "chroma")
 _YES: Final = frozenset({"1", "true", "yes", "on"})
 _NO: Final = frozenset({"", "0", "false", "no", "off"})
-
-
-@runtime_checkable
-class MemoryIndex(Protocol):
-    """An index over entries of the log (ADR-0018 of the agent-ledger memory)."""
-
-    def index(self, events: tuple[LogEntry, ...]) -> None:
-        """Index entries; an entry whose id is already indexed changes nothing."""
-
-    def search(self, query: str, k: int) -> list[LogEntry]:
-        """At most `k` indexed entries, most relevant first."""
-
-
-@runtime_checkable
-class ScoredMemoryIndex(MemoryIndex, Protocol):
-    """An index that also says how relevant each entry is. `SalienceMemory` uses the scores, and without them the ranks."""
-
-    def scored(self, query: str, k: int) -> list[tuple[LogEntry, float]]:
-        """As `search`, each entry with its score: 1 for what says the same as the query, 0 for what has nothing of it."""
-
-
-def by_rank(entries: Iterable[LogEntry]) -> list[tuple[LogEntry, float]]:
-    """Entries with scores by their rank alone: 1, 1/2, 1/3, … So the first one stands out, however many there are."""
-    return [(entry, 1 / (1 + rank)) for rank, entry in enumerate(entries)]
 
 
 class HybridIndex:

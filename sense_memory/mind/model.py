@@ -208,14 +208,8 @@ class UpdateTopicSummary(Task[TopicSummary]):
 
     def problem(self, answer: Answer) -> str:
         """Finds a summary that is empty, or far too long."""
-        text = cast("TopicSummary", answer).summary
-        if not text.strip():
-            return "the summary is empty"
-        return (
-            f"the summary must have at most {MAX_TOPIC_CHARS} characters"
-            if len(text) > MAX_TOPIC_CHARS
-            else ""
-        )
+        size = len(cast("TopicSummary", answer).summary.strip())
+        return "" if 0 < size <= MAX_TOPIC_CHARS else f"a summary has 1 to {MAX_TOPIC_CHARS} characters"
 
 
 class DistilledIdentity(Answer):
@@ -486,10 +480,8 @@ class CheckCoherence(Task[Coherence]):
 
     def problem(self, answer: Answer) -> str:
         """Finds a verdict that does not agree with its issues, and words that the output does not have."""
-        found = cast("Coherence", answer)
-        if any(
-            " ".join(issue.excerpt.split()) not in " ".join(self.output.split()) for issue in found.issues
-        ):
+        found, output = cast("Coherence", answer), " ".join(_words(self.output.lower()))
+        if any(" ".join(_words(issue.excerpt.lower())) not in output for issue in found.issues):
             return "each excerpt must be in the output, word for word"
         fits = found.is_coherent == (not found.issues)
         return "" if fits else "is_coherent must be true if issues is empty, and false otherwise"

@@ -333,7 +333,7 @@ def _weight(text: str, kind: SentenceKind) -> float:
 
 def _density(fact: _Fact) -> float:
     """The weight of a fact for the words that it takes."""
-    return fact.weight**0.7 / (1 + len(_brief(fact.text).split()))
+    return float(fact.weight**0.7) / (1 + len(_brief(fact.text).split()))
 
 
 def _chosen(facts: Sequence[_Fact], excluded: Iterable[str], limit: int) -> str:

@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.episodic import is_visible
+from sense_memory.mind.index_protocol import ScoredMemoryIndex, by_rank
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sense_memory.mind.index_protocol import MemoryIndex
     from sense_memory.mind.log import LogEntry
-    from sense_memory.mind.memory_index import MemoryIndex
 
 IMPORTANCE: Final[Mapping[str, float]] = {
     "verdict.final": 1.00,
@@ -155,7 +156,7 @@ class SalienceMemory:
             return [jaccard(_kept_words(entry.text), wanted) for entry in seen]
         scores = _scores(self.index, seen, scene)
         usual = median([scores.get(entry.id, 0.0) for entry in seen]) if seen else 0.0
-        usual = usual if hasattr(self.index, "scored") and usual < 1 else 0.0
+        usual = usual if isinstance(self.index, ScoredMemoryIndex) and usual < 1 else 0.0
         return [max(0.0, scores.get(entry.id, 0.0) - usual) / (1 - usual) for entry in seen]
 
 
@@ -184,8 +185,6 @@ def _scores(index: MemoryIndex, seen: Sequence[LogEntry], scene: str) -> dict[st
     entry. So entries of other agents, removed entries and forged entries in an index never reach a view, and never push a
     visible entry out: while such hits fill the answer, more hits are asked for.
     """
-    from sense_memory.mind.memory_index import ScoredMemoryIndex, by_rank  # slow to import, with numpy
-
     index.index(tuple(seen))
     visible, count = {entry.id: entry for entry in seen}, len(seen)
     while True:

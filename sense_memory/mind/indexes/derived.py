@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import orjson
 
 from sense_memory.errors import InvalidInput, MemoryIndexError, MissingExtra, SenseMemoryError
+from sense_memory.mind.index_protocol import by_rank
 from sense_memory.mind.log import LogEntry
-from sense_memory.mind.memory_index import by_rank
 from sense_memory.search.embedders.choice import open_embedder
 from sense_memory.search.embedders.embedder import embedded
 
