@@ -50,6 +50,7 @@ from sense_memory.mind.sentence_kinds import (
     saying,
     split_sentences,
     subject_of,
+    tells_of_past,
 )
 from sense_memory.mind.sentence_values import values_of
 from sense_memory.palace import compare
@@ -391,9 +392,10 @@ def _names_in(text: str) -> Iterator[str]:
 
 
 def _is_view(sentence: str, names: AbstractSet[str]) -> bool:
-    """Whether a sentence says something in general, or what its speaker values or prefers, and has none of some names."""
+    """Whether a sentence says in general how things are, or what its speaker values or prefers, and has none of some names."""
     is_named = not names.isdisjoint(re.findall(r"[\w-]+", sentence))
-    return kind_of(sentence) in _VIEWS and not values_of(sentence) and not is_named
+    is_told = tells_of_past(sentence) or bool(values_of(sentence))
+    return kind_of(sentence) in _VIEWS and not is_named and not is_told
 
 
 _VIEWS: Final = frozenset({SentenceKind.STATEMENT, SentenceKind.PREFERENCE, SentenceKind.INSTRUCTION})
