@@ -20,7 +20,7 @@ from sense_memory.mind.layers.archive import Archive
 from sense_memory.mind.layers.identity import IdentityKernel
 from sense_memory.mind.layers.topics import Topics
 from sense_memory.mind.log import Log
-from sense_memory.mind.model import Reflect, RerankPassages
+from sense_memory.mind.model import MAX_LISTED_CHARS, Reflect, RerankPassages
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.reflection import ReflectionTracker, newest_lines, own_reflections, reflect
 from sense_memory.mind.scenes.scenes import Scenes
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.tools import MindTool
 
 _RERANKED: Final = 4  # passages that the model ranks, for each result
+_RERANKED_CHARS: Final = 2_000  # of each
 CONTEXT_WINDOW_TOKENS: Final = 256_000  # the four-tier memory's default
 _log = logging.getLogger("sense_memory.mind")
 
@@ -133,7 +134,7 @@ class Mind:
     def _search(self) -> MindSearch:
         from sense_memory.mind.search.search import MindSearch  # slow to import, with numpy
 
-        return MindSearch(self.store, self.log, self.archive)
+        return MindSearch(self.store, self.log, self.archive, self._messages)
 
     async def search(
         self,
@@ -251,7 +252,9 @@ class Mind:
         count = _RERANKED * n_results if rerank else n_results
         hits = await self.search(query, count, within=("archive",), topic=topic, tags=tags)
         if rerank and len(hits) > 1:
-            task = RerankPassages(query=query, passages=tuple(hit.text for hit in hits))
+            # Passages that do not fit a request keep their places behind those that do.
+            shown = (hit.text[:_RERANKED_CHARS] for hit in hits[: MAX_LISTED_CHARS // _RERANKED_CHARS])
+            task = RerankPassages(query=query[:_RERANKED_CHARS], passages=tuple(shown))
             ranked = (await self.model.answer(task)).ranked_indices
             hits = [hits[place] for place in dict.fromkeys((*ranked, *range(len(hits))))]
         return hits[:n_results]

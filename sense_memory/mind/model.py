@@ -208,14 +208,8 @@ class UpdateTopicSummary(Task[TopicSummary]):
 
     def problem(self, answer: Answer) -> str:
         """Finds a summary that is empty, or far too long."""
-        text = cast("TopicSummary", answer).summary
-        if not text.strip():
-            return "the summary is empty"
-        return (
-            f"the summary must have at most {MAX_TOPIC_CHARS} characters"
-            if len(text) > MAX_TOPIC_CHARS
-            else ""
-        )
+        size = len(cast("TopicSummary", answer).summary.strip())
+        return "" if 0 < size <= MAX_TOPIC_CHARS else f"a summary has 1 to {MAX_TOPIC_CHARS} characters"
 
 
 class DistilledIdentity(Answer):
@@ -280,7 +274,7 @@ class Reflection(Answer):
 
     belief: str
     based_on: tuple[int, ...]
-    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    confidence: float | None = None
     supports: tuple[int, ...] = ()
     contradicts: tuple[int, ...] = ()
 
@@ -315,6 +309,8 @@ class Reflect(Task[Reflection]):
         found = cast("Reflection", answer)
         if bool(found.belief.strip()) != bool(found.based_on):
             return "a belief needs based_on; without a belief, both are empty"
+        if found.confidence is not None and not 0 <= found.confidence <= 1:
+            return "confidence must be a number from 0 to 1"
         return (
             _misplaced(found.based_on, len(self.experiences), "based_on")
             or _misplaced(found.supports, len(self.beliefs), "supports")
@@ -484,10 +480,8 @@ class CheckCoherence(Task[Coherence]):
 
     def problem(self, answer: Answer) -> str:
         """Finds a verdict that does not agree with its issues, and words that the output does not have."""
-        found = cast("Coherence", answer)
-        if any(
-            " ".join(issue.excerpt.split()) not in " ".join(self.output.split()) for issue in found.issues
-        ):
+        found, output = cast("Coherence", answer), " ".join(_words(self.output.lower()))
+        if any(" ".join(_words(issue.excerpt.lower())) not in output for issue in found.issues):
             return "each excerpt must be in the output, word for word"
         fits = found.is_coherent == (not found.issues)
         return "" if fits else "is_coherent must be true if issues is empty, and false otherwise"

@@ -174,8 +174,9 @@ async def reflect(
 
 def valid_confidence(value: object) -> float | None:
     """A confidence from 0 to 1; None for any other value, because other programs may write to a log."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= 1 else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= 1 else None
 
 
 def _ids(entries: Sequence[LogEntry | str]) -> list[str]:

@@ -50,6 +50,7 @@ from sense_memory.mind.sentence_kinds import (
     saying,
     split_sentences,
     subject_of,
+    tells_of_past,
 )
 from sense_memory.mind.sentence_values import values_of
 from sense_memory.palace import compare
@@ -60,7 +61,7 @@ from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
 _TOPIC_WORDS: Final = 120  # of a topic's summary
@@ -242,13 +243,18 @@ class RuleModel:
         return TopicSummary(summary=_newest([*old, *new], _TOPIC_WORDS))
 
     def _distil(self, task: DistillIdentity) -> DistilledIdentity:
-        """What the topics say, without private identifiers: the most central sentence of each, roles, values and tensions."""
+        """What the topics say in general: the most central view of each, roles, values and tensions.
+
+        A view has no name, number or date: who lives where and what is due when are facts, and no part of an identity.
+        """
         summaries = sorted(task.topic_summaries.items(), key=lambda item: (-len(item[1].split()), item[0]))
         told = [[text for text in saying(summary) if not is_private(text)] for _, summary in summaries]
-        leads = [self._central(sentences)[:1] for sentences in told]
+        names = {name for _, summary in summaries for name in _names_in(summary)}
+        views = [[text for text in of_topic if _is_view(text, names)] for of_topic in told]
+        leads = [self._central(sentences)[:1] for sentences in views]
         sentences = [sentence for of_topic in told for sentence in of_topic]
         text = "\n".join(sentences)
-        tensions = [one for one in sentences if _contrast.search(one) and not values_of(one)]
+        tensions = [one for one in sentences if _contrast.search(one) and _is_view(one, names)]
         tensions += [
             f"{one} / {other}"
             for place, one in enumerate(sentences[:40])
@@ -376,6 +382,23 @@ def _ranking(task: RerankPassages) -> PassageRanking:
     found = [int(hit.id) for hit in index.search(task.query, len(task.passages), explain=False)]
     rest = (place for place in range(len(task.passages)) if place not in found)
     return PassageRanking(ranked_indices=(*found, *rest))
+
+
+def _names_in(text: str) -> Iterator[str]:
+    """The names in a text: words with a capital within a sentence, or with a possessive at its beginning."""
+    yield from re.findall(r"\b([A-Z]\w+)'s\b", text)
+    for sentence in split_sentences(text):
+        yield from values_of(sentence).get("name", ())
+
+
+def _is_view(sentence: str, names: AbstractSet[str]) -> bool:
+    """Whether a sentence says in general how things are, or what its speaker values or prefers, and has none of some names."""
+    is_named = not names.isdisjoint(re.findall(r"[\w-]+", sentence))
+    is_told = tells_of_past(sentence) or bool(values_of(sentence))
+    return kind_of(sentence) in _VIEWS and not is_named and not is_told
+
+
+_VIEWS: Final = frozenset({SentenceKind.STATEMENT, SentenceKind.PREFERENCE, SentenceKind.INSTRUCTION})
 
 
 def _quotation(text: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.mind.model import MAX_SUMMARY_WORDS, Summary
-from sense_memory.mind.search.corrections import corrected, corrects, is_elliptic
+from sense_memory.mind.search.corrections import corrected, corrects, in_contrast, is_elliptic
 from sense_memory.mind.sentence_kinds import (
     SAYING,
     SentenceKind,
@@ -29,6 +29,7 @@ from sense_memory.mind.sentence_values import values_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from sense_memory.mind.model import SummarizeConversation
 
@@ -51,6 +52,9 @@ _HEALTH: Final = re.compile(
     r"|can't eat|cannot eat|don't eat|medication|afraid of|unverträglich\w*)\b",
     re.IGNORECASE,
 )
+_WHO: Final = re.compile(
+    r"\b(?:my name is|call me|I (?:live|work|teach|run|was born))\b|\b(?:I'm|I am) (?:[A-Z]\w+|(?:the|an?) \w+ (?:at|of|in|for)\b)"
+)
 _WEIGHTS: Final = {
     SentenceKind.CORRECTION: 5,
     SentenceKind.INSTRUCTION: 5,
@@ -72,12 +76,20 @@ class _Fact:
         weight: how much it matters.
         terms: the stems of its words.
         number: the place of the sentence in the conversation; 0 for one of the previous summary.
+        source: the sentence as it was said; empty if that is the text.
+        who: the role of its speaker; empty if unknown.
     """
 
     text: str
     weight: float
     terms: frozenset[str]
     number: int = 0
+    source: str = ""
+    who: str = ""
+
+    def may_be_corrected_by(self, who: str) -> bool:
+        """Whether it was said by the same speaker, or the user corrects it."""
+        return who in {"user", self.who}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +126,13 @@ class RuleSummary:
         said = [item async for item in _sentences_of(task.conversation_history)]
         before = dict(_SECTION.findall(task.previous_summary))
         known = _listed(before.get("Facts", "") if before else task.previous_summary)
-        known += [text for text in _listed(before.get("Next", "")) if kind_of(text) in SAYING]
-        facts = await self._facts(known, said)
-        first = before.get("Task", "") or ("" if task.previous_summary else _first(said))
-        last = next((item.text for item in reversed(said) if _moves_on(item.kind)), "") if said else ""
+        begun = before.get("Task", "") or ("" if task.previous_summary else _first(said))
+        known += [
+            text for part in ("Task", "Next") for text in split_sentences(before.get(part, "")) if _says(text)
+        ]
+        facts, gone = await self._facts(known, said)
+        first = " ".join(text for text in split_sentences(begun) if text not in gone)
+        last = next((item.text for item in reversed(said[-_NEAR_COUNT:]) if _moves_on(item, gone)), "")
         parts = _Parts(first, last, before.get("State", ""))
         summary = self._whole(facts, said, parts, task.max_words)
         if len(summary.split()) > task.max_words:
@@ -126,11 +141,12 @@ class RuleSummary:
 
     # ── Facts ───────────────────────────────────────────────────────────────────────────
 
-    async def _facts(self, known: Sequence[str], said: Sequence[_Said]) -> list[_Fact]:
-        """The facts, oldest first, each as it was last corrected."""
+    async def _facts(self, known: Sequence[str], said: Sequence[_Said]) -> tuple[list[_Fact], set[str]]:
+        """The facts, oldest first, each as it was last corrected; and the sentences that were corrected."""
         facts: list[_Fact] = []
+        gone = set[str]()
         for text in known:
-            self._add(facts, _Fact(text, _weight(text, SentenceKind.STATEMENT), self._stems(text)))
+            self._add(facts, _Fact(text, _weight(text, _kind_of_fact(text)), self._stems(text)))
         latest: dict[str, str] = {}  # the subject of each speaker's last statement
         for number, item in enumerate(said, 1):
             if number % _SLICE_COUNT == 0:
@@ -138,27 +154,29 @@ class RuleSummary:
             if item.kind not in SAYING:
                 latest[item.who] = _subject(item.text) or latest.get(item.who, "")
                 continue
-            if self._correct(facts, item, number):
+            if self._correct(facts, item, number, gone):
                 continue
             text = _named(item, latest.get(item.who, ""))
             latest[item.who] = _subject(item.text) or latest.get(item.who, "")
             weight = _weight(item.text, item.kind)
             if item.who != "user":
                 weight = weight / 2 if values_of(item.text) or item.kind is SentenceKind.DECISION else 0
-            self._add(facts, _Fact(text, weight, self._stems(text), number))
-        return facts
+            self._add(facts, _Fact(text, weight, self._stems(text), number, item.text, item.who))
+        return facts, gone
 
-    def _correct(self, facts: list[_Fact], item: _Said, number: int) -> bool:
+    def _correct(self, facts: list[_Fact], item: _Said, number: int, gone: set[str]) -> bool:
         """Replace the facts that a sentence corrects; whether nothing is left to add."""
         stems = self._stems(item.text)
-        alike = (fact for fact in reversed(facts) if not stems.isdisjoint(fact.terms))
+        own = [fact for fact in facts if fact.may_be_corrected_by(item.who)]
+        alike = (fact for fact in reversed(own) if not stems.isdisjoint(fact.terms))
         old = next((fact for fact in alike if corrects(item.text, fact.text)), None)
         if old is None:
-            near = [fact for fact in facts if number - fact.number <= _NEAR_COUNT]
+            near = [fact for fact in own if number - fact.number <= _NEAR_COUNT]
             place = corrected(item.text, [fact.text for fact in near])
             old = None if place is None else near[place]
         if old is None:
             return is_elliptic(item.text)
+        gone.update({old.text, old.source})
         at = facts.index(old)
         if is_elliptic(item.text) or _is_about_values(old.text, item.text):
             text = _renewed(old.text, item.text)
@@ -167,12 +185,14 @@ class RuleSummary:
             )
             return True
         text = _cleaned(item.text)
-        facts[at] = _Fact(text, _WEIGHTS[SentenceKind.CORRECTION], self._stems(text), number)
-        self._forget_others(facts, at, item.text)
+        facts[at] = _Fact(
+            text, _WEIGHTS[SentenceKind.CORRECTION], self._stems(text), number, item.text, item.who
+        )
+        gone.update(self._forget_others(facts, at, item.text))
         return True
 
-    def _forget_others(self, facts: list[_Fact], at: int, text: str) -> None:
-        """Drop what else a correction corrects."""
+    def _forget_others(self, facts: list[_Fact], at: int, text: str) -> list[str]:
+        """Drop what else a correction corrects; returns the sentences."""
         stems = self._stems(text)
         others = [
             fact
@@ -180,6 +200,7 @@ class RuleSummary:
             if fact is not facts[at] and not stems.isdisjoint(fact.terms) and corrects(text, fact.text)
         ]
         facts[:] = [fact for fact in facts if fact not in others]
+        return [said for fact in others for said in (fact.text, fact.source)]
 
     def _add(self, facts: list[_Fact], fact: _Fact) -> None:
         """Add a fact in place of those that it repeats."""
@@ -206,7 +227,7 @@ class RuleSummary:
         whole = [fact for fact in facts if fact.text not in shown]
         shown |= {fact.text for fact in whole}
         newest = said[-_STATE_COUNT:]
-        rest = [item.text for item in newest if item.kind in _STATED and item.text not in shown]
+        rest = [item.text for item in newest if item.kind is SentenceKind.REMARK and item.text not in shown]
         state = next(iter(self._central(rest)), parts.state)
         told = {
             "Task": begun,
@@ -229,7 +250,6 @@ class RuleSummary:
         )
 
 
-_STATED: Final = SAYING | {SentenceKind.REMARK}
 _STEPS: Final = frozenset(
     {SentenceKind.COMMAND, SentenceKind.DECISION, SentenceKind.OPEN_QUESTION, SentenceKind.DATE}
 )
@@ -251,8 +271,14 @@ def _shortened(facts: Sequence[_Fact], parts: _Parts, max_words: int) -> str:
     return _joined({name: told[name] for name in ("Task", "Facts", "Next")})
 
 
-def _moves_on(kind: SentenceKind) -> bool:
-    return kind in _STATED or kind in {SentenceKind.COMMAND, SentenceKind.QUESTION}
+def _says(text: str) -> bool:
+    return kind_of(text) in SAYING
+
+
+def _moves_on(item: _Said, gone: AbstractSet[str]) -> bool:
+    """Whether a sentence may stand as the last step: a request, a remark, or a fact that was not corrected."""
+    is_chat = item.kind in {SentenceKind.SMALL_TALK, SentenceKind.FRAGMENT}
+    return not is_chat and item.kind is not SentenceKind.CORRECTION and item.text not in gone
 
 
 async def _sentences_of(history: str) -> AsyncIterator[_Said]:
@@ -283,6 +309,17 @@ def _listed(text: str) -> list[str]:
     ]
 
 
+def _kind_of_fact(text: str) -> SentenceKind:
+    """The kind of a fact of a previous summary, which may have lost its subject."""
+    whole = (
+        text.replace("open: ", "We don't know yet ")
+        .replace("decided: ", "decided to ")
+        .replace("agreed: ", "agreed to ")
+    )
+    kinds = (kind_of(whole), kind_of(f"I {whole}"))
+    return next((kind for kind in kinds if kind in SAYING), SentenceKind.STATEMENT)
+
+
 def _weight(text: str, kind: SentenceKind) -> float:
     """How much a later question may want a sentence."""
     values = values_of(text)
@@ -290,13 +327,13 @@ def _weight(text: str, kind: SentenceKind) -> float:
         _WEIGHTS.get(kind, 0)
         + bool(values)
         + len(values.keys() - {"weekday"}) / 2
-        + 4 * bool(_HEALTH.search(text))
+        + 4 * bool(_HEALTH.search(text) or _WHO.search(text))
     )
 
 
 def _density(fact: _Fact) -> float:
     """The weight of a fact for the words that it takes."""
-    return fact.weight**0.5 / (1 + len(_brief(fact.text).split()))
+    return float(fact.weight**0.7) / (1 + len(_brief(fact.text).split()))
 
 
 def _chosen(facts: Sequence[_Fact], excluded: Iterable[str], limit: int) -> str:
@@ -352,8 +389,12 @@ _NOT_KNOWN: Final = re.compile(
 _BEFORE_DATE: Final = re.compile(
     r"\b(?:on|at) (?=(?:the )?(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|\d))", re.IGNORECASE
 )
-_CONTRAST: Final = re.compile(
-    r",? (?:and )?not (?:at |on |in |the |my )*[\w:]+\W*$|,? instead of [\w: ]+$", re.IGNORECASE
+_CLAUSE_WORDS: Final = (
+    8  # a longer fact is shortened to its first clause, unless the others have names or numbers
+)
+_FURTHER: Final = re.compile(
+    r"(?<=\w),? (?:so|because|since|although|though|but|which)\b.*$|(?<=\w), (?:he|she|it|they|I|we|don't|and)\b.*$",
+    re.IGNORECASE,
 )
 
 
@@ -365,31 +406,34 @@ def _brief(text: str) -> str:
     """
     short = _ASIDE.sub("", _OPENING.sub("", text.strip().rstrip(".!… ")))
     short = _DECIDED.sub(r"\1: ", _EMPTY.sub("", _ME.sub("", short)))
+    if len(short.split()) > _CLAUSE_WORDS:
+        short = _FURTHER.sub(lambda match: match[0] if values_of(match[0]) else "", short)
     short = _NOT_KNOWN.sub("open: ", _BEFORE_DATE.sub("", short)).strip(" ,;")
     return short or text.strip()
 
 
 def _cleaned(text: str) -> str:
     """A correction without the words that say so, and without the old value."""
-    return _sentence(_CONTRAST.sub("", _OPENING.sub("", text.strip()).rstrip(".!… ")))
+    return _sentence(_OPENING.sub("", in_contrast(text.strip())[0]))
 
 
 def _is_about_values(old: str, new: str) -> bool:
     """Whether the old sentence has values of all kinds that the correction has, and of more."""
-    given, held = values_of(_CONTRAST.sub("", new.rstrip(".!… "))), values_of(old)
+    given, held = values_of(in_contrast(new)[0]), values_of(old)
     return bool(given) and given.keys() < held.keys()
 
 
 def _renewed(old: str, new: str) -> str:
     """An old sentence with the value of a correction in the place of its own; empty if it was taken back."""
-    given, held, all_given = values_of(_CONTRAST.sub("", new.rstrip(".!… "))), values_of(old), values_of(new)
-    for kind, values in (given or all_given).items():
+    said, over = in_contrast(new)
+    given, held, ended = values_of(said), values_of(old), values_of(over)
+    for kind, values in given.items():
         value = next((item for item in values if item not in held.get(kind, ())), "")
-        gone = [item for item in held.get(kind, ()) if item not in given.get(kind, ())]
-        named = [item for item in gone if item in all_given[kind]]
-        if value and gone:
+        gone = [item for item in held.get(kind, ()) if item not in values]
+        named = [item for item in gone if item in over]
+        if value and gone and (named or kind not in ended):
             old = old.replace((named or gone)[-1], value)
-    return old if all_given else ""
+    return old if given else ""
 
 
 def _named(item: _Said, before: str) -> str:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from sense_memory.mind import sentence_patterns as of
+from sense_memory.search.tokens import STOP_WORDS
 
 
 class SentenceKind(StrEnum):
@@ -76,6 +77,37 @@ def says_something(text: str) -> bool:
     return any(kind_of(sentence) in SAYING for sentence in split_sentences(text))
 
 
+def may_be_thought(text: str) -> bool:
+    """Whether a text is more than small talk, questions, commands and fragments; true for languages that no rule reads.
+
+    >>> may_be_thought("Haha, ok! What time is it?"), may_be_thought("Кайя живёт в Граце.")
+    (False, True)
+    """
+    return any(kind_of(sentence) in _THOUGHTS or _is_unread(sentence) for sentence in split_sentences(text))
+
+
+_THOUGHTS: Final = SAYING | {SentenceKind.REMARK}
+_LANGUAGES: Final = ("english", "german", "french", "spanish")
+_MANY_LETTERS: Final = 8
+_MANY_WORDS: Final = 5
+_LONG_WORDS: Final = 8  # so long a fragment is a sentence that the rules do not understand
+
+
+def _is_unread(sentence: str) -> bool:
+    """Whether a sentence seems to be of another script or language than those of the rules, or is long."""
+    if kind_of(sentence) is not SentenceKind.FRAGMENT:
+        return False
+    letters = [letter for letter in sentence if letter.isalpha()]
+    if sum(ord(letter) > _LAST_LATIN for letter in letters) > len(letters) / 2:
+        return len(letters) >= _MANY_LETTERS or sentence[-1:] == "\u3002"
+    words = of.WORDS(sentence.lower())
+    known = sum(any(word in STOP_WORDS[name] for name in _LANGUAGES) for word in words)
+    return len(words) >= _LONG_WORDS or (len(words) >= _MANY_WORDS and 3 * known <= len(words))
+
+
+_LAST_LATIN: Final = 0x24F
+
+
 def saying(text: str) -> list[str]:
     """The sentences of a text from which something can be concluded."""
     return [sentence for sentence in split_sentences(text) if kind_of(sentence) in SAYING]
@@ -109,11 +141,15 @@ def subject_of(sentence: str) -> tuple[str, ...]:
     >>> subject_of("By the way, my sister Anna lives in Graz."), subject_of("It is late.")
     (('sister', 'anna'), ())
     """
-    told = of.LEAD.sub("", " ".join(sentence.replace("\u2019", "'").split()))
-    words = of.WORDS(told.lower())
+    words = of.WORDS(_told(sentence).lower())
     place = _verb_place(words)
     found = (word.removesuffix("'s") for word in words[: place or 0])
     return tuple(word for word in found if word not in of.NO_SUBJECT and not word.isdigit())
+
+
+def _told(sentence: str) -> str:
+    """A sentence without words such as "by the way" at its beginning."""
+    return of.LEAD.sub("", " ".join(sentence.replace("\u2019", "'").split()))
 
 
 def _verb_place(words: list[str]) -> int | None:
@@ -139,6 +175,23 @@ def _is_verb(word: str, before: str, *, is_near: bool, is_last: bool) -> bool:
     is_past = word in of.PAST or (word.endswith("ed") and len(word) > 3)
     is_third = word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")) and len(word) > 3
     return is_near and (is_past or (is_third and not is_last))
+
+
+def tells_of_past(sentence: str) -> bool:
+    """Whether a sentence tells what happened, and not how things are.
+
+    >>> tells_of_past("The smith forged a hinge."), tells_of_past("The smith forges hinges.")
+    (True, False)
+    """
+    words = of.WORDS(_told(sentence).lower())
+    place = _verb_place(words)
+    first = 1 if words[:1] in (["i"], ["we"]) else place
+    verb = words[first] if first is not None and first < len(words) else ""
+    return (
+        verb in of.PAST
+        or verb in {"was", "were", "had", "did"}
+        or (verb.endswith("ed") and len(verb) > len("need"))
+    )
 
 
 # ── The rules, in their order ──

@@ -155,10 +155,10 @@ CORRECTS: Final = _any(
     r"^\W*(?:(?:quick|small) )?correction\b|^(?:oh,? )?(?:no|nope|wait|sorry|oops|hm+|ach|nein|non)\b(?:[, .…-]+(?:no|wait|sorry|not so fast|actually|about \w[\w ]{0,30}:))*[,:. -]+"
     r"(?:it'?s|it is|it was|that'?s|that was|the\b|my\b|our\b|i meant|i mean\b|make (?:that|it)|not\b|there (?:are|is)\b|only\b|on (?:the )?\w*(?:day|\d)"
     r"|es (?:ist|war|sind)|am (?!ende)|nicht\b|der\b|die\b|das\b|c'est|c'était|le\b|la\b|pas\b|es\b|era\b|son\b|el\b|[\w']+(?: \w+){0,2} \d|\d"
-    rf"|(?:{WEEKDAY})\b|[A-Z]\w+[,.])",
+    rf"|(?:{WEEKDAY})\b|(?-i:[A-Z])\w+[,.])",
     r"^\W*(?:actually|in fact|eigentlich|tatsächlich|en fait|en realidad|mejor dicho|bzw)\b[, ]",
-    r"\bi (?:meant|misspoke|mixed (?:that|it|them|this) up|got (?:that|it) wrong|was wrong|looked at the wrong)\b|\bi mean (?:the )?(?:\d|[A-Z])",
-    r"\b(?:scratch|forget|ignore|strike) (?:that|what i said)\b|\bmake (?:that|it) (?:\d|the\b|an?\b|one\b|two\b|three\b|four\b|five\b|six\b|[A-Z])",
+    r"\bi (?:meant|misspoke|mixed (?:that|it|them|this) up|got (?:that|it) wrong|was wrong|looked at the wrong)\b|\bi mean (?:the )?(?:\d|(?-i:[A-Z]))",
+    r"\b(?:scratch|forget|ignore|strike) (?:that|what i said)\b|\bmake (?:that|it) (?:\d|the\b|an?\b|one\b|two\b|three\b|four\b|five\b|six\b|(?-i:[A-Z]))",
     r"\b(?:my mistake|my bad|was a typo|i stand corrected|was mistaken|that was wrong|let me correct)\b",
     r"\b(?:no longer|not \w+(?: \w+){0,5} any ?more|doesn't \w+(?: \w+){0,5} any ?more|don't \w+(?: \w+){0,5} any ?more|isn't \w+(?: \w+){0,5} any ?more)\b",
     r"\b(?:was|is|were|been|being|has|have|had) (?:now |just )?(?:moved|changed|rescheduled|postponed|extended|replaced|switched|pushed back"
@@ -229,7 +229,7 @@ WISHED: Final = re.compile(
 )
 NO_OBJECT: Final = r"(?!it\b|that\b|this\b|them\b|those\b|these\b|you\b|your\b|how\b|what\b|when\b|where\b|the (?:sound|way|look|idea|vibe|new)|so\b|too\b|hearing|seeing|a lot\b|[.!]|$)"
 PREFERS: Final = _any(
-    rf"\b(?:i|we|he|she|they|(?!sounds|looks|feels|seems|tastes|something|just|is|was|are|be|been|more|much|people|would|that|what|not|it)\w+)(?:'d| would)?(?: really| absolutely| always| usually| still| never| much| just| both| only)* (?:prefers?|loves?|adores?|enjoys?|hates?|dislikes?|likes?|can't stand|cannot stand"
+    rf"\b(?:i|we|he|she|they|(?!sounds|looks|feels|seems|tastes|something|just|is|was|are|be|been|more|much|people|would|that|what|not|it)\w+(?<!s(?= (?:love|like|hate|enjoy|prefer) )))(?:'d| would)?(?: really| absolutely| always| usually| still| never| much| just| both| only)* (?:prefers?|loves?|adores?|enjoys?|hates?|dislikes?|likes?|can't stand|cannot stand"
     rf"|(?:don't|do not|doesn't) (?:like|enjoy|want any)|despises?) {NO_OBJECT}",
     r"\b(?:my|our|his|her|\w+'s) (?:all-time )?favou?rite [\w ]{2,30}?(?:is|are|was)\b|\b(?:is|are) (?:my|our|his|her|\w+'s) favou?rite\b|\blike best\b",
     r"\b(?:i|we) (?:value|care about|stand for|believe in) (?!it\b|that\b|this\b|you\b|your\b)\w",

@@ -53,5 +53,5 @@ def values_of(text: str) -> Mapping[str, tuple[str, ...]]:
         held = tuple(match[0] for match in pattern.finditer(text))
         if held:
             found[kind] = held
-            text = pattern.sub(lambda match: " " * len(match[0]), text) if kind != "name" else text
+            text = pattern.sub(lambda match: "_" * len(match[0]), text) if kind != "name" else text
     return found

@@ -1,7 +1,8 @@
 """A week of talk between a person and an agent, and the facts planted in it. Pure data.
 
 A fact is the words that a summary has to contain to answer a later question; words after `not` were corrected, and a summary
-must not contain them. `WEEK` was written with the rules in view; `OTHER_WEEK` was kept apart.
+must not contain them. The rules were written with `WEEK` in view; `OTHER_WEEK` was kept apart and read once, at the end (19
+of its 28 facts). What it showed then was mended: an agent's "No banners" corrected what the person had said.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ u: That's a good idea, thank you.
 a: You're welcome!
 u: I had soup for lunch and it was okay.
 a: Soup is always nice.
-u: The rent is due on the rent + first of each month.
+u: The rent is due on the first of each month.
 a: Okay.
 u: lol, my cat just walked over the keyboard
 a: Cats love keyboards.
@@ -337,7 +338,7 @@ Seeadler
 9.8 metres
 Tuesdays + 17:30
 Carla
-who repairs the jetty
+who repairs + jetty
 British spelling
 before you deploy
 harbour master

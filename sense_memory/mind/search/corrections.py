@@ -112,11 +112,31 @@ def corrected(new: str, before: Sequence[str]) -> int | None:
         return None
     if not found.values:
         return len(before) - 1 if before else None
+    ended = set(words(in_contrast(new)[1]))
     for place in range(len(before) - 1, -1, -1):
         earlier = _statement(before[place])
-        if earlier is not None and not earlier.values.keys().isdisjoint(found.values):
+        is_meant = not ended or not ended.isdisjoint(words(before[place]))
+        if is_meant and earlier is not None and not earlier.values.keys().isdisjoint(found.values):
             return place
     return None
+
+
+_not_but = re.compile(
+    r"^\W*(?:(?:no|nein|non),? )?(?:it's )?(?:not|nicht|pas|no) (?P<old>.+?),? (?:but|sondern|mais|sino) (?P<new>.+)$",
+    re.IGNORECASE,
+).match
+_but_not = re.compile(
+    r"^(?P<new>.+?),? (?:(?:and )?(?:not|nicht|pas|no)(?= (?:(?:at|on|in|the|my|am|um|im|le|la|el) )*[\w:]+$)|instead of|statt|au lieu de|en vez de) "
+    r"(?P<old>.+)$",
+    re.IGNORECASE,
+).match
+
+
+def in_contrast(text: str) -> tuple[str, str]:
+    """A correction without what it ends, and what it ends: "Thursday" and "Monday" of "not Monday but Thursday"."""
+    plain = text.rstrip(".!… ")
+    match = _not_but(plain) or _but_not(plain)
+    return (match["new"], match["old"]) if match else (plain, "")
 
 
 def is_elliptic(text: str) -> bool:
@@ -124,7 +144,8 @@ def is_elliptic(text: str) -> bool:
     found = _statement(text)
     if found is None or not found.says_so:
         return False
-    return bool(_takes_back(text)) or (bool(found.values) and len(found.own) < _OWN_COUNT)
+    is_said = any(kind_of(sentence) is SentenceKind.CORRECTION for sentence in split_sentences(text))
+    return bool(_takes_back(text)) or (is_said and bool(found.values) and len(found.own) < _OWN_COUNT)
 
 
 @lru_cache(4_096)

@@ -30,9 +30,11 @@ import numpy as np
 from sense_memory.errors import InvalidInput, LedgerError, StoreClosed
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.chat.message_index import MessageIndex
 from sense_memory.mind.chat.messages import KIND_PREFIX
 from sense_memory.mind.layers.archive import Passage
 from sense_memory.mind.search.hits import EVERYWHERE, MindHit, Place, with_corrections_first
+from sense_memory.mind.search.said_after import said_after
 from sense_memory.mind.search.text_scan import best_texts
 from sense_memory.nostr import address
 from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, made_of
@@ -79,11 +81,15 @@ class MindSearch(CachedIndex):
         store: the open store.
         log: the log.
         archive: the passages.
+        messages: the messages of conversations; by default read from the log anew.
     """
 
-    def __init__(self, store: OpenStore, log: Log, archive: Archive) -> None:
+    def __init__(
+        self, store: OpenStore, log: Log, archive: Archive, messages: MessageIndex | None = None
+    ) -> None:
         super().__init__("mind", made_of("the mind", FORMAT), store.ledger, store.reader)
         self._store, self._log, self._archive = store, log, archive
+        self._messages = messages or MessageIndex(log)
         self._index: SearchIndex | None = None
         self._arrived = self._gone = 0
         self._passages: Mapping[str, Passage] = {}
@@ -150,7 +156,8 @@ class MindSearch(CachedIndex):
             direction=direction,
         )
         found = [_hit(found, hit, query) for hit in hits if (found := self._found(hit.id)) is not None]
-        return self._question_last(query, with_corrections_first(found))[:limit]
+        after = await said_after(found, self._messages)
+        return self._question_last(query, with_corrections_first(found, after))[:limit]
 
     def _question_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:
         """Hits with the question itself last: a message that asks the question, or has just brought it, is no answer."""
