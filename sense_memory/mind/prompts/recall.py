@@ -53,6 +53,7 @@ _SOURCES: Final = ("memories", "palace", "archive", "journal", "log")  # in this
 TRUSTED: Final = frozenset({"", "user", "agent"})
 _OF_WORDS: Final = frozenset({"word", "prefix", "phrase"})
 _OF_TEXT: Final = _OF_WORDS | {"meaning", "supersedes", "corrects"}
+_DRAFTED: Final = "agent.output"  # see `layers.draft`
 _EVIDENCE: Final = _OF_TEXT | {"date"}
 _ASIDE: Final = frozenset({SentenceKind.SMALL_TALK, SentenceKind.QUESTION})
 _asks_why = re.compile(
@@ -347,6 +348,11 @@ def _near(entry: LogEntry | None, around: Sequence[LogEntry]) -> list[LogEntry]:
 
 def _of_entry(hit: MindHit, entry: LogEntry, around: Sequence[LogEntry], me: str) -> Recalled | None:
     """A message, with what it needs to be understood, or another entry of the log: the one found, or one near it."""
+    is_draft = (
+        entry.kind == _DRAFTED and "based_on" in entry.payload
+    )  # a thought, or a repetition of what it is based on
+    if is_draft or (not entry.kind.startswith(KIND_PREFIX) and is_question(entry.text)):
+        return None
     note, together, source = _note(hit) if entry.id == hit.id else "", [entry], "log"
     line = f"{moment(entry.at)} {_text(entry.actor)}, {_text(entry.kind)}: {_text(entry.text)}{note}"
     if entry.kind.startswith(KIND_PREFIX):
