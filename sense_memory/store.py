@@ -828,12 +828,7 @@ class MemoryStore:
         tools for agents and MCP do this by themselves; a caller with prompts of its own has to. Does nothing with
         `revive="recall"`. Returns how many memories were revived.
         """
-        paths = given.used_paths(found)
-        if self._options.revive != "use":
-            return 0
-        persona = self._open.persona()
-        await persona.palace.refresh()
-        return persona.palace.use(paths)
+        return await self._open.use(given.used_paths(found))
 
     async def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Index every memory that is not indexed yet, so that the next search covers all of them at once.

@@ -302,6 +302,7 @@ def test_nobody_hands_the_session_of_a_relay_anything_that_could_do_io():
 def test_time_is_a_parameter_below_the_store():
     """The clock is read where a user's call or a relay's connection begins, and handed down from there."""
     clockless = {"sense_memory.ledger.database", "sense_memory.mind.tools"}  # one waits, one writes a date
+    clockless |= {"sense_memory.mind.prompts.dates"}  # writes dates
     clockless |= {"sense_memory.ledger.device_id"}  # whether the machine's clock has jumped
     clockless |= {"sense_memory.exchange.items", "sense_memory.exchange.readable"}  # the dates in files
     clocks = importers_of("time", "datetime") - clockless

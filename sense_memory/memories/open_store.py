@@ -388,6 +388,14 @@ class OpenStore:
         is_full = self.options.plan.compression == "full"
         return await self.reviews().compress(domain, max_tokens, style, count, hits, full=is_full)
 
+    async def use(self, paths: Iterable[str]) -> int:
+        """Count a use of persona memories by a model, unless `revive` says that only recalls count; returns how many revived."""
+        if self.options.revive != "use":
+            return 0
+        palace = self.persona().palace
+        await palace.refresh()
+        return palace.use(paths)
+
     async def introspect(self, *, dry_run: bool) -> IntrospectionReport:
         """A report on the palace; its log is written unless it is a dry run."""
         if dry_run:

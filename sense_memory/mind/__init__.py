@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.memory_index import HybridIndex, MemoryIndex, memory_index_from_env
     from sense_memory.mind.mind import Mind
     from sense_memory.mind.model import LanguageModel, ModelExtractor, Reflect
+    from sense_memory.mind.prompts.prompt import Prompt, PromptReport
     from sense_memory.mind.reflection import Digest, ReflectionTracker, digest, reflect
     from sense_memory.mind.rule_model import RuleModel
     from sense_memory.mind.salience import SalienceMemory, SalienceWeights
@@ -67,6 +68,8 @@ _HOMES = {
     "Objective": "layers.identity",
     "Passage": "layers.archive",
     "Place": "search.hits",
+    "Prompt": "prompts.prompt",
+    "PromptReport": "prompts.prompt",
     "Reflect": "model",
     "ReflectionTracker": "reflection",
     "RuleModel": "rule_model",
@@ -112,6 +115,8 @@ __all__ = [
     "Objective",
     "Passage",
     "Place",
+    "Prompt",
+    "PromptReport",
     "Reflect",
     "ReflectionTracker",
     "RuleModel",

@@ -1,23 +1,22 @@
 """The belief graph: the conclusions of agents, their evidence, and how they support or contradict each other. Pure.
 
-A belief is a reflection in the log (`agent.reflected`). Its evidence is the entries that it names. Beliefs that say the
-same support it; beliefs that contradict it by the rules of the palace cannot be true together with it.
+A belief is a reflection in the log (`agent.reflected`). Its evidence is the entries that it names. Its confidence, and the
+beliefs that it supports, are what a model or a person said in the reflection: words that two beliefs share are no support,
+and nothing is computed. Two beliefs contradict each other if a reflection says so, or if the rules of the palace do.
 
-    confidence = (1 + evidence + supporting beliefs) / (2 + evidence + supporting + 2 * contradicting beliefs)
-
-The confidence is one half for a claim without evidence, rises with evidence and support, and falls below one half if
-contradictions outweigh them. The graph is built from the entries each time, and compares at most 500 beliefs, which
-takes some 0.3 s.
+The graph is built from the entries each time, and compares at most 500 beliefs, which takes some 0.3 s.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sense_memory import palace
+from sense_memory.mind.fields import texts_in
 from sense_memory.mind.log import LAST_SECOND
-from sense_memory.mind.reflection import REFLECTED, based_on
+from sense_memory.mind.reflection import REFLECTED, based_on, valid_confidence
 from sense_memory.mind.salience import jaccard, words
 from sense_memory.models import PersonaMemory
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from sense_memory.mind.log import LogEntry
 
-SUPPORT_BOUND: Final = 0.5  # two beliefs with this Jaccard similarity or more say the same
 NEWEST_COUNT: Final = 500  # the newest beliefs, which are compared with each other
 
 
@@ -42,9 +40,9 @@ class Belief:
         at: when the belief was concluded, seconds since 1970.
         evidence: the ids of the named entries that the log holds.
         missing: the number of named entries that the log does not hold.
-        supports: the ids of beliefs that say the same.
-        contradicts: the ids of beliefs that contradict this one.
-        confidence: 0 to 1, see above.
+        supports: the ids of beliefs that say the same, by this reflection or by theirs.
+        contradicts: the ids of beliefs that cannot be true together with this one, by a reflection or by the palace's rules.
+        confidence: 0 to 1, as the reflection says; None if it does not say.
     """
 
     id: str
@@ -55,12 +53,7 @@ class Belief:
     missing: int
     supports: tuple[str, ...] = ()
     contradicts: tuple[str, ...] = ()
-
-    @property
-    def confidence(self) -> float:
-        """The confidence by evidence and other beliefs, 0 to 1."""
-        backing = len(self.evidence) + len(self.supports)
-        return (1 + backing) / (2 + backing + 2 * len(self.contradicts))
+    confidence: float | None = None
 
 
 class BeliefGraph:
@@ -83,18 +76,18 @@ class BeliefGraph:
         return self._beliefs.get(belief_id)
 
     def beliefs(self, *, holder: str | None = None, at_least: float = 0.0) -> list[Belief]:
-        """Beliefs, most certain first, equally certain ones newest first.
+        """Beliefs, most certain first, equally certain ones newest first; those without a confidence come last.
 
         Args:
             holder: only beliefs of this agent.
-            at_least: the lowest confidence.
+            at_least: the lowest confidence; with any but 0, beliefs without a confidence are left out.
         """
         found = [
             belief
             for belief in self._beliefs.values()
-            if belief.confidence >= at_least and (holder is None or belief.holder == holder)
+            if (belief.confidence or 0.0) >= at_least and (holder is None or belief.holder == holder)
         ]
-        return sorted(found, key=lambda belief: (-belief.confidence, -belief.at, belief.id))
+        return sorted(found, key=lambda belief: (-_certainty(belief), -belief.at, belief.id))
 
     def about(self, text: str, *, limit: int = 5) -> list[Belief]:
         """The beliefs most similar to a text, with at least one shared word; equal ones most certain first."""
@@ -115,31 +108,60 @@ class BeliefGraph:
             for other in belief.contradicts
             if (belief.at, belief.id) < (self._beliefs[other].at, other)
         ]
-        return sorted(pairs, key=lambda pair: -min(pair[0].confidence, pair[1].confidence))
+        return sorted(pairs, key=lambda pair: -min(_certainty(pair[0]), _certainty(pair[1])))
+
+
+def _certainty(belief: Belief) -> float:
+    return -1.0 if belief.confidence is None else belief.confidence
 
 
 def _linked(reflections: Sequence[LogEntry], known: Iterable[str]) -> dict[str, Belief]:
     held = set(known)
     newest = sorted(reflections, key=lambda entry: (entry.at, entry.id))[-NEWEST_COUNT:]
-    supports: dict[str, list[str]] = {entry.id: [] for entry in newest}
-    contradicts: dict[str, list[str]] = {entry.id: [] for entry in newest}
+    supports = _said_links(newest, "supports")
+    contradicts = _said_links(newest, "contradicts")
     claims = palace.ClaimIndex()
-    read: list[tuple[str, frozenset[str]]] = []
-    for entry in newest:
-        memory, mine = as_memory(entry.id, entry.text, entry.at), words(entry.text)
-        against = {found.old.rpartition("/")[2] for found in claims.check(memory)}
-        alike = (other for other, theirs in read if jaccard(mine, theirs) >= SUPPORT_BOUND)
-        for links, others in ((contradicts, sorted(against)), (supports, alike)):
-            for other in others:
-                if links is contradicts or other not in against:
-                    links[entry.id].append(other)
-                    links[other].append(entry.id)
+    keys: dict[str, str] = {}  # an id with digits could seem to say which of several things a belief is about
+    for place, entry in enumerate(newest):
+        keys[_key_of(place)] = entry.id
+        memory = as_memory(_key_of(place), _claim(entry), entry.at)
+        for found in claims.check(memory):
+            _link(contradicts, entry.id, keys[found.old.rpartition("/")[2]])
         claims.put(memory)
-        read.append((entry.id, mine))
     return {
         entry.id: _belief(entry, held, tuple(supports[entry.id]), tuple(contradicts[entry.id]))
         for entry in newest
     }
+
+
+def _said_links(reflections: Sequence[LogEntry], name: str) -> dict[str, dict[str, None]]:
+    """The links that reflections name themselves, in both directions."""
+    links: dict[str, dict[str, None]] = {entry.id: {} for entry in reflections}
+    for entry in reflections:
+        for other in texts_in(entry.payload, name):
+            if other in links and other != entry.id:
+                _link(links, entry.id, other)
+    return links
+
+
+def _link(links: dict[str, dict[str, None]], one: str, other: str) -> None:
+    links[one][other] = links[other][one] = None
+
+
+def _key_of(place: int) -> str:
+    """A key for the comparison that names nothing: letters only."""
+    return "belief-" + "".join(chr(ord("a") + int(digit)) for digit in str(place))
+
+
+def _claim(entry: LogEntry) -> str:
+    """A belief without the name of the speaker that it quotes; what a speaker says of itself keeps the name."""
+    who, _, said = entry.text.partition(": ")
+    is_quoted = bool(said) and len(who) <= _MAX_NAME_CHARS and entry.payload.get("is_by_rule") is True
+    return said if is_quoted and not _of_self(said) else entry.text
+
+
+_MAX_NAME_CHARS: Final = 60
+_of_self: Final = re.compile(r"\b(?:I|my|we|our|me)\b|\bI'", re.IGNORECASE).search
 
 
 def _belief(
@@ -147,8 +169,10 @@ def _belief(
 ) -> Belief:
     named = dict.fromkeys(based_on(entry))
     evidence = tuple(ident for ident in named if ident in held)
+    confidence = valid_confidence(entry.payload.get("confidence"))
+    links = tuple(ident for ident in supports if ident not in contradicts), contradicts
     missing = len(named) - len(evidence)
-    return Belief(entry.id, entry.actor, entry.text, entry.at, evidence, missing, supports, contradicts)
+    return Belief(entry.id, entry.actor, entry.text, entry.at, evidence, missing, *links, confidence)
 
 
 def as_memory(key: str, text: str, at: float) -> PersonaMemory:

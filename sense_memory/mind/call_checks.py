@@ -157,7 +157,7 @@ def _is_model(value: object) -> bool:
 
 
 _LISTS: Final[Mapping[str, Any]] = {"Iterable": Iterable, "Sequence": Collection, "Collection": Collection}
-_CLASSES: Final = frozenset({"LogEntry", "NewEntry", "Passage", "SceneState"})
+_CLASSES: Final = frozenset({"Conversation", "LogEntry", "NewEntry", "Passage", "Scene", "SceneState"})
 _SIMPLE: Final[Mapping[str, Callable[[object], bool]]] = {
     "None": lambda value: value is None,
     "str": _is_text,

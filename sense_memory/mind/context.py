@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.prompts.budget import Line, Part, fitted
 from sense_memory.palace import estimated_tokens
 from sense_memory.plain_text import label, one_line, without_headings
 
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
 VISITOR_KIND: Final = "user.injected"
 VISITOR_COUNT: Final = 3
 MAX_LINE_CHARS: Final = 600  # of one entry in a prompt
-_HEADINGS: Final = frozenset(
-    {"IDENTITY", "CURRENT SCENE", "YOUR MEMORY", "VISITOR", "EXTRA", "OUTPUT FORMAT"}
-)
+_LAYERS: Final = ("IDENTITY", "CURRENT SCENE", "YOUR MEMORY", "VISITOR", "EXTRA", "OUTPUT FORMAT")
+_HEADINGS: Final = frozenset(_LAYERS)
 _BREAK_TOKENS: Final = 2  # the line breaks around a layer
 
 
@@ -86,11 +86,14 @@ class ContextBuilder:
         Raises:
             InvalidInput: identity, scene and output format alone exceed the budget.
         """
-        identity, scene, extra, output_format = (
-            without_headings(part, _HEADINGS) for part in (identity, scene, extra, output_format)
-        )
-        fixed = {"IDENTITY": identity, "CURRENT SCENE": scene, "OUTPUT FORMAT": output_format}
-        left = self.budget - sum(self._cost(name, text) for name, text in fixed.items())
+        texts = {
+            name: without_headings(text, _HEADINGS)
+            for name, text in zip(_LAYERS, (identity, scene, "", "", extra, output_format), strict=True)
+        }
+        parts = {name: _part(name, (Line(text),) if text else ()) for name, text in texts.items()}
+        left = self.budget
+        for name in ("IDENTITY", "CURRENT SCENE", "OUTPUT FORMAT"):
+            left -= self._cost(parts[name])
         if left < 0:
             raise InvalidInput(
                 f"raise the budget: identity, scene and output format alone take {self.budget - left:,} tokens of "
@@ -99,35 +102,26 @@ class ContextBuilder:
         visitors = [entry for entry in entries if entry.kind == VISITOR_KIND][-VISITOR_COUNT:]
         seen = {entry.id for entry in visitors}
         chosen = [entry for entry in memory(entries) if entry.id not in seen]
-        words, left = self._newest("VISITOR", visitors, left)
-        kept, left = self._newest("YOUR MEMORY", chosen, left)
-        has_extra = self._cost("EXTRA", extra) <= left
-        layers = {
-            "IDENTITY": identity,
-            "CURRENT SCENE": scene,
-            "YOUR MEMORY": "\n".join(map(line, kept)),
-            "VISITOR": "\n".join(map(line, words)),
-            "EXTRA": extra if has_extra else "",
-            "OUTPUT FORMAT": output_format,
-        }
-        text = "\n\n".join(f"{name}\n{part}" for name, part in layers.items() if part)
-        shown = tuple(sorted((*kept, *words), key=lambda entry: (entry.at, entry.id)))
+        for name, listed in (("VISITOR", visitors), ("YOUR MEMORY", chosen)):
+            lines = tuple(Line(line(entry), entry.id) for entry in listed)
+            parts[name] = fitted(
+                _part(name, lines, keeps_last=True), left - _BREAK_TOKENS, self.count_tokens
+            ).part
+            left -= self._cost(parts[name])
+        if self._cost(parts["EXTRA"]) > left:
+            parts["EXTRA"] = _part("EXTRA", ())
+        text = "\n\n".join(part.text for part in parts.values() if part.lines)
+        kept = {item.ident for part in parts.values() for item in part.lines}
+        known = {entry.id: entry for entry in (*chosen, *visitors) if entry.id in kept}
+        shown = tuple(sorted(known.values(), key=lambda entry: (entry.at, entry.id)))
         return Context(text, self.count_tokens(text), shown, len(chosen) + len(visitors) - len(shown))
 
-    def _newest(self, name: str, entries: Sequence[LogEntry], left: int) -> tuple[list[LogEntry], int]:
-        """The newest entries that fit, in the order of time, and the tokens that are left."""
-        kept: list[LogEntry] = []
-        left -= self._cost(name, "…")
-        for entry in reversed(entries):
-            cost = self.count_tokens(line(entry)) + 1
-            if cost > left:
-                break
-            kept.append(entry)
-            left -= cost
-        return kept[::-1], left if kept else left + self._cost(name, "…")
+    def _cost(self, part: Part) -> int:
+        return self.count_tokens(part.text) + _BREAK_TOKENS if part.lines else 0
 
-    def _cost(self, name: str, text: str) -> int:
-        return self.count_tokens(f"{name}\n{text}") + _BREAK_TOKENS if text else 0
+
+def _part(name: str, lines: tuple[Line, ...], *, keeps_last: bool = False) -> Part:
+    return Part(name, lines, name, keeps_last=keeps_last)
 
 
 def line(entry: LogEntry) -> str:

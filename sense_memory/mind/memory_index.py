@@ -9,14 +9,17 @@ never decides which entries an agent may see: a view filters entries first, then
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from math import log1p
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from sense_memory.errors import InvalidInput, InvalidSetting
+from sense_memory.mind.index_protocol import MemoryIndex, ScoredMemoryIndex
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.embedders.choice import open_embedder
 from sense_memory.search.index import SearchIndex
+from sense_memory.search.tokens import STOP_WORDS, words
 
 
 if TYPE_CHECKING:
@@ -24,21 +27,13 @@ if TYPE_CHECKING:
 
     from sense_memory.mind.log import LogEntry
     from sense_memory.search.embedders.embedder import Embedder
+    from sense_memory.search.ranking import SearchHit
+
+__all__ = ["BACKENDS", "HybridIndex", "MemoryIndex", "ScoredMemoryIndex", "memory_index_from_env"]
 
 BACKENDS: Final = ("hybrid", "mem0", "cloud", "pgvector", "chroma")
 _YES: Final = frozenset({"1", "true", "yes", "on"})
 _NO: Final = frozenset({"", "0", "false", "no", "off"})
-
-
-@runtime_checkable
-class MemoryIndex(Protocol):
-    """An index over entries of the log (ADR-0018 of the agent-ledger memory)."""
-
-    def index(self, events: tuple[LogEntry, ...]) -> None:
-        """Index entries; an entry whose id is already indexed changes nothing."""
-
-    def search(self, query: str, k: int) -> list[LogEntry]:
-        """At most `k` indexed entries, most relevant first."""
 
 
 class HybridIndex:
@@ -64,7 +59,17 @@ class HybridIndex:
 
     def search(self, query: str, k: int) -> list[LogEntry]:
         """At most `k` indexed entries, most relevant first."""
-        return [self._entries[hit.id] for hit in self._index.search(query, k)] if k > 0 else []
+        return [entry for entry, _ in self.scored(query, k)]
+
+    def scored(self, query: str, k: int) -> list[tuple[LogEntry, float]]:
+        """As `search`, with the share of the evidence that an entry can have for the query at most.
+
+        What stands beside a match is ranked after it, and has no evidence of its own.
+        """
+        asked = sum(word not in STOP_WORDS["english"] for word in words(query))
+        most = max(1, asked) * log1p(len(self._entries))
+        hits = self._index.search(query, k) if k > 0 else []
+        return [(self._entries[hit.id], min(1.0, _own_evidence(hit) / most)) for hit in hits]
 
     def clear(self) -> None:
         """Wipe the index; it can be built again from the log."""
@@ -82,6 +87,13 @@ class HybridIndex:
         if config.keys() - {"embedder"} or not isinstance(setting := config.get("embedder", "none"), str):
             raise InvalidInput("the only option is `embedder`, a text such as static")
         return cls(open_embedder(setting))
+
+
+def _own_evidence(hit: SearchHit) -> float:
+    return max(0.0, sum(reason.share for reason in hit.why if reason.kind not in _BESIDE))
+
+
+_BESIDE: Final = frozenset({"neighbours", "session"})  # reasons of a hit that are other entries
 
 
 def memory_index_from_env(environ: Mapping[str, str] | None = None) -> MemoryIndex | None:

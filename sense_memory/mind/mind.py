@@ -10,6 +10,7 @@ from sense_memory.config.model_choice import ModelChoice
 from sense_memory.errors import SenseMemoryError
 from sense_memory.mind.blocks import Blocks
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.chat.compaction import COMPACTION_SHARE
 from sense_memory.mind.chat.conversation import IMPORTED, Conversation
 from sense_memory.mind.chat.message_index import MessageIndex
 from sense_memory.mind.flusher import Flusher
@@ -19,9 +20,9 @@ from sense_memory.mind.layers.archive import Archive
 from sense_memory.mind.layers.identity import IdentityKernel
 from sense_memory.mind.layers.topics import Topics
 from sense_memory.mind.log import Log
-from sense_memory.mind.model import Reflect, RerankPassages
+from sense_memory.mind.model import MAX_LISTED_CHARS, Reflect, RerankPassages
 from sense_memory.mind.records import MindRecords
-from sense_memory.mind.reflection import ReflectionTracker, newest_lines, reflect
+from sense_memory.mind.reflection import ReflectionTracker, newest_lines, own_reflections, reflect
 from sense_memory.mind.scenes.scenes import Scenes
 from sense_memory.mind.scenes.share import Shares
 from sense_memory.mind.tools import mind_tools
@@ -34,11 +35,15 @@ if TYPE_CHECKING:
     from sense_memory.memories.open_store import OpenStore
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.model import LanguageModel
+    from sense_memory.mind.prompts.prompt import Prompt
+    from sense_memory.mind.prompts.standing import StandingSentences
+    from sense_memory.mind.scenes.scene import Scene
     from sense_memory.mind.search.hits import MindHit
     from sense_memory.mind.search.search import MindSearch
     from sense_memory.mind.tools import MindTool
 
 _RERANKED: Final = 4  # passages that the model ranks, for each result
+_RERANKED_CHARS: Final = 2_000  # of each
 CONTEXT_WINDOW_TOKENS: Final = 256_000  # the four-tier memory's default
 _log = logging.getLogger("sense_memory.mind")
 
@@ -74,11 +79,62 @@ class Mind:
         self.shares = Shares(store, self.scenes)
         self._messages = MessageIndex(self.log)
 
+    async def prompt(
+        self,
+        conversation: str | Conversation | None = None,
+        *,
+        query: str | None = None,
+        budget: int | None = None,
+        instructions: str = "",
+        scene: str | Scene = "",
+        count_tokens: Callable[[str], int] | None = None,
+        revive: bool = True,
+    ) -> Prompt:
+        """Everything that a model should see now, as messages in one order and within one budget.
+
+        First what changes least: instructions, blocks, identity, objectives, standing preferences, the summary of the
+        conversation; then its messages with their times; and just before the user's last message the scene, and what
+        memory knows about the question: the palace, the journal, the archive, all conversations and the log. See
+        `Prompt`. A part that relays have not shown yet is missing, and `Prompt.report`
+        says so.
+
+        Args:
+            conversation: its id, or the conversation; None for a prompt without messages.
+            query: what to look for in memory; by default the user's last message.
+            budget: the largest number of tokens of the prompt; by default four fifths of the conversation's window.
+            instructions: your own system prompt, which comes first and is never cut.
+            scene: the current scene in words, or an open scene, whose newest entries are shown.
+            count_tokens: counts the tokens of a text; by default as the conversation does, by an estimate.
+            revive: whether persona memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
+                that no model gets.
+
+        Raises:
+            InvalidInput: the instructions leave no room in the budget, or an argument cannot be used.
+        """
+        from sense_memory.mind.prompts.assembly import assembled
+        from sense_memory.mind.prompts.gathering import Gathering
+
+        chat = self.conversation(conversation) if isinstance(conversation, str) else conversation
+        window = CONTEXT_WINDOW_TOKENS if chat is None else chat.window
+        count = count_tokens or (estimated_tokens if chat is None else chat.count_tokens)
+        gathering = Gathering(self, self._messages, self._standing)
+        given = await gathering.gathered(chat, query=query, instructions=instructions, scene=scene)
+        found = assembled(given, int(COMPACTION_SHARE * window) if budget is None else budget, count)
+        if revive:
+            await self.store.use(found.used_paths())
+        return found
+
+    @cached_property
+    def _standing(self) -> StandingSentences:
+        from sense_memory.mind.prompts.standing import StandingSentences  # slow to import, with a stemmer
+
+        return StandingSentences(self.log)
+
     @cached_property
     def _search(self) -> MindSearch:
         from sense_memory.mind.search.search import MindSearch  # slow to import, with numpy
 
-        return MindSearch(self.store, self.log, self.archive)
+        return MindSearch(self.store, self.log, self.archive, self._messages)
 
     async def search(
         self,
@@ -196,7 +252,9 @@ class Mind:
         count = _RERANKED * n_results if rerank else n_results
         hits = await self.search(query, count, within=("archive",), topic=topic, tags=tags)
         if rerank and len(hits) > 1:
-            task = RerankPassages(query=query, passages=tuple(hit.text for hit in hits))
+            # Passages that do not fit a request keep their places behind those that do.
+            shown = (hit.text[:_RERANKED_CHARS] for hit in hits[: MAX_LISTED_CHARS // _RERANKED_CHARS])
+            task = RerankPassages(query=query[:_RERANKED_CHARS], passages=tuple(shown))
             ranked = (await self.model.answer(task)).ranked_indices
             hits = [hits[place] for place in dict.fromkeys((*ranked, *range(len(hits))))]
         return hits[:n_results]
@@ -223,20 +281,24 @@ class Mind:
             conversation: the conversation's id, for the new entry.
 
         Returns:
-            The entry of the reflection; None if no reflection is due.
+            The entry of the reflection; None if no reflection is due, or if nothing can be concluded.
 
         Raises:
             InvalidInput: `threshold` is less than 1.
             ModelError: the model gave no valid answer; nothing was appended.
         """
-        tracker = ReflectionTracker(agent_name, threshold)
-        seen = [entry for entry in tracker.pending(await self.log.entries()) if entry.text.strip()]
+        tracker, entries = ReflectionTracker(agent_name, threshold), await self.log.entries()
+        seen = [entry for entry in tracker.pending(entries) if entry.text.strip()]
         if len(seen) < threshold:
             return None
         lines = newest_lines(seen)
         left_out = len(seen) - len(lines)
-        task = Reflect(agent=agent_name, experiences=lines, scene=scene, left_out=left_out)
+        earlier = own_reflections(entries, agent_name)
+        beliefs = tuple(entry.text for entry in earlier)
+        task = Reflect(agent=agent_name, experiences=lines, scene=scene, left_out=left_out, beliefs=beliefs)
         found = await self.model.answer(task)
+        if not found.belief.strip():
+            return None
         evidence = [seen[left_out + place] for place in found.based_on]
         return await reflect(
             self.log,
@@ -247,6 +309,9 @@ class Mind:
             conversation=conversation,
             is_by_rule=found.is_by_rule,
             left_out=left_out,
+            confidence=found.confidence,
+            supports=[earlier[place] for place in found.supports],
+            contradicts=[earlier[place] for place in found.contradicts],
         )
 
     async def append_reflection(
@@ -257,9 +322,22 @@ class Mind:
         *,
         turn: int | None = None,
         conversation: str | None = None,
+        confidence: float | None = None,
+        supports: Sequence[LogEntry | str] = (),
+        contradicts: Sequence[LogEntry | str] = (),
     ) -> LogEntry:
         """Append a belief that the agent concluded itself; see `reflection.reflect`."""
-        return await reflect(self.log, agent_name, belief, evidence, turn=turn, conversation=conversation)
+        return await reflect(
+            self.log,
+            agent_name,
+            belief,
+            evidence,
+            turn=turn,
+            conversation=conversation,
+            confidence=confidence,
+            supports=supports,
+            contradicts=contradicts,
+        )
 
     # The functions of draft.py are also methods, so that `SyncMemoryStore.mind` has them without an event loop.
     draft, store_thought, backfill = pipeline.draft, pipeline.store_thought, pipeline.backfill

@@ -24,12 +24,17 @@ from typing import (
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.json_schema import SkipJsonSchema  # noqa: TC002 - pydantic reads the annotation
 
+from sense_memory.mind.private_identifiers import has_identifier
+
 
 if TYPE_CHECKING:
     from sense_memory.palace.extraction import Proposal
 
 _words = re.compile(r"[^\W_]+").findall
+_numbers = re.compile(r"\d+").findall
 MAX_LISTED_CHARS = 32_000  # of the topics, or of the experiences, that one task lists: some 8,000 tokens
+MAX_NAME_WORDS = 6  # of a topic
+MAX_TOPIC_CHARS = 4_000  # of a topic's summary, which has some 120 words
 MAX_SUMMARY_WORDS = 100  # for the summary of a conversation (Letta's SHORTER_SUMMARY_PROMPT)
 
 
@@ -52,11 +57,14 @@ class Task(BaseModel, Generic[AnswerT]):
     """A question to a model. Inputs are data: the text of a log or a user is never part of the instructions.
 
     Attributes:
+        version: the version of instructions and types; it changes with them.
         instructions: what a language model has to do.
         answer_type: the type of the answer.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: ClassVar[int] = 1
 
     instructions: ClassVar[str] = ""
     answer_type: ClassVar[type[Answer]] = Answer
@@ -127,10 +135,13 @@ class TopicNames(Answer):
     """The topics of a text.
 
     Attributes:
-        topics: one to three names of lower-case words joined by hyphens, best first.
+        topics: at most three names of lower-case words joined by hyphens, best first; none if the text says nothing of a
+            subject, or if it is the first text about its subject.
+        also: the places of texts in `unsorted` that belong to the first topic.
     """
 
-    topics: Annotated[tuple[str, ...], Field(min_length=1, max_length=3)]
+    topics: Annotated[tuple[str, ...], Field(max_length=3)]
+    also: tuple[int, ...] = ()
 
 
 class ClassifyTopic(Task[TopicNames]):
@@ -141,11 +152,14 @@ class ClassifyTopic(Task[TopicNames]):
         title: the title of the text; may be empty.
         existing_topics: the names in use with their summaries, which may be empty.
         left_out: how many further topics are in use, which share less with the text than those listed.
+        unsorted: earlier texts without a topic.
     """
 
+    version: ClassVar[int] = 2
     instructions: ClassVar[str] = (
-        "Assign the text to one topic, or to at most three. Use an existing topic where one fits; otherwise name a new "
-        "one in one to three lower-case words joined by hyphens. Topics are free-form, not a fixed taxonomy."
+        "Assign the text to one topic, or to at most three. Use an existing topic where one fits. Otherwise name a new one in "
+        "one to three lower-case words joined by hyphens, and list in `also` the places (from 0) of unsorted texts that belong "
+        "to it. Give no topic to small talk, questions, commands and fragments."
     )
     answer_type: ClassVar[type[Answer]] = TopicNames
 
@@ -153,6 +167,14 @@ class ClassifyTopic(Task[TopicNames]):
     title: str = ""
     existing_topics: dict[str, str] = {}
     left_out: int = 0
+    unsorted: tuple[str, ...] = ()
+
+    def problem(self, answer: Answer) -> str:
+        """Finds names that are no names, and texts that do not exist."""
+        found = cast("TopicNames", answer)
+        if any(not name.strip() or len(name.split()) > MAX_NAME_WORDS for name in found.topics):
+            return f"a topic must be a name of one to {MAX_NAME_WORDS} words"
+        return _misplaced(found.also, len(self.unsorted), "also")
 
 
 class TopicSummary(Answer):
@@ -184,6 +206,11 @@ class UpdateTopicSummary(Task[TopicSummary]):
     previous_summary: str
     new_text: str
 
+    def problem(self, answer: Answer) -> str:
+        """Finds a summary that is empty, or far too long."""
+        size = len(cast("TopicSummary", answer).summary.strip())
+        return "" if 0 < size <= MAX_TOPIC_CHARS else f"a summary has 1 to {MAX_TOPIC_CHARS} characters"
+
 
 class DistilledIdentity(Answer):
     """An identity, distilled from the summaries of all topics.
@@ -211,9 +238,11 @@ class DistillIdentity(Task[DistilledIdentity]):
         left_out: how many further topics have summaries, with fewer passages than those listed.
     """
 
+    version: ClassVar[int] = 2
     instructions: ClassVar[str] = (
         "Distil one identity from the topic summaries: the themes in a short narrative, the agent's roles, its values, "
-        "and the tensions between its views. Do not invent; change the previous themes only where the topics moved."
+        "and the tensions between its views. Do not invent; change the previous themes only where the topics moved. Leave out "
+        "phone numbers, addresses, codes and other private identifiers."
     )
     answer_type: ClassVar[type[Answer]] = DistilledIdentity
 
@@ -222,20 +251,32 @@ class DistillIdentity(Task[DistilledIdentity]):
     previous_themes: str = ""
     left_out: int = 0
 
+    def problem(self, answer: Answer) -> str:
+        """Finds a private identifier."""
+        found = cast("DistilledIdentity", answer)
+        told = (found.themes, *found.roles, *found.values, *found.tensions)
+        return "leave out phone numbers, addresses, codes and keys" if any(map(has_identifier, told)) else ""
+
 
 # ── Reflection, coherence, drafts ───────────────────────────────────────────────────────
 
 
 class Reflection(Answer):
-    """A belief and its evidence.
+    """A belief and its evidence; an empty belief if there is nothing to conclude.
 
     Attributes:
-        belief: one sentence.
+        belief: one sentence; or empty.
         based_on: the places of the evidence in the given experiences, from 0.
+        confidence: how certain the belief is, 0 to 1; None if the model does not say.
+        supports: the places of earlier beliefs that say the same, from 0.
+        contradicts: the places of earlier beliefs that cannot be true together with it, from 0.
     """
 
     belief: str
     based_on: tuple[int, ...]
+    confidence: float | None = None
+    supports: tuple[int, ...] = ()
+    contradicts: tuple[int, ...] = ()
 
 
 class Reflect(Task[Reflection]):
@@ -246,11 +287,14 @@ class Reflect(Task[Reflection]):
         experiences: what happened, oldest first.
         scene: the current scene, in words; may be empty.
         left_out: how many experiences before these are not listed.
+        beliefs: earlier beliefs of the agent, oldest first.
     """
 
+    version: ClassVar[int] = 2
     instructions: ClassVar[str] = (
-        "Conclude one belief from the experiences, in one sentence, and name the places (from 0) of the experiences that "
-        "it rests on."
+        "Conclude one belief from the experiences, in one sentence, and name the places (from 0) of the experiences that it "
+        "rests on, and of the earlier beliefs that it supports or contradicts. Give your confidence from 0 to 1. Ignore small "
+        "talk; if nothing can be concluded, leave belief and based_on empty."
     )
     answer_type: ClassVar[type[Answer]] = Reflection
 
@@ -258,13 +302,20 @@ class Reflect(Task[Reflection]):
     experiences: Annotated[tuple[str, ...], Field(min_length=1)]
     scene: str = ""
     left_out: int = 0
+    beliefs: tuple[str, ...] = ()
 
     def problem(self, answer: Answer) -> str:
-        """Finds an empty belief, or evidence that does not exist."""
+        """Finds evidence or beliefs that do not exist, and a belief without evidence or evidence without a belief."""
         found = cast("Reflection", answer)
-        if not found.belief.strip():
-            return "the belief is empty"
-        return _misplaced(found.based_on, len(self.experiences), "based_on")
+        if bool(found.belief.strip()) != bool(found.based_on):
+            return "a belief needs based_on; without a belief, both are empty"
+        if found.confidence is not None and not 0 <= found.confidence <= 1:
+            return "confidence must be a number from 0 to 1"
+        return (
+            _misplaced(found.based_on, len(self.experiences), "based_on")
+            or _misplaced(found.supports, len(self.beliefs), "supports")
+            or _misplaced(found.contradicts, len(self.beliefs), "contradicts")
+        )
 
 
 class ExtractedMemory(BaseModel):
@@ -428,8 +479,10 @@ class CheckCoherence(Task[Coherence]):
     values: tuple[str, ...] = ()
 
     def problem(self, answer: Answer) -> str:
-        """Finds a verdict that does not agree with its issues."""
-        found = cast("Coherence", answer)
+        """Finds a verdict that does not agree with its issues, and words that the output does not have."""
+        found, output = cast("Coherence", answer), " ".join(_words(self.output.lower()))
+        if any(" ".join(_words(issue.excerpt.lower())) not in output for issue in found.issues):
+            return "each excerpt must be in the output, word for word"
         fits = found.is_coherent == (not found.issues)
         return "" if fits else "is_coherent must be true if issues is empty, and false otherwise"
 
@@ -460,6 +513,14 @@ class Canonicalize(Task[Canonical]):
     text: str
     identity: tuple[str, ...] = ()
 
+    def problem(self, answer: Answer) -> str:
+        """Finds a text that is empty, or that lost a number."""
+        text = cast("Canonical", answer).text
+        if not text.strip():
+            return "the text is empty"
+        lost = set(_numbers(self.text)) - set(_numbers(text))
+        return "keep every number of the text" if lost else ""
+
 
 class Reply(Answer):
     """The reply to an input.
@@ -489,6 +550,10 @@ class WriteReply(Task[Reply]):
 
     input: str
     context: str = ""
+
+    def problem(self, answer: Answer) -> str:
+        """Finds an empty reply."""
+        return "" if cast("Reply", answer).text.strip() else "the reply is empty"
 
 
 class PassageRanking(Answer):

@@ -119,6 +119,17 @@ class MindRecords:
             found = await self._under(prefix)
         return found
 
+    def names_under(self, prefix: str) -> list[str]:
+        """The names of the records directly under a prefix that this ledger holds; none is read."""
+        names = (path.removeprefix(prefix) for path in self.paths_beneath(prefix))
+        return [name for name in names if "/" not in name]
+
+    def paths_beneath(self, prefix: str) -> list[str]:
+        """The paths of all records beneath a prefix that this ledger holds; none is read."""
+        self.store.check()
+        heads = self.store.ledger.heads.live_beneath(address.PREFIX + prefix)
+        return [slot.removeprefix(address.PREFIX) for slot, _ in heads]
+
     async def write(
         self, records: Mapping[str, Mapping[str, Any]], *, bases: Mapping[str, Basis] | None = None
     ) -> list[str]:

@@ -1,7 +1,8 @@
 """Reflection: when an agent should condense the entries that it has seen into a belief (agent-ledger memory, layer 3).
 
-A reflection is an entry of the kind `agent.reflected` with the payload `{"belief": …, "based_on": [entry ids]}`, and with
-`left_out` where the model did not read the oldest entries because there were too many. The kind is globally visible, so every
+A reflection is an entry of the kind `agent.reflected` with the payload `{"belief": …, "based_on": [entry ids]}`. Where a model
+or a person says so, the payload also has `confidence` from 0 to 1, and the ids of earlier reflections in `supports` and
+`contradicts`. It has `left_out` where the model did not read the oldest entries because there were too many. The kind is globally visible, so every
 agent reads the belief. In a `Digest` a belief replaces the entries that it is based on: after K reflections a context holds
 K beliefs and the recent window, instead of every entry. Nothing is stored outside the log.
 """
@@ -110,6 +111,16 @@ def newest_lines(entries: Sequence[LogEntry]) -> tuple[str, ...]:
     return tuple(reversed(lines))
 
 
+def own_reflections(entries: Iterable[LogEntry], agent_name: str) -> list[LogEntry]:
+    """The newest reflections of an agent, oldest first, with a quarter of `MAX_LISTED_CHARS` at most."""
+    found = [
+        entry
+        for entry in entries
+        if entry.kind == REFLECTED and entry.actor == agent_name and 0 < len(entry.text) <= MAX_LINE_CHARS
+    ]
+    return found[-(MAX_LISTED_CHARS // 4 // MAX_LINE_CHARS) :]
+
+
 @checked
 async def reflect(
     log: Log,
@@ -121,6 +132,9 @@ async def reflect(
     conversation: str | None = None,
     is_by_rule: bool = False,
     left_out: int = 0,
+    confidence: float | None = None,
+    supports: Sequence[LogEntry | str] = (),
+    contradicts: Sequence[LogEntry | str] = (),
 ) -> LogEntry:
     """Append a reflection to the log.
 
@@ -133,13 +147,37 @@ async def reflect(
         conversation: the conversation's id.
         is_by_rule: whether rules, and no model or agent, concluded the belief; if so, the payload says so.
         left_out: how many older entries were not read for the belief; if any, the payload says so.
+        confidence: how certain the belief is, 0 to 1, by whoever concluded it; None if nobody says.
+        supports: earlier reflections that say the same, or their ids.
+        contradicts: earlier reflections that cannot be true together with this one, or their ids.
 
     Raises:
-        InvalidInput: the belief is empty; nothing was appended.
+        InvalidInput: the belief is empty, or the confidence is not 0 to 1; nothing was appended.
     """
     if not isinstance(belief, str) or not belief.strip():
         raise InvalidInput("a belief must be a non-empty text; nothing was appended")
-    ids = [entry if isinstance(entry, str) else entry.id for entry in evidence]
-    marks = {"is_by_rule": is_by_rule, "left_out": left_out}
-    payload = {"belief": belief, "based_on": ids} | {name: mark for name, mark in marks.items() if mark}
+    if confidence is not None and valid_confidence(confidence) is None:
+        raise InvalidInput("the confidence must be a number from 0 to 1; nothing was appended")
+    marks = {
+        "is_by_rule": is_by_rule,
+        "left_out": left_out,
+        "confidence": confidence,
+        "supports": _ids(supports),
+        "contradicts": _ids(contradicts),
+    }
+    given = {
+        name: mark for name, mark in marks.items() if mark or (name == "confidence" and mark is not None)
+    }
+    payload = {"belief": belief, "based_on": _ids(evidence)} | given
     return await log.append(REFLECTED, payload, actor=agent_name, turn=turn, conversation=conversation)
+
+
+def valid_confidence(value: object) -> float | None:
+    """A confidence from 0 to 1; None for any other value, because other programs may write to a log."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= 1 else None
+
+
+def _ids(entries: Sequence[LogEntry | str]) -> list[str]:
+    return [entry if isinstance(entry, str) else entry.id for entry in entries]

@@ -1,21 +1,20 @@
 """`RuleModel`: every task of `model` answered by rules, offline and deterministically. The default model.
 
-The rules choose sentences of their input and never invent one, so an answer contains only statements of its input. Every
-answer is marked `is_by_rule`. Words are compared by their stems, without stop words.
+The rules quote: an answer contains only sentences of its input, and only those that say something (`sentence_kinds.SAYING`).
+Small talk, questions, commands and fragments become no topic, no belief and no part of an identity. What the rules cannot
+quote they do not conclude: such an answer is empty. Every answer is marked `is_by_rule`. Words are compared by their stems,
+without stop words.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
-from dataclasses import dataclass
-from operator import attrgetter
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sense_memory.mind.beliefs import as_memory
 from sense_memory.mind.model import (
-    MAX_SUMMARY_WORDS,
     Answer,
     AnswerT,
     Canonical,
@@ -35,14 +34,25 @@ from sense_memory.mind.model import (
     Reply,
     RerankPassages,
     SummarizeConversation,
-    Summary,
     Task,
     TopicNames,
     TopicSummary,
     UpdateTopicSummary,
     WriteReply,
 )
+from sense_memory.mind.private_identifiers import is_private
+from sense_memory.mind.rule_summary import RuleSummary
 from sense_memory.mind.search.corrections import corrects
+from sense_memory.mind.sentence_kinds import (
+    SAYING,
+    SentenceKind,
+    kind_of,
+    saying,
+    split_sentences,
+    subject_of,
+    tells_of_past,
+)
+from sense_memory.mind.sentence_values import values_of
 from sense_memory.palace import compare
 from sense_memory.palace.extraction import proposals
 from sense_memory.search.documents import SearchItem
@@ -51,18 +61,20 @@ from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
 _TOPIC_WORDS: Final = 120  # of a topic's summary
+_TITLE_WORDS: Final = 3  # a title of so many words at most is a topic
+_REPEATED_COUNT: Final = 2  # sentences that speak of a new topic's subject
+_CHAT: Final = frozenset({SentenceKind.SMALL_TALK, SentenceKind.QUESTION, SentenceKind.COMMAND})
 _THEME_WORDS: Final = 150  # of an identity's themes
 _SAME_BOUND: Final = 0.5  # sentences with this Jaccard similarity or more say the same
 _TOPIC_TERMS: Final = (
     2  # a text fits a topic if it shares so many words with the summary, and a quarter of its own
 )
-_sentences = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]*").findall
 _role = re.compile(r"\bI(?:'m| am) an? ([^.,;!?\n]{3,60})")
-_value = re.compile(r"\bI (?:value|believe in|care about|stand for|prefer) ([^.;!?\n]{3,80})")
+_value = re.compile(r"\bI (?:value|believe in|care about|stand for) ([^.;!?\n]{3,80})")
 _contrast = re.compile(r"\b(?:but|however|although|on the other hand|yet)\b", re.IGNORECASE)
 _ban = re.compile(r"\b(?:never|do not|don't|avoid|no|must not|refuse to)\s+(.+)", re.IGNORECASE)
 _private = re.compile(
@@ -86,41 +98,16 @@ _filler = re.compile(
     r"[^,.]*,\s*)+",
     re.IGNORECASE,
 )
-_section = re.compile(r"(Task|Facts|State|Next): (.*?)(?= (?:Facts|State|Next): |$)", re.DOTALL)
-_LEAST: Final = 6  # a part of a summary may always have so many words
-_FACT_WORDS: Final = 49  # words of all facts in a summary
-_FACT_CHUNK: Final = 14  # words of one fact
-_SLICE_COUNT: Final = 50  # sentences to judge before other tasks get a turn, some 10 ms
-_FACT_WEIGHT: Final = 2  # the least weight of a fact
-_SMALL_TALK: Final = """
-hi hello hey ha haha hahaha lol yes yeah yep no nope ok okay oh ah sure see thanks thank nice great good cool fine right well
-wow bye please glad hear welcome sound got understand understood interesting indeed perfect alright sorry know noted lovely
-"""
-_duty = re.compile(
-    r"\b(?:decid|agree|chose|choose|settl|promis|must|never|always|deadline|due|remember|importan|have to|has to|may not"
-    r"|do not|don't|prefer|allerg|budget|at most|at least|called|named?\b|password|address|birthday|instead|no longer"
-    r"|appointment|requir|forbid|only)",
-    re.IGNORECASE,
-)
-_about_self = re.compile(r"\b(?:my|our|I am|I'm|we are|I live|I work|we live|we work)\b", re.IGNORECASE)
-_named = re.compile(r"(?<=[^.!?:\s] )(?:(?:Mr|Ms|Mrs|Dr)\b|(?!I\b)[A-Z][\w-]+)")
-_numbered = re.compile(r"\d")
-
-
-@dataclass(frozen=True, slots=True)
-class _Fact:
-    """A sentence that a summary may contain: its weight, and the stems of its words."""
-
-    text: str
-    weight: int
-    terms: frozenset[str]
-
-    def replaces(self, old: _Fact) -> bool:
-        """Whether the fact corrects or repeats an earlier one."""
-        return _jaccard(self.terms, old.terms) >= _SAME_BOUND or corrects(self.text, old.text)
-
-
-_weight_of: Final = attrgetter("weight")
+_quoted = re.compile(r"^(?P<who>[^\s:][^:\n]{0,60}): (?=\S)")
+# How much a kind of sentence is worth a belief by itself; other kinds only if it is said repeatedly.
+_BELIEF_WEIGHTS: Final = {
+    SentenceKind.CORRECTION: 5,
+    SentenceKind.DECISION: 4,
+    SentenceKind.INSTRUCTION: 4,
+    SentenceKind.PREFERENCE: 3,
+    SentenceKind.OPEN_QUESTION: 2,
+    SentenceKind.DATE: 2,
+}
 
 
 class RuleModel:
@@ -133,7 +120,7 @@ class RuleModel:
     def __init__(self, language: str = "english") -> None:
         self._stem = stemmer(language)
         self._stops = STOP_WORDS[language]
-        self._small_talk = frozenset(map(self._stem, _SMALL_TALK.split()))
+        self._summary = RuleSummary(self._terms)
 
     async def answer(self, task: Task[AnswerT]) -> AnswerT:
         """The answer to a task, marked `is_by_rule`. Other coroutines get turns while a conversation is summarised.
@@ -142,7 +129,7 @@ class RuleModel:
             TypeError: no rule answers tasks of this type.
         """
         if isinstance(task, SummarizeConversation):  # as long as a conversation
-            return cast("AnswerT", await self._summarize(task))
+            return cast("AnswerT", await self._summary.summarize(task))
         rules: Mapping[type, Callable[[Any], Answer]] = {
             ClassifyTopic: self._classify,
             UpdateTopicSummary: self._update_summary,
@@ -181,100 +168,14 @@ class RuleModel:
         """The Jaccard similarity of the stems of two texts, 0 to 1."""
         return _jaccard(set(self._terms(one)), set(self._terms(other)))
 
-    # ── Conversations ───────────────────────────────────────────────────────────────────
-
-    async def _summarize(self, task: SummarizeConversation) -> Summary:
-        """The task (the first request, or the task of the previous summary), facts, the state, and the last statement.
-
-        Facts (names, numbers, decisions, duties) compete by weight, not by age, so a summary of a summary still contains
-        what was important at first. A later sentence replaces a sentence that it repeats or corrects.
-        """
-        lines = [line.partition(": ")[::2] for line in task.conversation_history.splitlines() if line.strip()]
-        contents = [content for _, content in lines if content]
-        before = dict(_section.findall(task.previous_summary))
-        asked = next(
-            (content for who, content in lines if who.partition(" ")[0] == "user" and content),
-            next(iter(contents), ""),
-        )
-        last = contents[-1] if contents else ""
-        first = before.get("Task", asked)
-        if last == first or self._is_small_talk(last):
-            last = ""
-        share = min(1.0, task.max_words / (MAX_SUMMARY_WORDS - 1))
-        begun, end = _cut(first, max(_LEAST, int(20 * share))), _cut(last, max(_LEAST, int(14 * share)))
-        sentences = [sentence for content in contents for sentence in split_sentences(content)]
-        told = f"{before.get('Facts', '')} {before.get('Next', '')}" if before else task.previous_summary
-        known = split_sentences(told)
-        shown = {begun, end, *split_sentences(begun), *split_sentences(end)}
-        terms = await self._terms_of(sentences)
-        kept = await self._facts([*known, *sentences], {first, last, *shown}, int(_FACT_WORDS * share))
-        used = {first, last, *shown, *kept}
-        rest = [
-            item
-            for item in sentences
-            if not terms[item] <= self._small_talk and used.isdisjoint({item, _cut(item, _FACT_CHUNK)})
-        ]
-        past = split_sentences(before.get("State", "" if before else task.previous_summary))[:1]
-        central = await self._most_central(rest, terms) or [item for item in past if item not in used]
-        parts = {
-            "Task": begun,
-            "Facts": " ".join(kept),
-            "State": _cut(" ".join(central), max(_LEAST, int(12 * share))),
-            "Next": end,
-        }
-        summary = " ".join(f"{name}: {text}" for name, text in parts.items() if text)
-        text = _cut(summary or "Nothing was said.", MAX_SUMMARY_WORDS - 1)
-        return Summary(summary=text, is_by_rule=True)
-
-    async def _terms_of(self, sentences: Sequence[str]) -> dict[str, frozenset[str]]:
-        """The stems of each sentence."""
-        found = {}
-        for number, sentence in enumerate(sentences):
-            if number % _SLICE_COUNT == 0:
-                await asyncio.sleep(0)
-            found[sentence] = frozenset(self._terms(sentence))
-        return found
-
-    async def _most_central(self, sentences: Sequence[str], terms: Mapping[str, frozenset[str]]) -> list[str]:
-        """The first sentence of `_central`, or none."""
-        counts, best = Counter[str](), (-1.0, 0)
-        for number, sentence in enumerate(sentences):
-            if number % _SLICE_COUNT == 0:
-                await asyncio.sleep(0)
-            counts.update(terms[sentence])
-        for place, sentence in enumerate(sentences):
-            if place % _SLICE_COUNT == 0:
-                await asyncio.sleep(0)
-            found = terms[sentence]
-            best = max(best, (sum(counts[term] for term in found) / (len(found) + 3), place))
-        return [sentences[best[1]]] if sentences else []
-
-    def _is_small_talk(self, text: str) -> bool:
-        """Whether a text consists of words of greeting, thanks and agreement."""
-        return set(self._terms(text)) <= self._small_talk
-
-    async def _facts(self, sentences: Sequence[str], excluded: Collection[str], limit: int) -> list[str]:
-        """The weightiest sentences within `limit` words, in their order; of equal weight, the earlier ones."""
-        kept: list[_Fact] = []
-        for number, sentence in enumerate(sentences):
-            if number % _SLICE_COUNT == 0:
-                await asyncio.sleep(0)
-            fact = _Fact(text := _cut(sentence, _FACT_CHUNK), _weight(text), frozenset(self._terms(text)))
-            if sentence not in excluded and fact.weight >= _FACT_WEIGHT:
-                kept = [old for old in kept if not fact.replaces(old)] + [fact]
-                if len(kept) > limit:
-                    kept.remove(min(reversed(kept), key=_weight_of))
-        left, chosen = limit, set[str]()
-        for fact in sorted(kept, key=_weight_of, reverse=True):
-            if len(fact.text.split()) <= left:
-                left -= len(fact.text.split())
-                chosen.add(fact.text)
-        return [fact.text for fact in kept if fact.text in chosen]
-
     # ── Topics and identity ─────────────────────────────────────────────────────────────
 
     def _classify(self, task: ClassifyTopic) -> TopicNames:
-        counts = Counter(self._terms(task.text))
+        """Existing topics that share words with what the text says, or else a subject that is spoken of repeatedly."""
+        said = saying(task.text)
+        if not said:
+            return TopicNames(topics=())
+        counts = Counter(term for sentence in said for term in self._terms(sentence))
         counts.update(dict.fromkeys(self._terms(task.title), 2))
         scores = {}
         for topic, summary in task.existing_topics.items():
@@ -287,36 +188,73 @@ class RuleModel:
             return TopicNames(
                 topics=tuple(topic for topic in best[:3] if 2 * scores[topic] >= scores[best[0]])
             )
-        return TopicNames(topics=(self._new_topic(task, counts),))
+        return self._new_topic(task, said)
 
-    def _new_topic(self, task: ClassifyTopic, counts: Counter[str]) -> str:
-        """The two most frequent words, in the order of the text; `general` for a text without words."""
-        spelled: dict[str, str] = {}
-        for word in words(f"{task.title} {task.text}"):
-            spelled.setdefault(self._stem(word), word)
-        order = list(spelled)
-        best = sorted(counts, key=lambda term: (-counts[term], order.index(term)))[:2]
-        return "-".join(spelled[term] for term in sorted(best, key=order.index)) or "general"
+    def _new_topic(self, task: ClassifyTopic, said: Sequence[str]) -> TopicNames:
+        """A title as a topic; or the subject of most sentences of the text and of the thoughts without a topic."""
+        if 0 < len(title := words(task.title)) <= _TITLE_WORDS:
+            return TopicNames(topics=("-".join(title),))
+        unsorted = [saying(text) for text in task.unsorted]
+        spelled = self._subjects(said)
+        earlier = self._subjects(sentence for sentences in unsorted for sentence in sentences)
+        mine = Counter(term for sentence in said for term in set(self._terms(sentence)))
+        theirs = [
+            {term for sentence in sentences for term in self._terms(sentence)} for sentences in unsorted
+        ]
+        counts = {
+            term: count + sum(term in terms for terms in theirs)
+            for term, count in mine.items()
+            if term in spelled or term in earlier
+        }
+        best = min(counts, key=lambda term: (-counts[term], term not in spelled, term), default="")
+        if not best or counts[best] < _REPEATED_COUNT:
+            return TopicNames(topics=())
+        also = tuple(place for place, terms in enumerate(theirs) if best in terms)
+        return TopicNames(topics=((spelled | earlier)[best],), also=also)
+
+    def _subjects(self, sentences: Iterable[str]) -> dict[str, str]:
+        """The words of the subjects of some sentences: their stems, and how they are spelled."""
+        found: dict[str, str] = {}
+        for sentence in sentences:
+            for word in subject_of(sentence):
+                if word not in self._stops and len(word) > 2:
+                    found.setdefault(self._stem(word), word)
+        return found
 
     def _update_summary(self, task: UpdateTopicSummary) -> TopicSummary:
-        """The previous sentences that the new text neither repeats nor contradicts, then the new text; the newest fit."""
-        new = split_sentences(task.new_text)
+        """The previous sentences that the new text neither repeats nor corrects, then what the new text says; the newest fit.
+
+        Of a long text only the last sentences can be part of the summary, so only these are read.
+        """
+        last = _last(split_sentences(task.new_text), _TOPIC_WORDS)
+        new = [sentence for sentence in last if kind_of(sentence) in SAYING]
+        if not new and not task.previous_summary:
+            new = [sentence for sentence in last if kind_of(sentence) not in _CHAT]
         old = [
             sentence
-            for sentence in split_sentences(task.previous_summary)
+            for sentence in _last(split_sentences(task.previous_summary), _TOPIC_WORDS)
             if not any(
-                self._similarity(sentence, other) >= _SAME_BOUND or contradicts(sentence, other)
+                self._similarity(sentence, other) >= _SAME_BOUND
+                or contradicts(sentence, other)
+                or corrects(other, sentence)
                 for other in new
             )
         ]
         return TopicSummary(summary=_newest([*old, *new], _TOPIC_WORDS))
 
     def _distil(self, task: DistillIdentity) -> DistilledIdentity:
+        """What the topics say in general: the most central view of each, roles, values and tensions.
+
+        A view has no name, number or date: who lives where and what is due when are facts, and no part of an identity.
+        """
         summaries = sorted(task.topic_summaries.items(), key=lambda item: (-len(item[1].split()), item[0]))
-        text = "\n".join(summary for _, summary in summaries)
-        leads = [self._central(split_sentences(summary))[:1] for _, summary in summaries]
-        sentences = split_sentences(text)
-        tensions = [sentence for sentence in sentences if _contrast.search(sentence)]
+        told = [[text for text in saying(summary) if not is_private(text)] for _, summary in summaries]
+        names = {name for _, summary in summaries for name in _names_in(summary)}
+        views = [[text for text in of_topic if _is_view(text, names)] for of_topic in told]
+        leads = [self._central(sentences)[:1] for sentences in views]
+        sentences = [sentence for of_topic in told for sentence in of_topic]
+        text = "\n".join(sentences)
+        tensions = [one for one in sentences if _contrast.search(one) and _is_view(one, names)]
         tensions += [
             f"{one} / {other}"
             for place, one in enumerate(sentences[:40])
@@ -333,14 +271,31 @@ class RuleModel:
     # ── Reflection, coherence, replies ──────────────────────────────────────────────────
 
     def _reflect(self, task: Reflect) -> Reflection:
-        """The most central experience as the belief; the experiences that share its words are the evidence."""
-        belief = self._central(task.experiences, task.scene)[0]
-        wanted = set(self._terms(belief))
-        shared = [len(wanted & set(self._terms(text))) for text in task.experiences]
-        bound = max(1, min(2, len(wanted)))
-        based = tuple(place for place, count in enumerate(shared) if count >= bound)
-        sentence = next(iter(split_sentences(belief)), belief)
-        return Reflection(belief=sentence, based_on=based or (task.experiences.index(belief),))
+        """The sentence that is most worth a belief, with its speaker, and the experiences about the same subject as evidence.
+
+        Worth it are corrections, decisions, instructions, preferences, dates and open questions, and any statement whose
+        subject another experience speaks of too. Without one, the belief is empty: there is nothing to conclude.
+        """
+        told = [_quotation(text) for text in task.experiences]
+        said = [(place, who, text) for place, (who, whole) in enumerate(told) for text in saying(whole)]
+        terms = [frozenset(self._terms(whole)) for _, whole in told]
+        scene, best = set(self._terms(task.scene)), (0.0, -1)
+        based: dict[int, tuple[int, ...]] = {}
+        for number, (place, who, text) in enumerate(said):
+            if any(other[1] == who and corrects(other[2], text) for other in said[number + 1 :]):
+                continue
+            about = set(self._subjects([text])) or set(self._terms(text))
+            least = 1 if subject_of(text) else 2
+            like = [
+                at for at, _, other in said if kind_of(other) in SAYING and len(about & terms[at]) >= least
+            ]
+            based[number] = tuple(sorted({place, *like}))
+            worth = _BELIEF_WEIGHTS.get(kind_of(text), 0) + len(based[number]) - 1
+            best = max(best, (worth + len(scene & terms[place]) / 10 if worth else 0.0, number))
+        if not best[0]:
+            return Reflection(belief="", based_on=())
+        _, who, text = said[best[1]]
+        return Reflection(belief=f"{who}: {text}" if who else text, based_on=based[best[1]])
 
     def _check(self, task: CheckCoherence) -> Coherence:
         against = [("identity", line) for line in task.identity]
@@ -348,10 +303,10 @@ class RuleModel:
             ("value", line) for line in task.values
         ]
         issues = []
-        for kind, statement in against:
-            for sentence in split_sentences(task.output):
-                reason = self._conflict(kind, statement, sentence)
-                if reason:
+        output = split_sentences(task.output)
+        for kind, line in against:
+            for statement, sentence in product(split_sentences(line), output):
+                if reason := self._conflict(kind, statement, sentence):
                     issue = {"against": kind, "statement": statement, "excerpt": sentence, "reason": reason}
                     issues.append(CoherenceIssue.model_validate(issue))
         return Coherence(is_coherent=not issues, issues=tuple(issues))
@@ -384,9 +339,12 @@ class RuleModel:
         return ""
 
     def _reply(self, task: WriteReply) -> Reply:
-        """The sentences of the context, at most three, that share most words with the input."""
+        """The sentences of the context, at most three, that share most words with the input; never a heading or a question."""
         wanted = set(self._terms(task.input))
-        sentences = _distinct(split_sentences(task.context))
+        told = _distinct(split_sentences(task.context))
+        sentences = [
+            sentence for sentence in told if kind_of(sentence) not in _CHAT | {SentenceKind.FRAGMENT}
+        ]
         shared = {sentence: len(wanted & set(self._terms(sentence))) for sentence in sentences}
         best = sorted((item for item in sentences if shared[item]), key=lambda item: -shared[item])[:3]
         chosen = [sentence for sentence in sentences if sentence in best]
@@ -395,11 +353,6 @@ class RuleModel:
 
 def _jaccard(one: AbstractSet[str], other: AbstractSet[str]) -> float:
     return len(one & other) / len(one | other) if one | other else 0.0
-
-
-def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, without blanks around them."""
-    return [found for sentence in _sentences(text) if (found := sentence.strip())]
 
 
 def contradicts(old: str, new: str) -> bool:
@@ -431,18 +384,44 @@ def _ranking(task: RerankPassages) -> PassageRanking:
     return PassageRanking(ranked_indices=(*found, *rest))
 
 
-def _weight(sentence: str) -> int:
-    """The weight of a sentence: names, numbers, decisions and duties raise the weight, a question has none."""
-    if sentence.rstrip("… ").endswith("?"):
-        return 0
-    is_told = bool(_named.search(sentence)) + bool(_numbered.search(sentence))
-    return 2 * bool(_duty.search(sentence)) + 2 * is_told + bool(_about_self.search(sentence))
+def _names_in(text: str) -> Iterator[str]:
+    """The names in a text: words with a capital within a sentence, or with a possessive at its beginning."""
+    yield from re.findall(r"\b([A-Z]\w+)'s\b", text)
+    for sentence in split_sentences(text):
+        yield from values_of(sentence).get("name", ())
+
+
+def _is_view(sentence: str, names: AbstractSet[str]) -> bool:
+    """Whether a sentence says in general how things are, or what its speaker values or prefers, and has none of some names."""
+    is_named = not names.isdisjoint(re.findall(r"[\w-]+", sentence))
+    is_told = tells_of_past(sentence) or bool(values_of(sentence))
+    return kind_of(sentence) in _VIEWS and not is_named and not is_told
+
+
+_VIEWS: Final = frozenset({SentenceKind.STATEMENT, SentenceKind.PREFERENCE, SentenceKind.INSTRUCTION})
+
+
+def _quotation(text: str) -> tuple[str, str]:
+    """Who says an experience, and what; nobody for a text without a speaker."""
+    match = _quoted.match(text)
+    return (match["who"], text[match.end() :]) if match else ("", text)
 
 
 def _cut(text: str, count: int) -> str:
     """The first `count` words of a text; an ellipsis replaces the others."""
     parts = text.split()
     return " ".join(parts) if len(parts) <= count else " ".join(parts[:count]).rstrip(",;:") + "…"
+
+
+def _last(sentences: Sequence[str], count: int) -> list[str]:
+    """The last sentences with `count` words together, and the one before them."""
+    kept, left = list[str](), count
+    for sentence in reversed(sentences):
+        kept.append(sentence)
+        left -= len(sentence.split())
+        if left < 0:
+            break
+    return kept[::-1]
 
 
 def _newest(sentences: Sequence[str], count: int) -> str:

@@ -2,8 +2,9 @@
 
     salience(e) = 0.30 * relevance(e, scene) + 0.40 * recency(e, turn) + 0.30 * importance(e.kind)
 
-Relevance is the Jaccard similarity between the words of the entry and of the current scene; with a `MemoryIndex`, it
-follows the ranking of the index. Recency is exp(-0.1 * turns passed), which halves in about seven turns. An entry that
+Relevance is the Jaccard similarity between the words of the entry and of the current scene. With a `ScoredMemoryIndex`, it is
+the score of the index above what is usual among the visible entries, so that one that stands out does so here too. With
+an index that only ranks, it is 1 for the first entry, 1/2 for the second, 1/3 for the third, and so on. Recency is exp(-0.1 * turns passed), which halves in about seven turns. An entry that
 claims a later turn than the current one counts as one without a turn, so give the current turn where others write into
 the log, as in a scene: otherwise an entry of the turn 1,000,000 would be the only recent one. Importance
 depends on the kind. The entries with the highest salience are returned in the order of time, so that a prompt reads
@@ -17,18 +18,20 @@ from dataclasses import astuple, dataclass, field
 from functools import cache
 from heapq import nlargest
 from math import exp
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.episodic import is_visible
+from sense_memory.mind.index_protocol import ScoredMemoryIndex, by_rank
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sense_memory.mind.index_protocol import MemoryIndex
     from sense_memory.mind.log import LogEntry
-    from sense_memory.mind.memory_index import MemoryIndex
 
 IMPORTANCE: Final[Mapping[str, float]] = {
     "verdict.final": 1.00,
@@ -151,9 +154,10 @@ class SalienceMemory:
                 _kept_words.cache_clear()  # cheaper than an LRU cache, which costs as much as the rest
             wanted = words(scene)
             return [jaccard(_kept_words(entry.text), wanted) for entry in seen]
-        ranked = _ranked(self.index, seen, scene)
-        rank = {ident: place for place, ident in enumerate(ranked)}
-        return [1.0 - rank[entry.id] / len(ranked) if entry.id in rank else 0.0 for entry in seen]
+        scores = _scores(self.index, seen, scene)
+        usual = median([scores.get(entry.id, 0.0) for entry in seen]) if seen else 0.0
+        usual = usual if isinstance(self.index, ScoredMemoryIndex) and usual < 1 else 0.0
+        return [max(0.0, scores.get(entry.id, 0.0) - usual) / (1 - usual) for entry in seen]
 
 
 def words(text: str) -> frozenset[str]:
@@ -174,20 +178,25 @@ def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     return shared / (len(one) + len(other) - shared) if shared else 0.0
 
 
-def _ranked(index: MemoryIndex, seen: Sequence[LogEntry], scene: str) -> list[str]:
-    """The ids of visible entries, in the order of an index.
+def _scores(index: MemoryIndex, seen: Sequence[LogEntry], scene: str) -> dict[str, float]:
+    """The scores of visible entries by id.
 
-    The visible entries are indexed first. Of a hit only the id is used, and only if it is the id of a visible entry. So
-    entries of other agents, removed entries and forged entries in an index never reach a view, and never push a visible
-    entry out: while such hits fill the answer, more hits are asked for.
+    The visible entries are indexed first. Of a hit only the id and the score are used, and only if it is the id of a visible
+    entry. So entries of other agents, removed entries and forged entries in an index never reach a view, and never push a
+    visible entry out: while such hits fill the answer, more hits are asked for.
     """
     index.index(tuple(seen))
-    visible, count = {entry.id for entry in seen}, len(seen)
+    visible, count = {entry.id: entry for entry in seen}, len(seen)
     while True:
-        hits = index.search(scene, count)
-        ranked = list(dict.fromkeys(hit.id for hit in hits if hit.id in visible))
-        if len(ranked) == len(visible) or len(hits) < count or count > _MAX_HITS:
-            return ranked
+        if isinstance(index, ScoredMemoryIndex):
+            hits = index.scored(scene, count)
+            found = {entry.id: score for entry, score in reversed(hits) if entry.id in visible}
+        else:
+            entries = index.search(scene, count)
+            known = {entry.id: entry for entry in entries if entry.id in visible}
+            hits, found = by_rank(entries), {entry.id: score for entry, score in by_rank(known.values())}
+        if len(found) == len(visible) or len(hits) < count or count > _MAX_HITS:
+            return found
         count *= 4
 
 

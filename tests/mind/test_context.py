@@ -11,6 +11,7 @@ from sense_memory.mind.context import ContextBuilder
 from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.salience import SalienceMemory
 from tests.mind.test_agent_ledger import entry, played
+from tests.mind.test_log import opened
 
 
 def by_words(text):
@@ -61,6 +62,16 @@ def test_a_prompt_stays_within_its_budget(budget, count, seed):
         found = builder.build(log, identity="You are the baker.", memory=view.visible, extra="more " * 10)
         assert found.tokens <= budget
         assert "IDENTITY\nYou are the baker." in found.text
+
+
+async def test_the_extra_part_may_have_what_the_one_prompt_recalls():
+    async with opened() as store:
+        await store.persona_remember("people", "facts", "mill", "The miller lost a locket.")
+        prompt = await store.mind.prompt(query="Who lost a locket?")
+        view = EpisodicMemory("baker").visible
+        found = ContextBuilder(200, by_words).build([], identity="You.", memory=view, extra=prompt.memories)
+    assert found.text == f"IDENTITY\nYou.\n\nEXTRA\n{prompt.memories}"
+    assert "The miller lost a locket." in found.text
 
 
 def test_what_cannot_be_shortened_has_to_fit():

@@ -114,8 +114,10 @@ async def test_ten_compactions_keep_task_names_decisions_and_the_next_step(seed)
             {"technical": "Prefers SQLite and one event log."},
             ("technical",),
         ),
-        ("Sourdough needs patience. Sourdough needs flour.", {"agent-memory": ""}, ("sourdough-needs",)),
-        ("…", {}, ("general",)),
+        ("Sourdough needs patience. Sourdough needs flour.", {"agent-memory": ""}, ("sourdough",)),
+        ("The felt came on Friday.", {"agent-memory": ""}, ()),
+        ("yum", {"yum": ""}, ()),
+        ("…", {}, ()),
     ],
 )
 async def test_a_text_joins_an_existing_topic_or_names_a_new_one(text, existing, expected):

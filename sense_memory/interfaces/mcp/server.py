@@ -1,7 +1,7 @@
-"""What the MCP server offers, in the protocol's own JSON: tools, resources and one prompt. No SDK, no transport.
+"""What the MCP server offers, in the protocol's own JSON: tools, resources and two prompts. No SDK, no transport.
 
 Stored text is sent as a JSON string inside a JSON document that begins by saying that the text is data, so no text can
-leave its frame; invisible characters are escaped. Errors are sentences for a model and name no files.
+leave its frame; invisible characters are escaped. The prompt `mind` has the frames of the mind's one prompt. Errors are sentences for a model and name no files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sense_memory.errors import InvalidInput, SenseMemoryError
 from sense_memory.interfaces.text import as_json
 from sense_memory.interfaces.tool_results import DATA_NOTE
 from sense_memory.interfaces.tools import ONCE, Access, Profile, memory_tools
-from sense_memory.plain_text import one_line
+from sense_memory.plain_text import one_line, printed
 from sense_memory.relay import silent_traceback
 
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MAX_AT_ONCE: Final = 32  # calls that run at the same time; further calls wait
 _MAX_TREE: Final = 1_000  # memories in the tree of the palace
+_MIND_TOKENS: Final = 8_000  # of the prompt `mind`
 _SCHEME: Final = "sense-memory://"
 _JSON: Final = "application/json"
 _log: Final = logging.getLogger("sense_memory.mcp")
@@ -228,21 +229,32 @@ class MemoryServer:
     # ── The prompt ──────────────────────────────────────────────────────────────────────
 
     async def list_prompts(self, _params: Mapping[str, Any]) -> dict[str, Any]:
-        """The one prompt."""
-        about = {"name": "question", "description": "what the conversation is about", "required": False}
-        what = "Load what you remember, compressed for a question."
-        return {"prompts": [{"name": "memory", "description": what, "arguments": [about]}]}
+        """The two prompts."""
+        question = {"name": "question", "description": "what the conversation is about", "required": False}
+        chat = {"name": "conversation", "description": "the id of a stored conversation", "required": False}
+        palace = "Load what you remember, compressed for a question."
+        mind = "Load everything: who you are, what holds for every answer, and memories of every kind for a question."
+        return {
+            "prompts": [
+                {"name": "memory", "description": palace, "arguments": [question]},
+                {"name": "mind", "description": mind, "arguments": [question, chat]},
+            ]
+        }
 
     async def get_prompt(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The compressed palace for a question, as a message.
+        """The compressed palace for a question as a message, or the one prompt of the mind as messages.
 
         Raises:
             UnknownName: there is no such prompt.
             SenseMemoryError: it could not be read.
         """
+        given = params.get("arguments") or {}
+        if params["name"] == "mind":
+            async with self._turn():
+                return await self._mind_prompt(given.get("question"), given.get("conversation"))
         if params["name"] != "memory":
-            raise UnknownName("there is no such prompt; there is: memory")
-        question = (params.get("arguments") or {}).get("question")
+            raise UnknownName("there is no such prompt; there are: memory, mind")
+        question = given.get("question")
         async with self._turn():
             found = await self._read("context", question=question)
         said = f"This is what you remember, as JSON. {DATA_NOTE}\n\n{as_json(found, indent=None)}"
@@ -250,6 +262,22 @@ class MemoryServer:
             said += f"\n\nThe question, as JSON: {as_json(question, indent=None)}"
         message = {"role": "user", "content": {"type": "text", "text": said}}
         return {"description": "What you remember.", "messages": [message]}
+
+    async def _mind_prompt(self, question: str | None, conversation: str | None) -> dict[str, Any]:
+        """The one prompt of the mind; the protocol has no system prompt, so a message of the user comes first."""
+        mind = (await self._opened()).mind
+        found = await mind.prompt(conversation, query=question, budget=_MIND_TOKENS, revive=False)
+        said = [("user", found.system), *((item.role, item.content) for item in found.messages)]
+        said += [("user", question)] if question else []
+        messages = [
+            {
+                "role": "assistant" if role == "assistant" else "user",
+                "content": {"type": "text", "text": printed(text)},
+            }
+            for role, text in said
+            if text
+        ]
+        return {"description": "What you remember.", "messages": messages}
 
     # ── Common ──────────────────────────────────────────────────────────────────────────
 

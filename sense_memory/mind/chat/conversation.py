@@ -83,7 +83,7 @@ class Conversation:
         if type(window) not in {int, float} or not isfinite(window) or window < 1:
             raise InvalidInput("window must be a number of tokens, at least 1")
         self.id, self.window = ident, window
-        self._log, self._records, self._count = log, records, count_tokens
+        self._log, self._records, self.count_tokens = log, records, count_tokens
         self._index = index or MessageIndex(log)
 
     # ── Messages ────────────────────────────────────────────────────────────────────────
@@ -173,7 +173,7 @@ class Conversation:
 
     async def in_context(self) -> list[Message]:
         """The messages in context, oldest first; the summary of the others is in `state`."""
-        return list(map(message, (await self._context())[1]))
+        return list(map(message, (await self.context())[1]))
 
     async def as_messages(self, system: str = "") -> list[dict[str, Any]]:
         """The messages for OpenAI's chat completions: the system prompt with the summary, then the messages in context.
@@ -184,15 +184,16 @@ class Conversation:
         Args:
             system: the system prompt, such as `MemoryManager.system_prompt()`.
         """
-        state, context = await self._context()
+        state, context = await self.context()
         return formats.to_openai(context, _prompt(system, state.summary), is_cut=bool(state.covers))
 
     async def as_anthropic(self, system: str = "") -> tuple[str, list[dict[str, Any]]]:
         """The system prompt with the summary, and the messages in context, for Anthropic's API; see `as_messages`."""
-        state, context = await self._context()
+        state, context = await self.context()
         return formats.to_anthropic(context, _prompt(system, state.summary), is_cut=bool(state.covers))
 
-    async def _context(self) -> tuple[ContextState, Sequence[LogEntry]]:
+    async def context(self) -> tuple[ContextState, Sequence[LogEntry]]:
+        """The state, and the entries of the messages in context, oldest first."""
         state = await self.state()
         return state, _in_context(await self._index.of(self.id), state)
 
@@ -222,8 +223,8 @@ class Conversation:
         """The tokens of the summary and of the messages in context, with their tool calls."""
         state = await self.state()
         found = await self._index.of(self.id)
-        counted = sum(await found.costs(_in_context(found, state), self._count))
-        return self._count(state.summary) + counted
+        counted = sum(await found.costs(_in_context(found, state), self.count_tokens))
+        return self.count_tokens(state.summary) + counted
 
     def needs_compaction(self, current_tokens: int) -> bool:
         """Whether a context with this number of tokens takes 80 % of the window or more."""
@@ -240,8 +241,8 @@ class Conversation:
 
         async def compacted(state: ContextState, found: MessageList) -> ContextState:
             context = _in_context(found, state)
-            costs = await found.costs(context, self._count)
-            return await Compaction(self.window, self._count, model).compacted(state, context, costs)
+            costs = await found.costs(context, self.count_tokens)
+            return await Compaction(self.window, self.count_tokens, model).compacted(state, context, costs)
 
         await self._change(compacted)
         return await self.state()

@@ -92,12 +92,14 @@ class ChromaIndex(DerivedVectorIndex):
             metadatas=[{"entry": stored(entry)} for entry, _ in rows],
         )
 
-    def _nearest(self, vector: NDArray[np.float32], k: int) -> Iterable[object]:
+    def _nearest(self, vector: NDArray[np.float32], k: int) -> Iterable[tuple[object, float | None]]:
         count = min(k, self._collection.count())
         if not count:
             return []
-        found = self._collection.query(query_embeddings=[vector], n_results=count, include=["metadatas"])
-        return [row.get("entry") for row in found["metadatas"][0] if row]
+        wanted = ["metadatas", "distances"]
+        found = self._collection.query(query_embeddings=[vector], n_results=count, include=wanted)
+        rows = zip(found["metadatas"][0], found["distances"][0], strict=True)
+        return [(row.get("entry"), 1.0 - distance) for row, distance in rows if row]
 
     def _wipe(self) -> None:
         self._client.delete_collection(self._name)

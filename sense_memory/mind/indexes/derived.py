@@ -10,11 +10,14 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import pairwise
+from math import isfinite
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import orjson
 
 from sense_memory.errors import InvalidInput, MemoryIndexError, MissingExtra, SenseMemoryError
+from sense_memory.mind.index_protocol import by_rank
 from sense_memory.mind.log import LogEntry
 from sense_memory.search.embedders.choice import open_embedder
 from sense_memory.search.embedders.embedder import embedded
@@ -64,11 +67,23 @@ class DerivedIndex(ABC):
         Raises:
             MemoryIndexError: the backend failed.
         """
+        return [entry for entry, _ in self.scored(query, k)]
+
+    def scored(self, query: str, k: int) -> list[tuple[LogEntry, float]]:
+        """As `search`, each entry with its similarity to the query, 0 to 1; by rank if the backend gives no usable scores.
+
+        Raises:
+            MemoryIndexError: the backend failed.
+        """
         if k < 1 or not query.strip():
             return []
         with failures(self.name):
-            found = [entry for text in self._hits(query, k) if (entry := restored(text)) is not None]
-        return list({entry.id: entry for entry in found}.values())[:k]
+            hits = [(restored(text), score) for text, score in self._hits(query, k)]
+        found: dict[str, tuple[LogEntry, float | None]] = {}
+        for entry, score in hits:
+            if entry is not None:
+                found.setdefault(entry.id, (entry, score))
+        return _with_scores(list(found.values())[:k])
 
     def clear(self) -> None:
         """Wipe the index; it can be built again from the log.
@@ -89,8 +104,8 @@ class DerivedIndex(ABC):
         """Store entries that have words."""
 
     @abstractmethod
-    def _hits(self, query: str, k: int) -> Iterable[object]:
-        """The stored JSON of the most relevant entries, best first."""
+    def _hits(self, query: str, k: int) -> Iterable[tuple[object, float | None]]:
+        """The stored JSON of the most relevant entries with their scores, best first; None for a score that is unknown."""
 
     @abstractmethod
     def _wipe(self) -> None:
@@ -115,7 +130,7 @@ class DerivedVectorIndex(DerivedIndex):
         if rows:
             self._insert(rows)
 
-    def _hits(self, query: str, k: int) -> Iterable[object]:
+    def _hits(self, query: str, k: int) -> Iterable[tuple[object, float | None]]:
         vector = embedded(self._embedder, [query])[0]
         return self._nearest(vector, k) if vector.any() else ()
 
@@ -124,8 +139,20 @@ class DerivedVectorIndex(DerivedIndex):
         """Store entries with their vectors."""
 
     @abstractmethod
-    def _nearest(self, vector: NDArray[np.float32], k: int) -> Iterable[object]:
-        """The stored JSON of the entries with the nearest vectors by cosine, best first."""
+    def _nearest(self, vector: NDArray[np.float32], k: int) -> Iterable[tuple[object, float | None]]:
+        """The stored JSON of the entries with the nearest vectors, and their cosines, best first."""
+
+
+def _with_scores(hits: Sequence[tuple[LogEntry, float | None]]) -> list[tuple[LogEntry, float]]:
+    """Hits with scores from 0 to 1; by rank, where a score is missing, no number, or rises along the ranks."""
+    scores = [score for _, score in hits if isinstance(score, int | float) and isfinite(score)]
+    is_usable = len(scores) == len(hits) and all(one >= other - _EPSILON for one, other in pairwise(scores))
+    if not is_usable:
+        return by_rank(entry for entry, _ in hits)
+    return [(entry, min(1.0, max(0.0, score))) for (entry, _), score in zip(hits, scores, strict=True)]
+
+
+_EPSILON: Final = 1e-6  # of scores that backends compute in single precision
 
 
 def stored(entry: LogEntry) -> str:

@@ -54,11 +54,11 @@ class _Mem0(DerivedIndex):
                 **self._more,
             )
 
-    def _hits(self, query: str, k: int) -> Iterable[object]:
+    def _hits(self, query: str, k: int) -> Iterable[tuple[object, float | None]]:
         found = self._client.search(
             query, filters={"user_id": self._user}, top_k=k, threshold=0.0, **self._more
         )
-        return [_metadata(row).get("entry") for row in found["results"]]
+        return [(_metadata(row).get("entry"), _score(row)) for row in found["results"]]
 
     def _wipe(self) -> None:
         self._client.delete_all(user_id=self._user, **self._more)
@@ -234,3 +234,8 @@ def _imported() -> Any:
 def _metadata(row: Any) -> Mapping[str, Any]:
     found = row.get("metadata") if isinstance(row, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+def _score(row: Any) -> float | None:
+    found = row.get("score") if isinstance(row, dict) else None
+    return float(found) if isinstance(found, int | float) else None

@@ -110,15 +110,15 @@ class PgvectorIndex(DerivedVectorIndex):
                 statement, [(entry.id, name, stored(entry), _text(vector)) for entry, vector in rows]
             )
 
-    def _nearest(self, vector: NDArray[np.float32], k: int) -> Iterable[object]:
+    def _nearest(self, vector: NDArray[np.float32], k: int) -> Iterable[tuple[object, float | None]]:
         # The second key makes the order of equals the same every time.
         found = self._run(
-            "SELECT entry FROM {} WHERE embedder = %s ORDER BY vector <=> %s::vector, id LIMIT %s",
-            self._embedder.name,
+            "SELECT entry, 1 - (vector <=> %s::vector) AS cosine FROM {} WHERE embedder = %s ORDER BY cosine DESC, id LIMIT %s",
             _text(vector),
+            self._embedder.name,
             k,
         )
-        return [row[0] for row in found]
+        return [(row[0], float(row[1])) for row in found]
 
     def _wipe(self) -> None:
         self._run("DELETE FROM {} WHERE embedder = %s", self._embedder.name)

@@ -7,8 +7,9 @@ Guaranteed: once the reply is written, the caller gets it, whatever fails afterw
 that were not done, and `error` has the cause. An output that was not checked is not remembered.
 
 An output is not evidence for itself. Its entry names the thoughts that it was drafted with (`based_on`). An earlier output
-is recalled only if none of its thoughts is recalled, and with half its score. An output that only repeats recalled text does
-not become a thought, so drafting the same input twice leaves the archive, the topics and the identity unchanged.
+is recalled only if none of its thoughts is recalled, and with half its score. An output that only repeats its input and what it
+was drafted from, or says nothing else than small talk and questions, does not become a thought, so drafting the same input
+twice leaves the archive, the topics and the identity unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sense_memory.errors import SenseMemoryError
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.layers.identity import EVERY_COUNT
-from sense_memory.mind.model import Canonicalize, WriteReply
+from sense_memory.mind.model import MAX_LISTED_CHARS, Canonicalize, WriteReply
+from sense_memory.mind.sentence_kinds import may_be_thought, saying, split_sentences
 from sense_memory.plain_text import one_line
 
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from sense_memory.mind.layers.topics import Topics
     from sense_memory.mind.log import Log, LogEntry
     from sense_memory.mind.model import Coherence, LanguageModel, Reply
+    from sense_memory.mind.prompts.prompt import Prompt
+    from sense_memory.mind.prompts.recall import Recalled
     from sense_memory.mind.search.hits import MindHit
 
 INPUT, OUTPUT = "agent.input", "agent.output"
@@ -56,6 +60,9 @@ class Layers(Protocol):
     async def recall(self, query: str, n_results: int = 5, topic: str | None = None) -> list[MindHit]:
         """The passages of the archive that are most relevant to a query."""
 
+    async def prompt(self, *, query: str | None = None) -> Prompt:
+        """Everything that a model should see for a query."""
+
 
 @dataclass(frozen=True, slots=True)
 class DraftResult:
@@ -65,7 +72,7 @@ class DraftResult:
         ok: whether the output is coherent, and every step was done.
         reason: why not; empty if ok.
         text: the output; as the model drafted it, if it could not be canonicalised.
-        recalled: the thoughts that the output was drafted with.
+        recalled: the thoughts that the output was drafted with; other memories were there, too.
         topics: the topics of the output; empty if it was not remembered.
         verdict: the result of the coherence check; None if the output was not checked.
         has_new_identity: whether the identity was refreshed.
@@ -119,12 +126,20 @@ async def draft(
     await mind.log.append(INPUT, {"text": text, "title": title}, actor="user")
     hits = await mind.recall(f"{title} {text}".strip(), _CANDIDATES * recalled_count, topic)
     recalled = await _evidence(mind, hits, recalled_count)
-    context = await gather(mind, recalled)
+    memories = [] if topic is not None else await _memories(mind, f"{title} {text}".strip())
+    context = (await gather(mind, recalled, memories))[:MAX_LISTED_CHARS]
     reply = await model.answer(WriteReply(input=text, context=context))
     result, done = DraftResult(True, "", reply.text, tuple(recalled), (), None), 0
     try:
         async for found in _finished(
-            mind, result, hits, reply, model, title=title, actor=actor, identity_every=identity_every
+            mind,
+            result,
+            [text, context, *(hit.text for hit in hits)],
+            reply,
+            model,
+            title=title,
+            actor=actor,
+            identity_every=identity_every,
         ):
             result, done = found, done + 1
     except Exception as error:  # the caller gets the reply, whatever fails afterwards
@@ -135,7 +150,7 @@ async def draft(
 async def _finished(
     mind: Layers,
     result: DraftResult,
-    hits: Sequence[MindHit],
+    sources: Sequence[str],
     reply: Reply,
     model: LanguageModel,
     *,
@@ -152,10 +167,10 @@ async def _finished(
     yield (result := replace(result, ok=verdict.is_coherent, reason=reason, verdict=verdict))
     if not verdict.is_coherent:
         return
-    is_new = not reply.is_empty and not _is_repeated(text, hits)
+    is_new = not reply.is_empty and may_be_thought(text) and not _is_repeated(text, sources)
     payload = {"text": text, "title": title, BASED_ON: [hit.id for hit in result.recalled]}
     entry = await mind.log.append(OUTPUT, payload | ({} if is_new else {"is_new": False}), actor=actor)
-    repeated = () if is_new else (hit for hit in result.recalled if _is_repeated(text, [hit]))
+    repeated = () if is_new else (hit for hit in result.recalled if _is_repeated(text, [hit.text]))
     topics = tuple(dict.fromkeys(name for hit in repeated for name in hit.topics))
     yield (result := replace(result, is_new=is_new, topics=topics))
     if not is_new:
@@ -175,9 +190,14 @@ def _unfinished(result: DraftResult, left: tuple[str, ...], error: Exception) ->
 
 
 async def _evidence(mind: Layers, hits: Sequence[MindHit], count: int) -> list[MindHit]:
-    """The best hits. An output of this pipeline counts half, and is left out if a thought that it is based on is a hit."""
+    """The best hits, without those that a later hit corrects.
+
+    An output of this pipeline counts half, and is left out if a thought that it is based on is a hit.
+    """
     found, ids = [], {hit.id for hit in hits}
     for hit in hits:
+        if hit.corrected_by in ids:
+            continue
         entry = await mind.log.get(hit.id)
         based_on = None if entry is None else entry.payload.get(BASED_ON)
         if not isinstance(based_on, list):
@@ -188,16 +208,27 @@ async def _evidence(mind: Layers, hits: Sequence[MindHit], count: int) -> list[M
     return [hit for _, hit in best]
 
 
-def _is_repeated(text: str, hits: Iterable[MindHit]) -> bool:
-    """Whether some hits contain every sentence of a text."""
-    from sense_memory.mind.rule_model import split_sentences  # slow to import: see `Mind`
+async def _memories(mind: Layers, query: str) -> list[Recalled]:
+    """What the one prompt of the mind would recall, without thoughts, and without inputs and outputs of this pipeline."""
+    found = (await mind.prompt(query=query)).recalled
+    entries = {item.ident: await mind.log.get(item.ident) for item in found if item.source == "log"}
+    drafts = {ident for ident, entry in entries.items() if entry is None or entry.kind in {INPUT, OUTPUT}}
+    return [item for item in found if item.source != "archive" and item.ident not in drafts]
 
-    known = {" ".join(sentence.lower().split()) for hit in hits for sentence in split_sentences(hit.text)}
-    return all(" ".join(sentence.lower().split()) in known for sentence in split_sentences(text))
+
+def _is_repeated(text: str, sources: Iterable[str]) -> bool:
+    """Whether some sources contain every sentence of a text that says something."""
+    known = {_plain(sentence) for source in sources for sentence in split_sentences(source)}
+    return all(_plain(sentence) in known for sentence in saying(text) or split_sentences(text))
 
 
-async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
-    """The context of a draft: the identity, the summaries of the topics of the recalled thoughts, and these thoughts.
+def _plain(sentence: str) -> str:
+    return " ".join(sentence.lower().split()).rstrip(".!…")
+
+
+async def gather(mind: Layers, recalled: Iterable[MindHit], memories: Iterable[Recalled] = ()) -> str:
+    """The context of a draft: the identity, the summaries of the topics of the recalled thoughts, these thoughts, and other
+    memories.
 
     Each is one line, and only a topic's name and this function end a line.
     """
@@ -209,6 +240,7 @@ async def gather(mind: Layers, recalled: Iterable[MindHit]) -> str:
         "\n".join(map(one_line, identity)),
         "\n".join(f"{one_line(name)}:\n{one_line(summaries[name])}" for name in names if summaries.get(name)),
         "\n".join(one_line(hit.text) for hit in hits),
+        "\n".join(one_line(item.text) for item in memories),
     )
     return "\n\n".join(filter(None, parts))
 
@@ -225,13 +257,18 @@ async def store_thought(
         mind: the mind.
         entry: the entry.
         title: the title of the thought.
-        topics: the topics of the thought; by default the model classifies it.
+        topics: the topics of the thought; by default the model classifies it. The first thought about a subject has none,
+            and gets one together with the second.
 
     Raises:
         ModelError: the model gave no valid answer; the archive does not have the thought, and topics that were updated
             before stay so. Repeat the call.
     """
-    names = tuple(topics) or await mind.topics.classify(entry.text, title)
+    names = tuple(topics)
+    names, also = (names, ()) if names else await mind.topics.sorted_in(entry.text, title)
+    for earlier in also:
+        await mind.topics.cover(names[0], earlier.content, earlier.id)
+        await mind.archive.replace(replace(earlier, topics=names[:1]))
     for name in names:
         await mind.topics.cover(name, entry.text, entry.id)
     await mind.archive.insert(entry.text, topics=names, title=title, source=entry.id, at=entry.at)
@@ -240,19 +277,27 @@ async def store_thought(
 
 @checked
 async def backfill(mind: Layers, *, progress: Callable[[int], None] | None = None) -> int:
-    """Store every output in the log that is not yet in the archive as a thought; returns how many.
+    """Store every output in the log that says something and is not yet in the archive as a thought; returns how many.
 
-    May be interrupted and repeated: stored thoughts are skipped.
+    Small talk, questions, commands, fragments, and what a thought already says are left out. May be interrupted and repeated:
+    stored thoughts are skipped.
 
     Args:
         mind: the mind.
         progress: called with the number of thoughts stored so far.
     """
-    kept = {passage.source for passage in await mind.archive.all()}
+    passages = await mind.archive.all()
+    kept, known = {passage.source for passage in passages}, {_plain(passage.content) for passage in passages}
     count = 0
     for entry in await mind.log.entries():
-        is_thought = entry.text.strip() and entry.payload.get("is_new") is not False
-        if entry.kind in _BACKFILLED and entry.id not in kept and is_thought:
+        is_output = entry.kind in _BACKFILLED and entry.payload.get("is_new") is not False
+        if (
+            is_output
+            and entry.id not in kept
+            and may_be_thought(entry.text)
+            and _plain(entry.text) not in known
+        ):
+            known.add(_plain(entry.text))
             await store_thought(mind, entry, title=str(entry.payload.get("title", "")))
             count += 1
             if progress is not None:

@@ -39,7 +39,7 @@ from sense_memory.nostr import address
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from sense_memory.mind.layers.archive import Archive
+    from sense_memory.mind.layers.archive import Archive, Passage
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.records import MindRecord, MindRecords
 
@@ -51,6 +51,8 @@ _MAX_NAME_CHARS: Final = 60
 _MAX_PARTS_BYTES: Final = 8_192  # of the merges that a topic remembers
 _MAX_STEPS: Final = 16  # merges of the same thoughts that a topic remembers, the newest
 _MAX_TARGETS: Final = 50  # targets of one topic that are remembered, the newest
+_UNSORTED_COUNT: Final = 20  # thoughts without a topic that a model is shown with a text
+_UNSORTED_CHARS: Final = 300  # of each
 _PREFIX: Final = f"{address.MIND}topic/"
 _INTO: Final = f"{address.MIND}into/"
 
@@ -197,13 +199,15 @@ class Topics:
     async def classify_topic(
         self, text: str, title: str = "", existing_topics: Sequence[str] | None = None
     ) -> str:
-        """The topic of a text: an existing topic that fits, or else a new name."""
-        return (await self.classify(text, title, existing_topics))[0]
+        """The topic of a text: an existing topic that fits, or else a new name; `general` for a text without a topic."""
+        return next(iter(await self.classify(text, title, existing_topics)), "general")
 
     async def classify(
         self, text: str, title: str = "", existing_topics: Sequence[str] | None = None
     ) -> tuple[str, ...]:
-        """The topics of a text, best first. Of more topics than fit a request, the model is shown those nearest to the text.
+        """The topics of a text, best first; none if it says nothing, or is the first text about its subject.
+
+        Of more topics than fit a request, the model is shown those nearest to the text.
 
         Args:
             text: the text.
@@ -213,14 +217,47 @@ class Topics:
         Raises:
             ModelError: the model gave no valid answer.
         """
+        return (await self.sorted_in(text, title, existing_topics))[0]
+
+    async def sorted_in(
+        self, text: str, title: str = "", existing_topics: Sequence[str] | None = None
+    ) -> tuple[tuple[str, ...], tuple[Passage, ...]]:
+        """As `classify`, with the thoughts without a topic that belong to the first topic, oldest first.
+
+        By rules, a new topic begins when a second thought speaks of its subject; the first one is sorted in then.
+
+        Raises:
+            ModelError: the model gave no valid answer.
+        """
         known = await self.summaries()
         if existing_topics is not None:
             known = {name: known.get(name, "") for name in existing_topics}
         shown = self._choice.nearest(known, f"{title} {text}")
         left_out = len(known) - len(shown)
-        task = ClassifyTopic(text=text, title=title, existing_topics=shown, left_out=left_out)
+        loose = await self._unsorted(text)
+        task = ClassifyTopic(
+            text=text,
+            title=title,
+            existing_topics=shown,
+            left_out=left_out,
+            unsorted=tuple(passage.content[:_UNSORTED_CHARS] for passage in loose),
+        )
         answer = await self.model.answer(task)
-        return tuple(dict.fromkeys(name if name in known else topic_name(name) for name in answer.topics))
+        names = tuple(dict.fromkeys(name if name in known else topic_name(name) for name in answer.topics))
+        also = sorted(set(answer.also)) if names else []
+        return names, tuple(loose[place] for place in also)
+
+    async def _unsorted(self, text: str) -> list[Passage]:
+        """The thoughts without a topic that share most words with a text, oldest first."""
+        wanted = words(text)
+        loose = [passage for passage in await self._archive.all() if passage.source and not passage.topics]
+        shared = [
+            (len(wanted & words(passage.content)), passage) for passage in loose if passage.content != text
+        ]
+        best = sorted(shared, key=lambda item: -item[0])[:_UNSORTED_COUNT]
+        return sorted(
+            (passage for count, passage in best if count), key=lambda passage: (passage.at, passage.id)
+        )
 
     async def update_topic_summary(self, topic: str, new_text: str, *, last: str = "") -> Topic:
         """Update the summary of a topic with a new text; returns the topic.
@@ -282,13 +319,12 @@ class Topics:
             after = _renewed(_held(into, found.get(target), moves), moves)
             for name, path in ((name, path) for name, path in paths.items() if path in found):
                 source, earlier = _renewed(_held(name, found[path], moves), moves), moves.get(name, ())
-                if source.topic.summary:
+                has_thoughts = bool(source.topic.summary or source.own)
+                if has_thoughts:
                     move = _Move(into, after.generation, source.own)
                     changed[address.mind_path("into", name)] = _fields_of_moves([*earlier, move])
                     after = await self._united(after, source, (name, len(earlier), into))
-                changed[path] = _fields(
-                    _Held(Topic(name), (), source.generation + bool(source.topic.summary))
-                )
+                changed[path] = _fields(_Held(Topic(name), (), source.generation + has_thoughts))
             return {target: _fields(after)} | changed
 
         await self._records.change([target, *paths.values()], merged)

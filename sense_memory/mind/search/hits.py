@@ -12,7 +12,7 @@ from sense_memory.search.ranking import Reason
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _STEP: Final = 1e-5  # the score of a correction above the corrected hit
 
@@ -42,6 +42,7 @@ class MindHit:
         conversation: the conversation's id, or None.
         tags, topics: the tags and topics of a passage.
         why: the reasons that make up the score, largest first.
+        answer_confidence: the estimated probability that it answers the query, 0 to 1; comparable across searches.
         corrected_by: the id of a later hit that corrects this hit and ranks before it, see `corrections`; or empty.
     """
 
@@ -56,20 +57,30 @@ class MindHit:
     topics: tuple[str, ...] = ()
     why: tuple[Reason, ...] = field(default=(), repr=False)
     corrected_by: str = ""
+    answer_confidence: float = 0.0
 
 
-def with_corrections_first(hits: Iterable[MindHit]) -> list[MindHit]:
+def with_corrections_first(
+    hits: Iterable[MindHit], said_after: Mapping[str, MindHit] | None = None
+) -> list[MindHit]:
     """Hits in which each correction ranks just before the hit that it corrects; the other hits keep their order.
 
     A speaker corrects only its own statements and those of an assistant, in the same conversation.
+
+    Args:
+        hits: the hits.
+        said_after: corrections that were said soon after a hit, by the id of that hit; see `said_after`.
     """
-    scored: dict[str, MindHit] = {hit.id: hit for hit in hits}
+    after = said_after or {}
+    pairs = {(old, new.id) for old, new in after.items()}
+    scored: dict[str, MindHit] = {new.id: replace(new, score=0.0) for new in after.values()}
+    scored |= {hit.id: hit for hit in hits}
     by_age = sorted(scored.values(), key=lambda hit: (hit.at, hit.id))
     for place, new in enumerate(by_age):
         old = [
             scored[hit.id]
             for hit in by_age[:place]
-            if _may_correct(new, hit) and corrects(new.text, hit.text)
+            if (hit.id, new.id) in pairs or (_may_correct(new, hit) and corrects(new.text, hit.text))
         ]
         for hit in old:
             scored[hit.id] = replace(hit, corrected_by=new.id)

@@ -30,6 +30,7 @@ import numpy as np
 from sense_memory.errors import InvalidInput, LedgerError, StoreClosed
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.chat.message_index import MessageIndex
 from sense_memory.mind.chat.messages import KIND_PREFIX
 from sense_memory.mind.layers.archive import Passage
 from sense_memory.mind.search.hits import (
@@ -39,9 +40,11 @@ from sense_memory.mind.search.hits import (
     with_corrections_first,
     with_newest_first,
 )
+from sense_memory.mind.search.said_after import said_after
 from sense_memory.mind.search.text_scan import best_texts
 from sense_memory.nostr import address
 from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, made_of
+from sense_memory.search.confidence import confidence_in
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import FORMAT, SearchIndex
 from sense_memory.search.ranking import SearchOptions
@@ -84,11 +87,15 @@ class MindSearch(CachedIndex):
         store: the open store.
         log: the log.
         archive: the passages.
+        messages: the messages of conversations; by default read from the log anew.
     """
 
-    def __init__(self, store: OpenStore, log: Log, archive: Archive) -> None:
+    def __init__(
+        self, store: OpenStore, log: Log, archive: Archive, messages: MessageIndex | None = None
+    ) -> None:
         super().__init__("mind", made_of("the mind", FORMAT), store.ledger, store.reader)
         self._store, self._log, self._archive = store, log, archive
+        self._messages = messages or MessageIndex(log)
         self._index: SearchIndex | None = None
         self._arrived = self._gone = 0
         self._passages: Mapping[str, Passage] = {}
@@ -155,8 +162,9 @@ class MindSearch(CachedIndex):
             factors=lambda names: self._factors(names, now),
             direction=direction,
         )
-        found = [_hit(found, hit) for hit in hits if (found := self._found(hit.id)) is not None]
-        ranked = with_newest_first(with_corrections_first(found), query)
+        found = [_hit(found, hit, query) for hit in hits if (found := self._found(hit.id)) is not None]
+        after = await said_after(found, self._messages)
+        ranked = with_newest_first(with_corrections_first(found, after), query)
         return self._question_last(query, ranked)[:limit]
 
     def _question_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:
@@ -518,13 +526,15 @@ def _number(text: str | None) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=_NUMBER_BYTES).digest())
 
 
-def _hit(found: LogEntry | Passage, hit: SearchHit) -> MindHit:
+def _hit(found: LogEntry | Passage, hit: SearchHit, query: str) -> MindHit:
+    more: dict[str, Any]
     if isinstance(found, Passage):
-        place, why = Place.ARCHIVE, hit.why
-        tags, topics = found.tags, found.topics
-        return MindHit(place, found.id, found.content, found.at, hit.score, tags=tags, topics=topics, why=why)
-    more = hit.score, found.actor, found.conversation
-    return MindHit(_place_of(found), found.id, found.text, found.at, *more, why=hit.why)
+        place, text, more = Place.ARCHIVE, found.content, {"tags": found.tags, "topics": found.topics}
+    else:
+        place, text = _place_of(found), found.text
+        more = {"actor": found.actor, "conversation": found.conversation}
+    sure = confidence_in(text, query, hit.clues)
+    return MindHit(place, found.id, text, found.at, hit.score, why=hit.why, answer_confidence=sure, **more)
 
 
 def _item_of(thing: LogEntry | Passage) -> SearchItem | None:

@@ -44,6 +44,27 @@ def test_a_conversation_is_compacted_and_still_found(agent):
     assert "none" in agent("mind", "conversations", "show", "none", code=4).stderr
 
 
+def test_a_prompt_has_what_memory_knows_and_says_what_was_left_out(agent):
+    agent("mind", "blocks", "append", "persona", "I am patient.")
+    agent("mind", "archive", "add", "The felt of the press is 3 mm thick.")
+    agent("mind", "conversations", "add", "chat", "How thick is the felt?")
+
+    shown = agent("mind", "prompt", "--conversation", "chat", "--instructions", "Be kind.")
+    assert shown.stdout.startswith(
+        "Be kind.\n\n<persona>\nI am patient.\n</persona>\n\nuser: <recalled_memories>"
+    )
+    assert "The felt of the press is 3 mm thick.\n</recalled_memories>" in shown.stdout
+    assert shown.stdout.endswith("] How thick is the felt?\n")
+    assert shown.stderr.endswith(" of 8,000 tokens\n")
+    found = agent.json("mind", "prompt", "press", "--budget", "240", "--scene", "A workshop.")
+    assert "A workshop." in found["messages"][0]["content"]
+    assert found["report"]["tokens"] <= 240
+    assert (
+        "raise the budget"
+        in agent("mind", "prompt", "--instructions", "x " * 99, "--budget", "99", code=2).stderr
+    )
+
+
 def test_thoughts_gather_under_topics_and_an_identity(agent):
     for text in ("Lisa paints with oil on wood.", "Lisa paints with oil on canvas."):
         agent("mind", "archive", "add", text, "--tag", "art", "--classify")
@@ -296,7 +317,7 @@ def test_an_agent_reflects_when_it_is_due_or_with_a_belief_of_its_own(agent):
     whole = agent("mind", "log", "show").stdout.split("\t")[0]
     assert whole in {entry["id"] for entry in agent.json("mind", "log", "show")}
 
-    assert "no reflection is due" in agent("mind", "reflect", "baker").stderr
+    assert "nothing was appended" in agent("mind", "reflect", "baker").stderr
     assert agent.json("mind", "reflect", "baker")["entry"] is None
     found = agent.json("mind", "reflect", "baker", "--threshold", "3")["entry"]
     assert (len(found["based_on"]) > 0, found["actor"]) == (True, "baker")

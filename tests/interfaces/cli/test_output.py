@@ -236,6 +236,7 @@ mind conversations list | mind conversations list
 mind conversations show | mind conversations show chat
 mind conversations compact | mind conversations compact chat --window 5
 mind search        | mind search lisa
+mind prompt        | mind prompt --conversation chat
 search --in        | search --in mind lisa
 mind scenes create | --relay RELAY mind scenes create village --as baker
 mind scenes invite | mind scenes invite village npub17qr2rr2k20zwmaferler5c0s8lur6gm73q8wvyv8l20n0xsz3c9q7m7fll smith

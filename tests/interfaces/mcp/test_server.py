@@ -139,6 +139,23 @@ async def test_resources_and_the_prompt_revive_nothing(store, clock):
     assert memory.current_relevance == pytest.approx(0.5)
 
 
+async def test_the_prompt_of_the_mind_has_its_parts_and_messages(store, clock):
+    async with store:
+        await store.persona_remember("people", "facts", "lisa", "Lisa paints with oil.")
+        await store.mind.blocks.memory_append("persona", "I am patient.")
+        await store.mind.conversation("chat").add("user", "Good morning!\u202e")
+        await store.mind.conversation("chat").add("assistant", "Good morning.")
+        server = server_of(store, clock)
+        asked = {"conversation": "chat", "question": "What does Lisa paint with?"}
+        found = await server.get_prompt({"name": "mind", "arguments": asked})
+        assert await server.get_prompt({"name": "mind"})
+    said = [(item["role"], item["content"]["text"]) for item in found["messages"]]
+    assert said[0] == ("user", "<persona>\nI am patient.\n</persona>")
+    assert "Lisa paints with oil." in said[1][1]
+    assert said[2][1].endswith("Good morning!\\u202e")
+    assert said[3:] == [("assistant", "Good morning."), ("user", "What does Lisa paint with?")]
+
+
 async def test_a_prompt_or_resource_of_another_name_is_refused(store, clock):
     server = server_of(store, clock)
     for ask in (

@@ -67,13 +67,29 @@ async def test_the_pipeline_recalls_drafts_checks_and_remembers():
         assert kinds == ["agent.output", "agent.input", "agent.output"]
 
 
+async def test_a_draft_sees_what_the_one_prompt_sees_and_a_repeated_memory_is_no_new_thought():
+    async with opened() as store:
+        await store.persona_remember("people", "facts", "kaja", "Kaja lives in Graz.")
+        await store.journal("Kaja paints bridges in winter.")
+        await store.mind.conversation("old").add("user", "The studio of Kaja costs 400 euros.")
+        for question, answer in (
+            ("Where does Kaja live?", "Kaja lives in Graz."),
+            ("What does Kaja paint in winter?", "Kaja paints bridges in winter."),
+            ("What does the studio of Kaja cost?", "The studio of Kaja costs 400 euros."),
+        ):
+            result = await store.mind.draft(question)
+            assert answer in result.text
+            assert (result.ok, result.is_new, result.recalled) == (True, False, ())
+        assert await store.mind.archive.all() == []
+
+
 class Talkative(RuleModel):
     """Rules that add a sentence of their own to each reply."""
 
     async def answer(self, task):
         found = await super().answer(task)
         return (
-            found.model_copy(update={"text": f"{found.text} {task.input} That is good."})
+            found.model_copy(update={"text": f"{found.text} {task.input} The town lies on a river."})
             if isinstance(found, Reply)
             else found
         )
@@ -437,7 +453,18 @@ async def test_backfilling_keeps_each_output_of_the_log_once():
     async with opened() as store:
         mind = store.mind
         for number in range(3):
-            await mind.log.append("agent.spoke", {"text": f"thought number {number}"}, actor="agent")
+            await mind.log.append(
+                "agent.spoke", {"text": f"The oven holds {number + 3} loaves."}, actor="agent"
+            )
+        for text in (
+            "I know.",
+            "haha, yum",
+            "Where is the oven?",
+            "Open the oven.",
+            "90 cm",
+            "The oven holds 3 loaves.",
+        ):
+            await mind.log.append("agent.spoke", {"text": text}, actor="agent")
         await mind.log.append("agent.input", {"text": "a question"}, actor="user")
         steps = []
         assert await backfill(mind, progress=steps.append) == 3
@@ -449,7 +476,9 @@ async def test_backfilling_keeps_each_output_of_the_log_once():
 async def test_a_thought_that_is_stored_again_counts_once_and_one_without_a_summary_is_not_kept():
     async with opened() as store:
         mind, rules = store.mind, store.mind.model
-        entry = await mind.log.append("agent.output", {"text": "The press is in Graz."}, actor="me")
+        entry = await mind.log.append(
+            "agent.output", {"text": "The press is in Graz. The press is from 1930."}, actor="me"
+        )
         mind.model = Failing("UpdateTopicSummary")
         with pytest.raises(ConnectionError):
             await mind.store_thought(entry)

@@ -24,7 +24,7 @@ class MindGroup(Group):
     def commands(self) -> Any:
         """The commands by name."""
         if self._built is None:
-            from sense_memory.interfaces.cli.mind import archive, blocks, identity, log, scenes  # noqa: F401 - they register theirs
+            from sense_memory.interfaces.cli.mind import archive, blocks, identity, log, prompt, scenes  # noqa: F401 - they register theirs
             from sense_memory.interfaces.cli.mind.group import commands
 
             self._built = typer.main.get_group(commands).commands
@@ -48,5 +48,6 @@ app.add_typer(
         'sense-memory mind blocks append human "Name: Lisa."',
         'sense-memory mind archive add "Lisa paints with oil on wood." --tag art',
         "sense-memory mind search what does Lisa paint",
+        "sense-memory mind prompt what does Lisa paint",
     ),
 )

@@ -270,7 +270,8 @@ def reflect(
 ) -> None:
     """Conclude a belief from what an actor saw since the last reflection, and append the belief to the log.
 
-    Without a language model, rules write the belief. If fewer than N entries are new, nothing is appended.
+    Without a language model, rules quote what was said repeatedly or decided. If fewer than N entries are new, or
+    nothing can be concluded from them, nothing is appended.
     """
     if based_on and belief is None:
         context.fail("give --belief too: --based-on says what the belief is based on")
@@ -291,7 +292,10 @@ def reflect(
     if invocation.as_json:
         typer.echo(as_json({"entry": None if found is None else _reflection_data(found)}))
     elif found is None:
-        note(f"no reflection is due: {actor} saw fewer than {threshold} new entries; see --threshold")
+        note(
+            f"nothing was appended: {actor} saw fewer than {threshold} new entries (see --threshold), or nothing can be "
+            "concluded from them"
+        )
     else:
         typer.echo(one_line(str(found.payload.get("belief", ""))))
         if left_out := found.payload.get("left_out"):

@@ -155,7 +155,8 @@ conversations = group(
 ConversationArgument = Annotated[str, argument("CONVERSATION", "The id of the conversation.")]
 
 
-def _message_data(message: Message) -> dict[str, Any]:
+def message_data(message: Message) -> dict[str, Any]:
+    """A message for JSON."""
     return {
         "id": message.id,
         "role": message.role,
@@ -190,7 +191,7 @@ def add_message(
         return message
 
     message = invocation.run(work, creates=True)
-    done(invocation, _message_data(message), f"kept as message {message.id}")
+    done(invocation, message_data(message), f"kept as message {message.id}")
 
 
 @conversations.command("list", epilog=ends("sense-memory mind conversations list"))
@@ -248,7 +249,7 @@ def _conversation_data(ident: str, state: ContextState, messages: list[Message])
         "is_by_rule": state.is_by_rule,
         "dropped_count": state.dropped_count,
         "problem": state.problem or None,
-        "messages": [_message_data(message) for message in messages],
+        "messages": [message_data(message) for message in messages],
     }
 
 

@@ -1,0 +1,263 @@
+"""Reads what a prompt is made of, from every part of a mind and from the memories of its store. It writes nothing.
+
+Everything is read at the same time. What cannot be read, because no relay has shown everything yet, is missing in the
+prompt and named in its report: incomplete is not empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from xml.sax.saxutils import escape, quoteattr
+
+from sense_memory.errors import NotSynced
+from sense_memory.memories.status import was_ever_complete
+from sense_memory.mind.blocks import DESCRIPTIONS
+from sense_memory.mind.chat.compaction import ContextState
+from sense_memory.mind.chat.messages import role_of
+from sense_memory.mind.context import line as entry_line
+from sense_memory.mind.episodic import EpisodicMemory
+from sense_memory.mind.prompts.assembly import Gathered
+from sense_memory.mind.prompts.budget import Line, Part
+from sense_memory.mind.prompts.dates import day
+from sense_memory.mind.prompts.recall import CONTEXT_COUNT, TRUSTED, of_entry, of_memory, says_something
+from sense_memory.mind.search.hits import EVERYWHERE, Place
+from sense_memory.models import PINNED
+from sense_memory.palace.standing import is_standing
+from sense_memory.plain_text import one_line, printed
+from sense_memory.search.hits import scope
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
+
+    from sense_memory.memories.open_store import OpenStore
+    from sense_memory.mind.blocks import Block, Blocks
+    from sense_memory.mind.chat.conversation import Conversation
+    from sense_memory.mind.chat.message_index import MessageIndex
+    from sense_memory.mind.layers.identity import IdentityKernel
+    from sense_memory.mind.log import Log, LogEntry
+    from sense_memory.mind.prompts.recall import Recalled
+    from sense_memory.mind.prompts.standing import StandingSentences
+    from sense_memory.mind.scenes.scene import Scene
+    from sense_memory.mind.search.hits import MindHit
+    from sense_memory.models import PersonaMemory
+
+_T = TypeVar("_T")
+
+RECALLED_COUNT: Final = 30  # hits of each search, of which a prompt shows those that are worth it
+_STANDING_COUNT: Final = 16  # memories, and as many sentences of the user, that hold for every answer
+_SCENE_COUNT: Final = 12  # entries of a scene, the newest
+_RELEVANCE_FLOOR: Final = 0.9  # as `MemoryStore.search`
+_order: Final = attrgetter("at", "id")
+
+
+class PromptSources(Protocol):
+    """The parts that a prompt is made of; a `Mind` has them."""
+
+    store: OpenStore
+    log: Log
+    blocks: Blocks
+    identity: IdentityKernel
+
+    async def search(
+        self, query: str, limit: int = 5, *, within: Iterable[str] = EVERYWHERE
+    ) -> list[MindHit]:
+        """The messages, passages and entries of the log that answer a query best."""
+
+
+class Gathering:
+    """Reads the parts of a mind for one prompt.
+
+    Args:
+        mind: the mind.
+        messages: the messages of its conversations.
+        standing: what its user said for every answer.
+    """
+
+    def __init__(self, mind: PromptSources, messages: MessageIndex, standing: StandingSentences) -> None:
+        self._mind, self._messages, self._standing, self._store = mind, messages, standing, mind.store
+        self._problems: list[str] = []
+
+    async def gathered(
+        self,
+        conversation: Conversation | None,
+        *,
+        query: str | None,
+        instructions: str,
+        scene: str | Scene,
+    ) -> Gathered:
+        """Everything that a prompt is made of.
+
+        Args:
+            conversation: the conversation that goes on; None for a prompt without messages.
+            query: what to look for in memory; None for the last message of the user.
+            instructions: the caller's own words.
+            scene: the current scene in words, or a scene whose newest entries are shown.
+        """
+        summary, messages, is_compacted = await self._conversation(conversation)
+        asked = _last_question(messages) if query is None else query
+        blocks, identity, (preferences, told), shown, memories = await asyncio.gather(
+            self._known(self._blocks(), Part("blocks", ())),
+            self._known(self._identity(), ()),
+            self._known(self._preferences(), (Part("preferences", ()), {})),
+            self._known(self._scene(scene), Part("scene", ())),
+            self.recalled(asked),
+        )
+        if not was_ever_complete(self._store.ledger, self._store.options.urls):
+            self._problems.append("no relay has shown everything yet: memories may be missing; run `sync`")
+        return Gathered(
+            printed(instructions).strip(),
+            (blocks, *identity, preferences, summary),
+            shown,
+            tuple(messages),
+            tuple(memories),
+            asked,
+            is_compacted,
+            self._store.options.clock(),
+            tuple(dict.fromkeys(self._problems)),
+            told,
+        )
+
+    async def _conversation(self, conversation: Conversation | None) -> tuple[Part, Sequence[LogEntry], bool]:
+        """The summary of a conversation, its messages in context, and whether earlier ones have left the context."""
+        nothing = Part("summary", ())
+        if conversation is None:
+            return nothing, (), False
+        missing: tuple[ContextState, Sequence[LogEntry]] = ContextState(), ()
+        state, context = await self._known(conversation.context(), missing)
+        if not state.summary:
+            return nothing, context, bool(state.covers)
+        head = f'<summary of="{state.covered_count} earlier messages">'
+        return Part("summary", (Line(_data(state.summary)),), head, "</summary>"), context, True
+
+    async def _known(self, read: Awaitable[_T], missing: _T) -> _T:
+        """What can be read, or what stands for it while no relay has shown everything."""
+        try:
+            return await read
+        except NotSynced:
+            return missing
+
+    # ── The system prompt ───────────────────────────────────────────────────────────────
+
+    async def _blocks(self) -> Part:
+        blocks = [block for block in await self._mind.blocks.all() if block.value.strip()]
+        if broken := [block.label for block in blocks if not block.is_whole]:
+            self._problems.append(f"a part of the block {', '.join(broken)} has not arrived; run `sync`")
+        return Part("blocks", tuple(Line(_block(block), block.label) for block in blocks))
+
+    async def _identity(self) -> tuple[Part, Part]:
+        kernel: IdentityKernel = self._mind.identity
+        identity, objectives = await kernel.get(), await kernel.objectives()
+        values = (f"I value: {value}" for value in identity.values)
+        said = tuple(Line(_data(text)) for text in (*identity.lines(), *values))
+        aims = tuple(Line(f"- {_data(aim.text)}", aim.id) for aim in objectives)
+        return (
+            Part("identity", said, "<identity>", "</identity>"),
+            Part("objectives", aims, "<objectives>", "</objectives>"),
+        )
+
+    async def _preferences(self) -> tuple[Part, Mapping[str, str]]:
+        """What holds for every answer, and the words of each by its path or id.
+
+        These are pinned memories, memories of a standing kind (`palace.standing`), and what the user said so. A memory from a
+        tool or a document never becomes an instruction, unless somebody pinned it.
+        """
+        catalog = await self._store.persona().palace.refresh()
+        held = [memory for memory in catalog.ranked(self._store.options.clock()) if _holds_always(memory)]
+        said = await self._standing.newest(_STANDING_COUNT)
+        lines = [
+            Line(f"- {_data(memory.value)} ({_data(memory.key)}, {day(memory.written_at)})", memory.path)
+            for memory in held[:_STANDING_COUNT]
+        ]
+        lines += [Line(f"- {_data(text)} (the user, {day(entry.at)})", entry.id) for text, entry in said]
+        told = {memory.path: memory.value for memory in held} | {entry.id: text for text, entry in said}
+        return Part("preferences", tuple(lines), "<standing_preferences>", "</standing_preferences>"), told
+
+    async def _scene(self, scene: str | Scene) -> Part:
+        head, tail = "<scene>", "</scene>"
+        if isinstance(scene, str):
+            text = _data_lines(scene)
+            return Part("scene", (Line(text),) if text else (), head, tail)
+        seen = EpisodicMemory(scene.name_of_self or "-", _SCENE_COUNT).visible(await scene.entries())
+        lines = tuple(Line(escape(entry_line(entry)), entry.id) for entry in seen)
+        return Part("scene", lines, head, tail, keeps_last=True)
+
+    # ── Memories ────────────────────────────────────────────────────────────────────────
+
+    async def recalled(self, query: str) -> list[Recalled]:
+        """The memories of every search that may answer a query, in no order; nothing for small talk."""
+        if not says_something(query):
+            return []
+        memories, entries = await asyncio.gather(
+            self._known(self._memories(query), []), self._known(self._entries(query), [])
+        )
+        return [*memories, *entries]
+
+    async def _memories(self, query: str) -> list[Recalled]:
+        search = await self._store.search()
+        wanted = scope(("palace", "journal", "flat"), None, None)
+        found = await search.search(query, RECALLED_COUNT, wanted, _RELEVANCE_FLOOR)
+        hits = await self._store.persona().suspicions.annotated(found)
+        return [item for hit in hits if (item := of_memory(hit)) is not None]
+
+    async def _entries(self, query: str) -> list[Recalled]:
+        hits = await self._mind.search(query, RECALLED_COUNT, within=tuple(map(str, EVERYWHERE)))
+        me = self._store.options.signer.public_key
+        found: list[Recalled] = []
+        for hit in hits:
+            entry = None if hit.place is Place.ARCHIVE else self._mind.log.known(hit.id)
+            if entry is None and hit.place is not Place.ARCHIVE:
+                continue  # removed meanwhile
+            found += of_entry(hit, entry, await self._around(hit), query, me)
+        return found
+
+    async def _around(self, hit: MindHit) -> Sequence[LogEntry]:
+        """A message with those around it in the conversation."""
+        if hit.place is not Place.CONVERSATION or hit.conversation is None:
+            return ()
+        found = await self._messages.of(hit.conversation)
+        entry = found.entries.get(hit.id)
+        if entry is None:
+            return ()
+        ordered = found.newest()
+        place = bisect_left(ordered, _order(entry), key=_order)
+        return ordered[max(0, place - CONTEXT_COUNT - 1) : place + CONTEXT_COUNT + 2]
+
+
+def _holds_always(memory: PersonaMemory) -> bool:
+    if PINNED in memory.themes:
+        return memory.superseded_by is None and memory.conflict_of is None
+    return memory.source in TRUSTED and is_standing(memory)
+
+
+def _last_question(messages: Sequence[LogEntry]) -> str:
+    """The last message of the user; before it the one before, if the last says nothing for itself ("And when?")."""
+    said = (entry.text for entry in reversed(messages) if role_of(entry) == "user")
+    last = next(said, "")
+    if says_something(last) or not last.rstrip().endswith("?"):
+        return last
+    return f"{next(said, '')} {last}"
+
+
+# ── Stored text as data ─────────────────────────────────────────────────────────────────
+
+
+def _block(block: Block) -> str:
+    """A block as an element; its description is shown unless the label says the same."""
+    about = (
+        ""
+        if block.label in DESCRIPTIONS or not block.description
+        else f" about={quoteattr(one_line(block.description))}"
+    )
+    return f"<{block.label}{about}>\n{_data_lines(block.value)}\n</{block.label}>"
+
+
+def _data_lines(text: str) -> str:
+    return escape(printed(text)).strip()
+
+
+def _data(text: str) -> str:
+    return escape(one_line(text))

@@ -1,0 +1,114 @@
+"""What an agent framework keeps of its threads: values as bytes of any size, each at a name in the folder of a thread.
+
+A value is compressed, and written in one transaction: its first piece in the record of its name, the others beside it.
+Guaranteed: a value is read whole or not at all, because each piece carries the token of its value; so a checkpoint of which a
+relay has not sent everything yet counts as missing, and the one before it is the newest. A relay sees sizes, times and a
+hash of the thread's id. The cost is one event for each 28 KB.
+"""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from base64 import b64decode, b64encode
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.nostr import address
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sense_memory.mind.records import MindRecord, MindRecords
+
+_FOLDER: Final = f"{address.MIND}thread/"
+_PIECE_BYTES: Final = 28_000  # as base64, 37 of the 40 KB of an event
+_PIECE: Final = "+"  # between a name and the number of a piece; names do not contain it
+
+
+class ThreadRecords:
+    """Reads and writes the values of threads.
+
+    Args:
+        records: the records of a mind.
+    """
+
+    def __init__(self, records: MindRecords) -> None:
+        self._records = records
+
+    async def write(self, thread: str, name: str, fields: Mapping[str, Any], value: bytes) -> None:
+        """Write a value over its earlier version. Raises as `MindRecords.write`; nothing was written then.
+
+        Args:
+            thread: the thread's id, any text.
+            name: of the value, without `/` and `+`.
+            fields: plain JSON values that are read with it.
+            value: the bytes.
+        """
+        packed, token = zlib.compress(value), secrets.token_hex(8)
+        pieces = [packed[start : start + _PIECE_BYTES] for start in range(0, len(packed), _PIECE_BYTES)]
+        path = f"{_folder(thread)}{name}"
+        made = {
+            path: {**fields, "thread": thread, "of": token, "count": len(pieces), "data": _text(pieces[0])}
+        }
+        for number, piece in enumerate(pieces[1:], 1):
+            made[f"{path}{_PIECE}{number}"] = {"of": token, "data": _text(piece)}
+        await self._records.write(made)
+
+    async def read(self, thread: str, name: str) -> tuple[Mapping[str, Any], bytes] | None:
+        """The fields and the bytes of a value; None if it does not exist, or has not arrived as a whole.
+
+        Raises:
+            NotSynced: the ledger does not have it, and no relay has answered completely yet.
+        """
+        path = f"{_folder(thread)}{name}"
+        first = await self._records.read(path)
+        if first is None:
+            return None
+        found = [first]
+        for number in range(1, first.whole("count", 1)):
+            piece = await self._records.read(f"{path}{_PIECE}{number}")
+            if piece is None or piece.text("of") != first.text("of"):
+                return None
+            found.append(piece)
+        try:
+            return first.fields, zlib.decompress(b"".join(map(_bytes, found)))
+        except (ValueError, zlib.error):  # another program wrote it
+            return None
+
+    async def names(self, thread: str) -> list[str]:
+        """The names of the values of a thread, in order; relays are asked if there is none here."""
+        folder = _folder(thread)
+        found = self._records.names_under(folder)
+        if not found and await self._records.store.replication.ask("threads are"):
+            found = self._records.names_under(folder)
+        return sorted(name for name in found if _PIECE not in name)
+
+    async def threads(self) -> list[str]:
+        """The ids of all threads, in order."""
+        found = set[str]()
+        for folder in {path.rpartition("/")[0] for path in self._records.paths_beneath(_FOLDER)}:
+            for name in self._records.names_under(f"{folder}/"):
+                record = await self._records.read(f"{folder}/{name}")
+                if record is not None and (thread := record.text("thread")):
+                    found.add(thread)
+                    break
+        return sorted(found)
+
+    async def forget(self, thread: str) -> None:
+        """Forget everything of a thread here, and ask relays to delete it."""
+        folder = _folder(thread)
+        await self._records.forget([f"{folder}{name}" for name in self._records.names_under(folder)])
+
+
+def _folder(thread: str) -> str:
+    return f"{_FOLDER}{sha256(thread.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}/"
+
+
+def _text(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def _bytes(record: MindRecord) -> bytes:
+    return b64decode(record.text("data"), validate=True)
