@@ -636,3 +636,22 @@ async def test_no_tool_shows_a_model_what_a_person_does_not_see(opened, clock):
                     assert text == printed(text), (tool, text)
         found = await tools["conversation_search"].call({"query": "family"})
         assert "👩\u200d👧" in found["result"]
+
+
+async def test_a_model_is_told_how_sure_a_search_is_and_where_probably_nothing_is_kept(opened, clock):
+    async with opened as store:
+        agent = Agent(store, clock)
+        await agent("remember", path="people/facts/mira-cat", value="Mira's cat is called Herr Nilsson")
+        await agent("remember", path="people/facts/mira-job", value="Mira is a speech therapist in Graz")
+        sure = await agent("search", query="What is the name of Mira's cat?")
+        doubtful = await agent("search", query="Which perfume does Mira wear?")
+        context = await agent("context", question="Which perfume does Mira wear?")
+        other = await agent("context", question="What is the name of Mira's cat?")
+
+    assert sure["confidence"] == max(hit["confidence"] for hit in sure["memories"]) > 0.4
+    assert "hint" not in sure
+    assert doubtful["confidence"] < 0.2
+    assert doubtful["hint"] == "Probably nothing about this is kept; these are only the nearest."
+    assert doubtful["memories"]
+    assert context["hint"] == "Probably nothing about the question is kept; the nearest comes first."
+    assert "hint" not in other

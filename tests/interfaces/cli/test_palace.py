@@ -536,7 +536,7 @@ def test_a_search_that_finds_nothing_says_so(palace):
 
     assert result.stdout == ""
     assert result.stderr.startswith("Nothing was found.")
-    assert palace.json("palace", "search", "zeppelin") == {"hits": [], "forgotten": 0}
+    assert palace.json("palace", "search", "zeppelin") == {"hits": [], "forgotten": 0, "confidence": 0.0}
 
 
 def test_looking_revives_nothing(palace):

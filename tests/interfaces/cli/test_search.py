@@ -12,7 +12,7 @@ import pytest
 from tests.time_unit import SECOND
 
 
-NOTHING = {"hits": [], "forgotten": 0}
+NOTHING = {"hits": [], "forgotten": 0, "confidence": 0.0}
 
 
 LONG = " ".join(f"filler{number}" for number in range(200))
@@ -305,8 +305,8 @@ def test_a_fading_memory_is_marked_and_a_forgotten_one_is_counted_with_the_way_t
     assert note in nothing
     assert "1 forgotten memory matches" in old("palace", "search", "who plays the accordion?").stderr
     assert "[forgotten] Bo plays" in old("search", "accordion", "--state", "forgotten").stdout
-    assert old.json("search", "accordion") == {"hits": [], "forgotten": 1}
-    assert old.json("palace", "search", "accordion") == {"hits": [], "forgotten": 1}
+    assert old.json("search", "accordion") == {"hits": [], "forgotten": 1, "confidence": 0.0}
+    assert old.json("palace", "search", "accordion") == {"hits": [], "forgotten": 1, "confidence": 0.0}
 
 
 def test_forgotten_memories_follow_the_others_where_that_is_wanted(old, monkeypatch):
@@ -314,10 +314,24 @@ def test_forgotten_memories_follow_the_others_where_that_is_wanted(old, monkeypa
     assert ([hit["state"] for hit in found["hits"]], found["forgotten"]) == (["fading", "forgotten"], 0)
     monkeypatch.setenv("SENSE_MEMORY_SEARCH_FORGOTTEN", "yes")
     assert "[forgotten] Bo plays" in old("search", "accordion").stdout
-    assert old.json("search", "accordion", "--no-include-forgotten") == {"hits": [], "forgotten": 1}
+    assert old.json("search", "accordion", "--no-include-forgotten") == {
+        "hits": [],
+        "forgotten": 1,
+        "confidence": 0.0,
+    }
 
 
 def test_a_persons_search_is_no_use(old):
     for _ in range(2):
         (hit,) = old.json("search", "paints harbours")["hits"]
         assert hit["state"] == "fading"
+
+
+def test_where_probably_nothing_is_kept_it_says_so_once_and_lists_the_nearest(filled):
+    for command in (("search",), ("palace", "search")):
+        found = filled(*command, "What perfume does Lisa wear?")
+        assert found.stderr.count("Probably nothing about this is kept; these are only the nearest.") == 1
+        assert "people/facts/lisa" in found.stdout
+        told = filled.json(*command, "What perfume does Lisa wear?")
+        assert told["confidence"] == max(hit["answer_confidence"] for hit in told["hits"]) < 0.2
+        assert "Probably nothing" not in filled(*command, "lisa").stderr
