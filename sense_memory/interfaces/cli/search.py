@@ -162,8 +162,8 @@ def search(
     places["include_forgotten"] = include_forgotten
     found = _found(of(context), question(query), limit, within=kinds, since=begin, **places)
     if of(context).as_json:
-        shown = [*map(hit_data, found.hits), *map(mind_hit_data, found.in_mind)]
-        typer.echo(as_json({"hits": shown, "forgotten": found.hits.forgotten}))
+        parts = {"hits": [*map(hit_data, found.hits)], "in_mind": [*map(mind_hit_data, found.in_mind)]}
+        typer.echo(as_json({**parts, "forgotten": found.hits.forgotten}))
         return
     if found.hits:
         _print_hits(found.hits, explain=explain)
