@@ -39,6 +39,7 @@ _SECRET: Final = "5e" * 32
 _FIRST: Final = 5  # hits that are looked at
 _LIMIT: Final = 10
 _ASKED_COUNT: Final = 200
+_ASKED_DAYS: Final = 400
 
 
 class Clock:
@@ -114,6 +115,36 @@ def _has(hits: Sequence[Hit | PersonaHit], note: Note) -> bool:
     return any(hit.path == note.path for hit in hits)
 
 
+async def asked_only(count: int) -> str:
+    """What is left of a palace after 400 days in which it was only asked, pruned every ten days.
+
+    A fifth of the notes are asked every month, a fifth twice a year, the others never.
+    """
+    every = notes(count)
+    monthly, seldom = every[: count // 5], every[count // 5 : 2 * count // 5]
+    clock, found, asked = Clock(), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        async with _opened(Path(folder), clock) as store:
+            await store.persona_remember_many([note.fields for note in every])
+            for day in range(0, _ASKED_DAYS, 10):
+                due = monthly if day % 30 == 10 else seldom if day in {20, 200, 380} else []
+                for note in due:
+                    asked += 1
+                    hits = await store.search(note.question, _LIMIT)
+                    if not _has(hits, note) and hits.forgotten:
+                        hits = await store.search(note.question, _LIMIT, state="forgotten")
+                    found += _has(hits, note)
+                    await store.mark_used(hits)
+                await store.persona_prune()
+                clock.now += 10 * _DAY
+            left = {memory.path for memory in await store.persona_recall(include_forgotten=True)}
+    lost = [sum(note.path not in left for note in part) for part in (monthly, seldom, every)]
+    return (
+        f"{count:,} notes, {_ASKED_DAYS} days: of {asked:,} questions {found / asked:.1%} found their note; "
+        f"lost of {len(monthly)} asked monthly {lost[0]}, of {len(seldom)} asked seldom {lost[1]}, of all {lost[2]}"
+    )
+
+
 async def _main(options: argparse.Namespace) -> None:
     table = Table(title=f"{options.count:,} notes, half of them old", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("days", justify="right")
@@ -124,6 +155,7 @@ async def _main(options: argparse.Namespace) -> None:
         table.add_row(
             *await findability(days, options.count, held_out=options.held_out, embedder=options.embedder)
         )
+    print(await asked_only(options.count))
     Console(width=None if sys.stdout.isatty() else 180).print(table)
 
 

@@ -624,3 +624,16 @@ def test_what_was_meant_as_an_embedder_is_shown_without_what_may_be_secret(tmp_p
     assert f"'{shown}' cannot be used: " in str(refused.value)
     assert "SEC" not in str(refused.value)
     assert "RET" not in str(refused.value)
+
+
+def test_what_revives_and_whether_forgotten_memories_are_shown_come_from_every_source(tmp_path):
+    def loaded(**environ):
+        settings = Settings.load(home=tmp_path, environ=environ)
+        return settings.revive, settings.search_forgotten
+
+    assert loaded() == ("use", False)
+    (tmp_path / "config.toml").write_text('revive = "recall"\nsearch_forgotten = true\n')
+    assert loaded() == ("recall", True)
+    assert loaded(SENSE_MEMORY_REVIVE="use", SENSE_MEMORY_SEARCH_FORGOTTEN="no") == ("use", False)
+    with pytest.raises(InvalidSetting, match="must be use or recall"):
+        loaded(SENSE_MEMORY_REVIVE="never")

@@ -163,10 +163,9 @@ def search(
     places["include_forgotten"] = include_forgotten
     found = _found(of(context), question(query), limit, within=kinds, since=begin, **places)
     if of(context).as_json:
-        shown = [*map(hit_data, found.hits), *map(mind_hit_data, found.in_mind)]
-        typer.echo(
-            as_json({"hits": shown, "forgotten": found.hits.forgotten, "confidence": found.hits.confidence})
-        )
+        hits = found.hits
+        parts = {"hits": [*map(hit_data, hits)], "in_mind": [*map(mind_hit_data, found.in_mind)]}
+        typer.echo(as_json({**parts, "forgotten": hits.forgotten, "confidence": hits.confidence}))
         return
     if found.hits.is_doubtful:
         note(PROBABLY_NOTHING)

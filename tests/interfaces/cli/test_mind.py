@@ -250,7 +250,7 @@ def test_a_search_says_that_it_leaves_the_mind_out_and_asks_it_on_request(agent)
     told = agent("search", "--in", "flat,mind", "starter Darjeeling")
     assert [line.split("\t")[0] for line in told.stdout.splitlines()] == ["flat", "mind"]
     assert told.stderr == ""
-    (hit,) = agent.json("search", "--in", "mind", "what is the starter called")["hits"]
+    (hit,) = agent.json("search", "--in", "mind", "what is the starter called")["in_mind"]
     assert (hit["place"], hit["conversation"]) == ("conversation", "chat")
     assert "--in mind" in agent("search", "--in", "mind", "--since", "today", "tea", code=2).stderr
 

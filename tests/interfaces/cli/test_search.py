@@ -12,7 +12,7 @@ import pytest
 from tests.time_unit import SECOND
 
 
-NOTHING = {"hits": [], "forgotten": 0, "confidence": 0.0}
+NOTHING = {"hits": [], "in_mind": [], "forgotten": 0, "confidence": 0.0}
 
 
 LONG = " ".join(f"filler{number}" for number in range(200))
@@ -305,7 +305,7 @@ def test_a_fading_memory_is_marked_and_a_forgotten_one_is_counted_with_the_way_t
     assert note in nothing
     assert "1 forgotten memory matches" in old("palace", "search", "who plays the accordion?").stderr
     assert "[forgotten] Bo plays" in old("search", "accordion", "--state", "forgotten").stdout
-    assert old.json("search", "accordion") == {"hits": [], "forgotten": 1, "confidence": 0.0}
+    assert old.json("search", "accordion") == {**NOTHING, "forgotten": 1}
     assert old.json("palace", "search", "accordion") == {"hits": [], "forgotten": 1, "confidence": 0.0}
 
 
@@ -314,11 +314,7 @@ def test_forgotten_memories_follow_the_others_where_that_is_wanted(old, monkeypa
     assert ([hit["state"] for hit in found["hits"]], found["forgotten"]) == (["fading", "forgotten"], 0)
     monkeypatch.setenv("SENSE_MEMORY_SEARCH_FORGOTTEN", "yes")
     assert "[forgotten] Bo plays" in old("search", "accordion").stdout
-    assert old.json("search", "accordion", "--no-include-forgotten") == {
-        "hits": [],
-        "forgotten": 1,
-        "confidence": 0.0,
-    }
+    assert old.json("search", "accordion", "--no-include-forgotten") == {**NOTHING, "forgotten": 1}
 
 
 def test_a_persons_search_is_no_use(old):
