@@ -385,8 +385,8 @@ def _ranking(task: RerankPassages) -> PassageRanking:
 
 
 def _names_in(text: str) -> Iterator[str]:
-    """The names in a text: words with a capital within a sentence, or with a possessive at its beginning."""
-    yield from re.findall(r"\b([A-Z]\w+)'s\b", text)
+    """The names in a text: words with a capital within a sentence, with a possessive, or that live, work or speak."""
+    yield from re.findall(r"\b([A-Z]\w+)(?:'s\b| (?:lives|works|studies|teaches|speaks)\b)", text)
     for sentence in split_sentences(text):
         yield from values_of(sentence).get("name", ())
 

@@ -153,14 +153,14 @@ def test_private_identifiers_are_seen(text, has):
 
 async def test_an_identity_says_views_and_nobodys_number_address_or_appointment():
     told = {
-        "self": "I am a careful archivist. I value plain words. Mira's phone number is 0664 5550143.",
+        "self": "I am a careful archivist. I value plain words. I care about letters to mira@example.org.",
         "mira": "Mira lives at 12 Mill Street. The alarm code is 2280. Mira is a printer. Her birthday is in May.",
         "craft": "Patience matters more than speed. The exhibition opens on Friday.",
     }
     found = await MODEL.answer(DistillIdentity(topic_summaries=told))
     assert (found.roles, found.values) == (("careful archivist",), ("plain words",))
     assert "Patience matters more than speed." in found.themes
-    for word in ("0664", "Mill", "2280", "Mira", "birthday", "Friday"):
+    for word in ("example.org", "Mill", "2280", "Mira", "birthday", "Friday"):
         assert word not in found.themes
 
 
@@ -187,6 +187,14 @@ async def test_a_belief_quotes_a_decision_a_preference_a_correction_or_what_was_
     found = await MODEL.answer(Reflect(agent="mira", experiences=experiences))
     assert (found.belief, found.based_on) == (belief, based_on)
     assert found.confidence is None
+
+
+async def test_a_long_text_costs_a_topic_no_more_than_the_sentences_that_fit():
+    """Comparing all sentences with all others would take minutes."""
+    text = " ".join(f"Room {number} holds {number} presses." for number in range(4_000))
+    found = await MODEL.answer(UpdateTopicSummary(topic="rooms", previous_summary=text, new_text=text))
+    assert found.summary.endswith("Room 3999 holds 3999 presses.")
+    assert len(found.summary.split()) <= 120
 
 
 # ── Summaries ───────────────────────────────────────────────────────────────────────────

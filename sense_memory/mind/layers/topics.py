@@ -33,6 +33,7 @@ from sense_memory.mind.layers.topic_choice import TopicChoice
 from sense_memory.mind.model import ClassifyTopic, UpdateTopicSummary
 from sense_memory.mind.records import RecordView
 from sense_memory.mind.salience import jaccard, words
+from sense_memory.mind.sentence_kinds import saying, subject_of
 from sense_memory.nostr import address
 
 
@@ -199,8 +200,8 @@ class Topics:
     async def classify_topic(
         self, text: str, title: str = "", existing_topics: Sequence[str] | None = None
     ) -> str:
-        """The topic of a text: an existing topic that fits, or else a new name; `general` for a text without a topic."""
-        return next(iter(await self.classify(text, title, existing_topics)), "general")
+        """The topic of a text: an existing topic that fits, or else a new name; `general` for a text without a subject."""
+        return next(iter(await self.classify(text, title, existing_topics)), subject_name(text) or "general")
 
     async def classify(
         self, text: str, title: str = "", existing_topics: Sequence[str] | None = None
@@ -381,6 +382,16 @@ class Topics:
             reason = f"{len(single)} of {len(topics)} topics have one passage at most"
             found.append(TopicProposal("merge", single, reason))
         return found
+
+
+def subject_name(text: str) -> str:
+    """The subject of the first sentence of a text that says something, as the name of a topic; empty if it has none.
+
+    >>> subject_name("Haha! My press is from 1930."), subject_name("I know.")
+    ('press', '')
+    """
+    found = next((named for sentence in saying(text) if (named := subject_of(sentence))), ())
+    return topic_name(found[0]) if found else ""
 
 
 def topic_name(text: str) -> str:

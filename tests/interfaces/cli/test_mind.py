@@ -288,7 +288,7 @@ def test_what_did_not_fit_a_request_is_counted(agent, monkeypatch):
         agent("mind", "log", "append", f"The mill stood still on {day}.", *about)
     told = agent("mind", "reflect", "baker", "--threshold", "3")
     assert "2 older ones did not fit the request" in told.stderr
-    agent("mind", "log", "append", "The mill turns.", *about)
+    agent("mind", "log", "append", "We decided to mend the mill.", *about)
     assert agent.json("mind", "reflect", "baker", "--threshold", "1")["entry"]["left_out"] == 0
 
     for text in ("Sourdough wants warm water.", "Violins want hide glue."):

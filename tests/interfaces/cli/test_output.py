@@ -220,7 +220,7 @@ mind blocks compile | mind blocks compile
 mind archive add   | mind archive add "Lisa paints with oil on wood." --tag art --classify
 mind archive list  | mind archive list
 mind topics        | mind topics
-mind topics merge  | mind topics merge lisa-paints --into painting
+mind topics merge  | mind topics merge lisa --into painting
 mind identity refresh | mind identity refresh
 mind identity set  | mind identity set --value "never share private keys"
 mind identity show | mind identity show

@@ -225,6 +225,12 @@ def test_an_index_is_derived_idempotent_and_can_be_wiped_and_built_again(opened)
     assert len({hit.id for hit in found}) == len(found) <= 4
     assert all(hit in LOG for hit in found)
     assert index.search(QUERY, 1) == [LOG[0]]
+    scored = index.scored(QUERY, 10)
+    assert [entry for entry, _ in scored] == found
+    scores = [score for _, score in scored]
+    assert scores == sorted(scores, reverse=True)
+    assert 0 <= scores[-1] <= scores[0] <= 1
+    assert scores[0] > 0.2
     assert index.search(QUERY, 0) == index.search("  ", 3) == []
     index.clear()
     assert index.search(QUERY, 10) == []

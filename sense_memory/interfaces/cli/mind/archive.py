@@ -71,8 +71,14 @@ def add_passage(
     invocation = of(context)
 
     async def work(store: MemoryStore) -> Passage:
+        from sense_memory.mind.layers.topics import subject_name  # slow to import
+
         mind = store.mind
         topics = await mind.topics.classify(content, title) if classify else ()
+        if (
+            classify and not topics and (name := subject_name(content))
+        ):  # asked for: a topic may begin with one passage
+            topics = (name,)
         passage = await mind.archive.insert(content, tag or (), topics=topics, title=title)
         for name in topics:
             await mind.topics.update_topic_summary(name, content, last=passage.id)
@@ -188,7 +194,7 @@ def list_them(context: typer.Context, _json: JsonOption = False) -> None:
 @topics.command(
     epilog=ends(
         'sense-memory mind archive add "Lisa paints with oil on wood." --classify',
-        "sense-memory mind topics merge lisa-paints --into painting",
+        "sense-memory mind topics merge lisa --into painting",
         codes={2: "none of these topics exists; nothing was changed"},
     )
 )
