@@ -16,6 +16,7 @@ from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.log import Log, NewEntry
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.scenes.scene import Scene
+from sense_memory.nostr import address
 from tests.mind.test_log import loop_clock
 
 
@@ -503,6 +504,25 @@ async def test_entries_that_are_read_while_members_change_stay_in_the_scene():
         baker.log.judge(baker.signing)
         await reads
         assert len(await baker.entries()) == 61
+
+
+async def test_a_flush_during_which_members_change_replaces_no_page_by_one_with_less():
+    async with village() as (_, _, baker, smith):
+        await baker.append("world.observed", {"text": "one"})
+        await smith.append("world.observed", {"text": "of the smith"})
+        await in_step(baker, smith)
+        await smith.append("world.observed", {"text": "more of the smith"})
+        await smith.sync()
+        await baker.store.replication.sync()  # brings the smith's page, which the log has not read yet
+        await baker.append("world.observed", {"text": "two"})
+        flushing = asyncio.create_task(baker.log.flush())
+        await asyncio.sleep(0)
+        baker.log.judge(baker.signing)
+        await flushing
+        heads = baker.store.ledger.heads.seqs_beneath(address.LOG_PAGES)
+        pages = [item.record.fields["entries"] for item in await baker.store.reader.opened(heads)]
+        said = {row[6]["text"] for page in pages for row in page if "text" in row[6]}
+        assert said == {"one", "two", "of the smith", "more of the smith"}
 
 
 def open_files():
