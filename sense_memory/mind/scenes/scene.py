@@ -305,7 +305,8 @@ class Scene:
         """Remove a member: later entries are under a new key, encrypted to each remaining member.
 
         The scene is synced first, as far as its relays can be reached, because of the member's entries only those count
-        that this device has seen. The new key is written to a record first. If announcing it fails, the owner's next sync announces it.
+        that this device has seen. The new key is written to a record before it is announced, so that the owner's next
+        sync announces it if that fails.
 
         Raises:
             InvalidInput: this member is not the owner, or the key is not another member's; nothing was changed.
