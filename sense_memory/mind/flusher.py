@@ -49,12 +49,11 @@ class Flusher:
         return await self._flush()
 
     async def stop(self) -> None:
-        """Stop waiting; entries that are in no page stay durable."""
+        """Stop waiting; entries that are in no page stay durable. Whatever ended the last flush is not raised."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _flush_soon(self) -> None:
         now = asyncio.get_running_loop().time

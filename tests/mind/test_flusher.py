@@ -17,9 +17,9 @@ pytestmark = pytest.mark.virtual_time
 class Pages:
     """A log whose flush takes a while, and writes what had been appended when it began."""
 
-    def __init__(self, seconds=1.0, failures=0):
+    def __init__(self, seconds=1.0, *failures):
         self.flusher = Flusher(self.flush, is_on=True)
-        self.seconds, self.failures = seconds, failures
+        self.seconds, self.failures = seconds, list(failures)
         self.waiting, self.written = [], {}
 
     def append(self, name, size=10):
@@ -30,9 +30,8 @@ class Pages:
         taken, self.waiting = self.waiting, []
         await asyncio.sleep(self.seconds)
         if self.failures:
-            self.failures -= 1
             self.waiting = taken + self.waiting
-            raise LedgerError("the disk is full")
+            raise self.failures.pop()
         self.written |= dict.fromkeys(taken, asyncio.get_running_loop().time())
         return 1
 
@@ -68,10 +67,29 @@ async def test_a_full_page_does_not_wait_for_quiet():
 
 
 async def test_after_a_flush_that_failed_the_next_append_tries_again():
-    pages = Pages(failures=1)
+    pages = Pages(1.0, LedgerError("the disk is full"))
     pages.append("first")
     await asyncio.sleep(2 * LOG_WAIT_SECONDS)
     assert pages.written == {}
     pages.append("second")
     await asyncio.sleep(LOG_WAIT_SECONDS)
     assert pages.written.keys() == {"first", "second"}
+
+
+async def test_a_flush_that_ended_by_a_bug_does_not_keep_a_store_from_closing():
+    pages = Pages(1.0, RuntimeError("a bug"))
+    pages.append("first")
+    await asyncio.sleep(LOG_WAIT_SECONDS)
+    await pages.flusher.stop()
+    assert await pages.flusher.flush() == 1
+    assert pages.written.keys() == {"first"}
+
+
+async def test_whoever_is_cancelled_while_it_stops_a_flusher_ends():
+    pages = Pages()
+    pages.append("first")
+    stopping = asyncio.create_task(pages.flusher.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping

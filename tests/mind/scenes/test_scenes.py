@@ -15,7 +15,7 @@ from sense_memory.limits import LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.log import Log, NewEntry
 from sense_memory.mind.records import MindRecords
-from sense_memory.mind.scenes.scene import Scene
+from sense_memory.mind.scenes.scene import Scene, _opened_ledger
 from sense_memory.nostr import address
 from tests.mind.test_log import loop_clock
 
@@ -523,6 +523,50 @@ async def test_a_flush_during_which_members_change_replaces_no_page_by_one_with_
         pages = [item.record.fields["entries"] for item in await baker.store.reader.opened(heads)]
         said = {row[6]["text"] for page in pages for row in page if "text" in row[6]}
         assert said == {"one", "two", "of the smith", "more of the smith"}
+
+
+@pytest.fixture
+def being_opened(monkeypatch):
+    """The ledgers of keys that are being opened, which takes a second each."""
+    found = asyncio.Queue()
+
+    async def slowly(*given):
+        store = await _opened_ledger(*given)
+        found.put_nowait(store)
+        await asyncio.sleep(1)
+        return store
+
+    monkeypatch.setattr("sense_memory.mind.scenes.scene._opened_ledger", slowly)
+    return found
+
+
+async def begin(call, being_opened):
+    """Begin a call, and return when it opens the ledger of a new key."""
+    while not being_opened.empty():
+        being_opened.get_nowait()
+    task = asyncio.create_task(call)
+    await being_opened.get()
+    return task
+
+
+async def test_what_is_read_and_appended_while_a_new_key_is_opened_is_of_the_scene(being_opened):
+    async with three() as (_, _, (baker, smith, _)):
+        await baker.remove(JUDGE.npub)
+        await baker.sync()
+        following = await begin(smith.sync(), being_opened)
+        before = await texts(smith)
+        await smith.append("world.observed", {"text": "meanwhile"})
+        assert not following.done()
+        await following
+        await in_step(smith, baker)
+        assert await texts(smith) == await texts(baker) == [*before, "meanwhile"]
+        assert len(before) == 3
+
+
+async def test_calls_that_learn_of_a_new_key_at_once_open_one_ledger_for_it(being_opened):
+    async with village() as (_, _, baker, _):
+        await asyncio.gather(await begin(baker.remove(SMITH.npub), being_opened), baker.sync())
+        assert being_opened.empty()
 
 
 def open_files():
