@@ -348,7 +348,7 @@ class Log:
         found: Sequence[LogEntry] = await self._all()
         if after is not None:
             found = found[await self._place_of(after) + 1 :]
-        if kind or actor or conversation or since:
+        if (kind, actor, conversation, since) != (None, None, None, None):
             found = [
                 entry
                 for entry in found

@@ -177,7 +177,8 @@ class Scene:
         Args:
             kind: what happened, such as `agent.spoke` or `world.observed`.
             payload: plain JSON values.
-            actor: by default this member; only the owner may give a name that no member has, such as `world`.
+            actor: by default this member; only the owner may give a name that no member has, such as `world`. Names that
+                differ only in case or blanks count as one.
             turn: the number of the turn.
 
         Raises:
@@ -188,8 +189,9 @@ class Scene:
         if not name:
             raise InvalidInput("this agent is no longer a member of the scene; nothing was appended")
         if name != self.name_of_self:
-            if name in self.state.members.values():
-                raise InvalidInput(f"only {name!r} itself may speak under its name; nothing was appended")
+            members = {folded(member): member for member in self.state.members.values()}
+            if member := members.get(folded(name)):
+                raise InvalidInput(f"only {member!r} itself may speak under its name; nothing was appended")
             if self._me != self.state.owner:
                 raise InvalidInput(
                     f"only the owner of the scene may speak as {name!r}, who is not a member; nothing was appended"

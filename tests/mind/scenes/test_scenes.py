@@ -429,8 +429,19 @@ async def test_who_may_not_speak_is_told_who_may():
         ):
             with pytest.raises(InvalidInput, match=problem):
                 await smith.append("world.observed", {"text": "x"}, actor=name)
-        with pytest.raises(InvalidInput, match="only 'smith' itself"):
-            await baker.append("world.observed", {"text": "x"}, actor="smith")
+        for name in ("smith", "Smith", " SMITH"):
+            with pytest.raises(InvalidInput, match="only 'smith' itself"):
+                await baker.append("world.observed", {"text": "x"}, actor=name)
+
+
+@pytest.mark.parametrize("name", ["smith", "Smith", "smith "])
+async def test_not_even_the_owner_is_shown_under_a_name_that_looks_like_a_members(name):
+    async with village() as (_, _, baker, smith):
+        await baker.log.append("world.observed", {"text": "I confess"}, actor=name)
+        await baker.log.append("world.observed", {"text": "it rains"}, actor="The World")
+        await in_step(baker, smith)
+        assert await texts(smith) == ["it rains"]
+        assert await smith.forged_count() == 1
 
 
 async def test_a_removal_that_could_not_be_announced_is_announced_by_the_next_sync(monkeypatch):
