@@ -110,6 +110,19 @@ def has_hidden(text: str) -> bool:
     return printed(text) != text
 
 
+def is_unicode(text: str) -> bool:
+    r"""Whether a text is valid Unicode: a lone surrogate fits neither JSON nor an index.
+
+    >>> is_unicode("ada"), is_unicode("\ud800")
+    (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def printable(text: str, limit: int = MAX_NOTICE_CHARS) -> str:
     r"""Untrusted text on one line of a terminal or an error: cut to `limit` characters, then escaped.
 

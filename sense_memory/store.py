@@ -891,7 +891,7 @@ class MemoryStore:
         return await sync(self._open, lambda: self.mind, full=full, retry_refused=retry_refused)
 
     async def flush(self) -> SyncReport:
-        """Send queued events without pulling, except from relays that were never pulled completely.
+        """Send queued events; pull first only if a relay was never pulled completely, or this ledger may be a copy.
 
         Recalled persona memories are first written again with their new accesses. The report names those that no
         longer fit an event (`unfit`).

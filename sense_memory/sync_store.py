@@ -840,7 +840,7 @@ class SyncMemoryStore:
         return self._loop.wait(self._store.sync(full=full, retry_refused=retry_refused))
 
     def flush(self) -> SyncReport:
-        """Send queued events without pulling, except from relays that were never pulled completely.
+        """Send queued events; pull first only if a relay was never pulled completely, or this ledger may be a copy.
 
         Recalled persona memories are first written again with their new accesses. The report names those that no
         longer fit an event (`unfit`).

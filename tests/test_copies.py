@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from relays.faults import FaultyRelay, HidesKinds
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from tests.inside import database_of, ledger_of, name_device
 
@@ -344,3 +345,21 @@ async def test_a_moved_ledger_goes_on_and_loses_nothing(tmp_path, clock):
             assert (await store.sync()).overruled == ()
             assert await texts(store) == {"people/facts/lisa": "after the move"}
             assert await said(store) == ["before the move", "after the move"]
+
+
+async def test_a_copy_asks_a_relay_that_hides_the_journal_once_before_it_sends(tmp_path, clock):
+    async with (
+        EmbeddedRelay(clock=clock) as behind,
+        FaultyRelay(behind.url, HidesKinds(4), negentropy=True) as relay,
+    ):
+        async with opened(tmp_path / "a.db", [relay.url], clock=clock) as store:
+            await store.remember("key", "value")
+            await store.sync()
+        copy(tmp_path / "a.db", tmp_path / "b.db")
+        async with opened(tmp_path / "b.db", [relay.url], clock=clock) as store:
+            asked = []
+            for number in range(3):
+                clock.advance(2)
+                await store.remember("key", f"value {number}")
+                asked.append((await store.flush()).relays[0].asked)
+            assert asked == [True, False, False]

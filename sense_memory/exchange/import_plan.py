@@ -38,6 +38,7 @@ from sense_memory.limits import (
 from sense_memory.models import State
 from sense_memory.nostr import address
 from sense_memory.palace.lifecycle import current_state, opponents, state_at
+from sense_memory.plain_text import is_unicode
 
 
 if TYPE_CHECKING:
@@ -254,10 +255,8 @@ def _check(item: Item, now: float) -> None:
     if item.kind in {ItemKind.PALACE, ItemKind.FLAT, ItemKind.JOURNAL}:
         arguments.value(item.text)
         arguments.written_at(item.at, now)
-    try:
-        item.text.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput("the text is not valid Unicode (lone surrogates)") from None
+    if not is_unicode(item.text):
+        raise InvalidInput("the text is not valid Unicode (lone surrogates)")
 
 
 # ── The palace ──────────────────────────────────────────────────────────────────────────

@@ -210,8 +210,8 @@ class Ledger:
                 self._draft_lost_texts(lost_texts or {}, now)
                 self.outbox.queue_events(seqs, relays, now)
                 self.drafts.remove_at(discarded)
-                for last in items[-1:]:
-                    self.edits.device_id.record(last.event.id)
+                if items:
+                    self.edits.device_id.record(items[-1].event.id)
         except _SecondTaken:
             return False
         # A new conflict copy, which no edit starts from, has a text that the user of this process may not know.

@@ -126,9 +126,9 @@ async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[
 def _with_conflicts(
     found: list[Version], origins: Sequence[Origin], copies: Sequence[ConflictCopy]
 ) -> list[Version]:
-    """Versions with the names of conflict copies: those that did not know the text that lost.
+    """Versions with the names of conflict copies, each at the versions that did not know the text that lost.
 
-    The versions with that text are in no conflict with it. Where none that did not know it is here, the oldest version that knew the text of the copy, which is the merge, has its name.
+    If no such version is here, the name stands at the merge: the oldest version that knew that text and has another.
     """
     for copy in copies:
         lost = [place for place, origin in enumerate(origins) if origin.said == copy.origin.said]

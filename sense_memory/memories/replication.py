@@ -280,7 +280,8 @@ class Replication:
         if not self._urls:
             return SyncReport()
         report = await self._while_open(self.pool().sync(plan))
-        self._has_pulled |= plan.question.pulls and report.complete
+        shows_all = all(relay.shows_all_but_hidden for relay in report.relays)
+        self._has_pulled |= plan.question.pulls and shows_all
         return report
 
     async def _while_open(self, work: Coroutine[Any, Any, _T]) -> _T:

@@ -17,6 +17,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from sense_memory.errors import InvalidInput
+from sense_memory.plain_text import is_unicode
 
 
 if TYPE_CHECKING:
@@ -134,13 +135,7 @@ def _is_named(kind: type, name: str) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which neither JSON nor an index takes
-        return False
-    return True
+    return isinstance(value, str) and is_unicode(value)
 
 
 def _is_whole(value: object) -> bool:

@@ -236,8 +236,8 @@ class Log:
             LedgerError: the ledger could not be written; the entries stay durable as rows.
         """
         async with self._flushing:
-            await self.refresh()
             ledger, rows = self._store.ledger, await self._opened_rows(0)
+            await self.refresh()  # nothing may wait between this and the write: `judge` forgets what was read
             pages = self._pages
             known = pages.entries() | pages.removed
             fresh = [row for _, row in rows if entry_key(row) not in known]
@@ -348,7 +348,7 @@ class Log:
         found: Sequence[LogEntry] = await self._all()
         if after is not None:
             found = found[await self._place_of(after) + 1 :]
-        if kind or actor or conversation or since:
+        if (kind, actor, conversation, since) != (None, None, None, None):
             found = [
                 entry
                 for entry in found
@@ -412,22 +412,22 @@ class Log:
         """Read the changes in the ledger since the last refresh: new pages, new versions of pages, new rows."""
         self._store.check()
         ledger = self._store.ledger
-        if not ledger.feed.has_changed(self._cursor):
-            return
-        changes, judged = ledger.feed.since(self._cursor), self._pages
-        slots = [slot for slot in changes.slots if address.is_log_page(slot)]
-        if changes.is_everything:
-            slots = [
-                *{*self._pages.by_slot, *(slot for slot, _ in ledger.heads.seqs_beneath(address.LOG_PAGES))}
-            ]
-        if slots:
-            await self._read_pages(slots)
-        await self._read_rows()
-        if not self._is_sorted:  # pages are not read in the order of time
-            self._ordered.sort(key=_order)
-            self._is_sorted = True
-        if self._pages is judged:  # otherwise `judge` has reset the cursor
-            self._cursor = changes.cursor
+        judged: LogPages | None = None
+        # Again, if `judge` has meanwhile forgotten what was read.
+        while judged is not self._pages and ledger.feed.has_changed(self._cursor):
+            changes, judged = ledger.feed.since(self._cursor), self._pages
+            slots = [slot for slot in changes.slots if address.is_log_page(slot)]
+            if changes.is_everything:
+                held = (slot for slot, _ in ledger.heads.seqs_beneath(address.LOG_PAGES))
+                slots = [*{*self._pages.by_slot, *held}]
+            if slots:
+                await self._read_pages(slots)
+            await self._read_rows()
+            if not self._is_sorted:  # pages are not read in the order of time
+                self._ordered.sort(key=_order)
+                self._is_sorted = True
+            if self._pages is judged:
+                self._cursor = changes.cursor
 
     async def _read_pages(self, slots: Sequence[str]) -> None:
         ledger, reader = self._store.ledger, self._store.reader

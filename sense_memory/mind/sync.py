@@ -31,7 +31,7 @@ async def sync(
     report = await store.replication.sync(full=full, retry_refused=retry_refused)
     store.check()
     if await _flush_log(store, mind):
-        report = replace(await store.replication.sync(), is_first=report.is_first)
+        report = report.continued_by(await store.replication.sync())
         store.check()
     if store.ledger.heads.uncovered_under(f"{address.PREFIX}{address.MIND}scene/"):
         await mind().scenes.sync()

@@ -62,7 +62,15 @@ async def test_entries_are_chosen_by_kind_actor_conversation_and_time():
         assert await entries(conversation="a") == [first]
         assert await entries(since=20.0) == [second, third]
         assert await entries(kind="agent.spoke", actor="me", since=20.0) == []
+        assert await entries(kind="") == await entries(actor="") == await entries(conversation="") == []
         assert await entries(limit=0) == []
+
+
+async def test_entries_since_the_epoch_are_those_since_the_epoch():
+    async with opened() as store:
+        await say(store, "before", at=-1.0)
+        await say(store, "at", at=0.0)
+        assert [entry.text for entry in await store.mind.log.entries(since=0)] == ["at"]
 
 
 async def test_an_entry_that_was_appended_survives_without_a_flush(tmp_path):

@@ -19,7 +19,7 @@ import orjson
 from sense_memory.errors import ModelError
 from sense_memory.mind.chat.messages import answers, calls, line
 from sense_memory.mind.model import MAX_SUMMARY_WORDS, SummarizeConversation
-from sense_memory.plain_text import one_line
+from sense_memory.plain_text import is_unicode, one_line
 
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Compaction:
         except ModelError as error:
             return None, one_line(error.problem[:_MAX_PROBLEM_CHARS])[:_MAX_PROBLEM_CHARS]
         text = getattr(found, "summary", None)  # a model is foreign code
-        if not isinstance(text, str) or not text.strip() or not _is_unicode(text):
+        if not isinstance(text, str) or not text.strip() or not is_unicode(text):
             return None, "gave no summary"
         if not self._fits(text, left):
             return None, "the summary does not fit the window"
@@ -190,14 +190,6 @@ class Compaction:
         place = _before_calls(context, place)
         is_too_much = sum(costs[place:]) >= COMPACTION_SHARE * self.window
         return len(context) if is_too_much or len(context) - place > KEPT_COUNT else place
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which JSON does not take
-        return False
-    return True
 
 
 def _before_calls(context: Sequence[LogEntry], place: int) -> int:

@@ -57,7 +57,7 @@ def from_openai(given: object) -> tuple[str, dict[str, Any]]:
 
 
 def from_anthropic(given: object) -> tuple[str, dict[str, Any]]:
-    """The role and the payload of a message of Anthropic's API: its role and content. The other fields of a response are not kept.
+    """The role and the payload of a message of Anthropic's API. Only role and content of a response are kept.
 
     Raises:
         InvalidInput: the value is not such a message.

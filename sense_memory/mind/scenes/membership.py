@@ -379,6 +379,7 @@ class EntrySigner:
     ) -> None:
         self._signer, self._scene, self._owner = signer, scene, owner
         self._members, self._ended = members, ended
+        self._names = frozenset(map(folded, members.values()))
 
     def judges_as(self, other: EntrySigner) -> bool:
         """Whether another signer judges every entry alike."""
@@ -415,7 +416,7 @@ class EntrySigner:
             return False
         name = self._members.get(author)
         return name is not None and (
-            name == actor or (author == self._owner and actor not in self._members.values())
+            name == actor or (author == self._owner and folded(actor) not in self._names)
         )
 
     def _unsigned(self, row: Sequence[Any]) -> Unsigned:

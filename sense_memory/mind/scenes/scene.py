@@ -22,6 +22,7 @@ Cost: one signature for each entry, one verification of some 50 µs for each ent
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -98,7 +99,8 @@ class Scene:
         self._judges: dict[str, EntrySigner] = {}
         self._flushers: list[Flusher] = []
         self._opened: dict[str, tuple[OpenStore, Log]] = {}
-        signers = self._signers()
+        self._updating = asyncio.Lock()
+        signers = self._signers(state)
         for key in state.keys:
             self._add(key, stores[key.id], signers[key.id])
 
@@ -125,9 +127,9 @@ class Scene:
         """Signs and verifies entries under the current key."""
         return self._judges[self.state.keys[-1].id]
 
-    def _signers(self) -> dict[str, EntrySigner]:
+    def _signers(self, state: SceneState) -> dict[str, EntrySigner]:
         """For each key, what signs and verifies entries under it by what is known now."""
-        state, counted = self.state, ended(self.state, self._counted)
+        counted = ended(state, self._counted)
         return {
             key.id: EntrySigner(self._signer, state.id, state.owner, key.members, counted[key.id])
             for key in state.keys
@@ -146,7 +148,7 @@ class Scene:
 
     def _judge(self) -> None:
         """Judge the entries again under the keys where members, or what counts of removed members, have changed."""
-        for key_id, judge in self._signers().items():
+        for key_id, judge in self._signers(self.state).items():
             if not judge.judges_as(self._judges[key_id]):
                 self._judges[key_id] = judge
                 self._opened[key_id][1].judge(judge)
@@ -175,7 +177,8 @@ class Scene:
         Args:
             kind: what happened, such as `agent.spoke` or `world.observed`.
             payload: plain JSON values.
-            actor: by default this member; only the owner may give a name that no member has, such as `world`.
+            actor: by default this member; only the owner may give a name that no member has, such as `world`. Names that
+                differ only in case or blanks count as one.
             turn: the number of the turn.
 
         Raises:
@@ -186,8 +189,9 @@ class Scene:
         if not name:
             raise InvalidInput("this agent is no longer a member of the scene; nothing was appended")
         if name != self.name_of_self:
-            if name in self.state.members.values():
-                raise InvalidInput(f"only {name!r} itself may speak under its name; nothing was appended")
+            members = {folded(member): member for member in self.state.members.values()}
+            if member := members.get(folded(name)):
+                raise InvalidInput(f"only {member!r} itself may speak under its name; nothing was appended")
             if self._me != self.state.owner:
                 raise InvalidInput(
                     f"only the owner of the scene may speak as {name!r}, who is not a member; nothing was appended"
@@ -305,7 +309,8 @@ class Scene:
         """Remove a member: later entries are under a new key, encrypted to each remaining member.
 
         The scene is synced first, as far as its relays can be reached, because of the member's entries only those count
-        that this device has seen. The new key is written to a record first. If announcing it fails, the owner's next sync announces it.
+        that this device has seen. The new key is written to a record before it is announced, so that the owner's next
+        sync announces it if that fails.
 
         Raises:
             InvalidInput: this member is not the owner, or the key is not another member's; nothing was changed.
@@ -368,6 +373,8 @@ class Scene:
         told = await self._listen()
         named = await self._records.under(counted_folder(self.state.id), asks=False)
         for key in self.state.keys:
+            if key.id not in told:  # made meanwhile, by a call that announces it
+                continue
             if new := await self._unsaid(key, told[key.id], [record.fields for record in named]):
                 name, scene = self.name_of_self, self.state.id
                 entries = [NewEntry(MOVED, payload, name, conversation=scene) for payload in new]
@@ -471,14 +478,15 @@ class Scene:
             fields = fields_of(state)
             return {} if path in found and found[path].fields == fields else {path: fields, **named}
 
-        await self._records.change([path], changed)
-        self.state = made[0]
-        signers = self._signers()
-        for key in self.state.keys:
-            if key.id not in self._opened:
-                store = await opened_ledger(self._records.store, self.state, key)
-                self._add(key, store, signers[key.id])
-        self._judge()
+        async with self._updating:
+            await self._records.change([path], changed)
+            new = [key for key in made[0].keys if key.id not in self._opened]
+            stores = await opened_ledgers(self._records.store, made[0], new)
+            # Nothing waits from here on: whatever runs meanwhile finds a ledger for each key of the state.
+            self.state, signers = made[0], self._signers(made[0])
+            for key in new:
+                self._add(key, stores[key.id], signers[key.id])
+            self._judge()
 
 
 async def closed(store: OpenStore, log: Log, seconds: float | None) -> None:
@@ -495,7 +503,20 @@ async def closed(store: OpenStore, log: Log, seconds: float | None) -> None:
         await store.close()
 
 
-async def opened_ledger(own_store: OpenStore, state: SceneState, key: SceneKey) -> OpenStore:
+async def opened_ledgers(
+    own_store: OpenStore, state: SceneState, keys: Iterable[SceneKey]
+) -> dict[str, OpenStore]:
+    """The open ledgers of some keys of a scene, by the id of the key: all, or none if one cannot be opened."""
+    stores: dict[str, OpenStore] = {}
+    async with AsyncExitStack() as stack:
+        for key in keys:
+            stores[key.id] = await _opened_ledger(own_store, state, key)
+            stack.push_async_callback(stores[key.id].close)
+        stack.pop_all()
+    return stores
+
+
+async def _opened_ledger(own_store: OpenStore, state: SceneState, key: SceneKey) -> OpenStore:
     """The open ledger of one key of a scene, beside the agent's own ledger."""
     own = own_store.options
     signer = LocalSigner.from_hex(key.secret)

@@ -17,7 +17,7 @@ from sense_memory.mind.scenes.scene import (
     Scene,
     counted_folder,
     new_secret,
-    opened_ledger,
+    opened_ledgers,
     scene_path,
 )
 from sense_memory.plain_text import has_hidden
@@ -26,7 +26,6 @@ from sense_memory.plain_text import has_hidden
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from sense_memory.memories.open_store import OpenStore
     from sense_memory.mind.log import Log
     from sense_memory.mind.records import MindRecords
 
@@ -146,17 +145,12 @@ class Scenes:
         if scene_id in self._open:
             return self._open[scene_id]
         state: SceneState | None = None
-        stores: dict[str, OpenStore] = {}
         with suppress(*UNREADABLE):
             if (record := await self._records.read(scene_path(scene_id))) is not None:
                 state = state_of(record.fields)
         if state is None:
             raise InvalidInput("this agent is in no scene with this id")
-        async with AsyncExitStack() as stack:
-            for key in state.keys:
-                stores[key.id] = await opened_ledger(self._records.store, state, key)
-                stack.push_async_callback(stores[key.id].close)
-            stack.pop_all()
+        stores = await opened_ledgers(self._records.store, state, state.keys)
         self._open[scene_id] = Scene(self._records, self._log, state, stores)
         return self._open[scene_id]
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from sense_memory.errors import RelayError
 from sense_memory.limits import HOLDINGS_SECONDS, NIP11_SECONDS
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
-from sense_memory.nostr.filters import Filter
 from sense_memory.relay.client.authentication import UNAUTHENTICATED
 from sense_memory.relay.client.connection import RelayConnection
 from sense_memory.relay.client.nip11 import frame_bytes, may_compare, may_count, relay_information
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
 
 _NO_ANSWER: Final = frozenset({"went silent", "answered with a notice only", "blocked", "unsupported"})
+_NOT_COMPARED: Final = "does not compare journal entries (kind 4)"
 
 
 class Method(StrEnum):
@@ -67,7 +67,7 @@ class Holding:
         missing_here: how many events the relay says it has and the ledger lacks, or None if unknown; a lower bound if
             the relay was asked for counts.
         problem: why the relay did not answer, in our words; empty if it answered, or supports neither NIP. If it hides
-            the journal, this says so, and the numbers are of everything else.
+            the journal, or does not compare it, this says so, and the numbers are of everything else.
     """
 
     url: str
@@ -175,7 +175,8 @@ class _HoldingsQuery:
         here = sum(tally.get(kind, (0, 0))[0] for part in compared for kind in part.kinds)
         lacks = self._inventory.lacking_count(version, have)
         more = len(need) - len(self._inventory.known_pairs(need))
-        problem = "" if sees_journal else HIDDEN
+        lack = HIDDEN if journal.found.reason in UNAUTHENTICATED else _NOT_COMPARED
+        problem = "" if sees_journal else lack
         return Holding(self._url, Method.NEGENTROPY, here, here - lacks + more, lacks, more, problem)
 
     async def _counted(self, connection: RelayConnection) -> Holding:
@@ -184,7 +185,7 @@ class _HoldingsQuery:
         problem = ""
         for kind in (KIND_APP_DATA, KIND_DIRECT_MESSAGE, KIND_DELETION):
             doubtful = connection.information is None
-            counted = await connection.count([self._of_kind(kind)], doubtful=doubtful)
+            counted = await connection.count([kinds_filter(self._author, (kind,))], doubtful=doubtful)
             if counted.count is None and kind == KIND_DIRECT_MESSAGE and counted.reason in UNAUTHENTICATED:
                 problem = HIDDEN
                 continue
@@ -195,11 +196,6 @@ class _HoldingsQuery:
             lacks += max(0, should - counted.count)
             more += max(0, counted.count - should - may)
         return Holding(self._url, Method.COUNT, here, there, lacks, more, problem)
-
-    def _of_kind(self, kind: int) -> Filter:
-        """Our events of a kind; of direct messages only those addressed to us, because those are the journal."""
-        tags = {"p": (self._author,)} if kind == KIND_DIRECT_MESSAGE else {}
-        return Filter(authors=(self._author,), kinds=(kind,), tags=tags)
 
     def _unknown(self, problem: str) -> Holding:
         tally = self._inventory.counts_by_kind(self._inventory.version(self._url))

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from sense_memory.errors import RelayError, SenseMemoryError
 from sense_memory.limits import (
@@ -28,12 +30,11 @@ from sense_memory.limits import (
     MAX_LIVE_WAITING_COUNT,
     PAGE_COUNT,
 )
-from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
-from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay import log_fault
 from sense_memory.relay.client.authentication import UNAUTHENTICATED
 from sense_memory.relay.client.page import OpenLive
+from sense_memory.relay.sync.reconcile import JOURNAL, OTHERS, kinds_filter
 
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from sense_memory.relay.client.page import EventPage
     from sense_memory.relay.sync.agenda import Agenda
     from sense_memory.relay.sync.relay_sync import Intake
-
-    _Wanted: TypeAlias = Callable[[str], Filter]
 
 _TOO_FAST = "sends events faster than they can be stored"
 
@@ -204,19 +203,19 @@ class LiveSubscription:
         self, connection: RelayConnection, opened: asyncio.Future[None]
     ) -> tuple[str, RelayOutcome]:
         """Subscribe and file the events that arrive; returns why the subscription ended."""
-        inbox, unopened = _Inbox(), {_others, _journal}
+        inbox, unopened = _Inbox(), {OTHERS, JOURNAL}
 
-        def open_one(wanted: _Wanted) -> None:
-            unopened.discard(wanted)
+        def open_one(kinds: tuple[int, ...]) -> None:
+            unopened.discard(kinds)
             if not unopened and not opened.done():
                 opened.set_result(None)
                 self._report("")
 
         others, journal = (
-            asyncio.create_task(self._follow(connection, wanted, inbox, open_one))
-            for wanted in (_others, _journal)
+            asyncio.create_task(self._follow(connection, kinds, inbox, partial(open_one, kinds)))
+            for kinds in (OTHERS, JOURNAL)
         )
-        receiving = asyncio.create_task(_first_end(others, journal, lambda: open_one(_journal)))
+        receiving = asyncio.create_task(_first_end(others, journal, partial(open_one, JOURNAL)))
         receiving.add_done_callback(lambda _: inbox.close())
         try:
             while events := await inbox.next_events():
@@ -233,38 +232,27 @@ class LiveSubscription:
             await asyncio.gather(receiving, others, journal, return_exceptions=True)
 
     async def _follow(
-        self, connection: RelayConnection, wanted: _Wanted, inbox: _Inbox, on_open: Callable[[_Wanted], None]
+        self, connection: RelayConnection, kinds: tuple[int, ...], inbox: _Inbox, on_open: Callable[[], None]
     ) -> EventPage:
         """Open one REQ and wait for its end; `on_open` is called when the relay has opened it."""
 
         def on_events(events: Sequence[Event]) -> None:
             self.has_received |= bool(events)
             if not events:
-                on_open(wanted)
+                on_open()
             inbox.add_events(events)
 
+        # Events of any date, because a device that was offline sends events with old dates. The limit of 1 keeps stored
+        # events out as far as possible: the pull fetches them, and some relays do not understand a limit of 0.
+        wanted = replace(kinds_filter(self._author, kinds), limit=1)
         opened_at = asyncio.get_running_loop().time()
-        live = OpenLive(filters=(wanted(self._author),), author=self._author, opened_at=opened_at)
+        live = OpenLive(filters=(wanted,), author=self._author, opened_at=opened_at)
         return await connection.listen(live, on_events, self._ledger.stored_ids)
 
     def _report(self, problem: str) -> None:
         if self._on_change is not None and problem != self._last_problem:
             self._last_problem = problem
             self._on_change(self._url, problem)
-
-
-# Events of any date, because a device that was offline sends events with old dates. The limit of 1 keeps stored events
-# out as far as possible: the pull fetches them, and some relays do not understand a limit of 0.
-
-
-def _others(author: str) -> Filter:
-    """Our memories and deletions."""
-    return Filter(authors=(author,), kinds=(KIND_APP_DATA, KIND_DELETION), limit=1)
-
-
-def _journal(author: str) -> Filter:
-    """Our journal entries."""
-    return Filter(authors=(author,), kinds=(KIND_DIRECT_MESSAGE,), tags={"p": (author,)}, limit=1)
 
 
 async def _first_end(

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 from sense_memory.errors import RelayError
 from sense_memory.ledger.relays import Remark
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DIRECT_MESSAGE, KINDS
-from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay.client.nip11 import page_size
 from sense_memory.relay.client.page import EventPage
@@ -40,7 +39,7 @@ from sense_memory.relay.sync.agenda import (
     step_after_losses,
     step_after_resuming,
 )
-from sense_memory.relay.sync.reconcile import Reconciler
+from sense_memory.relay.sync.reconcile import Reconciler, kinds_filter
 from sense_memory.relay.sync.walk import HIDDEN, Position, PullResult, walk_filter
 
 
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.relays import PullProgress
     from sense_memory.nostr.event import Event
+    from sense_memory.nostr.filters import Filter
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.sync.agenda import PullStep, RelayQuestion
     from sense_memory.relay.sync.conclusions import RemarkChanges
@@ -398,11 +398,9 @@ class Puller:
 
         A relay that compares sets is not asked for them: a comparison shows all events of the second.
         """
-        mine = (self._author,)
-        tags = {"p": mine} if kind == KIND_DIRECT_MESSAGE else {}
         asks = kind == KIND_APP_DATA and not self._reconciler.may_compare(connection)
         known_tags = self._ledger.slots if asks else tuple
-        return Filter(authors=mine, kinds=(kind,), tags=tags, since=step.since(kind)), known_tags
+        return replace(kinds_filter(self._author, (kind,)), since=step.since(kind)), known_tags
 
 
 def fetching(connection: RelayConnection, *, wait_after_eose: bool = False) -> Fetch:

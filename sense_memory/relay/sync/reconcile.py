@@ -118,7 +118,7 @@ def _sorted_by_kinds(pairs: Sequence[Pair], journal: Collection[bytes]) -> Items
 
 
 def kinds_filter(author: str, kinds: tuple[int, ...]) -> Filter:
-    """Our events of `OTHERS` or `JOURNAL`; of direct messages only those addressed to us, because those are the journal.
+    """Our events of some of `OTHERS`, or of `JOURNAL`: of direct messages only those addressed to us are the journal.
 
     The filter of the other kinds names author and kinds only: relays answer such filters fastest, and some keep a tree
     for them.
@@ -228,11 +228,11 @@ class Reconciler:
             return None
         others, journal = (self._part(kinds, items, since) for kinds in (OTHERS, JOURNAL))
 
-        async def compare(part: ComparedPart) -> None:
-            await self._compare(connection, part)
+        async def compare_entries() -> bool:
+            compare = partial(self._compare, connection)
+            return with_journal and await compare_journal(compare, fetch, journal)
 
-        comparing = compare_journal(compare, fetch, journal) if with_journal else _false()
-        _, saw_journal = await asyncio.gather(compare(others), comparing)
+        _, saw_journal = await asyncio.gather(self._compare(connection, others), compare_entries())
         if not others.found.complete:
             self._refused_at = now  # this process does not try again for a day
             return None
@@ -243,24 +243,37 @@ class Reconciler:
         probe = _FetchById(fetch, _leave, ids_count(connection.information), horizon)
         if not compared or not await self._proves_holdings(probe, compared, now, is_whole=since is None):
             return None
-        missing = await self._ledger.write(
-            self._ledger.inventory.record_comparison,
-            self._url,
-            version,
-            [ident for part in compared for ident in part.found.have],
-            [*fetched.pairs, *(pair for part in compared for pair in part.aside)],
-            self._clock(),
-            begun=now,
-            since=since,
-            every=every,
-            kinds=[kind for part in compared for kind in part.kinds],
-        )
+        missing = await self._record(version, compared, fetched.pairs, begun=now, since=since, every=every)
         latest = max(part.items.latest(frozenset(part.found.have), until=horizon) for part in compared)
         found = fetched.totals + PullResult(newest=latest, missing=missing)
         saw_journal = journal in compared
         asks = with_journal and not saw_journal
         lacks = asks and await self._may_lack_entries(connection, journal)
         return ComparedPull(found, saw_journal=saw_journal, lacks_journal=lacks)
+
+    async def _record(
+        self,
+        version: InventoryVersion,
+        compared: Sequence[ComparedPart],
+        fetched: Sequence[Pair],
+        *,
+        begun: float,
+        since: int | None,
+        every: float,
+    ) -> int:
+        """Queue what the relay lacks and confirm what it holds; returns how many events it had accepted and lost."""
+        return await self._ledger.write(
+            self._ledger.inventory.record_comparison,
+            self._url,
+            version,
+            [ident for part in compared for ident in part.found.have],
+            [*fetched, *(pair for part in compared for pair in part.aside)],
+            self._clock(),
+            begun=begun,
+            since=since,
+            every=every,
+            kinds=[kind for part in compared for kind in part.kinds],
+        )
 
     async def _may_lack_entries(self, connection: RelayConnection, part: ComparedPart) -> bool:
         """Whether entries that are not recent may be missing, here or at a relay that does not compare them.
@@ -391,7 +404,8 @@ async def compare_journal(
 ) -> bool:
     """Compare the journal; returns whether the comparison saw what the relay has of it.
 
-    A journal that is empty here is compared only if the relay has an entry.
+    A journal that is empty here is compared only if the relay has an entry. If the relay does not answer completely, the
+    reason is in `part.found`.
 
     Args:
         compare: compares a part.
@@ -402,6 +416,8 @@ async def compare_journal(
         await compare(part)
     if part.found.complete and not part.shows_some:
         page = await fetch([replace(part.wanted, limit=1)])
+        if not page.complete:
+            part.found = Comparison(complete=False, reason=page.reason)
         if not page.complete or not page.events:
             return page.complete
         if len(part.items):
@@ -440,10 +456,6 @@ class _FetchById:
                 self.was_withheld = page.complete
                 return False
         return True
-
-
-async def _false() -> bool:
-    return False
 
 
 async def _leave(_events: Sequence[Event]) -> None:

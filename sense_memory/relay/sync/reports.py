@@ -95,7 +95,7 @@ class RelayReport:
         )
 
     def continued_by(self, later: RelayReport) -> RelayReport:
-        """This report of a run that was cut off, joined with the report of the run that continued it."""
+        """This report joined with the report of a later run that asked again, such as after the relay hung up."""
         both = replace(self.followed_by(later), held_back=later.held_back)
         return replace(both, pulled=replace(self.pulled, reasons=()) + later.pulled) if later.asked else both
 
@@ -128,6 +128,13 @@ class SyncReport:
     unclaimed: tuple[str, ...] = ()
     unfit: tuple[str, ...] = ()
     is_first: bool = False
+
+    def continued_by(self, later: SyncReport) -> SyncReport:
+        """This report joined with the report of a later synchronisation with the same relays."""
+        both = zip(self.relays, later.relays, strict=True)
+        relays = tuple(relay.continued_by(again) for relay, again in both)
+        unfit = tuple(dict.fromkeys((*self.unfit, *later.unfit)))
+        return replace(later, relays=relays, unfit=unfit, is_first=self.is_first)
 
     @property
     def complete(self) -> bool:

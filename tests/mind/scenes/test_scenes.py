@@ -15,7 +15,8 @@ from sense_memory.limits import LOG_QUIET_SECONDS, LOG_WAIT_SECONDS
 from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.log import Log, NewEntry
 from sense_memory.mind.records import MindRecords
-from sense_memory.mind.scenes.scene import Scene
+from sense_memory.mind.scenes.scene import Scene, _opened_ledger
+from sense_memory.nostr import address
 from tests.mind.test_log import loop_clock
 
 
@@ -428,8 +429,19 @@ async def test_who_may_not_speak_is_told_who_may():
         ):
             with pytest.raises(InvalidInput, match=problem):
                 await smith.append("world.observed", {"text": "x"}, actor=name)
-        with pytest.raises(InvalidInput, match="only 'smith' itself"):
-            await baker.append("world.observed", {"text": "x"}, actor="smith")
+        for name in ("smith", "Smith", " SMITH"):
+            with pytest.raises(InvalidInput, match="only 'smith' itself"):
+                await baker.append("world.observed", {"text": "x"}, actor=name)
+
+
+@pytest.mark.parametrize("name", ["smith", "Smith", "smith "])
+async def test_not_even_the_owner_is_shown_under_a_name_that_looks_like_a_members(name):
+    async with village() as (_, _, baker, smith):
+        await baker.log.append("world.observed", {"text": "I confess"}, actor=name)
+        await baker.log.append("world.observed", {"text": "it rains"}, actor="The World")
+        await in_step(baker, smith)
+        assert await texts(smith) == ["it rains"]
+        assert await smith.forged_count() == 1
 
 
 async def test_a_removal_that_could_not_be_announced_is_announced_by_the_next_sync(monkeypatch):
@@ -503,6 +515,69 @@ async def test_entries_that_are_read_while_members_change_stay_in_the_scene():
         baker.log.judge(baker.signing)
         await reads
         assert len(await baker.entries()) == 61
+
+
+async def test_a_flush_during_which_members_change_replaces_no_page_by_one_with_less():
+    async with village() as (_, _, baker, smith):
+        await baker.append("world.observed", {"text": "one"})
+        await smith.append("world.observed", {"text": "of the smith"})
+        await in_step(baker, smith)
+        await smith.append("world.observed", {"text": "more of the smith"})
+        await smith.sync()
+        await baker.store.replication.sync()  # brings the smith's page, which the log has not read yet
+        await baker.append("world.observed", {"text": "two"})
+        flushing = asyncio.create_task(baker.log.flush())
+        await asyncio.sleep(0)
+        baker.log.judge(baker.signing)
+        await flushing
+        heads = baker.store.ledger.heads.seqs_beneath(address.LOG_PAGES)
+        pages = [item.record.fields["entries"] for item in await baker.store.reader.opened(heads)]
+        said = {row[6]["text"] for page in pages for row in page if "text" in row[6]}
+        assert said == {"one", "two", "of the smith", "more of the smith"}
+
+
+@pytest.fixture
+def being_opened(monkeypatch):
+    """The ledgers of keys that are being opened, which takes a second each."""
+    found = asyncio.Queue()
+
+    async def slowly(*given):
+        store = await _opened_ledger(*given)
+        found.put_nowait(store)
+        await asyncio.sleep(1)
+        return store
+
+    monkeypatch.setattr("sense_memory.mind.scenes.scene._opened_ledger", slowly)
+    return found
+
+
+async def begin(call, being_opened):
+    """Begin a call, and return when it opens the ledger of a new key."""
+    while not being_opened.empty():
+        being_opened.get_nowait()
+    task = asyncio.create_task(call)
+    await being_opened.get()
+    return task
+
+
+async def test_what_is_read_and_appended_while_a_new_key_is_opened_is_of_the_scene(being_opened):
+    async with three() as (_, _, (baker, smith, _)):
+        await baker.remove(JUDGE.npub)
+        await baker.sync()
+        following = await begin(smith.sync(), being_opened)
+        before = await texts(smith)
+        await smith.append("world.observed", {"text": "meanwhile"})
+        assert not following.done()
+        await following
+        await in_step(smith, baker)
+        assert await texts(smith) == await texts(baker) == [*before, "meanwhile"]
+        assert len(before) == 3
+
+
+async def test_calls_that_learn_of_a_new_key_at_once_open_one_ledger_for_it(being_opened):
+    async with village() as (_, _, baker, _):
+        await asyncio.gather(await begin(baker.remove(SMITH.npub), being_opened), baker.sync())
+        assert being_opened.empty()
 
 
 def open_files():

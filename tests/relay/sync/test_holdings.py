@@ -348,22 +348,27 @@ def test_a_holding_is_plain_data():
     }
 
 
+NOT_COMPARED = "does not compare journal entries (kind 4)"
+
+
 @pytest.mark.parametrize(
-    ("auth", "compares", "expected"),
+    ("hides", "compares", "expected"),
     [
-        ("works", True, (Method.COUNT, 12, 12, 0, 0, "")),
-        ("works", False, (Method.COUNT, 12, 12, 0, 0, "")),
-        ("refused", True, (Method.NEGENTROPY, 10, 10, 0, 0, HIDDEN)),
-        ("refused", False, (Method.COUNT, 10, 10, 0, 0, HIDDEN)),
-        ("no challenge", False, (Method.COUNT, 10, 10, 0, 0, HIDDEN)),
+        ({"auth": "works"}, True, (Method.COUNT, 12, 12, 0, 0, "")),
+        ({"auth": "works"}, False, (Method.COUNT, 12, 12, 0, 0, "")),
+        ({"auth": "works", "counts": False}, True, (Method.NEGENTROPY, 10, 10, 0, 0, NOT_COMPARED)),
+        ({"auth": "refused"}, True, (Method.NEGENTROPY, 10, 10, 0, 0, HIDDEN)),
+        ({"auth": "refused", "counts": False}, True, (Method.NEGENTROPY, 10, 10, 0, 0, HIDDEN)),
+        ({"auth": "refused"}, False, (Method.COUNT, 10, 10, 0, 0, HIDDEN)),
+        ({"auth": "no challenge"}, False, (Method.COUNT, 10, 10, 0, 0, HIDDEN)),
     ],
 )
 @pytest.mark.virtual_time
 async def test_a_journal_that_the_relay_hides_is_not_said_to_be_missing_and_the_rest_is_compared(
-    device, clock, auth, compares, expected
+    device, clock, hides, compares, expected
 ):
     """strfry counts it for those that it knows."""
-    faults = [HidesKinds(4, auth=auth), *([] if compares else [NoNegentropy()])]
+    faults = [HidesKinds(4, **hides), *([] if compares else [NoNegentropy()])]
     async with embedded(clock) as url, FaultyRelay(url, *faults, negentropy=compares) as proxy:
         async with device(proxy.url) as store:
             await store.remember_many((f"key {number}", "value") for number in range(10))
@@ -373,3 +378,14 @@ async def test_a_journal_that_the_relay_hides_is_not_said_to_be_missing_and_the_
             (found,) = await store.holdings()
         told = (found.method, found.here, found.there, found.missing_there, found.missing_here, found.problem)
         assert told == expected
+
+
+async def test_a_device_without_a_journal_notices_that_a_relay_hides_it(device, clock):
+    async with (
+        embedded(clock) as url,
+        FaultyRelay(url, HidesKinds(4), negentropy=True) as proxy,
+        device(proxy.url) as store,
+    ):
+        await store.remember("key", "value")
+        await store.sync()
+        assert (await store.holdings())[0].problem == HIDDEN
