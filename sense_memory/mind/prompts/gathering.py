@@ -25,7 +25,7 @@ from sense_memory.mind.prompts.dates import day
 from sense_memory.mind.prompts.recall import CONTEXT_COUNT, TRUSTED, of_entry, of_memory, says_something
 from sense_memory.mind.search.hits import EVERYWHERE, Place
 from sense_memory.models import PINNED
-from sense_memory.palace.standing import is_standing
+from sense_memory.palace.standing import has_standing_kind, is_standing
 from sense_memory.plain_text import one_line, printed
 from sense_memory.search.hits import scope
 
@@ -49,6 +49,7 @@ _T = TypeVar("_T")
 
 RECALLED_COUNT: Final = 30  # hits of each search, of which a prompt shows those that are worth it
 _STANDING_COUNT: Final = 16  # memories, and as many sentences of the user, that hold for every answer
+_READ_COUNT: Final = 1_000  # memories whose text is searched for an instruction, the most relevant ones
 _SCENE_COUNT: Final = 12  # entries of a scene, the newest
 _RELEVANCE_FLOOR: Final = 0.9  # as `MemoryStore.search`
 _order: Final = attrgetter("at", "id")
@@ -166,7 +167,12 @@ class Gathering:
         tool or a document never becomes an instruction, unless somebody pinned it.
         """
         catalog = await self._store.persona().palace.refresh()
-        held = [memory for memory in catalog.ranked(self._store.options.clock()) if _holds_always(memory)]
+        ranked = catalog.ranked(self._store.options.clock())
+        held = [
+            memory
+            for number, memory in enumerate(ranked)
+            if _holds_always(memory, reads=number < _READ_COUNT)
+        ]
         said = await self._standing.newest(_STANDING_COUNT)
         lines = [
             Line(f"- {_data(memory.value)} ({_data(memory.key)}, {day(memory.written_at)})", memory.path)
@@ -227,10 +233,11 @@ class Gathering:
         return ordered[max(0, place - CONTEXT_COUNT - 1) : place + CONTEXT_COUNT + 2]
 
 
-def _holds_always(memory: PersonaMemory) -> bool:
+def _holds_always(memory: PersonaMemory, *, reads: bool) -> bool:
+    """Whether a memory stands in every prompt: by its place, or, if its text is read, by its words."""
     if PINNED in memory.themes:
         return memory.superseded_by is None and memory.conflict_of is None
-    return memory.source in TRUSTED and is_standing(memory)
+    return memory.source in TRUSTED and (reads or has_standing_kind(memory)) and is_standing(memory)
 
 
 def _last_question(messages: Sequence[LogEntry]) -> str:
