@@ -110,6 +110,14 @@ class EmbedderClient:
         async with self._turn:
             return await self._call(lambda: self._embed(texts), again=again)
 
+    async def direction(self, question: str) -> NDArray[np.float32] | None:
+        """The vector of a question; None as for `rows`, and for an empty question."""
+        if not question:
+            return None
+        async with self._turn:
+            rows = await self._call(lambda: self._embed([question], as_questions=True), again=False)
+        return None if rows is None else rows[0]
+
     async def dimension(self, *, again: bool = False) -> int | None:
         """The number of values in each row; None as for `rows`."""
         async with self._turn:
@@ -155,10 +163,10 @@ class EmbedderClient:
         self.trouble, self._rests_until = None, float("-inf")
         return found
 
-    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _embed(self, texts: Sequence[str], *, as_questions: bool = False) -> NDArray[np.float32]:
         from sense_memory.search.embedders.embedder import embedded
 
-        found = embedded(self.embedder, texts, self._dimension)
+        found = embedded(self.embedder, texts, self._dimension, as_questions=as_questions)
         self._dimension = found.shape[1]
         return found
 
@@ -223,9 +231,7 @@ class EmbeddingJobs:
         while (newest := index.without_meaning(EMBED_BATCH_COUNT)) and self._meaning.clock() <= end:
             if not (await self._fill(index, newest)).is_done:
                 break
-        asked = index.asks(query)
-        rows = await self._meaning.rows([asked]) if asked else None
-        return None if rows is None else rows[0]
+        return await self._meaning.direction(index.asks(query))
 
     async def fill_from_cache(self, index: SearchIndex) -> None:
         """Give memories their cached vectors, made by this process or another. Call while holding `turn`."""

@@ -315,7 +315,7 @@ class MindSearch(CachedIndex):
         if meaning is None or self._is_late:
             return None
         is_quick = self._store.options.background
-        ask = self._question(index, meaning, query) if is_quick else self._ask(index, meaning, query)
+        ask = meaning.direction(index.asks(query)) if is_quick else self._ask(index, meaning, query)
         task = asyncio.create_task(ask)
         self._asking.add(task)
         task.add_done_callback(self._answered)
@@ -339,14 +339,7 @@ class MindSearch(CachedIndex):
     ) -> NDArray[np.float32] | None:
         """The vector of a question. First, for up to `EMBED_SECONDS`, items without vectors get theirs."""
         await self._embed_newest(index, meaning, EMBED_SECONDS, EMBED_BATCH_COUNT)
-        return await self._question(index, meaning, query)
-
-    async def _question(
-        self, index: SearchIndex, meaning: EmbedderClient, query: str
-    ) -> NDArray[np.float32] | None:
-        asked = index.asks(query)
-        rows = await meaning.rows([asked]) if asked else None
-        return None if rows is None else rows[0]
+        return await meaning.direction(index.asks(query))
 
     async def _embed_newest(
         self, index: SearchIndex, meaning: EmbedderClient, seconds: float, count: int
