@@ -227,10 +227,12 @@ class EmbeddingJobs:
     async def direction(self, index: SearchIndex, query: str) -> NDArray[Any] | None:
         """The vector of a question. First, for up to `EMBED_SECONDS`, memories without vectors get theirs."""
         end = self._meaning.clock() + EMBED_SECONDS
+        count = EMBED_BATCH_COUNT // 4  # a call of a large model is long
         # The newest come first; the others wait for the next search, or for `embed`.
-        while (newest := index.without_meaning(EMBED_BATCH_COUNT)) and self._meaning.clock() <= end:
+        while (newest := index.without_meaning(count)) and self._meaning.clock() <= end:
             if not (await self._fill(index, newest)).is_done:
                 break
+            count = EMBED_BATCH_COUNT
         return await self._meaning.direction(index.asks(query))
 
     async def fill_from_cache(self, index: SearchIndex) -> None:

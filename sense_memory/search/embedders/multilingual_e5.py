@@ -82,7 +82,9 @@ class MultilingualE5Embedder:
 
     def _raw(self, side: str, text: str) -> Matrix:
         ids = self._tokenizer.ids(side + text[:MAX_TEXT_CHARS])
-        with self._pools.limit(limits=1):  # the threads of BLAS wait for each other: a tenth of the speed on two busy cores
+        with self._pools.limit(
+            limits=1
+        ):  # the threads of BLAS wait for each other: a tenth of the speed on two busy cores
             return self._encoder.mean(ids)
 
 
@@ -120,7 +122,12 @@ class _Reader:
         found = {}
         for _ in range(self.number()):
             name = self.text(self.number("<u2")).decode()
-            kind, _, start, size = self.number("u1"), self.number("<u4"), self.number("<u8"), self.number("<u8")
+            kind, _, start, size = (
+                self.number("u1"),
+                self.number("<u4"),
+                self.number("<u8"),
+                self.number("<u8"),
+            )
             numbers: Any = "<f4" if kind == _FLOAT32 else _BLOCK
             found[name] = np.frombuffer(self._raw, numbers, size // np.dtype(numbers).itemsize, start)
         return found
@@ -164,7 +171,8 @@ class _Tokenizer:
         self._unlikely = min(scores) - 10
         count, _ = reader.number(), reader.number("<u4")
         self._normal = {
-            reader.number("<u4"): "".join(map(chr, reader.array("<u4", reader.number("u1")))) for _ in range(count)
+            reader.number("<u4"): "".join(map(chr, reader.array("<u4", reader.number("u1"))))
+            for _ in range(count)
         }
         self._known: dict[str, list[int]] = {}
 
@@ -186,7 +194,9 @@ class _Tokenizer:
 
     def _cut(self, text: str) -> list[int]:
         """The pieces of a text with the highest sum of scores."""
-        best: list[tuple[float, int, int]] = [(0.0, 0, 0)]  # at each place: the sum, the last piece, and its start
+        best: list[tuple[float, int, int]] = [
+            (0.0, 0, 0)
+        ]  # at each place: the sum, the last piece, and its start
         best += [(_IMPOSSIBLE, 0, 0)] * len(text)
         for start in range(len(text)):
             total = best[start][0]
@@ -255,7 +265,9 @@ class _Encoder:
     def __init__(self, reader: _Reader, shape: Sequence[int]) -> None:
         self.width, layers, heads, *_ = shape
         tensors = reader.tensors()
-        self._pieces = tensors["emb.word"].reshape(-1, self.width // 32)  # only the rows of a text are unpacked
+        self._pieces = tensors["emb.word"].reshape(
+            -1, self.width // 32
+        )  # only the rows of a text are unpacked
         self._places = tensors["emb.pos"].reshape(-1, self.width) + tensors["emb.type"][: self.width]
         self._norm = tensors["emb.ln.w"], tensors["emb.ln.b"]
         self._layers = [_Layer(tensors, number, self.width, heads) for number in range(layers)]
