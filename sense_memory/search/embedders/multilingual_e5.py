@@ -265,9 +265,7 @@ class _Encoder:
     def __init__(self, reader: _Reader, shape: Sequence[int]) -> None:
         self.width, layers, heads, *_ = shape
         tensors = reader.tensors()
-        self._pieces = tensors["emb.word"].reshape(
-            -1, self.width // 32
-        )  # only the rows of a text are unpacked
+        self._pieces = tensors["emb.word"].reshape(-1, self.width // 32)  # unpacked row by row
         self._places = tensors["emb.pos"].reshape(-1, self.width) + tensors["emb.type"][: self.width]
         self._norm = tensors["emb.ln.w"], tensors["emb.ln.b"]
         self._layers = [_Layer(tensors, number, self.width, heads) for number in range(layers)]
@@ -278,7 +276,8 @@ class _Encoder:
         tokens = _normal(tokens, *self._norm)
         for layer in self._layers:
             tokens = layer.run(tokens)
-        return normalised(tokens.mean(0)[None])[0]
+        found: Matrix = normalised(tokens.mean(0)[None])[0]
+        return found
 
 
 def _normal(rows: Matrix, scale: Matrix, shift: Matrix) -> Matrix:
