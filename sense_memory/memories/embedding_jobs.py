@@ -110,6 +110,16 @@ class EmbedderClient:
         async with self._turn:
             return await self._call(lambda: self._embed(texts), again=again)
 
+    async def direction(self, question: str) -> NDArray[np.float32] | None:
+        """The vector of a question; None as for `rows`, and for an empty question."""
+        rows = await self.directions([question]) if question else None
+        return None if rows is None else rows[0]
+
+    async def directions(self, questions: Sequence[str]) -> NDArray[np.float32] | None:
+        """The vectors of some questions; None as for `rows`."""
+        async with self._turn:
+            return await self._call(lambda: self._embed(questions, as_questions=True), again=False)
+
     async def dimension(self, *, again: bool = False) -> int | None:
         """The number of values in each row; None as for `rows`."""
         async with self._turn:
@@ -155,10 +165,10 @@ class EmbedderClient:
         self.trouble, self._rests_until = None, float("-inf")
         return found
 
-    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _embed(self, texts: Sequence[str], *, as_questions: bool = False) -> NDArray[np.float32]:
         from sense_memory.search.embedders.embedder import embedded
 
-        found = embedded(self.embedder, texts, self._dimension)
+        found = embedded(self.embedder, texts, self._dimension, as_questions=as_questions)
         self._dimension = found.shape[1]
         return found
 
@@ -231,13 +241,15 @@ class EmbeddingJobs:
     async def directions(self, index: SearchIndex, query: str) -> Directions:
         """The vectors of a question. First, for up to `EMBED_SECONDS`, memories without vectors get theirs."""
         end = self._meaning.clock() + EMBED_SECONDS
+        count = EMBED_BATCH_COUNT // 4  # a call of a large model is long
         # The newest come first; the others wait for the next search, or for `embed`.
-        while (newest := index.without_meaning(EMBED_BATCH_COUNT)) and self._meaning.clock() <= end:
+        while (newest := index.without_meaning(count)) and self._meaning.clock() <= end:
             if not (await self._fill(index, newest)).is_done:
                 break
+            count = EMBED_BATCH_COUNT
         asked = index.asks(query)
         texts = dict.fromkeys((asked, index.asks_beyond_names(query) or asked))
-        rows = await self._meaning.rows(list(texts)) if asked else None
+        rows = await self._meaning.directions(list(texts)) if asked else None
         return Directions() if rows is None else Directions(rows[0], rows[-1])
 
     async def fill_from_cache(self, index: SearchIndex) -> None:

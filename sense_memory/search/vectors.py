@@ -192,7 +192,7 @@ class PieceVectors:
         """The vector of a question (see `query.without_names`); None if there are no vectors, or with `trouble` set."""
         if self._rows is None or not len(self._rows) or not question.strip():
             return None
-        vectors = self._embed([question])
+        vectors = self._embed([question], as_questions=True)
         return None if vectors is None else vectors[0]
 
     def similar(
@@ -236,11 +236,11 @@ class PieceVectors:
         rows.extend_empty(len(self))
         return rows
 
-    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+    def _embed(self, texts: Sequence[str], *, as_questions: bool = False) -> NDArray[np.float32] | None:
         """A row for each text; None, and `trouble`, if the embedder failed."""
         try:
             dimension = None if self._rows is None else self._rows.dimension
-            vectors = embedded(self.embedder, texts, dimension)
+            vectors = embedded(self.embedder, texts, dimension, as_questions=as_questions)
         except EmbedderError as error:
             self.trouble = error
             return None

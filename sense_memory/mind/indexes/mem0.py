@@ -200,8 +200,9 @@ class _Embedding:
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:
         return self.embed_batch([text], memory_action)[0]
 
-    def embed_batch(self, texts: Sequence[str], memory_action: str | None = "add") -> list[list[float]]:  # noqa: ARG002
-        rows: list[list[float]] = embedded(self._embedder, texts).tolist()
+    def embed_batch(self, texts: Sequence[str], memory_action: str | None = "add") -> list[list[float]]:
+        is_asked = memory_action == "search"
+        rows: list[list[float]] = embedded(self._embedder, texts, as_questions=is_asked).tolist()
         return rows
 
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from sense_memory.errors import InvalidInput, LedgerError, StoreClosed
-from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_BATCH_COUNT, EMBED_SECONDS
+from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_SECONDS
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.chat.message_index import MessageIndex
 from sense_memory.mind.chat.messages import KIND_PREFIX
@@ -70,7 +70,7 @@ _THREAD_COUNT: Final = 5_000  # an index with so many items sorts its words in a
 _ANSWER_SECONDS: Final = 2 * EMBED_SECONDS
 _WORDS_SECONDS: Final = 0.1  # with `background`, the longest wait for the index, and for the embedder
 _FILL_SECONDS: Final = 10.0  # with `background`, items are embedded for so long after a search
-_FILL_COUNT: Final = 16  # and so many at once, so that a question is soon the next one
+_FILL_COUNT: Final = 16  # items embedded at once, so that a question is soon the next one
 _KEPT_COUNT: Final = 256  # items with new vectors that are cached together
 _READ_COUNT: Final = 16  # rows of cached vectors to read before other tasks get a turn
 _NUMBER_BYTES: Final = 8
@@ -331,7 +331,7 @@ class MindSearch(CachedIndex):
         if meaning is None or self._is_late:
             return None
         is_quick = self._store.options.background
-        ask = self._question(index, meaning, query) if is_quick else self._ask(index, meaning, query)
+        ask = meaning.direction(index.asks(query)) if is_quick else self._ask(index, meaning, query)
         task = asyncio.create_task(ask)
         self._asking.add(task)
         task.add_done_callback(self._answered)
@@ -354,15 +354,8 @@ class MindSearch(CachedIndex):
         self, index: SearchIndex, meaning: EmbedderClient, query: str
     ) -> NDArray[np.float32] | None:
         """The vector of a question. First, for up to `EMBED_SECONDS`, items without vectors get theirs."""
-        await self._embed_newest(index, meaning, EMBED_SECONDS, EMBED_BATCH_COUNT)
-        return await self._question(index, meaning, query)
-
-    async def _question(
-        self, index: SearchIndex, meaning: EmbedderClient, query: str
-    ) -> NDArray[np.float32] | None:
-        asked = index.asks(query)
-        rows = await meaning.rows([asked]) if asked else None
-        return None if rows is None else rows[0]
+        await self._embed_newest(index, meaning, EMBED_SECONDS, _FILL_COUNT)
+        return await meaning.direction(index.asks(query))
 
     async def _embed_newest(
         self, index: SearchIndex, meaning: EmbedderClient, seconds: float, count: int

