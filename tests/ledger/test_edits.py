@@ -94,3 +94,20 @@ def test_an_edit_takes_only_the_accesses_along_that_it_knew(me, ledger, append):
     append(me.memory(KEY, at=2), basis)
 
     assert ledger.edits.accesses() == {SLOT: (NOW + 1, 2)}
+
+
+def test_a_memory_written_over_a_grave_may_still_hold_what_was_forgotten(me, ledger, take, append):
+    """Its writer lists it, and whoever opens it decides."""
+    take(me.memory(KEY, at=1), me.tombstone(KEY, at=3), me.tombstone("flat", at=3))
+    for name in (KEY, "flat"):
+        again = me.memory(name, at=4)
+        append(again, ledger.edits.basis(again.slot))
+
+    assert ledger.edits.forks() == {SLOT: (ledger.head(SLOT).seq,)}
+
+
+def test_a_slot_was_forgotten_if_there_is_a_deletion_or_a_tombstone_of_it(me, ledger, take):
+    take(me.memory("living"), me.tombstone("grave"), me.deletion(60, ["named"]))
+
+    slots = [f"sense-memory/{name}" for name in ("living", "never seen", "grave", "named")]
+    assert [ledger.edits.was_forgotten(slot) for slot in slots] == [False, False, True, True]

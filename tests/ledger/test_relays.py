@@ -7,6 +7,7 @@ import pytest
 from sense_memory.ledger import Ledger, database
 from sense_memory.ledger.relays import (
     LedgerReason,
+    RelayState,
     Remark,
     last_pull,
     reason_code,
@@ -14,8 +15,8 @@ from sense_memory.ledger.relays import (
     remark_sentence,
 )
 from sense_memory.ledger.schema import MIGRATIONS
-from sense_memory.limits import HEAL_SECONDS
-from sense_memory.nostr.verdict import REASONS
+from sense_memory.limits import CURSOR_OVERLAP_SECONDS, HEAL_SECONDS
+from sense_memory.nostr.verdict import REASONS, RelayOutcome, RelayVerdict
 from tests.inside import database_of
 
 
@@ -156,3 +157,26 @@ def test_the_last_pull_is_that_of_the_relay_that_was_asked_last(tmp_path):
     ledger.close()
 
     assert last_pull(path) == 20.0
+
+
+# ── After a clock that ran ahead ────────────────────────────────────────────────────────
+
+
+def test_what_was_recorded_while_the_clock_ran_ahead_holds_nothing_back(me, ledger, relay):
+    """What waits is due at once, and what was seen "later" can be missed now."""
+    ahead, now = 1_000_000.0, 5_000.0
+    ledger.append_versions([me.memory("waits")], [relay], ahead)
+    (waiting,) = ledger.outbox.due(relay, ahead, 9)
+    ledger.outbox.record_verdicts(relay, {waiting.seq: RelayVerdict(RelayOutcome.RETRY, "no answer")}, ahead)
+    ledger.file_events([me.memory("seen")], relay, ahead)
+    ledger.relays.record_pull(relay, int(ahead), ahead, swept=True)
+    ledger.relays.record_healing(relay, ahead)
+    assert (ledger.outbox.due(relay, now, 9), ledger.outbox.lost_events(relay, now + 1)) == ([], [])
+
+    assert ledger.relays.correct_future_times(relay, now)
+
+    assert [entry.id for entry in ledger.outbox.due(relay, now, 9)] == [me.memory("waits").event.id]
+    seen = ledger.by_id(me.memory("seen").event.id)
+    assert ledger.outbox.lost_events(relay, now + 1) == [seen.seq]
+    assert ledger.relays.state(relay) == RelayState(relay, int(now) - CURSOR_OVERLAP_SECONDS, now, None, None)
+    assert not ledger.relays.correct_future_times(relay, now)

@@ -1,4 +1,4 @@
-"""Vectors that are sealed beside the events: rows of older versions stay readable."""
+"""What is sealed beside the events: no index holds what was forgotten, and rows of older versions are read."""
 
 from __future__ import annotations
 
@@ -9,13 +9,78 @@ import orjson
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from sense_memory import MemoryStore
 from sense_memory.nostr.signer import LocalSigner
-from sense_memory.records.sealed_caches import MemoryVectors, VectorCache
+from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, VectorCache
+from tests.inside import ledger_of
 
 
 @pytest.fixture
 def signer():
     return LocalSigner.generate()
+
+
+# ── Indexes ─────────────────────────────────────────────────────────────────────────────
+
+
+class Saved:
+    """A reader without a saved index."""
+
+    def __init__(self):
+        self.extras = {}
+
+    async def saved_extra(self, name, made_of):
+        return None
+
+
+class Words(CachedIndex):
+    """An index that is always up to date."""
+
+    def __len__(self):
+        return 1
+
+    async def catch_up(self):
+        pass
+
+    def dumped(self):
+        return [b"one"]
+
+
+@pytest.mark.parametrize("place", [":memory:", "k.db"])
+async def test_an_index_that_may_hold_a_forgotten_word_is_not_saved(signer, tmp_path, place):
+    path = place if place == ":memory:" else tmp_path / place
+    async with MemoryStore(signer, ledger=path) as store:
+        await store.remember("a", "one")
+        index, later = (Words("words", "made", ledger_of(store), Saved()) for _ in range(2))
+        await index.saved()
+        await store.remember("b", "two")
+        assert await index.dump() == [b"one"]
+
+        await store.forget("a")
+
+        assert await index.dump() is None
+        await later.saved()  # built after the forgetting
+        assert await later.dump() == [b"one"]
+
+
+@pytest.mark.parametrize(("place", "has_era"), [(":memory:", False), ("k.db", True)])
+async def test_an_era_begins_once_and_ends_when_something_is_forgotten(signer, tmp_path, place, has_era):
+    path = place if place == ":memory:" else tmp_path / place
+    async with MemoryStore(signer, ledger=path) as store:
+        await store.remember("a", "one")
+        snapshot = ledger_of(store).snapshot
+        assert snapshot.era() == ""
+        first = snapshot.begin_era()
+        assert bool(first) is has_era
+        assert snapshot.era() == snapshot.begin_era() == first
+
+        await store.forget("a")
+
+        assert snapshot.era() == ""
+        assert (snapshot.begin_era() != first) is has_era
+
+
+# ── Vectors ─────────────────────────────────────────────────────────────────────────────
 
 
 class Table:
