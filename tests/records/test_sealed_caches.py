@@ -8,10 +8,20 @@ import numpy as np
 import orjson
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sense_memory import MemoryStore
 from sense_memory.nostr.signer import LocalSigner
-from sense_memory.records.sealed_caches import CachedIndex, MemoryVectors, VectorCache
+from sense_memory.records import sealed_caches
+from sense_memory.records.sealed_caches import (
+    CachedIndex,
+    MemoryVectors,
+    VectorCache,
+    made_of,
+    with_header,
+    without_header,
+)
 from tests.inside import ledger_of
 
 
@@ -80,6 +90,29 @@ async def test_an_era_begins_once_and_ends_when_something_is_forgotten(signer, t
         assert (snapshot.begin_era() != first) is has_era
 
 
+@given(st.dictionaries(st.text(), st.integers(0, 9)), st.lists(st.binary(max_size=20)))
+def test_the_header_of_an_index_comes_back_and_the_index_begins_at_a_whole_word(known, index):
+    saved = memoryview(b"".join(with_header(known, index)))
+
+    found, body = without_header(saved)
+
+    assert (found, bytes(body)) == (known, b"".join(index))
+    assert (len(saved) - len(body)) % 8 == 0
+
+
+@pytest.mark.parametrize("saved", [b"", b"short", bytes(8), (4).to_bytes(8, "big") + b"text"])
+def test_what_has_no_header_is_no_index(saved):
+    with pytest.raises(ValueError):
+        without_header(memoryview(saved))
+
+
+def test_what_an_index_is_made_of_tells_versions_and_parts_apart(monkeypatch):
+    made = made_of("words", 7)
+    assert made == made_of("words", 7) != made_of("words", 8)
+    monkeypatch.setattr(sealed_caches, "__version__", "another")
+    assert made_of("words", 7) != made
+
+
 # ── Vectors ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -133,3 +166,28 @@ async def test_vectors_under_a_key_that_is_for_something_else_are_made_anew(sign
 
     assert table.rows.keys() == {("m", "s")}
     assert (await VectorCache(signer, table, "m").find({"s": "now"}))["s"].rows.shape == (1, 2)
+
+
+@pytest.mark.parametrize("wrong", ["stamp", "model", "slot", "row"])
+async def test_vectors_are_found_for_the_state_the_model_and_the_slot_that_they_were_made_of(signer, wrong):
+    table = Table()
+    assert await VectorCache(signer, table, "m").find({"s": "now"}) == {}
+    rows = np.float32([[1, 0, 0], [0, 1, 0]])
+    await VectorCache(signer, table, "m").store({"s": MemoryVectors("now", rows)})
+    found = (await VectorCache(signer, table, "m").find({"s": "now", "never seen": "now"}))["s"]
+    assert (found.stamp, found.rows.tolist()) == ("now", rows.tolist())
+
+    sealed = table.rows["m", "s"]
+    model, slot, stamp = "m", "s", "now"
+    match wrong:
+        case "stamp":
+            stamp = "later"
+        case "model":  # a row that was moved
+            model = "n"
+            table.rows["n", "s"] = sealed
+        case "slot":
+            slot = "t"
+            table.rows["m", "t"] = sealed
+        case "row":
+            table.rows["m", "s"] = sealed[:-1]
+    assert await VectorCache(signer, table, model).find({slot: stamp}) == {}
