@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sense_memory.ledger import Ledger, database
-from sense_memory.ledger.removals import ID_CHARS, NOTHING, Origin, Removal
+from sense_memory.ledger.removals import FORGOTTEN_ELSEWHERE, ID_CHARS, NOTHING, Origin, Removal
 from sense_memory.ledger.schema import MIGRATIONS, Role
 from tests.inside import database_of
 
@@ -115,6 +115,136 @@ def test_the_ledger_knows_the_same_of_a_slot_in_whatever_order_removals_arrive(m
     take(*(graves[number] for number in order))
 
     assert ledger.edits.removal(SLOT) == Removal(5, ("a" * ID_CHARS,), {"one": 3}, 7)
+
+
+# ── Purging ─────────────────────────────────────────────────────────────────────────────
+
+
+class Slot:
+    """A slot whose versions other devices remove. The first version is by this device, at 50."""
+
+    def __init__(self, ledger, me, relay) -> None:
+        self.ledger, self.me, self.relay, self.origins = ledger, me, relay, {}
+        ours = self._version(50, KEY, device=ledger.edits.device, count=1)
+        ledger.append_versions([ours], [], NOW)
+        self.ours = ours.event
+
+    def _version(self, at, name, **said):
+        item = self.me.memory(name, at, f"{at}")
+        origin = self.origins[bytes.fromhex(item.event.id)] = replace(Origin.plain(item.event.id, at), **said)
+        return replace(item, origin=origin)
+
+    def file(self, at, *, name=KEY, **said):
+        """A version of another device arrives."""
+        self.ledger.file_events([self._version(at, name, **said)], None, NOW)
+
+    def remove(self, removal, at=60, *, name=KEY, now=NOW):
+        grave = replace(self.me.tombstone(name, at), removals={f"sense-memory/{name}": removal})
+        self.ledger.file_events([grave], None, now, self.origins)
+
+    def drafts(self):
+        return [(draft.reason, draft.created_at) for draft in self.ledger.drafts.all()]
+
+
+@pytest.fixture
+def slot(ledger, me, relay):
+    return Slot(ledger, me, relay)
+
+
+def short(event):
+    return event.id[:ID_CHARS]
+
+
+def test_a_text_that_was_forgotten_unseen_becomes_a_draft(slot):
+    slot.remove(Removal(until=60))
+
+    assert slot.ledger.versions(SLOT)[0].role is Role.TOMBSTONE
+    assert slot.drafts() == [(FORGOTTEN_ELSEWHERE, 50.0)]
+    assert slot.ledger.edits.overruled() == [SLOT]
+
+
+def test_a_draft_is_not_dated_after_the_clock(slot):
+    slot.remove(Removal(until=60), now=40.0)
+
+    assert slot.drafts() == [(FORGOTTEN_ELSEWHERE, 40.0)]
+
+
+@pytest.mark.parametrize("case", ["named", "kept", "of another device", "edited since", "not forgotten"])
+def test_a_text_that_was_known_was_another_devices_or_was_edited_since_becomes_no_draft(slot, case):
+    removal = Removal(until=60)
+    match case:
+        case "named":
+            removal = Removal(until=60, texts=(short(slot.ours),))
+        case "kept":
+            removal = Removal(until=60, kept=frozenset([short(slot.ours)]))
+        case "of another device":
+            slot.origins[bytes.fromhex(slot.ours.id)] = replace(
+                Origin.plain(slot.ours.id, 50), device="other"
+            )
+        case "edited since":
+            slot.file(at=55, device="other", count=1, seen={"other": 1, slot.ledger.edits.device: 1})
+        case "not forgotten":
+            removal = Removal(until=49, upto=60)  # pruned
+    slot.remove(removal)
+
+    assert [item.role for item in slot.ledger.versions(SLOT)] == [Role.TOMBSTONE]
+    assert slot.drafts() == []
+
+
+@pytest.mark.parametrize(("is_held", "is_drafted"), [(False, True), (True, False)])
+def test_a_removal_that_states_nothing_cannot_have_known_what_no_relay_had(slot, is_held, is_drafted):
+    if is_held:
+        slot.ledger.file_events([slot.me.memory(KEY, 50, "50")], slot.relay, NOW)
+    slot.remove(Removal.blind(60))
+
+    assert bool(slot.drafts()) is is_drafted
+
+
+def test_a_draft_of_a_text_that_is_named_later_is_removed(slot):
+    slot.remove(Removal(until=60))
+    slot.remove(Removal(until=60, texts=(short(slot.ours),)), at=61)
+
+    assert slot.drafts() == []
+
+
+@pytest.mark.parametrize(
+    ("removal", "recalls", "is_left"),
+    [
+        (Removal(upto=60, is_automatic=True), 1, True),
+        (Removal(upto=60, is_automatic=True), 0, False),
+        (Removal(upto=60), 1, False),  # a user asked for it
+        (Removal(until=60, is_automatic=True), 1, False),  # forgotten
+    ],
+)
+def test_a_recall_keeps_a_memory_alive_that_another_device_pruned(slot, removal, recalls, is_left):
+    """The kept version is listed: its writer writes it anew above the tombstone."""
+    if recalls:
+        slot.ledger.edits.record_accesses([(SLOT, NOW, recalls)])
+    slot.remove(removal)
+
+    kept = [item for item in slot.ledger.versions(SLOT) if item.role is Role.MEMORY]
+    assert [item.id.hex() for item in kept] == [slot.ours.id] * is_left
+    assert slot.ledger.edits.forks() == ({SLOT: (kept[0].seq,)} if is_left else {})
+    assert bool(slot.ledger.edits.accesses()) is is_left
+
+
+def test_what_the_pruning_device_did_not_know_stays(slot):
+    slot.file(at=55, device="other", count=2, seen={"other": 2})
+    slot.remove(Removal(seen={"other": 1}, upto=60))
+
+    left = [item.event().created_at for item in slot.ledger.versions(SLOT) if item.role is Role.MEMORY]
+    assert left == [55]
+
+
+@pytest.mark.parametrize(("said_at", "is_listed"), [(50, True), (60, True), (61, False)])
+def test_a_forgotten_text_that_was_signed_again_later_is_listed_even_if_it_is_flat(slot, said_at, is_listed):
+    """It must be replaced on relays before it may go."""
+    slot.file(at=70, name="flat", said=ID, said_at=said_at)
+    slot.remove(Removal(until=60), name="flat")
+
+    (head, *_) = slot.ledger.versions("sense-memory/flat")
+    assert head.role is Role.MEMORY
+    assert slot.ledger.edits.forks() == ({"sense-memory/flat": (head.seq,)} if is_listed else {})
 
 
 # ── Older ledgers ───────────────────────────────────────────────────────────────────────
