@@ -18,6 +18,7 @@ from sense_memory.records.sealed_caches import (
     CachedIndex,
     MemoryVectors,
     VectorCache,
+    VectorSource,
     made_of,
     with_header,
     without_header,
@@ -166,6 +167,10 @@ async def test_vectors_under_a_key_that_is_for_something_else_are_made_anew(sign
 
     assert table.rows.keys() == {("m", "s")}
     assert (await VectorCache(signer, table, "m").find({"s": "now"}))["s"].rows.shape == (1, 2)
+
+
+def test_the_vectors_of_a_memory_have_an_address_of_their_own_on_relays():
+    assert VectorSource("persona/a/b/c", "s", "now").embedding == "sense-memory/embed/persona/a/b/c"
 
 
 @pytest.mark.parametrize("wrong", ["stamp", "model", "slot", "row"])
