@@ -227,6 +227,14 @@ def test_a_journal_was_shown_if_a_pull_was_complete_and_did_not_hide_it(ledger, 
     assert not ledger.relays.has_shown_journal(relay)
 
 
+def test_a_relay_that_limits_its_rate_is_sent_nothing_until_the_last_pause_is_over(ledger, relay):
+    assert (ledger.relays.rate_limits(relay), ledger.relays.paused_until(relay)) == (0, 0.0)
+    for count, until in ((1, 160.0), (2, 220.0)):
+        ledger.relays.pause(relay, until, count, 100.0)
+        assert (ledger.relays.rate_limits(relay), ledger.relays.paused_until(relay)) == (count, until)
+    assert ledger.relays.remarks(relay) == (remark_sentence(Remark.RATE_LIMITED),)
+
+
 def test_a_removed_relay_takes_its_queue_along_and_says_how_much_that_was(me, ledger, relay):
     ledger.append_versions([me.memory("a"), me.memory("b"), me.memory("c")], [relay], 100.0)
     (sent, *_) = ledger.outbox.due(relay, 100.0, 9)

@@ -142,6 +142,13 @@ def test_a_removal_of_another_writer_removes_every_text_up_to_its_date(fields):
     assert removal_of(fields, PATH, 50) == Removal.blind(50)
 
 
+@pytest.mark.parametrize("second", [1, MAX_SAFE_INTEGER])
+def test_any_second_that_json_can_hold_is_read(second):
+    found = removal_of({"why": PRUNE, "until": second, "upto": second}, "a", 50)
+
+    assert (found.until, found.upto) == (second, second)
+
+
 @pytest.mark.parametrize("until", [-5, 0, True, "7", 7.0, MAX_SAFE_INTEGER + 1, None])
 def test_what_is_no_second_is_none_and_what_is_no_id_names_nothing(until):
     fields = {"why": PRUNE, "until": until, "upto": until, "texts": ["short", 7, "f" * ID_CHARS], "kept": "x"}
