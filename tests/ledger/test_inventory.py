@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from sense_memory.ledger import FiledEvent, Ledger
-from sense_memory.ledger.relays import LedgerReason, reason_sentence
+from sense_memory.ledger.relays import LedgerReason, Remark, reason_sentence
 from sense_memory.ledger.schema import MIGRATIONS
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
@@ -115,6 +115,17 @@ def test_a_tombstone_newer_than_the_accepted_deletion_stays(me, stage):
     newer = me.tombstone("a", 60)
     stage.write(newer)
     assert stage.inventory() == pairs(me.deletion(50, ["a"]), newer)
+
+
+def test_a_relay_that_drops_deletions_need_not_hold_them_and_must_hold_the_tombstone(me, stage):
+    grave, deletion = me.tombstone("a", 50), me.deletion(50, ["a"])
+    stage.write(grave, deletion)
+    stage.judge(grave)
+    stage.ledger.relays.add_remark(stage.relay, Remark.DROPS_DELETIONS, NOW)
+    assert stage.inventory() == pairs(grave, deletion)  # it was not sent yet
+    stage.judge(deletion)
+    assert stage.inventory() == pairs(grave)
+    assert stage.inventory(OTHER) == pairs(grave, deletion)
 
 
 def test_what_a_relay_refused_is_not_expected_there(me, stage):

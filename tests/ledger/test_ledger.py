@@ -52,3 +52,7 @@ def test_every_event_is_counted_once(me, ledger):
     counts = {name: len(items) for name, items in counted.items()}
     assert ledger.counts_by_kind() == {**counts, "events": len(every), "entries": 2, "drafts": 1}
     assert len(list(ledger.bodies())) == len(every)
+
+
+def test_an_empty_ledger_counts_nothing(ledger):
+    assert set(ledger.counts_by_kind().values()) == {0}
