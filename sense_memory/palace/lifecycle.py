@@ -108,12 +108,8 @@ def use_time(memory: PersonaMemory, now: float) -> float | None:
 
 def opponents(memory: PersonaMemory) -> tuple[str, ...]:
     """The names in the marks of a memory: paths, or bare keys that another program wrote."""
-    if not memory.contradicts and memory.superseded_by is None:
-        return ()
-    named = (
-        memory.contradicts if memory.superseded_by is None else (*memory.contradicts, memory.superseded_by)
-    )
-    return tuple(dict.fromkeys(named))
+    named = dict.fromkeys(memory.contradicts)
+    return tuple(named if memory.superseded_by is None else {**named, memory.superseded_by: None})
 
 
 def is_by_hand(one: PersonaMemory, other: PersonaMemory) -> bool:

@@ -181,7 +181,7 @@ class Writer:
         content = await envelope.seal_deletion(self._signer, fields)
         tombstones: list[FiledEvent] = []
         while True:
-            tombstones = await self._stamped_and_signed(records, sealed, tombstones, bases or {})
+            tombstones = await self._stamped_and_signed(records, sealed, tombstones, known=())
             request = await self._request(fields, tombstones, bare, content)
             items = [*tombstones, request]
             origins = await self._reader.origins(items, known)

@@ -27,7 +27,7 @@ from sense_memory.errors import (
     UnsafeFile,
     WrongKeyError,
 )
-from sense_memory.ledger import Ledger, database, files
+from sense_memory.ledger import Ledger, Role, database, files
 from sense_memory.ledger import database as pages
 from sense_memory.ledger.database import APPLICATION_ID, MIGRATIONS, VERSION, Database
 from sense_memory.ledger.files import FileLock
@@ -115,6 +115,16 @@ def test_a_new_ledger_is_what_the_steps_of_the_schema_lead_to(me, path, place):
     assert new.integrity() == []
     new.close()
     stepwise.close()
+
+
+def test_roles_have_the_numbers_that_every_ledger_so_far_has_in_its_file():
+    assert {role.name: int(role) for role in Role} == {
+        "MEMORY": 0,
+        "TOMBSTONE": 1,
+        "DELETION": 2,
+        "EMBEDDING": 3,
+        "REPLACED": 4,
+    }
 
 
 def test_closing_leaves_one_file_and_the_lock(me, written):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sense_memory.ledger import Basis, HeadMoved
+from sense_memory.ledger.edits import SealedDraft
+from sense_memory.ledger.removals import Origin, Removal
 
 
 SLOT = "sense-memory/persona/people/facts/a"
@@ -94,3 +98,54 @@ def test_an_edit_takes_only_the_accesses_along_that_it_knew(me, ledger, append):
     append(me.memory(KEY, at=2), basis)
 
     assert ledger.edits.accesses() == {SLOT: (NOW + 1, 2)}
+
+
+def test_a_memory_written_over_a_grave_may_still_hold_what_was_forgotten(me, ledger, take, append):
+    """Its writer lists it, and whoever opens it decides."""
+    take(me.memory(KEY, at=1), me.tombstone(KEY, at=3), me.tombstone("flat", at=3))
+    for name in (KEY, "flat"):
+        again = me.memory(name, at=4)
+        append(again, ledger.edits.basis(again.slot))
+
+    assert ledger.edits.forks() == {SLOT: (ledger.head(SLOT).seq,)}
+
+
+def test_a_slot_was_forgotten_if_there_is_a_deletion_or_a_tombstone_of_it(me, ledger, take):
+    ahead = me.tombstone("ahead", at=20_000)  # in quarantine until its time
+    take(me.memory("living"), me.tombstone("grave"), me.deletion(60, ["named"]), ahead)
+
+    slots = [f"sense-memory/{name}" for name in ("living", "never seen", "ahead", "grave", "named")]
+    assert [ledger.edits.was_forgotten(slot) for slot in slots] == [False, False, False, True, True]
+    assert [ledger.edits.basis(slot).covered_to for slot in slots] == [-1, -1, -1, 50, 60]
+
+
+def test_forks_that_may_be_conflict_copies_or_flat_memories_are_found_by_their_address(me, ledger, take):
+    copy, hashed = f"{KEY}~conflict-0badcafe", "~" + "ab" * 32
+    for name in (KEY, copy, hashed):
+        take(me.memory(name, at=1), me.memory(name, at=2))
+    flat = replace(me.memory("flat", at=70), origin=Origin.plain("ab" * 32, 5))
+    grave = replace(me.tombstone("flat", at=60), removals={"sense-memory/flat": Removal(until=60)})
+    ledger.file_events([flat], None, NOW)
+    ledger.file_events([grave], None, NOW, {bytes.fromhex(flat.event.id): flat.origin})
+
+    assert ledger.edits.forked_slots() == sorted(
+        [SLOT, *(f"sense-memory/{name}" for name in (copy, hashed, "flat"))]
+    )
+    assert set(ledger.edits.forked_copies()) == {*ledger.edits.forked_slots()} - {SLOT}
+
+
+# ── Drafts ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_draft_is_found_by_its_number_until_it_is_discarded_or_its_address_forgotten(ledger):
+    one, two, three = ledger.drafts.add([("a", "sealed 1"), ("a", "sealed 2"), ("b", "sealed 3")], NOW)
+    assert ledger.drafts.get(two) == SealedDraft(two, "a", "sealed 2", NOW)
+    assert [draft.number for draft in ledger.drafts.all()] == [one, two, three]
+
+    assert (ledger.drafts.discard(one), ledger.drafts.discard(one)) == (True, False)
+    ledger.drafts.remove_at(["a", "never seen"])
+
+    assert [draft.number for draft in ledger.drafts.all()] == [three]
+    assert ledger.drafts.get(one) is ledger.drafts.get(two) is None
+    (four,) = ledger.drafts.add([("b", "sealed 4")], NOW)
+    assert four > three

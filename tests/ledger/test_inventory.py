@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from sense_memory.ledger import FiledEvent, Ledger
-from sense_memory.ledger.relays import LedgerReason, reason_sentence
+from sense_memory.ledger.relays import LedgerReason, Remark, reason_sentence
 from sense_memory.ledger.schema import MIGRATIONS
 from sense_memory.nostr.event import KIND_APP_DATA
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
@@ -117,11 +117,43 @@ def test_a_tombstone_newer_than_the_accepted_deletion_stays(me, stage):
     assert stage.inventory() == pairs(me.deletion(50, ["a"]), newer)
 
 
+def test_a_relay_that_drops_deletions_need_not_hold_them_and_must_hold_the_tombstone(me, stage):
+    grave, deletion = me.tombstone("a", 50), me.deletion(50, ["a"])
+    stage.write(grave, deletion)
+    stage.judge(grave)
+    stage.ledger.relays.add_remark(stage.relay, Remark.DROPS_DELETIONS, NOW)
+    assert stage.inventory() == pairs(grave, deletion)  # it was not sent yet
+    stage.judge(deletion)
+    assert stage.inventory() == pairs(grave)
+    assert stage.inventory(OTHER) == pairs(grave, deletion)
+
+
 def test_what_a_relay_refused_is_not_expected_there(me, stage):
     stage.write(me.memory("a"), me.memory("b"))
     stage.judge(me.memory("a"), verdict=REFUSED)
     assert stage.inventory() == pairs(me.memory("b"))
     assert stage.inventory(OTHER) == pairs(me.memory("a"), me.memory("b"))
+
+
+def test_of_some_ids_those_are_lacking_that_a_relay_should_hold(me, stage):
+    old, new, refused = me.memory("a", 50), me.memory("a", 60), me.memory("b")
+    stage.write(old)
+    stage.write(new, refused)
+    stage.judge(refused, verdict=REFUSED)
+    asked = ids(old, new, refused, me.memory("never seen"))
+    assert stage.ledger.inventory.lacking_count(stage.version(), asked) == 1
+    assert stage.ledger.inventory.lacking_count(stage.version(OTHER), asked) == 2
+
+
+def test_a_relay_holds_the_memories_that_it_showed_and_those_that_it_only_accepted(me, stage):
+    """Tombstones, deletions and older versions are no memories that it holds."""
+    stage.write(
+        me.memory("a", 50), me.journal(51), me.memory("b", 52), me.tombstone("c", 60), me.deletion(60, ["c"])
+    )
+    stage.judge(me.memory("a", 50), me.journal(51), me.tombstone("c", 60), me.deletion(60, ["c"]))
+    stage.take(me.memory("d", 53), me.memory("a", 40), me.tombstone("e", 60))
+    assert stage.ledger.inventory.held_counts(stage.relay) == (1, 2)
+    assert stage.ledger.inventory.held_counts(OTHER) == (0, 0)
 
 
 # ── Versions ────────────────────────────────────────────────────────────────────────────

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sense_memory.ledger import Ledger, database
 from sense_memory.ledger.relays import (
     LedgerReason,
+    PullProgress,
+    RelayState,
     Remark,
     last_pull,
     reason_code,
@@ -14,8 +18,8 @@ from sense_memory.ledger.relays import (
     remark_sentence,
 )
 from sense_memory.ledger.schema import MIGRATIONS
-from sense_memory.limits import HEAL_SECONDS
-from sense_memory.nostr.verdict import REASONS
+from sense_memory.limits import CURSOR_OVERLAP_SECONDS, HEAL_SECONDS, INCOMPLETE_COUNT, LOST_COUNT
+from sense_memory.nostr.verdict import REASONS, RelayOutcome, RelayVerdict
 from tests.inside import database_of
 
 
@@ -156,3 +160,110 @@ def test_the_last_pull_is_that_of_the_relay_that_was_asked_last(tmp_path):
     ledger.close()
 
     assert last_pull(path) == 20.0
+
+
+# ── Pulls and remarks ───────────────────────────────────────────────────────────────────
+
+
+def test_the_progress_of_a_pull_comes_back_until_the_pull_is_complete(ledger, relay):
+    progress = PullProgress(50.0, 7, 40, {4: (30, 200, "ab"), 30078: (None, 0, "")})
+    assert ledger.relays.unfinished_pull(relay) is None
+    for one in (replace(progress, since=None), progress):
+        ledger.relays.save_unfinished_pull(relay, one)
+        assert ledger.relays.unfinished_pull(relay) == one
+    ledger.relays.save_unfinished_pull(relay, None)
+    assert ledger.relays.unfinished_pull(relay) is None
+
+    ledger.relays.save_unfinished_pull(relay, progress)
+    ledger.relays.record_pull(relay, 5, 60.0, swept=False)
+    assert ledger.relays.unfinished_pull(relay) is None
+    assert ledger.relays.state(relay) == RelayState(relay, 5, 60.0, None, None)
+
+
+def test_the_progress_of_an_earlier_version_has_no_ids(ledger, relay):
+    ledger.relays.save_unfinished_pull(relay, PullProgress(50.0, walks={4: (30, 200)}))
+
+    assert ledger.relays.unfinished_pull(relay) == PullProgress(50.0, walks={4: (30, 200, "")})
+
+
+@pytest.mark.parametrize(
+    ("remark", "before", "needed"),
+    [
+        (Remark.LATE, None, 1),
+        (Remark.FORGETFUL, Remark.LOST, LOST_COUNT),
+        (Remark.INCOMPLETE, None, INCOMPLETE_COUNT),
+    ],
+)
+def test_a_remark_counts_once_an_hour_and_some_must_be_made_several_times(
+    ledger, relay, remark, before, needed
+):
+    for hour in range(needed):
+        shown = (remark_sentence(before),) if before and hour else ()
+        assert ledger.relays.remarks(relay) == shown
+        assert not ledger.relays.never_shows_all(relay)
+        for seconds in (0, 1, HEAL_SECONDS - 1):
+            ledger.relays.add_remark(relay, remark, hour * HEAL_SECONDS + seconds)
+
+    assert ledger.relays.remarks(relay) == (remark_sentence(remark),)
+    assert ledger.relays.never_shows_all(relay) is (remark is Remark.INCOMPLETE)
+
+
+@pytest.mark.parametrize(("before", "is_left"), [(None, False), (51.0, False), (50.0, True)])
+def test_a_remark_is_removed_unless_it_was_made_since(ledger, relay, before, is_left):
+    ledger.relays.add_remark(relay, Remark.UNDELETED, 50.0)
+    ledger.relays.add_remark(relay, Remark.LATE, 50.0)
+
+    ledger.relays.remove_remark(relay, Remark.UNDELETED, before)
+
+    assert ledger.relays.has_remark(relay, Remark.UNDELETED) is is_left
+    assert ledger.relays.has_remark(relay, Remark.LATE)
+
+
+def test_a_journal_was_shown_if_a_pull_was_complete_and_did_not_hide_it(ledger, relay):
+    assert not ledger.relays.has_shown_journal(relay)
+    ledger.relays.record_pull(relay, 5, 60.0, swept=True)
+    assert ledger.relays.has_shown_journal(relay)
+    ledger.relays.add_remark(relay, Remark.HIDES_JOURNAL, 60.0)
+    assert not ledger.relays.has_shown_journal(relay)
+
+
+def test_a_relay_that_limits_its_rate_is_sent_nothing_until_the_last_pause_is_over(ledger, relay):
+    assert (ledger.relays.rate_limits(relay), ledger.relays.paused_until(relay)) == (0, 0.0)
+    for count, until in ((1, 160.0), (2, 220.0)):
+        ledger.relays.pause(relay, until, count, 100.0)
+        assert (ledger.relays.rate_limits(relay), ledger.relays.paused_until(relay)) == (count, until)
+    assert ledger.relays.remarks(relay) == (remark_sentence(Remark.RATE_LIMITED),)
+
+
+def test_a_removed_relay_takes_its_queue_along_and_says_how_much_that_was(me, ledger, relay):
+    ledger.append_versions([me.memory("a"), me.memory("b"), me.memory("c")], [relay], 100.0)
+    (sent, *_) = ledger.outbox.due(relay, 100.0, 9)
+    ledger.outbox.record_verdicts(relay, {sent.seq: RelayVerdict(RelayOutcome.ACCEPTED)}, 100.0)
+    ledger.relays.record_pull(relay, 5, 60.0, swept=True)
+
+    assert (ledger.relays.remove(relay), ledger.relays.remove(relay)) == (2, 0)
+    ledger.relays.add([relay])
+    assert ledger.relays.state(relay) == RelayState(relay, None, None, None, None)
+
+
+# ── After a clock that ran ahead ────────────────────────────────────────────────────────
+
+
+def test_what_was_recorded_while_the_clock_ran_ahead_holds_nothing_back(me, ledger, relay):
+    """What waits is due at once, and what was seen "later" can be missed now."""
+    ahead, now = 1_000_000.0, 5_000.0
+    ledger.append_versions([me.memory("waits")], [relay], ahead)
+    (waiting,) = ledger.outbox.due(relay, ahead, 9)
+    ledger.outbox.record_verdicts(relay, {waiting.seq: RelayVerdict(RelayOutcome.RETRY, "no answer")}, ahead)
+    ledger.file_events([me.memory("seen")], relay, ahead)
+    ledger.relays.record_pull(relay, int(ahead), ahead, swept=True)
+    ledger.relays.record_healing(relay, ahead)
+    assert (ledger.outbox.due(relay, now, 9), ledger.outbox.lost_events(relay, now + 1)) == ([], [])
+
+    assert ledger.relays.correct_future_times(relay, now)
+
+    assert [entry.id for entry in ledger.outbox.due(relay, now, 9)] == [me.memory("waits").event.id]
+    seen = ledger.by_id(me.memory("seen").event.id)
+    assert ledger.outbox.lost_events(relay, now + 1) == [seen.seq]
+    assert ledger.relays.state(relay) == RelayState(relay, int(now) - CURSOR_OVERLAP_SECONDS, now, None, None)
+    assert not ledger.relays.correct_future_times(relay, now)

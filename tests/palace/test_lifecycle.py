@@ -164,6 +164,19 @@ def test_what_is_dismissed_is_no_mark(fields, left):
     assert opponents(without_dismissed(memory(**fields))) == left
 
 
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"contradicts": ["a/b/c", N]}, ("a/b/c", N)),
+        ({"superseded_by": N}, (N,)),
+        ({"contradicts": ["a/b/c", N], "superseded_by": "x/y/z"}, ("a/b/c", N, "x/y/z")),
+        ({"contradicts": [N, "a/b/c"], "superseded_by": N}, (N, "a/b/c")),
+    ],
+)
+def test_the_opponents_of_a_memory_are_named_once_each_superseded_or_not(fields, named):
+    assert opponents(memory(**fields)) == named
+
+
 def test_the_last_word_counts():
     marked = superseded(memory(dismissed=[N]), N)
     assert (marked.contradicts, marked.superseded_by, marked.dismissed) == ((N,), N, ())

@@ -136,6 +136,34 @@ def test_a_deletion_names_address_events_and_kind():
     )
 
 
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [
+        ({"type": envelope.DELETION_TYPE, "of": {"a": {"why": "forget"}}}, {"a": {"why": "forget"}}),
+        ({"type": "sense-memory:kv", "of": {"a": {"why": "forget"}}}, {}),  # sealed for something else
+        ({"type": envelope.DELETION_TYPE, "of": ["a"]}, {}),
+        ({"type": envelope.DELETION_TYPE}, {}),
+        ("no longer needed", {}),  # the plain reason of another client
+        ("", {}),
+    ],
+)
+def test_a_deletion_says_by_path_what_it_removes_if_it_is_one_of_ours(signer, inside, said):
+    content = inside
+    if isinstance(inside, dict):
+        content = run(signer.encrypt(json.dumps(inside).encode(), signer.public_key))
+    request = run(signer.sign(envelope.deletion(signer.public_key, ("sense-memory/a",), (), 5, content)))
+
+    assert run(envelope.open_deletion(signer, request)) == said
+
+
+def test_what_a_deletion_removes_comes_back_unaltered(signer):
+    removing = {"a": {"why": "forget", "texts": ["ab" * 8]}, "b": {"why": "prune", "seen": {"mine": 7}}}
+    content = run(envelope.seal_deletion(signer, removing))
+    request = run(signer.sign(envelope.deletion(signer.public_key, ("sense-memory/a",), (), 5, content)))
+
+    assert run(envelope.open_deletion(signer, request)) == removing
+
+
 def test_no_text_shows_in_any_repr(signer):
     """K-02."""
     record = envelope.flat("key", "MARKER", TS)

@@ -22,10 +22,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sense_memory import LocalSigner, MemoryStore
+from sense_memory.limits import SNAPSHOT_MESSAGE_BYTES
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Event, Unsigned
 from sense_memory.nostr.keys import Secret
 from sense_memory.records import envelope, snapshot
 from sense_memory.records import snapshot as blocks
+from sense_memory.records.sealed_caches import CachedIndex
 from tests.inside import ledger_of, parts_of, signer_of
 from tests.time_unit import SECOND
 
@@ -352,6 +354,35 @@ async def test_what_changed_since_is_opened_from_the_ledger(stage, monkeypatch):
         found = {memory.key: memory.value for memory in await store.recall_all()}
 
     assert found == {**{f"k{number}": f"text {number}" for number in range(6)}, "k3": "edited", "k9": "new"}
+
+
+class Pieces(CachedIndex):
+    """An index that is longer than a message of the snapshot."""
+
+    pieces = (b"one" * SNAPSHOT_MESSAGE_BYTES, b"two", b"")
+
+    def __len__(self):
+        return 1
+
+    async def catch_up(self):
+        pass
+
+    def dumped(self):
+        return self.pieces
+
+
+@pytest.mark.parametrize(("made", "is_found"), [("this", True), ("something else", False)])
+async def test_an_index_comes_back_whole_if_it_is_made_of_the_same(stage, made, is_found):
+    await stage.fill(1)
+    async with stage.open() as store:
+        index = Pieces("pieces", "this", ledger_of(store), parts_of(store).reader)
+        assert await index.saved() is None
+        index.unsaved = 1
+    async with stage.open() as store:
+        found = await Pieces("pieces", made, ledger_of(store), parts_of(store).reader).saved()
+
+    assert (found is not None) is is_found
+    assert found is None or found == b"".join(Pieces.pieces)
 
 
 async def test_what_another_process_writes_later_is_seen(stage):

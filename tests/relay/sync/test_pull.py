@@ -464,6 +464,14 @@ async def test_a_pull_that_was_cut_off_before_anything_arrived_made_no_progress(
     assert stage.remarked(Remark.INCOMPLETE)
 
 
+async def test_a_pull_of_newer_events_that_was_cut_off_is_not_resumed(stage):
+    stage.peer.events = [stage.event()]
+    await stage.pull()
+    stage.peer.cut_after = 0
+    assert (await stage.pull(NEWER)).reasons == ("connection lost",)
+    assert not stage.puller.made_progress
+
+
 async def test_a_comparison_that_was_cut_off_is_tried_again_at_once(stage):
     stage.peer.events = [stage.event()]
     await stage.pull()
