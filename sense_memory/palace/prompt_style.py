@@ -85,7 +85,7 @@ def style_of(name: str, *, is_full: bool = True) -> Style:
     Raises:
         InvalidInput: there is no such style.
     """
-    if name not in _STYLES:
+    if not isinstance(name, str) or name not in _STYLES:  # a list cannot be looked up
         raise InvalidInput(f"style must be one of {', '.join(_STYLES)}; nothing was changed")
     return _STYLES[name] if is_full or name != "bracketed" else _BASIC
 

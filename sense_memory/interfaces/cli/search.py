@@ -167,7 +167,7 @@ def search(
         parts = {"hits": [*map(hit_data, hits)], "in_mind": [*map(mind_hit_data, found.in_mind)]}
         typer.echo(as_json({**parts, "forgotten": hits.forgotten, "confidence": hits.confidence}))
         return
-    if found.hits.is_doubtful:
+    if found.hits.is_doubtful and not found.in_mind:
         note(PROBABLY_NOTHING)
     if found.hits:
         _print_hits(found.hits, explain=explain)

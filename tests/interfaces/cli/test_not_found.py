@@ -260,7 +260,8 @@ def test_what_is_no_flat_memory_is_refused_and_not_flattened(agent, command):
     agent("palace", "remember", "people/facts/lisa", "artist")
     agent("journal", "an artist called")
     before = events(agent)
-    printed = json.dumps(agent.json(*command))
+    told = agent.json(*command)
+    printed = json.dumps(told["hits"] if command[0] == "search" else told)
 
     said = agent("remember", "--many", "-", stdin=printed, code=2).stderr
 
