@@ -4,7 +4,7 @@ Everything that rules conclude (thoughts, topics, beliefs, an identity, the fact
 a kind in `SAYING`. A question, a command, small talk, a passing remark and a fragment are no evidence of anything.
 
 Doubt ends in silence: what no rule knows is a `REMARK` or a `FRAGMENT`. The rules read English best, and the commonest forms
-of German, French and Spanish. The cost is some 30 µs for each sentence that is read for the first time.
+of German, French and Spanish. The cost is some 0.1 ms for each sentence that is read for the first time.
 """
 
 from __future__ import annotations
