@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.mind.search.corrections import corrects
+from sense_memory.mind.search.revisions import Revision, revision
 from sense_memory.search.newest import Aged, newest_first
 from sense_memory.search.ranking import Reason
 
@@ -60,35 +61,55 @@ class MindHit:
     answer_confidence: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class LaterWord:
+    """What was said later about a hit.
+
+    Attributes:
+        hit: the later message.
+        is_sure: whether it surely corrects the earlier hit, which is marked then.
+    """
+
+    hit: MindHit
+    is_sure: bool
+
+
 def with_corrections_first(
-    hits: Iterable[MindHit], said_after: Mapping[str, MindHit] | None = None
+    hits: Iterable[MindHit], said_after: Mapping[str, LaterWord] | None = None
 ) -> list[MindHit]:
     """Hits in which each correction ranks just before the hit that it corrects; the other hits keep their order.
 
-    A speaker corrects only its own statements and those of an assistant, in the same conversation.
+    A speaker corrects only its own statements and those of an assistant, in the same conversation. What may only be a
+    correction ranks before the earlier hit too, and marks nothing.
 
     Args:
         hits: the hits.
-        said_after: corrections that were said soon after a hit, by the id of that hit; see `said_after`.
+        said_after: what was said soon after a hit about it, by the id of that hit; see `said_after`.
     """
     after = said_after or {}
-    pairs = {(old, new.id) for old, new in after.items()}
-    scored: dict[str, MindHit] = {new.id: replace(new, score=0.0) for new in after.values()}
+    scored: dict[str, MindHit] = {later.hit.id: replace(later.hit, score=0.0) for later in after.values()}
     scored |= {hit.id: hit for hit in hits}
     by_age = sorted(scored.values(), key=lambda hit: (hit.at, hit.id))
     for place, new in enumerate(by_age):
-        old = [
-            scored[hit.id]
-            for hit in by_age[:place]
-            if (hit.id, new.id) in pairs or (_may_correct(new, hit) and corrects(new.text, hit.text))
-        ]
-        for hit in old:
-            scored[hit.id] = replace(hit, corrected_by=new.id)
+        graded = [(hit, _grade(new, hit, after.get(hit.id))) for hit in by_age[:place]]
+        old = [scored[hit.id] for hit, grade in graded if grade]
+        for hit, grade in graded:
+            if grade is Revision.SURE:
+                scored[hit.id] = replace(scored[hit.id], corrected_by=new.id)
         added = max((hit.score for hit in old), default=0.0) + _STEP - new.score
         if old and added > 0:
             why = (*new.why, Reason("corrects", "", added))
             scored[new.id] = replace(new, score=new.score + added, why=why)
     return sorted(scored.values(), key=lambda hit: -hit.score)
+
+
+def _grade(new: MindHit, old: MindHit, later: LaterWord | None) -> Revision:
+    """How surely a later hit corrects an earlier one."""
+    if later is not None and later.hit.id == new.id:
+        return Revision.SURE if later.is_sure else Revision.SUSPECTED
+    if not _may_correct(new, old):
+        return Revision.NONE
+    return Revision.SURE if corrects(new.text, old.text) else revision(new.text, old.text)
 
 
 def with_newest_first(hits: Sequence[MindHit], question: str) -> list[MindHit]:

@@ -15,7 +15,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.sentence_kinds import split_sentences, tells_of_past
+from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences, tells_of_past
 from sense_memory.mind.sentence_values import MONTH, WEEKDAY
 from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
@@ -23,10 +23,15 @@ from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-MAX_CHARS: Final = 200  # longer texts are not compared: they say too much to be revised as a whole
+MAX_CHARS: Final = 160  # longer texts are not compared: they say too much to revise, or to be revised, as a whole
+_MOST_SENTENCES: Final = 3
+_FACTS: Final = frozenset(
+    {SentenceKind.STATEMENT, SentenceKind.DATE, SentenceKind.DECISION, SentenceKind.INSTRUCTION, SentenceKind.COMMAND}
+)
 _SURE: Final = 4.0
 _SUSPECTED: Final = 2.5
 _LANGUAGES: Final = ("english", "german", "french")
+_HOLDING: Final = frozenset({SentenceKind.STATEMENT, SentenceKind.DATE, SentenceKind.CORRECTION})
 
 
 class Revision(IntEnum):
@@ -58,7 +63,12 @@ _VALUES: Final = (
 )  # fmt: skip
 _values = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _VALUES)
 _unit = re.compile(r"\s*([a-zäöü%€$]+)", re.IGNORECASE).match
-_name = re.compile(r"(?<=[^.!?:\s] )(?!I\b|I')[A-ZÄÖÜÉ][\w-]+|(?:^|(?<=[.!?:] ))(?!No\b|Sorry|Oops|Yes|Right|Well|Wrong)[A-Z]\w+(?=[,!])").findall
+_name = re.compile(r"(?<=[^.!?:,\s] )(?!I\b|I')[A-ZÄÖÜÉ][\w-]+|(?<=, )[A-ZÄÖÜÉ][\w-]+(?= )").findall
+_chats = re.compile(
+    r"^\W*(?:thanks?|thank you|wow|hey|hi|hello|yeah|yep|yup|yes|aw+|awesome|great|cool|nice|definitely|absolutely|totally|sounds|way to go"
+    r"|congrat\w*|glad|haha|danke|merci|bye|sure|ok(?:ay)?|you're right|exactly|good (?:luck|to))\b",
+    re.IGNORECASE,
+).match
 _quoted = re.compile(r"[\"“„«]([^\"”“»]+)[\"”“»]").findall
 
 # That something was wrong, or is otherwise than it was said.
@@ -70,7 +80,7 @@ _says_wrong = re.compile(
     r"|outdated|out of date|actually|i (?:was|had) (?:\w+ ){0,2}(?:off|old)|hasn't \w+(?: \w+){0,3} (?:for|in) (?:\w+ )?(?:years|months|ages)"
     r"|falsch|vertan|verwechselt|geirrt|stimmt nicht|doch (?:nicht|am|um|im|erst)|nicht mehr|eigentlich"
     r"|finalement|en fait|trompée?|erreur|ne \w+ plus|plutôt)\b"
-    r"|^\W*(?:no,? no|nope|sorry|correction|oops|whoops|scrap|scratch|swap)\b|\b(?:ignore|disregard|scratch|scrap) (?:that|my|what)\b",
+    r"|^\W*(?:no,? no|nope|sorry(?! to\b| for\b| about\b| i )|correction|oops|whoops|scrap|scratch|swap)\b|\b(?:ignore|disregard|scratch|scrap) (?:that|my|what)\b",
     re.IGNORECASE,
 ).search
 # That somebody knows better now.
@@ -107,12 +117,12 @@ class _Said:
 
     Attributes:
         terms: the stems of its words, numbers as digits.
-        names: the stems of its names.
         values: its values by kind; a number with a unit has a kind of its own.
         denied: the stems of what it denies.
         wrong, known: whether it says that something was wrong, or that somebody knows better now.
         bare: whether one of its sentences is hardly more than a value.
         of_it: whether it says how things are with something named before.
+        holds: whether one of its sentences says what holds, and not what happened.
         past: whether it only tells what happened.
     """
 
@@ -123,12 +133,13 @@ class _Said:
     known: bool
     bare: bool
     of_it: bool
+    holds: bool
     past: bool
 
     @property
     def may_revise(self) -> bool:
         """Whether it has any sign of a revision."""
-        return self.wrong or self.known or self.bare or self.of_it or bool(self.denied)
+        return self.wrong or self.known or self.bare or self.of_it or self.holds or bool(self.denied)
 
 
 def revision(new: str, old: str) -> Revision:
@@ -169,7 +180,7 @@ def _graded(points: float) -> Revision:
 @lru_cache(8_192)
 def _points(new: str, old: str, *, is_near: bool) -> float:
     """The evidence that a statement revises an earlier one; with `is_near`, also of one that shares no word with it."""
-    later, earlier = _said(new), _said(old)
+    later, earlier = _said(new), _said(_facts_of(old))
     if later is None or earlier is None or not later.may_revise:
         return 0.0
     shared = later.terms & earlier.terms
@@ -179,6 +190,7 @@ def _points(new: str, old: str, *, is_near: bool) -> float:
     denied = later.denied & earlier.terms
     points = min(len(shared), 2) * 0.75 + changed
     points += 1.5 * bool(denied) + 2.0 * later.wrong + 1.0 * later.known
+    points += 0.5 * (later.holds and changed > 1.0)
     points += 1.0 * later.bare * bool(changed) + 0.75 * later.of_it
     told = later.past and not (later.wrong or later.bare or later.of_it)
     return points - 2.0 * told
@@ -196,10 +208,12 @@ def _changed(new: Mapping[str, frozenset[str]], old: Mapping[str, frozenset[str]
 @lru_cache(4_096)
 def _said(text: str) -> _Said | None:
     """A text for the comparison; None for a question, and for a text of more than `MAX_CHARS`."""
-    if len(text) > MAX_CHARS or text.rstrip().endswith("?"):
-        return None
     plain = text.replace("\u2019", "'")
+    if not text or len(text) > MAX_CHARS or text.rstrip().endswith("?") or _chats(text):
+        return None
     sentences = split_sentences(plain) or [plain]
+    if len(sentences) > _MOST_SENTENCES:
+        return None
     denied = [match["next"] for match in _denies_next(plain)]
     denied += [match["last"] or match["last2"] or "" for match in _denies_last(plain)]
     return _Said(
@@ -210,8 +224,24 @@ def _said(text: str) -> _Said | None:
         known=bool(_says_known(plain)),
         bare=any(_is_bare(sentence) for sentence in sentences),
         of_it=any(_is_of_it(sentence) for sentence in sentences),
+        holds=any(
+            kind_of(sentence) in _HOLDING and not tells_of_past(sentence) for sentence in sentences
+        ),
         past=all(tells_of_past(sentence) for sentence in sentences),
     )
+
+
+@lru_cache(4_096)
+def _facts_of(text: str) -> str:
+    """The sentences of an earlier statement that may be revised: those that state something that holds."""
+    if len(text) > MAX_CHARS:
+        return ""
+    return " ".join(sentence for sentence in split_sentences(text) if not _chats(sentence) and _states(sentence))
+
+
+def _states(sentence: str) -> bool:
+    kind = kind_of(sentence)
+    return kind in _FACTS or (kind is SentenceKind.FRAGMENT and bool(_values_in(sentence)))
 
 
 def _is_bare(sentence: str) -> bool:
