@@ -15,23 +15,36 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences, tells_of_past
+from sense_memory.mind import sentence_patterns as of
+from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences, subject_of, tells_of_past
 from sense_memory.mind.sentence_values import MONTH, WEEKDAY
 from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-MAX_CHARS: Final = 160  # longer texts are not compared: they say too much to revise, or to be revised, as a whole
-_MOST_SENTENCES: Final = 3
-_FACTS: Final = frozenset(
-    {SentenceKind.STATEMENT, SentenceKind.DATE, SentenceKind.DECISION, SentenceKind.INSTRUCTION, SentenceKind.COMMAND}
+MAX_CHARS: Final = (
+    160  # longer texts are not compared: they say too much to revise, or to be revised, as a whole
 )
+_MOST_SENTENCES: Final = 3
+_SHORT: Final = 10  # words of a remark that may state a fact
+_FACTS: Final = frozenset(
+    {
+        SentenceKind.STATEMENT,
+        SentenceKind.DATE,
+        SentenceKind.DECISION,
+        SentenceKind.INSTRUCTION,
+        SentenceKind.COMMAND,
+    }
+)
+_CHANGE: Final = {
+    "name": 0.75,
+    "number": 1.25,
+}  # the points of another value of a kind; 1.5 for the other kinds
 _SURE: Final = 4.0
 _SUSPECTED: Final = 2.5
 _LANGUAGES: Final = ("english", "german", "french")
-_HOLDING: Final = frozenset({SentenceKind.STATEMENT, SentenceKind.DATE, SentenceKind.CORRECTION})
 
 
 class Revision(IntEnum):
@@ -42,24 +55,36 @@ class Revision(IntEnum):
     SURE = 2
 
 
+_ENGLISH_NUMBERS: Final = "one two three four five six seven eight nine ten eleven twelve"
+_ENGLISH_ORDINALS: Final = "first second third fourth fifth sixth seventh eighth ninth tenth"
+_GERMAN_NUMBERS: Final = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf"
 _NUMBERS: Final = {
-    **{word: str(number) for number, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), 1)},
-    **{word: str(number) for number, word in enumerate("first second third fourth fifth sixth seventh eighth ninth tenth".split(), 1)},
-    **{word: str(number) for number, word in enumerate("zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split(), 2)},
-}  # fmt: skip
-_STOPS: Final = frozenset().union(*(STOP_WORDS[language] for language in _LANGUAGES)) | frozenset(
-    "one it's he's she's they're that's there's i'm we're says said say called get got go goes use used".split()
+    word: str(number)
+    for row in (_ENGLISH_NUMBERS, _ENGLISH_ORDINALS, _GERMAN_NUMBERS)
+    for number, word in enumerate(row.split(), 1)
+}
+_NO_TERMS: Final = """
+one it's he's she's they're that's there's i'm we're don't doesn't isn't can't won't wasn't didn't says said say called get got go
+goes use used
+"""
+_STOPS: Final = frozenset(_NO_TERMS.split()).union(*(STOP_WORDS[language] for language in _LANGUAGES))
+_ORDINAL_WORD: Final = (
+    "first|second|third|fourth|fifth|sixth|seventh|ground|top|ersten|zweiten|dritten|vierten|fünften"
 )
-_ORDINAL_WORD: Final = "first|second|third|fourth|fifth|sixth|seventh|ground|top|ersten|zweiten|dritten|vierten|fünften"
 _NUMBER_WORD: Final = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf"
+_CLOCK: Final = (
+    r"\b\d{1,2}[:.]\d{2}\b|\b\d{1,2} ?(?:am|pm|uhr|o'clock)\b|\b(?:at|until|till|um|bis) \d{1,2}\b(?![:.]?\d| \w+s\b)"
+    rf"|\b(?:half|quarter) (?:past |to )?(?:{_NUMBER_WORD})\b|\b(?:at|um) (?:{_NUMBER_WORD})\b(?! \w+s\b)"
+)
 _VALUES: Final = (
     ("weekday", rf"\b(?:{WEEKDAY})\b"),
     ("month", rf"\b(?:{MONTH})\b(?<!\bmay)"),
-    ("time", r"\b\d{1,2}[:.]\d{2}\b|\b\d{1,2} ?(?:am|pm|uhr|o'clock)\b"
-             rf"|\b(?:half|quarter) (?:past |to )?(?:{_NUMBER_WORD})\b|\b(?:at|um) (?:{_NUMBER_WORD})\b(?! \w+s\b)"),
+    ("time", _CLOCK),
     ("year", r"\b(?:19|20)\d{2}\b(?!:)"),
     ("place in order", rf"\b\d{{1,2}}(?:st|nd|rd|th)\b|\b(?:{_ORDINAL_WORD})\b"),
-    ("number", rf"(?<![\w.,])\d[\d,.]*(?![\w])|\b(?:{_NUMBER_WORD})\b"),
+    ("letter", r"(?<=\w )(?-i:[A-HJ-Z])(?![\w'])|^(?-i:[B-HJ-Z])(?= )"),
+    ("code", r"\b(?=\w*[a-z])(?=\w*\d)[a-z]\w{3,}\b"),
+    ("number", rf"(?<![\w.,])\d(?:[\d,.]*\d)?(?![\w])|\b(?:{_NUMBER_WORD})\b|\bone(?= \w{{4,}})"),
 )  # fmt: skip
 _values = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _VALUES)
 _unit = re.compile(r"\s*([a-zäöü%€$]+)", re.IGNORECASE).match
@@ -73,35 +98,41 @@ _quoted = re.compile(r"[\"“„«]([^\"”“»]+)[\"”“»]").findall
 
 # That something was wrong, or is otherwise than it was said.
 _says_wrong = re.compile(
-    r"\b(?:wrong|mistake|mistaken|incorrect|muddled|mixed (?:\w+ )?up|confus\w+|mis(?:read|heard|remember\w+|took|spoke|counted|typed)|typo"
+    r"\b(?:wrong(?! about)|mistake|mistaken|incorrect|muddled|mixed (?:\w+ )?up|confus\w+|mis(?:read|heard|remember\w+|took|spoke|counted|typed)|typo"
     r"|(?:put|set) (?:me|us) (?:right|straight)|(?:corrected|rectified) (?:me|us|it|that)|stand corrected|(?:all|right) along|after all"
     r"|(?:re-?)(?:counted|measured|checked|read)|(?:counted|measured|looked|checked|asked) (?:\w+ )?(?:again|twice|properly)|double-checked"
     r"|my (?:earlier|first|old|last)|what i (?:said|wrote|told)|turns out|turned out to be|no longer|any ?more|these days|nowadays"
-    r"|outdated|out of date|actually|i (?:was|had) (?:\w+ ){0,2}(?:off|old)|hasn't \w+(?: \w+){0,3} (?:for|in) (?:\w+ )?(?:years|months|ages)"
+    r"|outdated|out of date|i (?:was|had) (?:\w+ ){0,2}(?:off|old)|hasn't \w+(?: \w+){0,3} (?:for|in) (?:\w+ )?(?:years|months|ages)"
     r"|falsch|vertan|verwechselt|geirrt|stimmt nicht|doch (?:nicht|am|um|im|erst)|nicht mehr|eigentlich"
     r"|finalement|en fait|trompée?|erreur|ne \w+ plus|plutôt)\b"
-    r"|^\W*(?:no,? no|nope|sorry(?! to\b| for\b| about\b| i )|correction|oops|whoops|scrap|scratch|swap)\b|\b(?:ignore|disregard|scratch|scrap) (?:that|my|what)\b",
+    r"|^\W*(?:no,? no|nope|sorry(?!,? (?:to|for|about|i|i'm|we|we're)\b)|correction|oops|whoops|scrap|scratch|swap)\b|\b(?:ignore|disregard|scratch|scrap) (?:that|my|what)\b"
+    r"|^\W*actually\b|\bactually\W*(?:$|[.!])|\bmake (?:it|that) (?:\d|[a-z]+(?=[,.]))|\bi(?:'d| had| should have) (?:looked|read|only|been|got)\b|\bfrom (?:this|next) \w+\b",
     re.IGNORECASE,
 ).search
 # That somebody knows better now.
 _says_known = re.compile(
-    r"\b(?:(?:he|she|it|they|the \w+|\w+'s) says?|says? (?:he|she|it|they|the \w+)|laughed at me|mortified|embarrassed|too (?:shallow|deep|short|long|early"
+    r"\b(?:says?|actually|was clear|according to|laughed at me|mortified|embarrassed|too (?:shallow|deep|short|long|early"
     r"|late|small|big|few|many|much|strong|weak|hot|cold)|just (?:announced|confirmed|told|heard|saw|texted|called)|texted|told me"
-    r"|never more than|found the|read the|walked by|stood in front|(?:letter|email|mail) (?:came|says)|on the phone|confirmed|apparently"
+    r"|never more than|i saw|i could see|found the|read the|walked by|stood in front|(?:letter|email|mail) (?:came|says)|on the phone|confirmed|apparently"
     r"|(?:the|an?) (?:\w+ )?other (?:one|direction|way|side)|for nothing|now|instead)\b",
     re.IGNORECASE,
 ).search
 # A denial, before what it denies.
 _denies_next = re.compile(
-    r"\b(?:ignore|disregard|forget|scratch|strike|scrap|skip|not|never|nothing|don't \w+|do not \w+|cancel|vergiss|nicht|kein\w*|pas|oublie\w*"
-    r"|the (?:other|old|wrong)|it's the other)\b(?P<next>[^.!?;]{0,60})",
+    r"\b(?:ignore|disregard|forget|scratch|strike|scrap|skip|not|never|nothing|(?:\w+n't|cannot|do not)(?: \w+)?|cancel|vergiss|nicht|kein\w*|pas|oublie\w*"
+    r"|the other)\b(?P<next>[^.!?;]{0,60})",
+    re.IGNORECASE,
+).finditer
+# A denial, just before what it denies.
+_denies_word = re.compile(
+    r"\b(?:no|left|quit|outgrew|gave up|leaves)(?: (?:the|his|her|its|their))?(?P<next> \w+)|\bthe (?:old|wrong)(?P<other> \w+)",
     re.IGNORECASE,
 ).finditer
 # What is denied, before the denial.
 _denies_last = re.compile(
     r"(?P<last>[^.!?;,]{0,50}?)(?<!that)(?: (?:is|are|was|were|'s)|'s) (?:\w+ )?(?:wrong|old|empty|gone|closed|shut|open|cancelled|dead|out|off|history|a typo"
     r"|no good|fine|too strong|last (?:year|week|month|season)\w*(?:'s)?|(?:the|an?) \w+'s|\w+'s(?= *[.!?,]|$))"
-    r"|(?P<last2>[^.!?;,]{0,50}?) (?:stopped working|can't do|fällt (?:weg|aus)|(?:is|does|was|will)n't|hasn't|won't|burnt|falls through)\b",
+    r"|(?P<last2>[^.!?;,]{0,50}?) (?:stopped working|gets refused|has no such|can't do|fällt (?:weg|aus)|(?:is|does|was|will)n't|hasn't|won't|burnt|falls through)\b",
     re.IGNORECASE,
 ).finditer
 _is_of_it = re.compile(
@@ -117,29 +148,38 @@ class _Said:
 
     Attributes:
         terms: the stems of its words, numbers as digits.
+        told: the stems of what it tells of its subject.
         values: its values by kind; a number with a unit has a kind of its own.
         denied: the stems of what it denies.
         wrong, known: whether it says that something was wrong, or that somebody knows better now.
         bare: whether one of its sentences is hardly more than a value.
         of_it: whether it says how things are with something named before.
-        holds: whether one of its sentences says what holds, and not what happened.
         past: whether it only tells what happened.
     """
 
     terms: frozenset[str]
+    told: frozenset[str]
     values: Mapping[str, frozenset[str]]
     denied: frozenset[str]
     wrong: bool
     known: bool
     bare: bool
     of_it: bool
-    holds: bool
     past: bool
 
     @property
     def may_revise(self) -> bool:
         """Whether it has any sign of a revision."""
-        return self.wrong or self.known or self.bare or self.of_it or self.holds or bool(self.denied)
+        return self.is_sign or bool(self.denied)
+
+    @property
+    def is_sign(self) -> bool:
+        """Whether it has a sign of a revision that is no denial."""
+        return self.wrong or self.known or self.bare or self.of_it
+
+    def may_change(self, changed: float) -> bool:
+        """Whether another value of that many points revises what shares no word; another name alone does not."""
+        return self.may_revise and (changed >= 1.0 or self.wrong or self.known)
 
 
 def revision(new: str, old: str) -> Revision:
@@ -164,7 +204,7 @@ def revised(new: str, before: Sequence[str]) -> tuple[int, Revision] | None:
         before: what was said before, oldest first, by the same speaker or by an assistant.
     """
     later = _said(new)
-    if later is None or not later.may_revise:
+    if later is None:
         return None
     best = max(
         ((_points(new, old, is_near=True), place) for place, old in enumerate(before)), default=(0.0, 0)
@@ -181,28 +221,41 @@ def _graded(points: float) -> Revision:
 def _points(new: str, old: str, *, is_near: bool) -> float:
     """The evidence that a statement revises an earlier one; with `is_near`, also of one that shares no word with it."""
     later, earlier = _said(new), _said(_facts_of(old))
-    if later is None or earlier is None or not later.may_revise:
+    if later is None or earlier is None:
         return 0.0
     shared = later.terms & earlier.terms
-    changed = _changed(later.values, earlier.values)
-    if not shared and not (is_near and changed):
+    changed = _changed(later, earlier)
+    if not shared and not (is_near and changed and later.may_change(changed)):
         return 0.0
-    denied = later.denied & earlier.terms
-    points = min(len(shared), 2) * 0.75 + changed
-    points += 1.5 * bool(denied) + 2.0 * later.wrong + 1.0 * later.known
-    points += 0.5 * (later.holds and changed > 1.0)
+    named = later.terms & earlier.told
+    denied = (later.denied & earlier.told) - earlier.denied
+    if not (denied or later.is_sign) and kind_of(old) is SentenceKind.FRAGMENT:
+        return 0.0  # rows of one form, such as "Mark 3: red." and "Mark 4: blue."
+    points = min(len(shared), 2) * 0.75 + 0.5 * bool(named) + changed
+    points += 1.5 * bool(denied) + (2.0 if shared or changed else 1.0) * later.wrong
+    points += (1.0 if changed or named or later.of_it else 0.25) * later.known
     points += 1.0 * later.bare * bool(changed) + 0.75 * later.of_it
+    points += 0.5 * (changed > 1.0 and not later.past)
     told = later.past and not (later.wrong or later.bare or later.of_it)
     return points - 2.0 * told
 
 
-def _changed(new: Mapping[str, frozenset[str]], old: Mapping[str, frozenset[str]]) -> float:
+def _changed(later: _Said, earlier: _Said) -> float:
     """The points of the other value that a statement gives for one of an earlier statement; 0 if it gives none."""
+    new, old = later.values, earlier.values
     points = 0.0
     for kind in new.keys() & old.keys():
         if new[kind] - old[kind]:
-            points = max(points, 0.75 if kind == "name" else 1.25 if kind == "number" else 1.5)
+            points = max(points, _CHANGE.get(kind, 1.5))
+    if _units(new) and _units(old) and not _units(new) & _units(old):
+        points = points if points != _CHANGE["number"] else 0.25
+    if not points and "time" in old and "number" in new and later.wrong:
+        points = 1.0
     return points
+
+
+def _units(values: Mapping[str, frozenset[str]]) -> set[str]:
+    return {kind for kind in values if kind.startswith("number of ")}
 
 
 @lru_cache(4_096)
@@ -215,19 +268,18 @@ def _said(text: str) -> _Said | None:
     if len(sentences) > _MOST_SENTENCES:
         return None
     denied = [match["next"] for match in _denies_next(plain)]
+    denied += [match["next"] or match["other"] for match in _denies_word(plain)]
     denied += [match["last"] or match["last2"] or "" for match in _denies_last(plain)]
     return _Said(
         terms=_terms(plain),
+        told=_terms(plain) - _terms(" ".join(subject_of(plain))),
         values=_values_in(plain),
         denied=frozenset().union(*map(_terms, denied)) if denied else frozenset(),
         wrong=bool(_says_wrong(plain)),
         known=bool(_says_known(plain)),
         bare=any(_is_bare(sentence) for sentence in sentences),
         of_it=any(_is_of_it(sentence) for sentence in sentences),
-        holds=any(
-            kind_of(sentence) in _HOLDING and not tells_of_past(sentence) for sentence in sentences
-        ),
-        past=all(tells_of_past(sentence) for sentence in sentences),
+        past=all(_is_event(sentence) for sentence in sentences),
     )
 
 
@@ -236,16 +288,27 @@ def _facts_of(text: str) -> str:
     """The sentences of an earlier statement that may be revised: those that state something that holds."""
     if len(text) > MAX_CHARS:
         return ""
-    return " ".join(sentence for sentence in split_sentences(text) if not _chats(sentence) and _states(sentence))
+    return " ".join(
+        sentence for sentence in split_sentences(text) if not _chats(sentence) and _states(sentence)
+    )
 
 
 def _states(sentence: str) -> bool:
     kind = kind_of(sentence)
-    return kind in _FACTS or (kind is SentenceKind.FRAGMENT and bool(_values_in(sentence)))
+    if kind in _FACTS:
+        return True
+    is_short = len(words(sentence)) <= _SHORT
+    return is_short and kind in {SentenceKind.REMARK, SentenceKind.FRAGMENT} and bool(_values_in(sentence))
+
+
+def _is_event(sentence: str) -> bool:
+    """Whether a sentence tells what happened, also one without its subject: "Went to the museum"."""
+    first = words(sentence)[:1]
+    return tells_of_past(sentence) or bool(first and (first[0] in of.PAST or first[0].endswith("ed")))
 
 
 def _is_bare(sentence: str) -> bool:
-    """Whether a sentence is hardly more than a value: "Two." """
+    """Whether a sentence is hardly more than a value: "Two", for example."""
     found = words(sentence)
     content = [word for word in found if word not in _STOPS or word in _NUMBERS]
     return len(found) <= 4 and len(content) <= 3 and bool(_values_in(sentence))
@@ -266,7 +329,9 @@ def _values_in(text: str) -> dict[str, frozenset[str]]:
             value = match[0].lower()
             found.setdefault(kind, set()).add(_NUMBERS.get(value, value))
             if kind == "number" and (unit := _unit(rest[match.end() :])) and unit[1].lower() not in _STOPS:
-                found.setdefault(f"number of {unit[1].lower().rstrip('s')}", set()).add(_NUMBERS.get(value, value))
+                found.setdefault(f"number of {unit[1].lower().rstrip('s')}", set()).add(
+                    _NUMBERS.get(value, value)
+                )
         rest = pattern.sub(lambda match: "_" * len(match[0]), rest)
     for kind, held in (("name", _name(rest)), ("quoted", _quoted(text))):
         if held:

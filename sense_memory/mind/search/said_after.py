@@ -52,7 +52,9 @@ def _revision(hit: MindHit, after: Sequence[LogEntry], said: MessageList) -> tup
         if hit.actor not in {entry.actor, "assistant"} or revised(text, [hit.text]) is None:
             continue
         actors = {entry.actor, "assistant"}
-        earlier = [message(other).content for other in said.before(hit.id, _BEFORE_COUNT) if other.actor in actors]
+        earlier = [
+            message(other).content for other in said.before(hit.id, _BEFORE_COUNT) if other.actor in actors
+        ]
         between = [message(other).content for other in after[:number] if other.actor in actors]
         found = revised(text, [*earlier, hit.text, *between])
         if found is None or found[0] != len(earlier):
