@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory import palace
 from sense_memory.mind.beliefs import as_memory
-from sense_memory.mind.search.revisions import Revision, revision
-from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences, tells_of_past
+from sense_memory.mind.search.revisions import Revision, is_event, revision
+from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
 from sense_memory.mind.sentence_values import values_of
 from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
@@ -80,10 +80,11 @@ def corrects(new: str, old: str) -> bool:
     >>> corrects("Is the dentist on Thursday now?", "My dentist is on Monday at nine.")
     False
     """
-    return _corrects_in_words(new, old) or revision(new, old) is Revision.SURE
+    return corrects_in_words(new, old) or revision(new, old) is Revision.SURE
 
 
-def _corrects_in_words(new: str, old: str) -> bool:
+def corrects_in_words(new: str, old: str) -> bool:
+    """Whether a statement contradicts an earlier one, or says in the words of a correction that it changed."""
     later, earlier = _statement(new), _statement(old)
     if later is None or earlier is None:
         return False
@@ -95,7 +96,7 @@ def _corrects_in_words(new: str, old: str) -> bool:
     if later.says_so:
         return True
     is_alike = later.opening == earlier.opening and (later.says_now or _contradicts(new, old))
-    return is_alike and not (tells_of_past(new) and not tells_of_past(old))
+    return is_alike and not (is_event(new) and not is_event(old))
 
 
 def corrected(new: str, before: Sequence[str]) -> int | None:

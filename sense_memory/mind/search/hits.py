@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.search.corrections import corrects
-from sense_memory.mind.search.revisions import Revision, revision
+from sense_memory.mind.search.corrections import corrects_in_words
+from sense_memory.mind.search.revisions import Revision, best_revisions
 from sense_memory.search.newest import Aged, newest_first
 from sense_memory.search.ranking import Reason
 
@@ -91,7 +91,10 @@ def with_corrections_first(
     scored |= {hit.id: hit for hit in hits}
     by_age = sorted(scored.values(), key=lambda hit: (hit.at, hit.id))
     for place, new in enumerate(by_age):
-        graded = [(hit, _grade(new, hit, after.get(hit.id))) for hit in by_age[:place]]
+        may = [hit for hit in by_age[:place] if _may_correct(new, hit)]
+        best = best_revisions(new.text, [hit.text for hit in may])
+        revised = {may[at].id: grade for at, grade in best.items()}
+        graded = [(hit, _grade(new, hit, after.get(hit.id), revised)) for hit in by_age[:place]]
         old = [scored[hit.id] for hit, grade in graded if grade]
         for hit, grade in graded:
             if grade is Revision.SURE:
@@ -103,13 +106,13 @@ def with_corrections_first(
     return sorted(scored.values(), key=lambda hit: -hit.score)
 
 
-def _grade(new: MindHit, old: MindHit, later: LaterWord | None) -> Revision:
+def _grade(new: MindHit, old: MindHit, later: LaterWord | None, revised: Mapping[str, Revision]) -> Revision:
     """How surely a later hit corrects an earlier one."""
     if later is not None and later.hit.id == new.id:
         return Revision.SURE if later.is_sure else Revision.SUSPECTED
-    if not _may_correct(new, old):
-        return Revision.NONE
-    return Revision.SURE if corrects(new.text, old.text) else revision(new.text, old.text)
+    if _may_correct(new, old) and corrects_in_words(new.text, old.text):
+        return Revision.SURE
+    return revised.get(old.id, Revision.NONE)
 
 
 def with_newest_first(hits: Sequence[MindHit], question: str) -> list[MindHit]:

@@ -88,7 +88,9 @@ _VALUES: Final = (
 )  # fmt: skip
 _values = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _VALUES)
 _unit = re.compile(r"\s*([a-zäöü%€$]+)", re.IGNORECASE).match
-_name = re.compile(r"(?<=[^.!?:,\s] )(?!I\b|I')[A-ZÄÖÜÉ][\w-]+|(?<=, )[A-ZÄÖÜÉ][\w-]+(?= )").findall
+_name = re.compile(
+    r"(?<=[^.!?:,\s] )(?<!says )(?<!said )(?!I\b|I')[A-ZÄÖÜÉ][\w-]+|(?<=, )[A-ZÄÖÜÉ][\w-]+(?= )"
+).findall
 _chats = re.compile(
     r"^\W*(?:thanks?|thank you|wow|hey|hi|hello|yeah|yep|yup|yes|aw+|awesome|great|cool|nice|definitely|absolutely|totally|sounds|way to go"
     r"|congrat\w*|glad|haha|danke|merci|bye|sure|ok(?:ay)?|you're right|exactly|good (?:luck|to))\b",
@@ -142,6 +144,11 @@ _is_of_it = re.compile(
 ).search
 
 
+_was = re.compile(
+    r"\b(?:était|étaient|fut|a été|ont été|war|waren|wurde|wurden|hatte|hatten)\b", re.IGNORECASE
+).search
+
+
 @dataclass(frozen=True, slots=True)
 class _Said:
     """A statement for the comparison.
@@ -170,12 +177,7 @@ class _Said:
     @property
     def may_revise(self) -> bool:
         """Whether it has any sign of a revision."""
-        return self.is_sign or bool(self.denied)
-
-    @property
-    def is_sign(self) -> bool:
-        """Whether it has a sign of a revision that is no denial."""
-        return self.wrong or self.known or self.bare or self.of_it
+        return self.wrong or self.known or self.bare or self.of_it or bool(self.denied)
 
     def may_change(self, changed: float) -> bool:
         """Whether another value of that many points revises what shares no word; another name alone does not."""
@@ -213,6 +215,18 @@ def revised(new: str, before: Sequence[str]) -> tuple[int, Revision] | None:
     return (best[1], grade) if grade else None
 
 
+def best_revisions(new: str, before: Sequence[str]) -> dict[int, Revision]:
+    """The places of what a statement revises among earlier ones that share a word with it, and how surely.
+
+    It revises the one that it speaks against most, and those that say the same: "Ignore Wednesday. The call's on Tuesday."
+    does not revise "The dentist comes on Wednesday." where the earlier word on the call is there too.
+    """
+    points = [_points(new, old, is_near=False) for old in before]
+    best = max(points, default=0.0)
+    grade = _graded(best)
+    return {place: grade for place, found in enumerate(points) if grade and found == best}
+
+
 def _graded(points: float) -> Revision:
     return Revision.SURE if points >= _SURE else Revision.SUSPECTED if points >= _SUSPECTED else Revision.NONE
 
@@ -229,11 +243,12 @@ def _points(new: str, old: str, *, is_near: bool) -> float:
         return 0.0
     named = later.terms & earlier.told
     denied = (later.denied & earlier.told) - earlier.denied
-    if not (denied or later.is_sign) and kind_of(old) is SentenceKind.FRAGMENT:
+    is_sign = later.wrong or later.known or later.of_it or (later.bare and not shared)
+    if not (denied or is_sign) and kind_of(old) is SentenceKind.FRAGMENT:
         return 0.0  # rows of one form, such as "Mark 3: red." and "Mark 4: blue."
     points = min(len(shared), 2) * 0.75 + 0.5 * bool(named) + changed
     points += 1.5 * bool(denied) + (2.0 if shared or changed else 1.0) * later.wrong
-    points += (1.0 if changed or named or later.of_it else 0.25) * later.known
+    points += (1.0 if changed or later.of_it else 0.25) * later.known
     points += 1.0 * later.bare * bool(changed) + 0.75 * later.of_it
     points += 0.5 * (changed > 1.0 and not later.past)
     told = later.past and not (later.wrong or later.bare or later.of_it)
@@ -279,7 +294,7 @@ def _said(text: str) -> _Said | None:
         known=bool(_says_known(plain)),
         bare=any(_is_bare(sentence) for sentence in sentences),
         of_it=any(_is_of_it(sentence) for sentence in sentences),
-        past=all(_is_event(sentence) for sentence in sentences),
+        past=all(is_event(sentence) for sentence in sentences),
     )
 
 
@@ -301,10 +316,16 @@ def _states(sentence: str) -> bool:
     return is_short and kind in {SentenceKind.REMARK, SentenceKind.FRAGMENT} and bool(_values_in(sentence))
 
 
-def _is_event(sentence: str) -> bool:
-    """Whether a sentence tells what happened, also one without its subject: "Went to the museum"."""
+def is_event(sentence: str) -> bool:
+    """Whether a sentence tells what happened, also one without its subject: "Went to the museum".
+
+    >>> is_event("Went to the museum."), is_event("Der Zug war voll."), is_event("The museum is free on Mondays.")
+    (True, True, False)
+    """
     first = words(sentence)[:1]
-    return tells_of_past(sentence) or bool(first and (first[0] in of.PAST or first[0].endswith("ed")))
+    return tells_of_past(sentence) or bool(
+        _was(sentence) or (first and (first[0] in of.PAST or first[0].endswith("ed")))
+    )
 
 
 def _is_bare(sentence: str) -> bool:
