@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sense_memory.mind.model import SummarizeConversation
+from sense_memory.mind.rule_model import RuleModel
 from sense_memory.mind.search.revisions import Revision, best_revisions, revised, revision
 from tests.mind.search.revision_cases import CORRECTIONS, OTHER, QUIET
 from tests.mind.test_log import opened
@@ -90,3 +92,18 @@ def test_rows_of_one_form_do_not_revise_each_other():
 def test_what_is_empty_long_or_asked_revises_nothing(text):
     assert revised(text, ["The call is on Wednesday."]) is None
     assert revision("Ignore Wednesday, it's Tuesday.", text) is Revision.NONE
+
+
+async def test_a_summary_by_rules_has_a_revised_fact_as_revised_only():
+    pairs = [
+        ("The conference call is on Wednesday.", "Ignore Wednesday. The call is on Tuesday."),
+        (
+            "Esme can't have strawberries.",
+            "No no, strawberries are fine for Esme, raspberries are the trouble.",
+        ),
+    ]
+    for old, new in pairs:
+        said = "\n".join(f"user: {text}" for text in [*QUIET[:4], old, *QUIET[4:], new])
+        done = await RuleModel().answer(SummarizeConversation(conversation_history=said))
+        assert old not in done.summary
+        assert new in done.summary
