@@ -200,13 +200,14 @@ def revised(new: str, before: Sequence[str]) -> tuple[int, Revision] | None:
     """The place of what a statement revises among what its speaker said before it, and how surely; None if it revises nothing.
 
     Unlike `revision` it finds a statement that shares no word with the new one, such as "She laughed at me. 2009, she says."
+    Another value alone is no sign here.
 
     Args:
         new: the statement.
         before: what was said before, oldest first, by the same speaker or by an assistant.
     """
     later = _said(new)
-    if later is None:
+    if later is None or not later.may_revise:
         return None
     best = max(
         ((_points(new, old, is_near=True), place) for place, old in enumerate(before)), default=(0.0, 0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NEAR_COUNT: Final = 12  # messages after a hit
 _FAR_COUNT: Final = 30  # messages after one of the first hits
 _FIRST_COUNT: Final = 10
-_BEFORE_COUNT: Final = 20  # messages before a hit, which a correction may mean instead
+_BEFORE_COUNT: Final = 12  # messages before a hit, which a correction may mean instead
 
 
 async def said_after(hits: Sequence[MindHit], messages: MessageIndex) -> dict[str, LaterWord]:
@@ -30,10 +30,10 @@ async def said_after(hits: Sequence[MindHit], messages: MessageIndex) -> dict[st
     for number, hit in enumerate(hits):
         if hit.place is Place.CONVERSATION and hit.conversation is not None:
             said = await messages.of(hit.conversation)
-            after = list(islice(said.after(hit.id), _FAR_COUNT if number < _FIRST_COUNT else _NEAR_COUNT))
+            after = list(islice(said.after(hit.id), _FAR_COUNT))
             if (later := _correction(hit, after[:_NEAR_COUNT])) is not None:
                 found[hit.id] = LaterWord(_as_hit(later, hit.score), is_sure=True)
-            elif (revising := _revision(hit, after, said)) is not None:
+            elif number < _FIRST_COUNT and (revising := _revision(hit, after, said)) is not None:
                 entry, is_sure = revising
                 found[hit.id] = LaterWord(_as_hit(entry, hit.score), is_sure=is_sure)
     return found
