@@ -107,3 +107,8 @@ async def test_a_summary_by_rules_has_a_revised_fact_as_revised_only():
         done = await RuleModel().answer(SummarizeConversation(conversation_history=said))
         assert old not in done.summary
         assert new in done.summary
+
+
+def test_what_is_told_as_an_event_revises_nothing():
+    assert revision("Visited the free museum on Sunday.", "The museum is free on Mondays.") is Revision.NONE
+    assert revision("The museum is free on Sundays.", "The museum is free on Mondays.") is not Revision.NONE
