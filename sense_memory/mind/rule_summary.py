@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.mind.model import MAX_SUMMARY_WORDS, Summary
 from sense_memory.mind.search.corrections import corrected, corrects, in_contrast, is_elliptic
+from sense_memory.mind.search.revisions import Revision, best_revisions
 from sense_memory.mind.sentence_kinds import (
     SAYING,
     SentenceKind,
@@ -94,12 +95,13 @@ class _Fact:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """One sentence of the conversation: who said it, and its kind."""
+    """One sentence of the conversation: who said it, and its kind; the first of a message has the whole message too."""
 
     who: str
     text: str
     kind: SentenceKind
     message: int
+    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +149,15 @@ class RuleSummary:
         gone = set[str]()
         for text in known:
             self._add(facts, _Fact(text, _weight(text, _kind_of_fact(text)), self._stems(text)))
+        done = -1  # the message that was a correction as a whole
         latest: dict[str, str] = {}  # the subject of each speaker's last statement
         for number, item in enumerate(said, 1):
             if number % _SLICE_COUNT == 0:
                 await asyncio.sleep(0)
+            if item.whole and self._revise(facts, item, number, gone):
+                done = item.message
+            if item.message == done:
+                continue
             if item.kind not in SAYING:
                 latest[item.who] = _subject(item.text) or latest.get(item.who, "")
                 continue
@@ -189,6 +196,22 @@ class RuleSummary:
             text, _WEIGHTS[SentenceKind.CORRECTION], self._stems(text), number, item.text, item.who
         )
         gone.update(self._forget_others(facts, at, item.text))
+        return True
+
+    def _revise(self, facts: list[_Fact], item: _Said, number: int, gone: set[str]) -> bool:
+        """Replace the fact that a whole message surely revises, where none of its statements alone corrects one."""
+        own = [fact for fact in facts if fact.may_be_corrected_by(item.who)]
+        best = best_revisions(item.whole, [fact.text for fact in own])
+        if Revision.SURE not in best.values():
+            return False
+        alone = split_sentences(item.whole)
+        saying = [text for text in alone if kind_of(text) in SAYING]
+        if any(is_elliptic(text) or any(corrects(text, fact.text) for fact in own) for text in saying):
+            return False
+        old = own[max(best)]
+        gone.update({old.text, old.source, *alone})
+        stems, weight = self._stems(item.whole), _WEIGHTS[SentenceKind.CORRECTION]
+        facts[facts.index(old)] = _Fact(item.whole, weight, stems, number, item.whole, item.who)
         return True
 
     def _forget_others(self, facts: list[_Fact], at: int, text: str) -> list[str]:
@@ -287,8 +310,9 @@ async def _sentences_of(history: str) -> AsyncIterator[_Said]:
         who, _, content = line.partition(": ")
         if number % _SLICE_COUNT == 0:
             await asyncio.sleep(0)
-        for text in split_sentences(content):
-            yield _Said(who.partition(" ")[0], text, kind_of(text), number)
+        for place, text in enumerate(split_sentences(content)):
+            whole = "" if place else content.strip()
+            yield _Said(who.partition(" ")[0], text, kind_of(text), number, whole)
 
 
 def _first(said: Sequence[_Said]) -> str:

@@ -7,7 +7,7 @@ each message.
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -65,6 +65,12 @@ class MessageList:
         """The messages with a greater id, by id."""
         self._sort()
         return (self.entries[other] for other in self._ids[bisect_right(self._ids, ident) :])
+
+    def before(self, ident: str, count: int) -> list[LogEntry]:
+        """The messages with the greatest ids below an id, by id."""
+        self._sort()
+        at = bisect_left(self._ids, ident)
+        return [self.entries[other] for other in self._ids[max(0, at - count) : at]]
 
     def greatest_ids(self, count: int) -> list[str]:
         """The greatest ids, in order."""

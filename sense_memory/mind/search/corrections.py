@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory import palace
 from sense_memory.mind.beliefs import as_memory
+from sense_memory.mind.search.revisions import Revision, is_event, revision
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
 from sense_memory.mind.sentence_values import values_of
 from sense_memory.search.tokens import STOP_WORDS, stemmer, words
@@ -79,6 +80,11 @@ def corrects(new: str, old: str) -> bool:
     >>> corrects("Is the dentist on Thursday now?", "My dentist is on Monday at nine.")
     False
     """
+    return corrects_in_words(new, old) or revision(new, old) is Revision.SURE
+
+
+def corrects_in_words(new: str, old: str) -> bool:
+    """Whether a statement contradicts an earlier one, or says in the words of a correction that it changed."""
     later, earlier = _statement(new), _statement(old)
     if later is None or earlier is None:
         return False
@@ -89,7 +95,8 @@ def corrects(new: str, old: str) -> bool:
         return False
     if later.says_so:
         return True
-    return later.opening == earlier.opening and (later.says_now or _contradicts(new, old))
+    is_alike = later.opening == earlier.opening and (later.says_now or _contradicts(new, old))
+    return is_alike and not (is_event(new) and not is_event(old))
 
 
 def corrected(new: str, before: Sequence[str]) -> int | None:

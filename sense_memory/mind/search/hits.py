@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.search.corrections import corrects
+from sense_memory.mind.search.corrections import corrects_in_words
+from sense_memory.mind.search.revisions import Revision, best_revisions
 from sense_memory.search.newest import Aged, newest_first
 from sense_memory.search.ranking import Reason
 
@@ -60,35 +61,58 @@ class MindHit:
     answer_confidence: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class LaterWord:
+    """What was said later about a hit.
+
+    Attributes:
+        hit: the later message.
+        is_sure: whether it surely corrects the earlier hit, which is marked then.
+    """
+
+    hit: MindHit
+    is_sure: bool
+
+
 def with_corrections_first(
-    hits: Iterable[MindHit], said_after: Mapping[str, MindHit] | None = None
+    hits: Iterable[MindHit], said_after: Mapping[str, LaterWord] | None = None
 ) -> list[MindHit]:
     """Hits in which each correction ranks just before the hit that it corrects; the other hits keep their order.
 
-    A speaker corrects only its own statements and those of an assistant, in the same conversation.
+    A speaker corrects only its own statements and those of an assistant, in the same conversation. What may only be a
+    correction ranks before the earlier hit too, and marks nothing.
 
     Args:
         hits: the hits.
-        said_after: corrections that were said soon after a hit, by the id of that hit; see `said_after`.
+        said_after: what was said soon after a hit about it, by the id of that hit; see `said_after`.
     """
     after = said_after or {}
-    pairs = {(old, new.id) for old, new in after.items()}
-    scored: dict[str, MindHit] = {new.id: replace(new, score=0.0) for new in after.values()}
+    scored: dict[str, MindHit] = {later.hit.id: replace(later.hit, score=0.0) for later in after.values()}
     scored |= {hit.id: hit for hit in hits}
     by_age = sorted(scored.values(), key=lambda hit: (hit.at, hit.id))
     for place, new in enumerate(by_age):
-        old = [
-            scored[hit.id]
-            for hit in by_age[:place]
-            if (hit.id, new.id) in pairs or (_may_correct(new, hit) and corrects(new.text, hit.text))
-        ]
-        for hit in old:
-            scored[hit.id] = replace(hit, corrected_by=new.id)
+        may = [hit for hit in by_age[:place] if _may_correct(new, hit)]
+        best = best_revisions(new.text, [hit.text for hit in may])
+        revised = {may[at].id: grade for at, grade in best.items()}
+        graded = [(hit, _grade(new, hit, after.get(hit.id), revised)) for hit in by_age[:place]]
+        old = [scored[hit.id] for hit, grade in graded if grade]
+        for hit, grade in graded:
+            if grade is Revision.SURE:
+                scored[hit.id] = replace(scored[hit.id], corrected_by=new.id)
         added = max((hit.score for hit in old), default=0.0) + _STEP - new.score
         if old and added > 0:
             why = (*new.why, Reason("corrects", "", added))
             scored[new.id] = replace(new, score=new.score + added, why=why)
     return sorted(scored.values(), key=lambda hit: -hit.score)
+
+
+def _grade(new: MindHit, old: MindHit, later: LaterWord | None, revised: Mapping[str, Revision]) -> Revision:
+    """How surely a later hit corrects an earlier one."""
+    if later is not None and later.hit.id == new.id:
+        return Revision.SURE if later.is_sure else Revision.SUSPECTED
+    if _may_correct(new, old) and corrects_in_words(new.text, old.text):
+        return Revision.SURE
+    return revised.get(old.id, Revision.NONE)
 
 
 def with_newest_first(hits: Sequence[MindHit], question: str) -> list[MindHit]:

@@ -1,4 +1,4 @@
-"""The corrections that were said soon after a hit, which a search by words does not find, such as "No, it's the 14th"."""
+"""The corrections that were said after a hit, which a search by words does not find, such as "No, it's the 14th"."""
 
 from __future__ import annotations
 
@@ -7,29 +7,62 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.mind.chat.messages import message
 from sense_memory.mind.search.corrections import corrected
-from sense_memory.mind.search.hits import MindHit, Place
+from sense_memory.mind.search.hits import LaterWord, MindHit, Place
+from sense_memory.mind.search.revisions import Revision, revised
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from sense_memory.mind.chat.message_index import MessageIndex
+    from sense_memory.mind.chat.message_index import MessageIndex, MessageList
     from sense_memory.mind.log import LogEntry
 
-_AFTER_COUNT: Final = 12  # messages after a hit
+_NEAR_COUNT: Final = 12  # messages after a hit
+_FAR_COUNT: Final = 30  # messages after one of the first hits
+_FIRST_COUNT: Final = 10
+_BEFORE_COUNT: Final = 12  # messages before a hit, which a correction may mean instead
 
 
-async def said_after(hits: Iterable[MindHit], messages: MessageIndex) -> dict[str, MindHit]:
+async def said_after(hits: Sequence[MindHit], messages: MessageIndex) -> dict[str, LaterWord]:
     """The correction of each message among some hits, by the id of the message; with the score of the message."""
-    found = dict[str, MindHit]()
-    for hit in hits:
+    found = dict[str, LaterWord]()
+    for number, hit in enumerate(hits):
         if hit.place is Place.CONVERSATION and hit.conversation is not None:
-            after = list(islice((await messages.of(hit.conversation)).after(hit.id), _AFTER_COUNT))
-            if (entry := _correction(hit, after)) is not None:
-                text, more = message(entry).content, (entry.actor, entry.conversation)
-                found[hit.id] = MindHit(Place.CONVERSATION, entry.id, text, entry.at, hit.score, *more)
+            said = await messages.of(hit.conversation)
+            after = list(islice(said.after(hit.id), _FAR_COUNT))
+            if (later := _correction(hit, after[:_NEAR_COUNT])) is not None:
+                found[hit.id] = LaterWord(_as_hit(later, hit.score), is_sure=True)
+            elif number < _FIRST_COUNT and (revising := _revision(hit, after, said)) is not None:
+                entry, is_sure = revising
+                found[hit.id] = LaterWord(_as_hit(entry, hit.score), is_sure=is_sure)
     return found
+
+
+def _as_hit(entry: LogEntry, score: float) -> MindHit:
+    text = message(entry).content
+    return MindHit(Place.CONVERSATION, entry.id, text, entry.at, score, entry.actor, entry.conversation)
+
+
+def _revision(hit: MindHit, after: Sequence[LogEntry], said: MessageList) -> tuple[LogEntry, bool] | None:
+    """The first of some messages that surely revises a hit, or else that may, and nothing that its speaker said before it."""
+    suspected: LogEntry | None = None
+    for number, entry in enumerate(after):
+        text = message(entry).content
+        if hit.actor not in {entry.actor, "assistant"} or revised(text, [hit.text]) is None:
+            continue
+        actors = {entry.actor, "assistant"}
+        earlier = [
+            message(other).content for other in said.before(hit.id, _BEFORE_COUNT) if other.actor in actors
+        ]
+        between = [message(other).content for other in after[:number] if other.actor in actors]
+        found = revised(text, [*earlier, hit.text, *between])
+        if found is None or found[0] != len(earlier):
+            continue
+        if found[1] is Revision.SURE:
+            return entry, True
+        suspected = suspected or entry
+    return None if suspected is None else (suspected, False)
 
 
 def _correction(hit: MindHit, after: Sequence[LogEntry]) -> LogEntry | None:
