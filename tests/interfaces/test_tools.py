@@ -354,7 +354,7 @@ async def test_a_context_for_a_question_holds_fading_memories_and_revives_what_i
         assert "fading" not in told
         await agent("context", question="who grows tomatoes?")
         by_key = {memory.key: memory for memory in await store.persona_recall()}
-        assert {key: memory.access_count for key, memory in by_key.items()} == {"ana": 1, "bo": 0}
+        assert {key: memory.access_count for key, memory in by_key.items()} == {"ana": 1, "bo": 1}
 
 
 async def test_tools_that_only_read_revive_nothing(opened, clock):
