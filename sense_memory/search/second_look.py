@@ -35,6 +35,7 @@ RARE_SHARE: Final = 0.04  # of all memories; what more of them have leads anywhe
 RARE_COUNT: Final = 50  # memories with a name; more are not looked at
 NAMED_COUNT: Final = 3  # memories that a second look adds at most
 _FULL: Final = 10  # with a lower limit, only places that are free are taken
+_REPEATED: Final = 4  # places of a word in one memory; a name with more places than that is not rare
 _STEP: Final = 0.01  # of the lowest score, by which each is below the one before it
 _CAPITAL: Final = re.compile(r"(?<![.!?]\s)(?<!^)\b[^\W\d_a-z][\w'-]*[^\W\d_A-Z][\w'-]*")
 _NO_NAMES_TEXT: Final = """
@@ -117,7 +118,8 @@ def named_in(index: SearchIndex, text: str, query: str) -> list[Named]:
     most = min(RARE_COUNT, max(2.0, RARE_SHARE * count))
     evidence, names = dict[int, float](), dict[int, str]()
     for name in new_names(text, query):
-        rows = _having(index, name)
+        there = _having(index, name)
+        rows = np.unique(there) if len(there) <= _REPEATED * most else there
         if len(rows) <= most:
             for row in rows.tolist():
                 evidence[row] = evidence.get(row, 0.0) + log(count / len(rows))
@@ -125,11 +127,15 @@ def named_in(index: SearchIndex, text: str, query: str) -> list[Named]:
     if not evidence:
         return []
     chosen = np.array(sorted(evidence), np.int32)
+    chosen = chosen[index.documents.column("alive")[chosen]]
     for word in parse(query).words:
-        there = _having(index, word)
-        if len(there):
-            for row in chosen[np.isin(chosen, there)].tolist():
-                evidence[row] += log(count / len(there))
+        has_word = np.zeros(len(index.documents), np.bool_)
+        has_word[_having(index, word)] = True
+        rows = chosen[has_word[chosen]]
+        if len(rows):
+            rarity = log(max(1.0, count / np.count_nonzero(has_word)))
+            for row in rows.tolist():
+                evidence[row] += rarity
     ids = index.documents.ids
     return sorted((Named(ids[row], evidence[row], names[row]) for row in chosen.tolist()), key=_by_evidence)
 
@@ -139,9 +145,6 @@ def _by_evidence(found: Named) -> tuple[float, str]:
 
 
 def _having(index: SearchIndex, word: str) -> NDArray[np.int32]:
-    """The rows of the memories that have a word."""
+    """The rows of the memories that have a word, some repeated."""
     term = index.vocabulary.find(word)
-    found: NDArray[np.int32] = (
-        np.unique(index.with_term(term)[0]) if term is not None else np.empty(0, np.int32)
-    )
-    return found[index.documents.column("alive")[found]]
+    return np.empty(0, np.int32) if term is None else index.with_term(term)[0]
