@@ -47,6 +47,7 @@ from sense_memory.search.confidence import confidence_in
 from sense_memory.search.hits import NOT_QUOTED, PALACE, Explanation, Hit, Hits, Kind
 from sense_memory.search.index import FORMAT, SearchIndex
 from sense_memory.search.ranking import SearchOptions
+from sense_memory.search.second_look import with_named
 
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ class MemorySearch(CachedIndex):
             only=self._filter(scope) if scope.narrows else None,
             factors=weigher.factors,
         )
+        found = self._looked_again(found, index, query, limit, scope=scope, weigher=weigher)
         forgotten = self._forgotten(weigher, scope, index)
         late: Sequence[SearchHit] = ()
         if scope.forgotten and forgotten and len(found) < limit:
@@ -227,6 +229,27 @@ class MemorySearch(CachedIndex):
 
         first = self._successors_first(hits, joining, index, query, scope)[:limit]
         return Hits(first, forgotten=found.forgotten)
+
+    def _looked_again(
+        self,
+        found: Sequence[SearchHit],
+        index: SearchIndex,
+        query: str,
+        limit: int,
+        *,
+        scope: Scope,
+        weigher: Weigher,
+    ) -> list[SearchHit]:
+        """The hits with persona memories of a scope that have a rare name of the first hit, if that is one."""
+        first = self._memory(found[0].id) if found else None
+        if first is None:
+            return list(found)
+
+        def factors(names: Sequence[str]) -> list[float]:
+            there = [(memory := self._memory(name)) is not None and scope.holds(memory) for name in names]
+            return [share * is_there for share, is_there in zip(weigher.factors(names), there, strict=True)]
+
+        return with_named(index, query, found, limit, text=first.value, factors=factors)
 
     def _forgotten(self, weigher: Weigher, scope: Scope, index: SearchIndex) -> list[int]:
         """The rows of the index with forgotten memories of a scope that the query directly means."""

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from sense_memory.search.tokens import fold, words
+from sense_memory.search.tokens import fold, stemmer, words
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Answer(StrEnum):
@@ -28,6 +32,7 @@ class Answer(StrEnum):
     NAME = "name"
     PLACE = "place"
     REASON = "reason"
+    WHICH = "which"  # of several: "which orchestra"
 
 
 # The first that fits a question counts.
@@ -41,7 +46,7 @@ _ASKED: Final = (
     (
         Answer.TIME,
         (
-            r"^(?:when|what time|at what time|until when|since when|(?:on )?(?:which|what) (?:day|date|evening)s?)\b"
+            r"^(?:when|what time|at what time|until when|since when|(?:on |by )?(?:which|what) (?:day|date|evening)s?(?! rate))\b"
             r"|\bbirthday\b|\bdate of\b"
         ),
     ),
@@ -57,20 +62,24 @@ _ASKED: Final = (
         Answer.NUMBER,
         (
             r"\bhow (?:many|much|tall|long|far|big|deep|heavy|hot|often|early|late|large|high|wide|fast)\b"
-            r"|\b(?:size|rate|number of|percentage|weight|height)\b"
+            r"|\b(?:size|rate|dose|number of|percentage|weight|height)\b"
         ),
     ),
     (Answer.PERSON, r"^(?:with )?(?:who|whose|whom)\b"),
     (
         Answer.NAME,
         (
-            r"\b(?:called|name|surname)\b|^(?:which|what) (?:airline|bank|book|brand|car|city|company|country|database|doctor|editor"
+            r"\b(?:called|names?|surname)\b|^(?:which|what) (?:airline|bank|book|brand|car|city|company|country|database|doctor|editor"
             r"|film|framework|hotel|licen[cs]e|magazine|model|movie|newspaper|phone|publisher|restaurant|school|shop|software|store"
             r"|street|team|tool|university)\b"
         ),
     ),
     (Answer.PLACE, r"^(?:from )?where\b|^in (?:which|what) (?:city|town|country)\b"),
     (Answer.REASON, r"^why\b"),
+    (
+        Answer.WHICH,
+        r"^(?:in |on |at |from |for |with |by )?(?:which|what) (?!is\b|are\b|was\b|were\b|do\b|does\b|did\b|kind\b|type\b)[a-z]+",
+    ),
 )
 _KINDS: Final = tuple((kind, re.compile(pattern)) for kind, pattern in _ASKED)
 
@@ -80,6 +89,7 @@ seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninet
 twice once both pair twin twins dozen first second third only youngest
 """
 _NUMERALS: Final = frozenset(_NUMERALS_TEXT.split())
+_CLOCK: Final = _NUMERALS_TEXT.split()[:12]
 _COLOURS_TEXT: Final = """
 black white red green blue yellow brown grey gray pink purple orange beige turquoise violet silver gold
 dark light
@@ -88,12 +98,21 @@ _COLOURS: Final = frozenset(_COLOURS_TEXT.split())
 _TIMES_TEXT: Final = """
 january february march april may june july august september october november december jan feb mar apr jun
 jul aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mondays tuesdays
-wednesdays thursdays fridays saturdays sundays morning evening afternoon noon night midnight day days
-week weeks weekend weekends month months year years spring summer autumn winter easter christmas today
-tomorrow yesterday daily weekly hour hours minute minutes until before after since while o'clock
+wednesdays thursdays fridays saturdays sundays morning mornings evening evenings afternoon afternoons noon night
+midnight weekend weekends spring summer autumn winter easter christmas today tomorrow yesterday daily weekly
+monthly yearly o'clock
 """
 _TIMES: Final = frozenset(_TIMES_TEXT.split())
 _OF: Final = "'s"
+# A number that is a time: a year, a clock, a date; "day" and "since" alone are none ("since school").
+_WHEN: Final = re.compile(
+    r"\b(?:1[89]|20)\d\d\b|\b\d{1,2}[:.]\d\d\b|\b\d{1,2}(?:st|nd|rd|th)\b|\b\d{1,2} ?(?:am|pm)\b"
+    rf"|\b(?:at|until|till|before|after|by|from|since|in) (?:half past |the )?(?:\d{{1,2}}|{'|'.join(_CLOCK)})\b(?! ?%)"
+    r"|\b(?:\d+|an?|one|two|three|four|five|six|ten) (?:days?|weeks?|months?|years?|hours?) (?:ago|later|before|after)\b"
+)
+_COUNTED: Final = re.compile(r"\bhow many ([a-z]+)")
+_NAMED: Final = re.compile(r"\b(?:called|named|known as|answers to|name is)\b")
+_APART: Final = 3  # words at most between a number and what it counts
 _DIGITS: Final = re.compile(r"\d+(?:[.,:]\d+)*")
 _NEAR: Final = re.compile(r"\b(?:in|at|from|to|near|above|behind|by|of|on|under|beside)\b")
 _MONEY: Final = re.compile(
@@ -104,11 +123,17 @@ _AGED: Final = re.compile(
     rf"|\b(?:is|was) (?:\d+|{'|'.join(sorted(_NUMERALS))})\b(?! (?:days|weeks|months|hours|minutes|euros|people))"
 )
 _BECAUSE: Final = re.compile(r"\b(?:because|since|so that|due|for|as|so)\b")
-_CAPITAL: Final = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w'-]+")
+_NAME: Final = r"[A-Z][\w'-]+(?: [A-Z][\w'-]+)*"
+_CAPITAL: Final = re.compile(rf"(?<![.!?]\s)(?<!^)\b{_NAME}")
 _IN_PLACE: Final = re.compile(
-    r"\b(?:in|at|from|to|near|into) (?:the )?[A-Z][\w'-]+"
+    rf"\b(?:in|at|from|to|near|into) (?:the )?{_NAME}"
 )  # where, and not what or who
-_FIRST: Final = re.compile(r"[A-Z][\w-]+")
+_NO_PERSON: Final = re.compile(rf"{_IN_PLACE.pattern}|\b[A-Z]{{2,}}\b")
+_WORD: Final = re.compile(r"[\w'-]+")
+_FIRST: Final = re.compile(_NAME)
+_KIND: Final = re.compile(r"\b(?:which|what) ([a-z]+)")
+_DETERMINERS_TEXT: Final = "the a an this that my your his her its our their"
+_KNOWN: Final = frozenset(_DETERMINERS_TEXT.split())
 _NO_NAMES: Final = frozenset(
     {"the", "a", "an", "on", "in", "to", "we", "there", "it", "never", "always", "i"}
 )
@@ -141,32 +166,75 @@ def has_answer(kind: Answer | None, question: str, text: str) -> bool | None:
         case Answer.PRICE:
             return bool(_MONEY.search(folded))
         case Answer.NUMBER:
-            return _has_number(question, text) or not (_NUMERALS - {*words(question)}).isdisjoint(words(text))
+            return _has_count(question, text)
         case Answer.TIME:
-            return _has_number(question, text) or not _TIMES.isdisjoint(words(text))
+            return bool(_WHEN.search(folded)) or not (_TIMES - {*words(question)}).isdisjoint(words(text))
         case Answer.PERSON:
-            return _names_another(question, _IN_PLACE.sub("", text)) or _begins_with_name(question, text)
+            without = _NO_PERSON.sub("", text)
+            return _names_another(question, without) or _begins_with_name(question, without)
+        case Answer.NAME if _only_mentions(question, text):
+            return False
         case Answer.NAME:
-            return _names_another(question, _IN_PLACE.sub("", text))
+            return bool(_NAMED.search(folded)) or _names_another(question, _IN_PLACE.sub("", text))
         case Answer.PLACE:
             return _has_place(question, text)
         case Answer.REASON:
             return bool(_BECAUSE.search(folded))
+        case Answer.WHICH:
+            return False if _only_mentions(question, text) else None
 
 
-def _has_number(question: str, text: str) -> bool:
-    return not set(_DIGITS.findall(text)) <= set(_DIGITS.findall(question))
+def _has_count(question: str, text: str) -> bool | None:
+    """Whether a text has a number, and of what is counted if it has that; None if it has it of something else."""
+    said, asked = words(text), {*words(question)}
+    places = [
+        at for at, word in enumerate(said) if (word in _NUMERALS or word[0].isdigit()) and word not in asked
+    ]
+    if not places:
+        return False
+    counted = _COUNTED.search(fold(question))
+    if counted is None:
+        return True
+    stem = stemmer("english")
+    of = [at for at, word in enumerate(said) if stem(word) == stem(counted[1])]
+    if not of:
+        return None
+    return any(0 < it - at <= _APART for at in places for it in of)
+
+
+def _only_mentions(question: str, text: str) -> bool:
+    """Whether a text speaks of "the orchestra" without a word about which one, where the question asks for that."""
+    kind = _KIND.search(fold(question))
+    if kind is None:
+        return False
+    said = _WORD.findall(text)
+    places = [at for at, word in enumerate(said) if fold(word) == kind[1]]
+    return bool(places) and all(_is_mentioned(said, at) for at in places)
+
+
+def _is_mentioned(said: Sequence[str], at: int) -> bool:
+    before, after = said[at - 1 : at], said[at + 1 : at + 2]
+    is_named = any(word[0].isupper() or word in {"is", "called", "named"} for word in after)
+    return any(fold(word) in _KNOWN for word in before) and not is_named
 
 
 def _names_another(question: str, text: str) -> bool:
-    asked = {word.removesuffix(_OF) for word in words(question)} | {"i"} | _TIMES
-    return any(fold(name).removesuffix(_OF) not in asked for name in _CAPITAL.findall(text))
+    """Whether a text has a name of which the question has no part: "Jonas Weidmann" is no other than Jonas."""
+    asked = _asked(question) | {"i"} | _TIMES
+    return any(asked.isdisjoint(_parts(name)) for name in _CAPITAL.findall(text))
 
 
 def _begins_with_name(question: str, text: str) -> bool:
     first = _FIRST.match(text)
-    asked = {word.removesuffix(_OF) for word in words(question)} | _NO_NAMES
-    return first is not None and fold(first[0]).removesuffix(_OF) not in asked
+    return first is not None and (_asked(question) | _NO_NAMES).isdisjoint(_parts(first[0]))
+
+
+def _asked(question: str) -> set[str]:
+    return {word.removesuffix(_OF) for word in words(question)}
+
+
+def _parts(name: str) -> set[str]:
+    return {word.removesuffix(_OF) for word in fold(name).split()}
 
 
 def _has_place(question: str, text: str) -> bool | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
 # The share of its rarity with which a word counts that asks, and hardly ever stands in the answer.
 _GENERAL: Final = 0.4
 _GENERAL_WORDS_TEXT: Final = """
-name called kind type much long old big many often far tall deep hot early late colour color favourite
-favorite number full last first work live job
+name names called kind type much long old big many often far tall deep hot early late colour color favourite
+favorite number full last first work live job high large size cost date day time thing person someone next still
+take get got give go put keep use want need make come happen happens
 """
 _GENERAL_WORDS: Final = frozenset(_GENERAL_WORDS_TEXT.split())
-_MOST_BEYOND: Final = 8.0  # nats; more is not surer
 
 
 class Part(NamedTuple):
@@ -75,19 +74,16 @@ def parts_of(
     ]
 
 
-def clues_of(
-    spans: Sequence[tuple[int, int]], scores: Sequence[float], parts: Sequence[Part], count: int
-) -> list[Clues]:
+def clues_of(spans: Sequence[tuple[int, int]], scores: Sequence[float], parts: Sequence[Part]) -> list[Clues]:
     """The clues that words give about some hits.
 
     Args:
         spans: the first piece of each hit and the first after it, the best hit first.
         scores: of the hits.
         parts: of the question.
-        count: of all memories.
     """
-    total = sum(part.rarity for part in parts)
     of_names = sum(part.rarity for part in parts if part.is_name)
+    of_others = sum(part.rarity for part in parts if not part.is_name)
     places = np.array(spans, np.int32).reshape(
         -1, 2
     )  # of the type of the pieces: another one would be converted
@@ -95,12 +91,13 @@ def clues_of(
     found = []
     for number, (score, after) in enumerate(zip(scores, (*scores, 0.0)[1:], strict=True)):
         had = [part.rarity * fit[number] for part, fit in zip(parts, fits, strict=True)]
-        named = sum(rarity for rarity, part in zip(had, parts, strict=True) if part.is_name)
+        names = sum(rarity for rarity, part in zip(had, parts, strict=True) if part.is_name)
+        named = names / of_names if of_names else 1.0
+        others = (sum(had) - names) / of_others if of_others else UNKNOWN
         found.append(
             Clues(
-                covered=sum(had) / total if total else 0.0,
-                beyond=min(_MOST_BEYOND, sum(had) - log(max(1, count))),
-                named=named / of_names if of_names else UNKNOWN,
+                covered=named * others if parts else 0.0,
+                named=named if of_names else UNKNOWN,
                 apart=max(0.0, 1 - after / score) if score > 0 else 0.0,
             )
         )
@@ -116,5 +113,5 @@ def on_days(clues: Clues, share: float, *, is_all: bool) -> Clues:
         is_all: whether the question asks for the days alone, so that a memory of these days has all of it.
     """
     if is_all and share > 0:
-        return clues._replace(on_day=share, covered=share, beyond=0.0)
+        return clues._replace(on_day=share, covered=share)
     return clues._replace(on_day=share)

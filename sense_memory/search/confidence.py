@@ -4,10 +4,9 @@ A score orders the memories of one search, and says nothing about whether any of
 memories, the best score for a question without an answer is as high as for others. `confidence` estimates the
 probability that a memory answers the question, from a few clues (`search.clues` finds them):
 
-* how much of the question the memory has, by rarity: a rare word that the memory lacks counts more than a common one, and
-  a word that nothing in the palace has counts most;
-* how much rarer it is to have these words than chance gives among so many memories: if words were spread at random, the
-  most surprising of N memories would be surprising by ln N nats, so ln N is subtracted;
+* how much it has of what the question asks *beyond its names*, by rarity: a rare word that the memory lacks counts more
+  than a common one, and a word that nothing in the palace has counts most. This counts only as far as the memory has the
+  names, because a memory of another person's dentist answers nothing;
 * whether it has the names of the question;
 * how far it stands apart from the next hit;
 * whether it has the kind of answer that the question asks for (`search.answers`);
@@ -18,8 +17,9 @@ Bare words ("tea") ask for no answer: what has all of them is what was looked up
 
 Guaranteed: the result is between 0 and 1, grows with each clue when the others stay the same, and is the same for the
 same clues. An answer is as sure as its surest hit (`of_answer`). The weights are those of a logistic regression, one for
-words alone and one for words and meaning, fitted by `tests/search/fit_confidence.py` to questions over palaces of 30 to 10,000
-memories; two thirds of them have no answer there, although its memories have their names and topics.
+words alone and one for words and meaning, fitted to the questions of `tests/search/fit_confidence.py` and to those of another
+author, which are not in this repository, then rounded by hand, so that 0.8 is rarely wrong on both. Two thirds of the first and half of
+the others have no answer, although the memories have their names and topics.
 
 It does not promise that an answer is true, or that a question with a low confidence has none: where the memory says it in
 other words, words alone cannot know. Cost: a few operations for each hit, and with an embedder a second text to embed for
@@ -42,15 +42,15 @@ LOW_CONFIDENCE: Final = 0.2  # below this, a door says that there is probably no
 _ON_DAY: Final = 4.0  # not fitted: as much as two thirds of the words, which a question of a day hardly has
 _FOUND: Final = 0.9  # not fitted: who looks words up wants what has them, however many others have them
 _FOUND_BY_MEANING: Final = 0.25  # not fitted: a single word that is looked up and only meant
-UNKNOWN: Final = 0.5  # of `Clues.named`, for a question without a name
+UNKNOWN: Final = 0.5  # of the names of a question without a name, and of what one asks that has only names
 
 
 class Clues(NamedTuple):
     """What is known about one hit.
 
     Attributes:
-        covered: the share of the question's words that the memory has, by rarity, 0 to 1.
-        beyond: how surprising it is that a memory has these words, in nats, less what chance gives.
+        covered: the share of the question's other words that the memory has, by rarity, times the share of its names; 0
+            to 1.
         named: the share of the question's names that it has; `UNKNOWN` where the question has none.
         apart: the share of its score by which it is before the next hit, 0 to 1.
         on_day: 1 if it was said on the days that the question names, less if soon after them, else 0.
@@ -60,7 +60,6 @@ class Clues(NamedTuple):
     """
 
     covered: float
-    beyond: float
     named: float
     apart: float
     on_day: float = 0.0
@@ -73,7 +72,6 @@ class _Weights(NamedTuple):
 
     base: float
     covered: float
-    beyond: float
     named: float
     apart: float
     has_answer: float
@@ -81,8 +79,8 @@ class _Weights(NamedTuple):
     meaning: float = 0.0
 
 
-_BY_WORDS: Final = _Weights(-6.4, 2.8, 0.34, 2.55, 1.8, 0.8, 2.7)
-_BY_MEANING: Final = _Weights(-10.8, 2.4, 0.0, 5.6, 3.75, 0.5, 3.0, 0.45)
+_BY_WORDS: Final = _Weights(-7.4, 3.9, 3.9, 1.9, 1.0, 2.5)
+_BY_MEANING: Final = _Weights(-10.8, 2.4, 6.2, 3.75, 0.5, 3.0, 0.45)
 
 
 def confidence(clues: Clues, is_answered: bool | None = None) -> float:
@@ -96,7 +94,6 @@ def confidence(clues: Clues, is_answered: bool | None = None) -> float:
     evidence = (
         weights.base
         + weights.covered * clues.covered
-        + weights.beyond * clues.beyond
         + weights.named * clues.named
         + weights.apart * clues.apart
         + _ON_DAY * clues.on_day

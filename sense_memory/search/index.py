@@ -359,7 +359,8 @@ class SearchIndex:
         """The parts of a question but the words by which it names times."""
         others = [item for item in question.scored if item.wanted.label not in said]
         missing = [word for word in question.missing if word not in said]
-        return parts_of(others, missing, names_in(query[:MAX_QUERY_CHARS]), len(self))
+        names = frozenset[str]() if looks_up(query) else names_in(query[:MAX_QUERY_CHARS])
+        return parts_of(others, missing, names, len(self))
 
     def _clues(
         self,
@@ -369,7 +370,7 @@ class SearchIndex:
         direction: NDArray[np.float32] | None,
     ) -> list[Clues]:
         spans = [self._pieces_of(self._table.rows[ident]) for ident, _, _ in found]
-        clues = clues_of(spans, [score for _, score, _ in found], parts, len(self))
+        clues = clues_of(spans, [score for _, score, _ in found], parts)
         clues = [
             on_days(one, share, is_all=not parts) for one, (_, _, share) in zip(clues, found, strict=True)
         ]

@@ -137,8 +137,7 @@ def fitted(by_size: Sequence[Sequence[Asked]], *, has_meaning: bool) -> NDArray[
             for path, clues, text in one.hits[:_CHECKED]:
                 fits = has_answer(told, one.question, text)
                 meaning = [clues.meaning or 0.0] if has_meaning else []
-                beyond = 0.0 if has_meaning else clues.beyond  # its weight would be below 0
-                given = [clues.covered, beyond, clues.named, clues.apart, *meaning]
+                given = [clues.covered, clues.named, clues.apart, *meaning]
                 rows.append([*given, fits is True, fits is False, 1.0])
                 right.append(path == one.answer)
                 shares.append(1 / kinds.count(kind))

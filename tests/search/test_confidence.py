@@ -157,7 +157,7 @@ def test_a_text_has_the_kind_of_answer_that_is_asked_for_or_lacks_it(question, k
     assert asked_for(question) == kind
     assert has_answer(kind, question, answer)
     assert has_answer(kind, question, other) is False
-    clues = Clues(covered=0.6, beyond=1.0, named=1.0, apart=0.3)
+    clues = Clues(covered=0.6, named=1.0, apart=0.3)
     assert confidence_in(answer, question, clues) > confidence_in(other, question, clues)
 
 
@@ -178,7 +178,6 @@ shares = st.floats(0, 1)
 all_clues = st.builds(
     Clues,
     shares,
-    st.floats(-12, 8),
     shares,
     shares,
     shares,
