@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from sense_memory.palace.compression import Compressed, compress
     from sense_memory.palace.contradictions.claim_index import ClaimIndex
     from sense_memory.palace.contradictions.detection import Contradiction, compare
-    from sense_memory.palace.contradictions.sentences import Sentences
     from sense_memory.palace.introspection import introspect
     from sense_memory.palace.lifecycle import current_relevance, current_state
     from sense_memory.palace.token_estimate import estimated_tokens
@@ -24,7 +23,6 @@ _HOMES = {
     "ClaimIndex": "contradictions.claim_index",
     "Columns": "catalog",
     "Compressed": "compression",
-    "Sentences": "contradictions.sentences",
     "Contradiction": "contradictions.detection",
     "compare": "contradictions.detection",
     "compress": "compression",
@@ -39,7 +37,6 @@ __all__ = [
     "Columns",
     "Compressed",
     "Contradiction",
-    "Sentences",
     "compare",
     "compress",
     "current_relevance",

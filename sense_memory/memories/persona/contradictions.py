@@ -5,8 +5,8 @@ one of it is first written (0.6 s, once), and a few older ones before each later
 memory is read again only when its text or its contradictions change. Introspection uses the same readings, and compares
 a memory with the others once, some 1,500 with each run. All of this outlives the process, in the snapshot.
 
-What a memory may contradict is found by its words, with an embedder too: the embedder only says how near
-two notes are in meaning. Candidates by their vectors added none in 10,000 memories, and cost a copy of all vectors.
+What a memory contradicts is told by its words, with an embedder too: what an embedder added was one contradiction in
+a hundred, for as many wrong suspicions and a call before a write. It says which memories are near to each other, for `near_pairs`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from sense_memory.palace.contradictions import RULES_VERSION
 from sense_memory.palace.contradictions.claim_index import ClaimIndex, ContradictionScan
 from sense_memory.palace.contradictions.claims import claim_the_same, read
 from sense_memory.palace.contradictions.detection import compare
-from sense_memory.palace.contradictions.sentences import Sentences
 from sense_memory.palace.search import STAMP_BYTES, stamp_of
 from sense_memory.records.sealed_caches import CachedIndex, made_of
 from sense_memory.search.embedders.embedder import normalised
@@ -51,60 +50,21 @@ if TYPE_CHECKING:
 
 
 # ── Meaning ─────────────────────────────────────────────────────────────────────────────
-# The embedder is asked before a write, never during one, and for `LOOK_SECONDS` at most: where it is slow, down or
-# not installed, memories are compared by their words alone. While a call that took too long is still running, the
-# embedder is not asked again.
-
-LOOK_SECONDS: Final = 2.0  # a write waits for the embedder at most this long
 
 
 class Meaning:
-    """What an embedder says: how near two notes are, and which memories are near to each other.
+    """What an embedder says: which memories are near to each other.
 
     Args:
         embedding: opens the embedder if it is not open; gives None where it cannot be opened.
-
-    Attributes:
-        sentences: the vectors of the notes asked for so far.
     """
 
     def __init__(self, embedding: Opening) -> None:
         self._embedding: Opening | None = embedding
-        self._looks: set[asyncio.Task[None]] = set()
-        self._turn, self._is_late = asyncio.Lock(), False
         self._paired: tuple[bytes, list[tuple[str, str, float]]] = (
             b"",
             [],
         )  # what was compared last, and its pairs
-        self.sentences = Sentences()
-
-    async def learn(self, memory: PersonaMemory, claims: ClaimIndex) -> None:
-        """Ask for the vectors that checking a new memory needs. Takes `LOOK_SECONDS` at most.
-
-        Args:
-            memory: the new memory.
-            claims: the claims of the memories of its facet.
-        """
-        self._is_late = self._is_late and bool(self._looks)
-        if self._embedding is None or self._is_late:
-            return
-        look = asyncio.create_task(self._learn(memory, claims))
-        self._looks.add(look)
-        look.add_done_callback(self._looks.discard)
-        done, _ = await asyncio.wait({look}, timeout=LOOK_SECONDS)
-        if not done:
-            self._is_late = True
-        elif not look.cancelled():
-            look.exception()  # it must not keep a memory from being written; a search reports the error
-
-    async def _learn(self, memory: PersonaMemory, claims: ClaimIndex) -> None:
-        async with self._turn:  # two writes would ask for the same sentences
-            claims.check(memory, self.sentences.near)
-            asked = self.sentences.asked()
-            embedding = await self._opened() if asked else None
-            rows = await embedding.rows(asked) if embedding is not None else None
-            if rows is not None:
-                self.sentences.learn(asked, rows)
 
     async def pairs(self, memories: Sequence[PersonaMemory]) -> list[tuple[str, str, float]]:
         """The pairs of memories with cached vectors that are near in meaning; see `near_pairs`. The last answer is kept."""
@@ -121,11 +81,6 @@ class Meaning:
         if compared != self._paired[0]:
             self._paired = (compared, await asyncio.to_thread(near_pairs, paths, table))
         return self._paired[1]
-
-    def close(self) -> None:
-        """Cancel the calls of the embedder that are running."""
-        for look in self._looks:
-            look.cancel()
 
     async def _opened(self) -> EmbedderClient | None:
         if self._embedding is None:
@@ -178,14 +133,11 @@ class ContradictionDetector(CachedIndex):
         palace: the memories.
         ledger: where they lie.
         reader: has the snapshot.
-        meaning: says how near notes are in meaning; by default nobody does.
     """
 
-    def __init__(
-        self, palace: Palace, ledger: Ledger, reader: Reader, meaning: Meaning | None = None
-    ) -> None:
+    def __init__(self, palace: Palace, ledger: Ledger, reader: Reader) -> None:
         super().__init__("claims", made_of("claims", RULES_VERSION), ledger, reader)
-        self._palace, self._catalog, self._meaning = palace, palace.catalog, meaning
+        self._palace, self._catalog = palace, palace.catalog
         self._claims = ClaimIndex()
         self._is_restored = False
         self._facets: dict[tuple[str, str], _FacetReading] = {}
@@ -236,17 +188,10 @@ class ContradictionDetector(CachedIndex):
         else:
             self.put(memory)
 
-    async def learn(self, memory: PersonaMemory) -> None:
-        """Ask the embedder, if there is one, for what `check` needs to know."""
-        if self._meaning is not None:
-            await self._read_facet(memory.domain, memory.facet)
-            await self._meaning.learn(memory, self._claims)
-
     async def check(self, memory: PersonaMemory) -> list[Contradiction]:
         """The contradictions between a new memory and the other memories of its facet that were read, surest first."""
         await self._read_facet(memory.domain, memory.facet)
-        near = None if self._meaning is None else self._meaning.sentences.near
-        return self._claims.check(memory, near)
+        return self._claims.check(memory)
 
     def check_again(self, memory: PersonaMemory, others: Iterable[PersonaMemory]) -> list[Contradiction]:
         """The contradictions between a new memory and some others of its facet, dismissed or not."""
@@ -304,7 +249,6 @@ class ContradictionDetector(CachedIndex):
         self, suspected: Iterable[tuple[str, str]], found: dict[tuple[str, str], Contradiction]
     ) -> bool:
         """Add the contradictions of suspected pairs; returns whether all were compared, now or before."""
-        near = None if self._meaning is None else self._meaning.sentences.near
         left, is_whole = MAX_CONFIRMED_COUNT, True
         for earlier, later in suspected:
             old, new = self._catalog.get(earlier), self._catalog.get(later)
@@ -312,7 +256,7 @@ class ContradictionDetector(CachedIndex):
                 continue
             known = self._claims.found_between(earlier, later)
             if known is None and left:
-                known, left = self._claims.confirm(old, new, near), left - 1
+                known, left = self._claims.confirm(old, new), left - 1
                 self.unsaved += 1
                 if left % _SLICE_COUNT == 0:
                     await asyncio.sleep(0)
@@ -324,7 +268,7 @@ class ContradictionDetector(CachedIndex):
 
     def compared(self, old: PersonaMemory, new: PersonaMemory) -> list[Contradiction]:
         """The contradiction of a memory against an earlier one; at most one."""
-        found = compare(old, new, None if self._meaning is None else self._meaning.sentences.near)
+        found = compare(old, new)
         return [] if found is None else [found]
 
     def _put(self, memory: PersonaMemory) -> None:

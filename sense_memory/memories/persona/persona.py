@@ -119,9 +119,6 @@ class Persona:
         if "halflife_days" in fields:
             self._plan.check_halflife(fields["halflife_days"])
         mode = contradictions or self._mode
-        if mode != "off" and self._embedding is not None:
-            before = (await self.palace.refresh()).get(path)
-            await self._detector().learn(unopposed(self._memory_to_write(path, before, fields)))
 
         async def attempt() -> Remembered:
             catalog = await self.palace.refresh()
@@ -408,9 +405,7 @@ class Persona:
         return await publish_accesses(self.palace, due=due)
 
     async def close(self) -> None:
-        """Save pending accesses to the ledger, and stop waiting for the embedder."""
-        if self._meaning is not None:
-            self._meaning.close()
+        """Save pending accesses to the ledger."""
         await self.palace.try_save_accesses()
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────
@@ -484,9 +479,7 @@ class Persona:
             # Imported here, so that a process that only reads does not load the module.
             from sense_memory.memories.persona.contradictions import ContradictionDetector
 
-            self._contradictions = ContradictionDetector(
-                self.palace, self._ledger, self._reader, self._embedder()
-            )
+            self._contradictions = ContradictionDetector(self.palace, self._ledger, self._reader)
             self.palace.follow(self._contradictions)
         return self._contradictions
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from sense_memory.models import PersonaMemory
-    from sense_memory.palace.contradictions.sentences import Near
 
 MAX_CANDIDATES_COUNT: Final = 16  # memories compared by one check: those that share most words
 MAX_POSTINGS_COUNT: Final = 500  # memories found by their rare words; by further words they are ranked only
@@ -165,7 +164,7 @@ class ClaimIndex:
         """The known contradiction of a memory against an earlier one, by their paths."""
         return None if (entry := self._entries.get(old)) is None else entry.found.get((old, new))
 
-    def confirm(self, old: PersonaMemory, new: PersonaMemory, near: Near | None = None) -> Contradiction:
+    def confirm(self, old: PersonaMemory, new: PersonaMemory) -> Contradiction:
         """The contradiction of two memories that are suspected to contradict each other; `turned` if words alone show none.
 
         Both are put, and what was found counts as what a scan has found.
@@ -173,25 +172,24 @@ class ClaimIndex:
         self.put(old)
         self.put(new)
         sides = (old, self._entries[old.path].reading, new, self._entries[new.path].reading)
-        found = compare_readings(*sides, near) or turned(old, new)
+        found = compare_readings(*sides) or turned(old, new)
         self._note(found)
         return found
 
-    def check(self, memory: PersonaMemory, near: Near | None = None) -> list[Contradiction]:
+    def check(self, memory: PersonaMemory) -> list[Contradiction]:
         """The contradictions between a memory and the others of its domain and facet.
 
         At most `MAX_CANDIDATES_COUNT` memories are compared, those that share most words with it.
 
         Args:
             memory: the new memory, which need not be in the index.
-            near: how near two notes are in meaning, see `compare`.
 
         Returns:
             Surest first, then by path.
         """
         reading = self._reading(memory)
         others = self._candidates(memory, reading.index_terms)
-        found = (compare_readings(other.memory, other.reading, memory, reading, near) for other in others)
+        found = (compare_readings(other.memory, other.reading, memory, reading) for other in others)
         return _ranked(filter(None, found))
 
     def _reading(self, memory: PersonaMemory) -> Reading:

@@ -120,6 +120,8 @@ _SHORT: Final = tuple(
     (re.compile(short, re.IGNORECASE), long)
     for short, long in {
         r"[^.!?;\n]*\?": " ",  # a question claims nothing
+        r"\bn(?:e |')(\w+) plus\b": r"\1 pas",
+        r"\b(kein\w*(?: \w+)+?) mehr\b": r"\1",
         r"\bcan(?:'t|not)\b": "can not",
         r"\bwon't\b": "will not",
         r"n't\b": " not",
@@ -133,7 +135,9 @@ _SHORT: Final = tuple(
         r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
     }.items()
 )
-_SHORTENED: Final = re.compile(r"['?]|-old|annot|\bn[or]\.", re.IGNORECASE)  # most texts are not
+_SHORTENED: Final = re.compile(
+    r"['?]|-old|annot|\bn[or]\.|\b(?:plus|mehr)\b", re.IGNORECASE
+)  # most texts are not
 # Team A, Agent X, Vitamin D: the letter is part of the name. Not "I", not "is A", and not the "A" of A Title In Capitals.
 _LETTERED: Final = re.compile(
     r"\b(?!(?:is|are|was|at|to|of|in|on|for|by|and|or|not) )([A-Za-z]*[a-z]) ((?:[B-HJ-Z]|A(?! ?[A-Z]))\b(?![.'&]))"

@@ -5,7 +5,7 @@ fills one place, where that can have one filler only. So the two clauses in whic
 `difference` names the one thing in which they differ. `sureness` then asks whether all else is the same, word for word. Where
 it is not, `suspicion` scores the two texts.
 
-What is guaranteed: the same two memories and the same vectors have the same result. A contradiction has a kind, a
+What is guaranteed: the same two memories have the same result. A contradiction has a kind, a
 reason to read, and a confidence. From `ACT_BOUND` on, the old memory is superseded; below the bound, the contradiction
 is a suggestion for introspection.
 
@@ -28,7 +28,7 @@ from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions import vocabulary as terms
 from sense_memory.palace.contradictions.claims import Alignment, read, tells_how_many
 from sense_memory.palace.contradictions.figures import DATES, Figure
-from sense_memory.palace.contradictions.suspicion import suspicion
+from sense_memory.palace.contradictions.suspicion import is_special_case, suspicion
 from sense_memory.palace.contradictions.vocabulary import is_city, stem
 
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from sense_memory.palace.contradictions.claims import Clause, Reading, Word
     from sense_memory.palace.contradictions.figures import Item
-    from sense_memory.palace.contradictions.sentences import Near
 
 ACT_BOUND: Final = 0.75
 TURN: Final = "turn"  # the kind of what the later text as a whole seems to end
@@ -90,7 +89,7 @@ class Difference:
     confidence: float = _SURE
 
 
-def compare(old: PersonaMemory, new: PersonaMemory, near: Near | None = None) -> Contradiction | None:
+def compare(old: PersonaMemory, new: PersonaMemory) -> Contradiction | None:
     """Whether a new memory contradicts an existing one.
 
     Two memories are never compared if they have different domains or facets, or the same key; if one is superseded; if
@@ -99,13 +98,11 @@ def compare(old: PersonaMemory, new: PersonaMemory, near: Near | None = None) ->
     Args:
         old: the existing memory.
         new: the new one.
-        near: how near two notes are in meaning, such as `Sentences.near`; None compares words only. Nearness can raise
-            a suspicion, never an act.
 
     Returns:
         The contradiction, or None.
     """
-    return compare_readings(old, read(old), new, read(new), near)
+    return compare_readings(old, read(old), new, read(new))
 
 
 def _are_comparable(old: PersonaMemory, new: PersonaMemory) -> bool:
@@ -126,15 +123,16 @@ def compare_readings(
     old_reading: Reading,
     new: PersonaMemory,
     new_reading: Reading,
-    near: Near | None = None,
 ) -> Contradiction | None:
     """As `compare`, for memories that were read already."""
     if old_reading.keys.isdisjoint(new_reading.keys) or not _are_comparable(old, new):
         return None
     pair = Alignment.of(old_reading, new_reading)
     found = difference(pair)
-    sure = sureness(pair, found) or suspicion(pair, near) or _DOUBTFUL * _are_filled_apart(pair)
+    sure = sureness(pair, found) or suspicion(pair) or _DOUBTFUL * _are_filled_apart(pair)
     if not sure or ((pair.apart or pair.flips) and _are_numbered_apart(old_reading, new_reading)):
+        return None
+    if sure < ACT_BOUND and is_special_case(pair):
         return None
     if found is None:
         return turned(old, new, sure)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 from unicodedata import normalize
 
@@ -103,8 +105,18 @@ migrated|renamed|re(?:written|licensed|built|designed|branded)|fixed|repaired|el
 (?:has|have|had) (?:become|left|lost|gone|grown|turned|shrunk|fallen|risen)|became(?! friends)|broke up|
 (?:is|are|was|were|been) (?:off(?! to)|closed|filled|shut|upgraded)(?=[ .,;:]|$)|got (?:married|divorced|engaged|rid)|
 (?:down|gave|given|passed|put|rose) (?:\w+ ){{0,3}}to|(?:calls?|called|turned|gave|given|took|taken|pulled|ran|fell|cut|
-paid|passed|stepped|backed|ruled|closed) (?:\w+ ){{0,4}}(?:off|away|down|up|out|over);
-hint = now|already|finally|left|new|back|again|only|today|this morning|up to|after the|from (?:this|next|the)|since;
+paid|passed|stepped|backed|ruled|closed) (?:\w+ ){{0,4}}(?:off|away|down|up|out|over)|
+from (?:now|today) on|(?:took|got|found) an? (?:new |permanent )?(?:job|post|position)|started (?:at|as)|until further notice|not (?:\w+ )*until|n't (?:\w+ )*until|went (?:up|down)|bumped|doubled|halved|trimmed|lowered|resumed|reopened|uninstalled|
+transferred|relocated|promoted|discharged|expelled|outgrew|outgrown|no more|put off|taken over|took over|brought forward|
+(?:upgrad|updat|reinstall|remov|refus|merg|grant|approv|accept|hir)ed|nicht mehr|inzwischen|mittlerweile|ab sofort|künftig|
+statt(?:dessen)?|(?:ver(?:schob|leg|kauf)|ab(?:geholt|gesagt|gebrochen|geschafft)|aufge(?:hört|geben|löst)|er(?:höh|setz)t|
+gesenkt|gekündigt|umgezogen|gezogen|gewechselt|zurückge|getrennt|übernommen|genehmigt|gestrichen)\w*|
+désormais|dorénavant|finalement|plus de|reporté\w*|déplacé\w*|remplacé\w*|annulé\w*|déménagé|quitté|
+confié\w*|embauché\w*|vendu\w*|arrêté|passée? à;
+hint = jetzt|nun|wieder|seit|doch|nur noch|mehr|neue\w*|maintenant|depuis|de nouveau|à partir|(?:as|since)(?= of| \w+day)|now|already|finally|left|(?<!a )new|back|again|only|today|this morning|up to|after the|from (?:this|next|the)|since;
+result = (?:has|have|had|is|are|was|were|been|got|be) (?:\w+ )?(?:been|\w{{3,}}ed|got|taken|given|put|sold|made|gone|swept|built|
+left|lost|found|kept|held|set|moved)|got|took|kept|found|gave|left|became|began|chose|went|won|wurden?|worden|(?:hat|haben|ist|sind) .*ge\w+(?:t|en)|
+(?:a|ont|est|sont|été) (?:été |\w+ment )?\w+(?:é|i|u)e?s?;
 ongoing = still|yet|will|going to|decided|we are;
 plan = thinks|(?:says|said) that|plan(?:s|ning) to|hop(?:es?|ing)|wants?|consider(?:s|ing)|might|maybe|perhaps|could|
 would|if|whether|thinking|dreams?|probably|intends?|aims?|appl(?:ied|ying)|looking|suggest(?:s|ed);
@@ -170,6 +182,38 @@ def axis(word: str) -> tuple[str, bool]:
         return name, not side
     return stem(word), True
 
+
+# Words of one language that carry content in another: no topic of two notes.
+NO_TOPIC: Final = _stems("""hat war son die und oder wird werden wurde wurden worden sich mit bis nach aus nur noch schon seit ab
+bitte est été et ou avec sur dans par qui que se sa ses ce c on ont pas plus jetzt nun please today time""")
+# What notes in other words may be about together, if both name the same thing.
+_KINDS_TEXT: Final = """
+home = live home flat apartment house studio bungalow stay rent parent move relocat settl court village place own
+ lives_in wohnt zieht gezogen umgezogen wohnung habit habite déménagé appartement student;
+job = work start job studi degree intern contract post freelanc promot hire retir teach employ train apprentic career unemploy
+ waiter teacher nurs develop works_at works_as audition studiert arbeitet gekündigt azubi ausbildung stagiaire embauché
+ embauchée retraite travaille quitté; order = broken repair work run again fix kaputt defekt läuft fährt werkstatt repariert
+ funktioniert abgeholt panne remarche réparé garag mechan;
+pair = engag marri coupl togeth partner date divorc wed singl girlfriend boyfriend husband wife separ broke;
+gate = open close shut clos reopen öffnet geöffnet geschlossen schließt ouvert fermé; health = hospit ill sick injuri discharg recov clinic krank gesund hôpital;
+role = owner own handl maintain review respons charg charge look contact belongs_to leads hold verantwortlich zuständig kümmert
+ übernimmt übernommen confi confié confiée gère géré tient; form = format languag tone english french german spanish pdf mail email letter post
+ deutsch englisch französisch post vouvoiement tutoy tutoyer word long short page"""
+_KIND_ROWS: Final = sorted(
+    {
+        (form, name)
+        for name, said in _rows(_KINDS_TEXT, " = ")
+        for word in said.split()
+        for form in (word, stem(word), axis(word)[0], f"→{word}")
+    }
+)
+KINDS: Final = {
+    form: frozenset(name for _, name in rows) for form, rows in groupby(_KIND_ROWS, itemgetter(0))
+}
+# What an instruction begins with.
+INSTRUCTING: Final = words("""always never don't use keep send put call address respond reply answer write speak talk format
+requires require needs prefer avoid show give add ask include report reports replies comments answers summaries bitte
+antworte antworten schreib répondre réponds écrire""")
 
 # A thing has one of these at a time, but the words mean too much to be sure.
 STATUSES: Final = words("""planned proposed pending scheduled waiting draft open active started ongoing in-progress in-review

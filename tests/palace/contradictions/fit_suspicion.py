@@ -4,11 +4,11 @@
 
 OBSERVATIONS is a file of natural notes, one JSON object a line with `text` and `conversation`, of which next to none ends
 another. The other data are in `tests/palace/`: pairs by 22 authors who did not know the program (`fit`; the pairs of eight
-more are `held`, and never fitted), older pairs, profiles (facts of somebody, and later notes that end none of
-them), invented observations, and the quiet notes. Each pair counts twice: by words, and with what the embedder `static` says.
+more are `held`, and never fitted), everyday changes, which count twice (`fit`), older pairs, profiles (facts of somebody, and
+later notes that end none of them), invented observations, and the quiet notes.
 
-A logistic model, ridge-regularised. Its two bounds, by words and with an embedder, lie where few natural notes are
-suspected by models that were fitted to the other conversations: what a model says of the notes that it was fitted to is too good.
+A logistic model, ridge-regularised. Its bound lies where few natural notes are suspected by models that were fitted to the
+other conversations: what a model says of the notes that it was fitted to is too good.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sense_memory import open_embedder
 from sense_memory.models import PersonaMemory
 from sense_memory.palace.contradictions.claims import Alignment, Reading, read
 from sense_memory.palace.contradictions.detection import difference, sureness
-from sense_memory.palace.contradictions.sentences import Sentences
 from sense_memory.palace.contradictions.suspicion import EVIDENCE, features
 
 
@@ -43,10 +41,8 @@ _PROFILE_WEIGHT: Final = 0.4
 _HARDEST_COUNT: Final = (
     4_500  # pairs of natural notes that a first fit finds most suspicious; the others say nothing
 )
-_SUSPECTED_COUNT: Final = (
-    9,
-    12,
-)  # natural and quiet notes that may be suspected, by words and with an embedder
+_SUSPECTED_COUNT: Final = 14  # natural and quiet notes that may be suspected
+_CHANGE_WEIGHT: Final = 2.0
 _RIDGE: Final = 20.0
 _STEPS_COUNT: Final = 14
 
@@ -71,6 +67,9 @@ def _labelled() -> Iterator[Pair]:
     for row in _rows("contradictions_by_author"):
         if row["half"] == "fit":
             yield Pair(row["old"][1], row["new"][1], row["label"] == "contradiction", 1.0)
+    for row in _rows("changes"):
+        if row["half"] == "fit":
+            yield Pair(row["old"], row["new"], row["label"] == "contradiction", _CHANGE_WEIGHT)
     for name in _OLDER:
         for row in _rows(name):
             if row.get("half", "tune") == "tune":
@@ -95,7 +94,7 @@ def _natural(rows: Iterable[dict[str, Any]], *, invented: bool = False) -> Itera
 
 
 class _Design:
-    """The matrix of some pairs: each feature, alone and with each kind of evidence; by words, or with an embedder."""
+    """The matrix of some pairs: each feature, alone and with each kind of evidence."""
 
     def __init__(self, pairs: Iterable[Pair]) -> None:
         readings: dict[str, Reading] = {}
@@ -119,33 +118,17 @@ class _Design:
         self.kinds = np.array([[1.0, *(float(row[kind]) for kind in EVIDENCE)] for row in found], np.float32)
         self.is_end = np.array([pair.is_end for pair in self.pairs], np.float64)
         self.weight = np.array([pair.weight for pair in self.pairs])
-        self.near = np.zeros(len(found), np.float32)
 
     def keep(self, places: NDArray[Any]) -> None:
         """Leaves out the other pairs."""
         self.pairs = [self.pairs[place] for place in places]
-        for name in ("columns", "kinds", "is_end", "weight", "near"):
+        for name in ("columns", "kinds", "is_end", "weight"):
             setattr(self, name, getattr(self, name)[places])
 
-    def ask(self) -> None:
-        """Asks the embedder how near the notes are."""
-        embedder, sentences = open_embedder("static"), Sentences()
-        for place, pair in enumerate(self.pairs):
-            while (near := sentences.near(pair.old, pair.new)) is None:
-                asked = sentences.asked()
-                sentences.learn(asked, embedder.embed(asked))
-            self.near[place] = np.clip(near, -3.0, 8.0)
-
-    def judged(self, *, known: bool) -> NDArray[np.bool_]:
-        """Which pairs are judged at all: by words, those that have a topic."""
-        topic: NDArray[np.bool_] = self.columns[:, self.names.index("topic")] > 0
-        return topic | known
-
-    def matrix(self, *, known: bool) -> NDArray[np.float64]:
+    def matrix(self) -> NDArray[np.float64]:
         """One row a pair."""
-        meant = np.column_stack([np.full(len(self.near), known), self.near * known])
-        values = np.column_stack([self.columns, meant])
-        return (values[:, :, None] * self.kinds[:, None, :]).reshape(len(values), -1).astype(np.float64)
+        values = self.columns[:, :, None] * self.kinds[:, None, :]
+        return values.reshape(len(self.pairs), -1).astype(np.float64)
 
 
 def _fitted(x: NDArray[Any], y: NDArray[Any], weight: NDArray[Any]) -> NDArray[np.float64]:
@@ -173,7 +156,7 @@ def _bound(scores: NDArray[np.float64], pairs: list[Pair], count: int) -> float:
 
 
 def main(path: Path) -> None:
-    """Fits, moves the bounds, and prints what to paste."""
+    """Fits, moves the bound, and prints what to paste."""
     labelled = _Design(_labelled())
     observations = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     quiet = [
@@ -182,36 +165,22 @@ def main(path: Path) -> None:
     invented = _rows("observations")
     natural = _Design([*_natural([*observations, *quiet]), *_natural(invented, invented=True)])
 
-    def fitted(kept: NDArray[Any], modes: tuple[bool, ...] = (False, True)) -> NDArray[np.float64]:
-        x, y, weight = [], [], []
-        for known in modes:
-            for design, rows in ((labelled, np.ones(len(labelled.pairs), bool)), (natural, kept)):
-                places = rows & design.judged(known=known)
-                x.append(design.matrix(known=known)[places])
-                y.append(design.is_end[places])
-                weight.append(design.weight[places])
-        return _fitted(np.vstack(x), np.concatenate(y), np.concatenate(weight))
+    def fitted(kept: NDArray[Any]) -> NDArray[np.float64]:
+        x = np.vstack([labelled.matrix(), natural.matrix()[kept]])
+        is_end = np.concatenate([labelled.is_end, natural.is_end[kept]])
+        return _fitted(x, is_end, np.concatenate([labelled.weight, natural.weight[kept]]))
 
     everything = np.ones(len(natural.pairs), bool)
-    first = natural.matrix(known=False) @ fitted(everything, (False,))
+    first = natural.matrix() @ fitted(everything)
     natural.keep(np.sort(np.argsort(-first)[:_HARDEST_COUNT]))
-    labelled.ask()
-    natural.ask()
     conversations = np.array([pair.conversation for pair in natural.pairs])
-    scores = np.full((2, len(conversations)), -np.inf)
+    scores = np.full(len(conversations), -np.inf)
     for name in sorted(set(conversations) - {""}):
         mine = conversations == name
-        beta = fitted(~mine)
-        for known in (False, True):
-            places = mine & natural.judged(known=known)
-            scores[int(known)][places] = natural.matrix(known=known)[places] @ beta
-    beta = fitted(np.ones(len(conversations), bool))
-    bounds = [_bound(scores[known], natural.pairs, _SUSPECTED_COUNT[known]) for known in (0, 1)]
-    table = beta.reshape(-1, 1 + len(EVIDENCE))
-    names = [*labelled.names, "known", "near"]
-    table[names.index("bias"), 0] -= bounds[0]
-    table[names.index("known"), 0] -= bounds[1] - bounds[0]
-    for name, row in zip(names, table, strict=True):
+        scores[mine] = natural.matrix()[mine] @ fitted(~mine)
+    table = fitted(np.ones(len(conversations), bool)).reshape(-1, 1 + len(EVIDENCE))
+    table[labelled.names.index("bias"), 0] -= _bound(scores, natural.pairs, _SUSPECTED_COUNT)
+    for name, row in zip(labelled.names, table, strict=True):
         sys.stdout.write(f'    "{name}": ({", ".join(f"{weight:.2f}" for weight in row)}),\n')
 
 
