@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -560,18 +561,16 @@ class _Calls:
 
     async def _head(self, store: MemoryStore, path: str) -> Version | None:
         """What the ledger holds at a path now; no relay is asked."""
-        versions = await store.history(path)
-        return next((version for version in versions if version.is_head and version.value is not None), None)
+        return next((one for one in await store.history(path) if one.is_head and one.value is not None), None)
 
     async def _listed(
         self, store: MemoryStore, domain: str, facet: str | None, *, limit: int, is_all: bool
     ) -> dict[str, Any]:
         found = await store.persona_recall(domain, facet, include_forgotten=is_all)
         if not found:
-            domains = (await store.persona_stats())["facets"]
-            return {"memories": [], "hint": "No active memory there.", "domains": domains}
-        now = self._clock()
-        shown = (persona_data(memory, now, is_cut=True) for memory in found[:limit])
+            stats = await store.persona_stats()
+            return {"memories": [], "hint": "No active memory there.", "domains": stats["facets"]}
+        shown = (persona_data(memory, self._clock(), is_cut=True) for memory in found[:limit])
         return memories(shown, total=len(found))
 
     async def _check_synced(self, store: MemoryStore) -> None:
@@ -596,7 +595,6 @@ def _parts(path: str) -> tuple[str, str, str]:
 
 def _day(text: str) -> datetime:
     """The beginning of a day, UTC."""
-    try:
+    with suppress(ValueError):
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
-    except ValueError:
-        raise InvalidInput("give a day as YYYY-MM-DD, such as 2026-05-01") from None
+    raise InvalidInput("give a day as YYYY-MM-DD, such as 2026-05-01")

@@ -74,14 +74,32 @@ def parts_of(
     ]
 
 
-def clues_of(spans: Sequence[tuple[int, int]], scores: Sequence[float], parts: Sequence[Part]) -> list[Clues]:
-    """The clues that words give about some hits.
+def clues_of(
+    spans: Sequence[tuple[int, int]],
+    found: Sequence[tuple[str, float, float]],
+    parts: Sequence[Part],
+    *,
+    is_lookup: bool,
+) -> list[Clues]:
+    """The clues that words and times give about some hits.
 
     Args:
         spans: the first piece of each hit and the first after it, the best hit first.
-        scores: of the hits.
+        found: the ids of the hits, their scores, and how well they fit the times of the question.
         parts: of the question.
+        is_lookup: whether its words are only looked up.
     """
+    by_words = _by_words(spans, [score for _, score, _ in found], parts)
+    looked_up = len(parts) if is_lookup else 0
+    return [
+        _on_days(clues, share, is_all=not parts)._replace(looked_up=looked_up)
+        for clues, (_, _, share) in zip(by_words, found, strict=True)
+    ]
+
+
+def _by_words(
+    spans: Sequence[tuple[int, int]], scores: Sequence[float], parts: Sequence[Part]
+) -> list[Clues]:
     of_names = sum(part.rarity for part in parts if part.is_name)
     of_others = sum(part.rarity for part in parts if not part.is_name)
     places = np.array(spans, np.int32).reshape(
@@ -104,7 +122,7 @@ def clues_of(spans: Sequence[tuple[int, int]], scores: Sequence[float], parts: S
     return found
 
 
-def on_days(clues: Clues, share: float, *, is_all: bool) -> Clues:
+def _on_days(clues: Clues, share: float, *, is_all: bool) -> Clues:
     """The clues of a hit of the days that a question names.
 
     Args:

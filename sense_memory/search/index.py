@@ -25,7 +25,7 @@ import numpy as np
 
 from sense_memory.search import evidence
 from sense_memory.search.calendar_days import DAY_SECONDS
-from sense_memory.search.clues import Part, clues_of, on_days, parts_of
+from sense_memory.search.clues import Part, clues_of, parts_of
 from sense_memory.search.column import Column
 from sense_memory.search.date_evidence import DateEvidence, times_said
 from sense_memory.search.date_words import mentions_date
@@ -281,8 +281,7 @@ class SearchIndex:
             similar: `similar(direction)`, if the caller has it.
             beyond_names: the vector of `asks_beyond_names(query)`, for the clues of hits.
 
-        Returns:
-            Best first; ties: newest first, then by id. Only items that match the question in some way.
+        Returns the items that match the question in some way, best first; ties: newest first, then by id.
         """
         options, query = options or self.options, query[:MAX_QUERY_CHARS]
         if k <= 0 or not len(self):
@@ -325,15 +324,12 @@ class SearchIndex:
 
     def asks(self, query: str) -> str:
         """The text to embed for a question; empty if there is nothing to embed."""
-        return without_names(
-            query[:MAX_QUERY_CHARS], self._speakers(query[:MAX_QUERY_CHARS], self.options)[1]
-        )
+        return without_names(query := query[:MAX_QUERY_CHARS], self._speakers(query, self.options)[1])
 
     def asks_beyond_names(self, query: str) -> str:
         """The text to embed for what a question asks of those that it names; empty if it asks for nothing else."""
-        return without_names(
-            query[:MAX_QUERY_CHARS], names_in(query) | self._speakers(query, self.options)[1]
-        )
+        query = query[:MAX_QUERY_CHARS]
+        return without_names(query, names_in(query) | self._speakers(query, self.options)[1])
 
     def clues(
         self,
@@ -350,16 +346,15 @@ class SearchIndex:
             direction: the vector of `asks_beyond_names`; None for words only.
             said: the words by which the question names times, which an answer need not have.
         """
-        question = self._question(
-            query[:MAX_QUERY_CHARS], None, replace(self.options, dense=False), None, None
-        )
+        query = query[:MAX_QUERY_CHARS]
+        question = self._question(query, None, replace(self.options, dense=False), None, None)
         return self._clues(query, found, self._parts(query, question, said), direction)
 
     def _parts(self, query: str, question: ResolvedQuery, said: Collection[str]) -> list[Part]:
         """The parts of a question but the words by which it names times."""
         others = [item for item in question.scored if item.wanted.label not in said]
-        missing = [word for word in question.missing if word not in said]
-        names = frozenset[str]() if looks_up(query) else names_in(query[:MAX_QUERY_CHARS])
+        missing = (word for word in question.missing if word not in said)
+        names = frozenset[str]() if looks_up(query) else names_in(query)
         return parts_of(others, missing, names, len(self))
 
     def _clues(
@@ -370,12 +365,7 @@ class SearchIndex:
         direction: NDArray[np.float32] | None,
     ) -> list[Clues]:
         spans = [self._pieces_of(self._table.rows[ident]) for ident, _, _ in found]
-        clues = clues_of(spans, [score for _, score, _ in found], parts)
-        clues = [
-            on_days(one, share, is_all=not parts) for one, (_, _, share) in zip(clues, found, strict=True)
-        ]
-        if looks_up(query):
-            clues = [one._replace(looked_up=len(parts)) for one in clues]
+        clues = clues_of(spans, found, parts, is_lookup=looks_up(query))
         if direction is None or self._meaning is None:
             return clues
         places = self._meaning.places(direction, spans)
@@ -385,10 +375,9 @@ class SearchIndex:
         return evidence.speakers_meant(query, self._table.speakers.all) if options.speaker else (set(), set())
 
     def nearest(self, direction: NDArray[np.float32], count: int = NEAREST_COUNT) -> dict[str, float]:
-        """The items that are clearly nearer to a vector than most items are.
+        """The items that are clearly nearer to a vector than most are, at most `count`, by id, with their similarity.
 
-        Returns:
-            Similarities by id, relative to the usual cosine (at least 0.2): above 0, up to 1; at most `count`.
+        It is relative to the usual cosine (at least 0.2): above 0, up to 1.
         """
         near = self.near_rows(self.similar(direction), count)
         return {self._table.ids[row]: share for row, share in near.items()}

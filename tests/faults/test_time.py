@@ -291,7 +291,9 @@ async def test_t07_a_memory_decays_by_seconds_since_1970_wherever_its_machine_is
                     assert current_relevance(memory, stage.clock()) == pytest.approx(relevance, rel=1e-12)
                     assert memory.state == state_at(relevance)
                     (hit,) = await store.persona_search("art") if relevance >= 0.1 else (None,)
-                    assert hit is None or hit.score == pytest.approx(2 * max(relevance, 0.3), rel=1e-5)  # a fading one counts .3
+                    assert hit is None or hit.score == pytest.approx(
+                        2 * max(relevance, 0.3), rel=1e-5
+                    )  # a fading one counts .3
             await store.persona_prune()
             (pruned,) = await store.persona_recall(include_forgotten=True)
             assert (pruned.state, pruned.dissolved_at) == ("dissolved", stage.clock())
