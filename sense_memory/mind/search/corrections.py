@@ -178,7 +178,8 @@ def _stops(found: Sequence[str]) -> frozenset[str]:
 
 @lru_cache(4_096)
 def _contradicts(new: str, old: str) -> bool:
-    return palace.compare(as_memory("old", old, 0.0), as_memory("new", new, 1.0)) is not None
+    found = palace.compare(as_memory("old", old, 0.0), as_memory("new", new, 1.0))
+    return found is not None and found.kind != "turn"  # that says only that something may have changed
 
 
 _CUE_STEMS: Final = frozenset(map(stemmer("english"), _CUES.split()))

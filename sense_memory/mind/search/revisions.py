@@ -87,6 +87,13 @@ _VALUES: Final = (
     ("number", rf"(?<![\w.,])\d(?:[\d,.]*\d)?(?![\w])|\b(?:{_NUMBER_WORD})\b|\bone(?= \w{{4,}})"),
 )  # fmt: skip
 _values = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _VALUES)
+# "Part 11 of the recipe", "step 3": the number says which one is meant.
+_numbered = re.compile(
+    r"\b(?:part|step|chapter|section|page|line|item|task|point|rule|question|note|message|room|floor|house|box|track|level|lesson|unit"
+    r"|week|day|phase|round|lap|test|run|batch|draft|option|case|row|number|no\.|teil|kapitel|seite|zimmer|schritt|punkt|nummer"
+    r"|partie|chapitre|numéro) #?\d+\b",
+    re.IGNORECASE,
+).sub
 _unit = re.compile(r"\s*([a-zäöü%€$]+)", re.IGNORECASE).match
 _name = re.compile(
     r"(?<=[^.!?:,\s] )(?<!says )(?<!said )(?!I\b|I')[A-ZÄÖÜÉ][\w-]+|(?<=, )[A-ZÄÖÜÉ][\w-]+(?= )"
@@ -345,7 +352,7 @@ def _terms(text: str) -> frozenset[str]:
 def _values_in(text: str) -> dict[str, frozenset[str]]:
     """The values in a text by kind; a number with a unit is of the kind of its unit."""
     found = dict[str, set[str]]()
-    rest = text
+    rest = text = _numbered(lambda match: "_" * len(match[0]), text)
     for kind, pattern in _values:
         for match in pattern.finditer(rest):
             value = match[0].lower()

@@ -30,7 +30,7 @@ async def main() -> dict:
         resource = await session.read_resource("sense-memory://palace")
         seen["palace"] = json.loads(resource.contents[0].text)["domains"]
         prompt = await session.get_prompt("memory", {"question": "Who paints?"})
-        seen["prompt"] = "lisa" in prompt.messages[0].content.text
+        seen["prompt"] = "Lisa paints" in prompt.messages[0].content.text
         try:
             await session.call_tool("forget", {"path": "people/facts/lisa"})
         except Exception as error:
