@@ -347,6 +347,7 @@ async def test_a_moved_ledger_goes_on_and_loses_nothing(tmp_path, clock):
             assert await said(store) == ["before the move", "after the move"]
 
 
+@pytest.mark.virtual_time
 async def test_a_copy_asks_a_relay_that_hides_the_journal_once_before_it_sends(tmp_path, clock):
     async with (
         EmbeddedRelay(clock=clock) as behind,

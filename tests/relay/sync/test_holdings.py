@@ -380,6 +380,7 @@ async def test_a_journal_that_the_relay_hides_is_not_said_to_be_missing_and_the_
         assert told == expected
 
 
+@pytest.mark.virtual_time
 async def test_a_device_without_a_journal_notices_that_a_relay_hides_it(device, clock):
     async with (
         embedded(clock) as url,
