@@ -475,3 +475,19 @@ async def test_a_bare_machine_has_the_same_prompt_after_one_sync(clock):
     assert PRESS in before.text
     assert after.text == before.text
     assert after.report == before.report
+
+
+async def test_a_small_window_shows_an_allergy_before_older_messages():
+    async with MemoryStore(LocalSigner.generate(), ledger=":memory:") as store:
+        chat = store.mind.conversation("lisa", window=250)
+        for text in (
+            "I'm allergic to hazelnuts.",
+            "The roller is 62 mm wide.",
+            "What shall I bake on Sunday?",
+        ):
+            await chat.add("user", text)
+            await chat.add("assistant", "I see.")
+        await chat.add("user", "What shall I bake?")
+        prompt = await store.mind.prompt(chat)
+    assert prompt.report.budget == 200
+    assert "allergic to hazelnuts" in prompt.system
