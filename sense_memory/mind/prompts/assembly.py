@@ -37,6 +37,7 @@ _SCENE_SHARE: Final = 0.15
 _LEAST_RECALLED_SHARE: Final = 0.2  # which a long exchange leaves for recalled memories
 _RECALLED_SHARE: Final = 0.6  # of what is left, for recalled memories; older messages get the rest
 _SHARES: Final = {"blocks": 0.25, "identity": 0.08, "objectives": 0.08, "preferences": 0.1, "summary": 0.12}
+_LEAST_PART_TOKENS: Final = 60  # of the system prompt, so that an allergy is not left out of a small window
 _FRESH_SECONDS: Final = 3_600  # the time of a message that is not older tells what time it is
 _MESSAGE_TOKENS: Final = 4  # of the frame that an API puts around a message
 _LEAST_TEXT_TOKENS: Final = 12  # of a message that lost its middle
@@ -139,7 +140,8 @@ class _Assembly:
     def _system(self) -> str:
         room, texts = int(_SYSTEM_SHARE * self._rest), [self._given.instructions]
         for part in self._given.system:
-            found = self._fit(part, min(room, int(_SHARES[part.name] * self._rest)))
+            share = max(int(_SHARES[part.name] * self._rest), _LEAST_PART_TOKENS)
+            found = self._fit(part, min(room, share))
             room -= found.tokens
             texts.append(found.part.text)
         return "\n\n".join(filter(None, texts))

@@ -206,6 +206,11 @@ class Gathering:
         search = await self._store.search()
         wanted = scope(("palace", "journal", "flat"), None, None)
         found = await search.search(query, RECALLED_COUNT, wanted, _RELEVANCE_FLOOR)
+        if found.forgotten:
+            self._problems.append(
+                f"left out are forgotten memories that the question means ({found.forgotten:,}); a search with the state "
+                "`forgotten` shows them, and recall brings one back"
+            )
         hits = await self._store.persona().suspicions.annotated(found)
         return [item for hit in hits if (item := of_memory(hit)) is not None]
 

@@ -55,7 +55,8 @@ class PromptReport(BaseModel):
         tokens: the cost of the prompt, never more than `budget`.
         query: what was looked for in memory; empty if nothing was.
         parts: the parts that the prompt has, or would have, in their order.
-        problems: sentences about what could not be read or had to be cut, such as memories that only a relay may have.
+        problems: sentences about what could not be read or had to be cut, such as memories that only a relay may have,
+            and about forgotten memories that the query means.
     """
 
     model_config = ConfigDict(frozen=True)

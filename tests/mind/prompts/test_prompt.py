@@ -475,3 +475,30 @@ async def test_a_bare_machine_has_the_same_prompt_after_one_sync(clock):
     assert PRESS in before.text
     assert after.text == before.text
     assert after.report == before.report
+
+
+async def test_a_small_window_shows_an_allergy_before_older_messages():
+    async with MemoryStore(LocalSigner.generate(), ledger=":memory:") as store:
+        chat = store.mind.conversation("lisa", window=250)
+        for text in (
+            "I'm allergic to hazelnuts.",
+            "The roller is 62 mm wide.",
+            "What shall I bake on Sunday?",
+        ):
+            await chat.add("user", text)
+            await chat.add("assistant", "I see.")
+        await chat.add("user", "What shall I bake?")
+        prompt = await store.mind.prompt(chat)
+    assert prompt.report.budget == 200
+    assert "allergic to hazelnuts" in prompt.system
+
+
+async def test_a_report_counts_the_forgotten_memories_that_the_question_means(clock):
+    async with opened(clock=clock) as store:
+        await store.persona_remember("home", "facts", "boiler", "Firma Steiner serviced the boiler.")
+        clock.advance(110 * 86_400)
+        prompt = await store.mind.prompt(query="Who serviced the boiler?")
+        assert prompt.text == ""
+        assert "forgotten memories that the question means (1)" in prompt.report.problems[0]
+        await store.persona_recall("home", "facts", "boiler")
+        assert (await store.mind.prompt(query="Who serviced the boiler?")).report.is_complete
