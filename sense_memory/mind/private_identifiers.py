@@ -10,7 +10,7 @@ _IDENTIFIER: Final = re.compile(
     r"(?:\+|\b00|\b0)\d[\d /().-]{5,}\d"  # a number to call
     r"|\b(?:\d[ -]?){9,}\d\b"  # a card, an account, an identity number
     r"|\b\d{3}-\d{2}-\d{4}\b|\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){3,}"
-    r"|[\w.+-]+@[\w-]+\.\w+|\bnsec1\w+|\b(?:sk|pk|ghp|xox\w)[-_]\w{12,}",
+    r"|[\w.+-]@[\w-]+\.\w|\bnsec1\w+|\b(?:sk|pk|ghp|xox\w)[-_]\w{12,}",
     re.IGNORECASE,
 )
 _OF_A_PERSON: Final = re.compile(

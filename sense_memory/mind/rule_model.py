@@ -85,7 +85,7 @@ _telling = re.compile(
     r"\b(?:shar|publish|post|send|sent|reveal|tell|told|disclos|leak|forward|show|upload|giv|gave)\w*",
     re.IGNORECASE,
 )
-_over = re.compile(r"(.+?)\s+(?:over|rather than|instead of|before)\s+(.+)", re.IGNORECASE)
+_over = re.compile(r"^(.+?)\s(?:over|rather than|instead of|before)\s+(.+)", re.IGNORECASE | re.MULTILINE)
 _giving_up = re.compile(
     r"\b(?:will not|won't|refuse to|cannot be bothered|give up|gave up|giving up|abandon\w*|cancel\w*|drop\w*|stop\w*)\b",
     re.IGNORECASE,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from sense_memory.mind.beliefs import BeliefGraph
@@ -149,6 +151,23 @@ async def test_the_first_thought_about_a_subject_gets_its_topic_together_with_th
 )
 def test_private_identifiers_are_seen(text, has):
     assert has_identifier(text) is has
+
+
+@pytest.mark.parametrize("part", ["a", "1.", "日"])
+def test_looking_for_identifiers_in_a_long_word_takes_no_long_time(part):
+    start = time.process_time()
+    assert not has_identifier(part * (40_000 // len(part)))
+    assert time.process_time() - start < 1
+
+
+async def test_comparing_a_long_choice_with_an_output_takes_no_long_time():
+    start = time.process_time()
+    await MODEL.answer(CheckCoherence(output="I prefer tea over coffee.", objectives=("a " * 20_000,)))
+    assert time.process_time() - start < 1
+    found = await MODEL.answer(
+        CheckCoherence(output="I take coffee over tea.", values=("Tea  over coffee.",))
+    )
+    assert [issue.reason for issue in found.issues] == ["it chooses the other way round"]
 
 
 async def test_an_identity_says_views_and_nobodys_number_address_or_appointment():

@@ -94,8 +94,10 @@ def is_standing(sentence: str) -> bool:
     (True, False, False)
     """
     said = _lead.sub("", sentence)
+    if len(said) > MAX_STANDING_CHARS:  # before the patterns, which take seconds for the longest messages
+        return False
     holds, lasts = _holds(said), _lasts(said)  # before the kind, which takes longer
-    if len(said) > MAX_STANDING_CHARS or not (holds or lasts) or _passes(said):
+    if not (holds or lasts) or _passes(said):
         return False
     kind = kind_of(said)
     return kind is SentenceKind.INSTRUCTION if not holds else kind is not SentenceKind.QUESTION

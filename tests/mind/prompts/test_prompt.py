@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.mind.log import LogEntry
 from sense_memory.mind.prompts.assembly import Gathered, assembled
 from sense_memory.mind.prompts.budget import Line, Part, fitted
+from sense_memory.mind.prompts.standing import is_standing
 from tests.mind.test_log import opened
 
 
@@ -137,6 +139,13 @@ async def test_what_a_user_said_for_every_answer_stands_in_each_prompt_until_it_
         assert "- Correction: please always answer in German. (the user, " in found.system
         assert "English" not in found.system
         assert all(text not in found.system for text in ("walk", "sleep", "tonight", "rains"))
+
+
+@pytest.mark.parametrize("word", ["call ", "please "])
+def test_a_message_of_one_endless_sentence_is_no_standing_instruction_and_is_passed_over_at_once(word):
+    start = time.process_time()
+    assert not is_standing(word * (40_000 // len(word)))
+    assert time.process_time() - start < 1
 
 
 async def test_what_holds_for_every_answer_is_not_recalled_again_and_tools_cannot_give_instructions():
