@@ -10,7 +10,7 @@ from enum import IntEnum
 import numpy as np
 import pytest
 
-from sense_memory import EmbeddedRelay
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.errors import InvalidInput, SenseMemoryError
 from sense_memory.mind import ContextBuilder, EpisodicMemory, ReflectionTracker, SalienceMemory
 from sense_memory.mind.rule_model import RuleModel
@@ -136,3 +136,9 @@ async def test_numbers_of_a_subclass_are_numbers():
         assert len(await store.mind.search("violins", Few.ONE)) == 1
         with pytest.raises(InvalidInput, match="limit must be a whole number"):
             await store.mind.search("violins", True)
+
+
+async def test_a_text_that_is_not_valid_unicode_is_called_so():
+    async with MemoryStore(LocalSigner.generate(), ledger=":memory:", background=False) as store:
+        with pytest.raises(InvalidInput, match="query must be text, not a text that is not valid Unicode"):
+            await store.mind.search("\ud800")
