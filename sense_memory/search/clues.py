@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from sense_memory.search.confidence import UNKNOWN, Clues
+from sense_memory.search.date_evidence import WITHIN_FIT
 from sense_memory.search.query import bare
 
 
@@ -128,8 +129,9 @@ def _on_days(clues: Clues, share: float, *, is_all: bool) -> Clues:
     Args:
         clues: without that.
         share: 1 on these days, less soon after them.
-        is_all: whether the question asks for the days alone, so that a memory of these days has all of it.
+        is_all: whether the question asks for the days alone, so that a memory of these days has all of it, and one of
+            the week after has nothing of it.
     """
-    if is_all and share > 0:
-        return clues._replace(on_day=share, covered=share)
+    if is_all:
+        return clues._replace(on_day=share, covered=share) if share >= WITHIN_FIT else clues
     return clues._replace(on_day=share)

@@ -35,6 +35,7 @@ FAR_FIT: Final = 0.6  # of what lies further away than that
 NAMED_FIT: Final = (
     0.7  # of a text that names the time: it has the word for it too, and often speaks of another time
 )
+WITHIN_FIT: Final = 0.68  # the least of a time within; of one in the week after, it is less
 LEAST_FIT: Final = 0.3  # of a text that names a far longer time
 _SENTENCE: Final = re.compile(r"(?<=[^\d][.!?])\s+|\n+")  # not at "14. Juni"
 _VERBS: Final = ("", "written on ", "first written on ")  # of `TIMES`
@@ -122,7 +123,7 @@ def written_in(times: NDArray[np.float64], periods: Iterable[Period]) -> NDArray
             best[within] = 1
             after = np.flatnonzero((times >= end) & (times < end + AFTERMATH_DAYS * DAY_SECONDS))
             late = np.floor((times[after] - end) / DAY_SECONDS) + 1
-            best[after] = np.maximum(best[after], 0.8 - late * (0.6 / AFTERMATH_DAYS))
+            best[after] = np.maximum(best[after], 0.75 - late * (0.55 / AFTERMATH_DAYS))
         else:
             best[within] = np.maximum(best[within], _nearness(times[within], period))
     return best

@@ -1061,3 +1061,17 @@ async def test_a_state_finds_what_is_left_out_otherwise(open_store, clock, days,
             assert await search("otters on a boat") == await search("otters", state="active") == []
             (hit,) = await search("otters on a boat", state=state)
             assert hit.state == state
+
+
+async def test_what_was_written_in_the_week_after_is_probably_no_answer_to_what_happened_that_week(
+    open_store, clock
+):
+    clock.now = NOON - 2 * 86_400  # a Monday
+    async with open_store() as store:
+        await store.journal("Rowed to the lighthouse.")
+        clock.advance(86_400)
+        late = await store.search("What happened last week?")
+        assert late
+        assert late.is_doubtful
+        clock.advance(7 * 86_400)
+        assert not (await store.search("What happened last week?")).is_doubtful
