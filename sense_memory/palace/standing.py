@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from sense_memory.models import PersonaMemory
 
 
@@ -73,16 +71,17 @@ _MUST: Final = re.compile(
 
 def has_standing_kind(memory: PersonaMemory) -> bool:
     """Whether the domain, the facet or a theme of a memory says so; without a look at its text."""
-    return not _PLACES.isdisjoint(_places(memory))
+    return not _PLACES.isdisjoint(map(str.lower, (memory.domain, memory.facet, *memory.themes)))
 
 
 def is_standing(memory: PersonaMemory) -> bool:
     """Whether a memory belongs into every prompt: by its place, or by its text."""
     if memory.superseded_by is not None or memory.conflict_of is not None:
         return False
-    text, places = memory.value[:_READ_CHARS].strip(), _places(memory)
-    if not _PLACES.isdisjoint(places) or _ALLERGY.search(text):
+    text = memory.value[:_READ_CHARS].strip()
+    if has_standing_kind(memory) or _ALLERGY.search(text):
         return True
+    places = {memory.domain.lower(), memory.facet.lower(), *map(str.lower, memory.themes)}
     if not _OPINIONS.isdisjoint(places):
         return False
     if _BOUND.search(text) or _ELSEWHERE.search(text):
@@ -91,12 +90,3 @@ def is_standing(memory: PersonaMemory) -> bool:
         found is not None
         for found in (_COMMAND.match(text), _WANTS.search(text), _MUST.match(text), _MUST_NOT.match(text))
     )
-
-
-def _places(memory: PersonaMemory) -> set[str]:
-    return {memory.domain.lower(), memory.facet.lower(), *map(str.lower, memory.themes)}
-
-
-def standing(memories: Iterable[PersonaMemory]) -> list[PersonaMemory]:
-    """The memories that belong into every prompt, in their order."""
-    return [memory for memory in memories if is_standing(memory)]

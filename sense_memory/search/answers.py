@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.search.tokens import fold, stemmer, words
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Answer(StrEnum):
+class AnswerKind(StrEnum):
     """A kind of answer that has a form."""
 
     COLOUR = "colour"
@@ -37,47 +38,47 @@ class Answer(StrEnum):
 
 # The first that fits a question counts.
 _ASKED: Final = (
-    (Answer.COLOUR, r"\bcolou?r\b"),
-    (Answer.EMAIL, r"\be-?mail address\b"),
+    (AnswerKind.COLOUR, r"\bcolou?r\b"),
+    (AnswerKind.EMAIL, r"\be-?mail address\b"),
     (
-        Answer.DIGITS,
+        AnswerKind.DIGITS,
         r"\b(?:(?:tele)?phone|account|tax|serial) number\b|\bpostcode\b|\bzip code\b|\baddress\b",
     ),
     (
-        Answer.TIME,
+        AnswerKind.TIME,
         (
             r"^(?:when|what time|at what time|until when|since when|(?:on |by )?(?:which|what) (?:day|date|evening)s?(?! rate))\b"
             r"|\bbirthday\b|\bdate of\b"
         ),
     ),
-    (Answer.AGE, r"\bhow old\b|\bage\b"),
+    (AnswerKind.AGE, r"\bhow old\b|\bage\b"),
     (
-        Answer.PRICE,
+        AnswerKind.PRICE,
         (
             r"^(?:what|how much|how big|how high)\b.*\b(?:costs?|price|earns?|salary|charges?|fee|fine|deposit|turnover|budget"
             r"|owes?|hourly rate|money|rent)\b|^how much (?:is|are|did we get)\b"
         ),
     ),
     (
-        Answer.NUMBER,
+        AnswerKind.NUMBER,
         (
             r"\bhow (?:many|much|tall|long|far|big|deep|heavy|hot|often|early|late|large|high|wide|fast)\b"
             r"|\b(?:size|rate|dose|number of|percentage|weight|height)\b"
         ),
     ),
-    (Answer.PERSON, r"^(?:with )?(?:who|whose|whom)\b"),
+    (AnswerKind.PERSON, r"^(?:with )?(?:who|whose|whom)\b"),
     (
-        Answer.NAME,
+        AnswerKind.NAME,
         (
             r"\b(?:called|names?|surname)\b|^(?:which|what) (?:airline|bank|book|brand|car|city|company|country|database|doctor|editor"
             r"|film|framework|hotel|licen[cs]e|magazine|model|movie|newspaper|phone|publisher|restaurant|school|shop|software|store"
             r"|street|team|tool|university)\b"
         ),
     ),
-    (Answer.PLACE, r"^(?:from )?where\b|^in (?:which|what) (?:city|town|country)\b"),
-    (Answer.REASON, r"^why\b"),
+    (AnswerKind.PLACE, r"^(?:from )?where\b|^in (?:which|what) (?:city|town|country)\b"),
+    (AnswerKind.REASON, r"^why\b"),
     (
-        Answer.WHICH,
+        AnswerKind.WHICH,
         r"^(?:in |on |at |from |for |with |by )?(?:which|what) (?!is\b|are\b|was\b|were\b|do\b|does\b|did\b|kind\b|type\b)[a-z]+",
     ),
 )
@@ -139,13 +140,14 @@ _NO_NAMES: Final = frozenset(
 )
 
 
-def asked_for(question: str) -> Answer | None:
+@lru_cache(64)  # asked for each hit of a search
+def asked_for(question: str) -> AnswerKind | None:
     """The kind of answer that a question asks for; None for a kind without a form, or another language."""
     folded = fold(question).strip()
     return next((kind for kind, pattern in _KINDS if pattern.search(folded)), None)
 
 
-def has_answer(kind: Answer | None, question: str, text: str) -> bool | None:
+def has_answer(kind: AnswerKind | None, question: str, text: str) -> bool | None:
     """Whether a text has something of the kind that a question asks for, which the question does not say itself.
 
     Returns:
@@ -155,32 +157,32 @@ def has_answer(kind: Answer | None, question: str, text: str) -> bool | None:
         return None
     folded = fold(text)
     match kind:
-        case Answer.COLOUR:
+        case AnswerKind.COLOUR:
             return not _COLOURS.isdisjoint(words(text))
-        case Answer.EMAIL:
+        case AnswerKind.EMAIL:
             return "@" in text
-        case Answer.DIGITS:
+        case AnswerKind.DIGITS:
             return sum(map(str.isdigit, text)) > 2
-        case Answer.AGE:
+        case AnswerKind.AGE:
             return bool(_AGED.search(folded))
-        case Answer.PRICE:
+        case AnswerKind.PRICE:
             return bool(_MONEY.search(folded))
-        case Answer.NUMBER:
+        case AnswerKind.NUMBER:
             return _has_count(question, text)
-        case Answer.TIME:
+        case AnswerKind.TIME:
             return bool(_WHEN.search(folded)) or not (_TIMES - {*words(question)}).isdisjoint(words(text))
-        case Answer.PERSON:
+        case AnswerKind.PERSON:
             without = _NO_PERSON.sub("", text)
             return _names_another(question, without) or _begins_with_name(question, without)
-        case Answer.NAME if _only_mentions(question, text):
+        case AnswerKind.NAME if _only_mentions(question, text):
             return False
-        case Answer.NAME:
+        case AnswerKind.NAME:
             return bool(_NAMED.search(folded)) or _names_another(question, _IN_PLACE.sub("", text))
-        case Answer.PLACE:
+        case AnswerKind.PLACE:
             return _has_place(question, text)
-        case Answer.REASON:
+        case AnswerKind.REASON:
             return bool(_BECAUSE.search(folded))
-        case Answer.WHICH:
+        case AnswerKind.WHICH:
             return False if _only_mentions(question, text) else None
 
 

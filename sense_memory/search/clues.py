@@ -29,7 +29,7 @@ take get got give go put keep use want need make come happen happens
 _GENERAL_WORDS: Final = frozenset(_GENERAL_WORDS_TEXT.split())
 
 
-class Part(NamedTuple):
+class QuestionPart(NamedTuple):
     """One word of a question, or a beginning.
 
     Attributes:
@@ -58,7 +58,7 @@ class Part(NamedTuple):
 
 def parts_of(
     scored: Iterable[TermScores], missing: Iterable[str], names: Collection[str], count: int
-) -> list[Part]:
+) -> list[QuestionPart]:
     """The parts of a question.
 
     Args:
@@ -70,7 +70,7 @@ def parts_of(
     rarest = float(np.log1p((count + 0.5) / 0.5))
     known = [(item.wanted.label, item.rarity, item) for item in scored if item.wanted.kind != "phrase"]
     return [
-        Part(rarity * (_GENERAL if label in _GENERAL_WORDS else 1), bare(label) in names, item)
+        QuestionPart(rarity * (_GENERAL if label in _GENERAL_WORDS else 1), bare(label) in names, item)
         for label, rarity, item in (*known, *((word, rarest, None) for word in missing))
     ]
 
@@ -78,7 +78,7 @@ def parts_of(
 def clues_of(
     spans: Sequence[tuple[int, int]],
     found: Sequence[tuple[str, float, float]],
-    parts: Sequence[Part],
+    parts: Sequence[QuestionPart],
     *,
     is_lookup: bool,
 ) -> list[Clues]:
@@ -99,7 +99,7 @@ def clues_of(
 
 
 def _by_words(
-    spans: Sequence[tuple[int, int]], scores: Sequence[float], parts: Sequence[Part]
+    spans: Sequence[tuple[int, int]], scores: Sequence[float], parts: Sequence[QuestionPart]
 ) -> list[Clues]:
     of_names = sum(part.rarity for part in parts if part.is_name)
     of_others = sum(part.rarity for part in parts if not part.is_name)

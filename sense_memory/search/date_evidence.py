@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sense_memory.search.dates import Reading
+    from sense_memory.search.dates import DateReading
     from sense_memory.search.documents import DocumentTable, SearchItem
     from sense_memory.search.query import Wanted
 
@@ -53,7 +53,7 @@ class DateEvidence:
         words: those of the reading.
     """
 
-    def __init__(self, table: DocumentTable, reading: Reading, zone: float = 0.0) -> None:
+    def __init__(self, table: DocumentTable, reading: DateReading, zone: float = 0.0) -> None:
         self._table, self._periods, self._zone = table, reading.periods, zone
         self.words = reading.words
         self._shifted = [

@@ -42,7 +42,7 @@ _COMING_WORDS: Final = "will going plan plans planned planning upcoming due sche
 _COMING: Final = frozenset(_COMING_WORDS.split())
 
 
-class Reading(NamedTuple):
+class DateReading(NamedTuple):
     """What a text says about times.
 
     Attributes:
@@ -54,10 +54,10 @@ class Reading(NamedTuple):
     words: frozenset[str] = frozenset()
 
 
-NOTHING: Final = Reading()
+NOTHING: Final = DateReading()
 
 
-def read_dates(text: str, now: float, covered: Span | None = None) -> Reading:
+def read_dates(text: str, now: float, covered: Span | None = None) -> DateReading:
     """The times that a text names.
 
     Args:
@@ -76,7 +76,9 @@ def read_dates(text: str, now: float, covered: Span | None = None) -> Reading:
         return NOTHING
     names = (tokens[at].text for first, end, _ in whole for at in range(first, end))
     all_of = dict.fromkeys(period for dated in whole for period in dated.periods)
-    return Reading(tuple(all_of)[:MAX_PERIODS], frozenset(part for name in names for part in name.split()))
+    return DateReading(
+        tuple(all_of)[:MAX_PERIODS], frozenset(part for name in names for part in name.split())
+    )
 
 
 def _at_edge(text: DatedText, dated: SingleDate) -> SingleDate:

@@ -25,7 +25,7 @@ import numpy as np
 
 from sense_memory.search import evidence
 from sense_memory.search.calendar_days import DAY_SECONDS
-from sense_memory.search.clues import Part, clues_of, parts_of
+from sense_memory.search.clues import QuestionPart, clues_of, parts_of
 from sense_memory.search.column import Column
 from sense_memory.search.date_evidence import DateEvidence, times_said
 from sense_memory.search.date_words import mentions_date
@@ -350,7 +350,7 @@ class SearchIndex:
         question = self._question(query, None, replace(self.options, dense=False), None, None)
         return self._clues(query, found, self._parts(query, question, said), direction)
 
-    def _parts(self, query: str, question: ResolvedQuery, said: Collection[str]) -> list[Part]:
+    def _parts(self, query: str, question: ResolvedQuery, said: Collection[str]) -> list[QuestionPart]:
         """The parts of a question but the words by which it names times."""
         others = [item for item in question.scored if item.wanted.label not in said]
         missing = (word for word in question.missing if word not in said)
@@ -361,7 +361,7 @@ class SearchIndex:
         self,
         query: str,
         found: Sequence[tuple[str, float, float]],
-        parts: Sequence[Part],
+        parts: Sequence[QuestionPart],
         direction: NDArray[np.float32] | None,
     ) -> list[Clues]:
         spans = [self._pieces_of(self._table.rows[ident]) for ident, _, _ in found]

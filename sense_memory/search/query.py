@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.search.postings import OTHER_FORM_WEIGHT
@@ -103,7 +104,11 @@ def parse(query: str, ignored: Collection[str] = ()) -> Ask:
         query: any text.
         ignored: folded words to strip in addition to stop words (names that are matched elsewhere).
     """
-    query = query[:MAX_QUERY_CHARS]
+    return _parsed(query[:MAX_QUERY_CHARS], frozenset(ignored))
+
+
+@lru_cache(64)  # one search asks for the same several times
+def _parsed(query: str, ignored: frozenset[str]) -> Ask:
     quoted = [words(next(filter(None, match.groups()))) for match in _QUOTED.finditer(query)]
     beginnings = [fold(match[1]) for match in _BEGINNING.finditer(query)]
     named = _named(query)

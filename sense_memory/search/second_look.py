@@ -4,9 +4,10 @@
 stands in another memory, which shares no word with the question. `named_in` finds it by her name, and `with_named` gives
 it one of the last places. In German texts, where every noun has a capital, nothing is taken for a name.
 
-Guaranteed: the best hits stay where they are, all but the last `NAMED_COUNT` of ten or more, and no score rises. Every memory that is found has a name that stands in the text, does not stand in the question, and is rare
-(`RARE_SHARE`, `RARE_COUNT`). The order is fixed: the most evidence first, then by id. Evidence is the rarity of the shared
-names, and of the words of the question that the memory has. Pure; nothing is kept.
+Guaranteed: the best hits stay where they are, all but the last `NAMED_COUNT` of ten or more, and no score rises. Every
+memory that is found has a name that stands in the text, does not stand in the question, and is rare (`RARE_SHARE`,
+`RARE_COUNT`). The order is fixed: the most evidence first, then by id. Evidence is the rarity of the shared names, and of
+the words of the question that the memory has. Pure; nothing is kept.
 
 Cost: reads the postings of the names, and only where one is rare also those of the question's words.
 """

@@ -342,13 +342,17 @@ async def test_an_agent_is_told_of_forgotten_memories_and_what_it_is_given_reviv
         assert (again["state"], again["relevance"]) == ("active", 0.707)
 
 
-async def test_a_context_for_a_question_holds_fading_memories_and_revives_what_it_found(opened, clock):
+async def test_a_context_for_a_question_holds_or_names_fading_memories_and_revives_what_it_holds(
+    opened, clock
+):
     async with opened as store:
         agent = Agent(store, clock)
         await store.persona_remember("people", "facts", "bo", "Bo plays the accordion")
         clock.advance(40 * DAY)
         await store.persona_remember("people", "facts", "ana", "Ana grows tomatoes")
         clock.advance(20 * DAY)
+        short = await agent("context", question="who plays the accordion?", style="bracketed")
+        assert (short["fading"], "accordion" in short["context"]) == (["people/facts/bo"], False)
         told = await agent("context", question="who plays the accordion?")
         assert "Bo plays the accordion" in told["context"]
         assert "fading" not in told

@@ -140,5 +140,5 @@ async def test_numbers_of_a_subclass_are_numbers():
 
 async def test_a_text_that_is_not_valid_unicode_is_called_so():
     async with MemoryStore(LocalSigner.generate(), ledger=":memory:", background=False) as store:
-        with pytest.raises(InvalidInput, match="query must be text, not a text that is not valid Unicode"):
+        with pytest.raises(InvalidInput, match="query must be valid Unicode; nothing was done"):
             await store.mind.search("\ud800")

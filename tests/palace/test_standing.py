@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sense_memory import PersonaMemory
-from sense_memory.palace.standing import has_standing_kind, is_standing, standing
+from sense_memory.palace.standing import has_standing_kind, is_standing
 
 
 ROWS = [
@@ -62,11 +62,7 @@ def test_the_place_of_a_memory_decides_without_a_look_at_its_text():
 
 def test_what_no_longer_holds_is_no_instruction():
     rule = "Never use emoji."
-    assert standing(
-        [
-            memory("Lisa paints."),
-            memory(rule),
-            memory(rule, superseded_by="people/facts/new"),
-            memory(rule, conflict_of="people/facts/old"),
-        ]
-    ) == [memory(rule)]
+    assert is_standing(memory(rule))
+    assert not is_standing(memory("Lisa paints."))
+    assert not is_standing(memory(rule, superseded_by="people/facts/new"))
+    assert not is_standing(memory(rule, conflict_of="people/facts/old"))

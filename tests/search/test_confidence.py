@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.search import SearchIndex, SearchItem
-from sense_memory.search.answers import Answer, asked_for, has_answer
+from sense_memory.search.answers import AnswerKind, asked_for, has_answer
 from sense_memory.search.confidence import LOW_CONFIDENCE, Clues, confidence, confidence_in, of_answer
 from tests.memories.topics import DIMENSION, vectors_of
 from tests.search.fit_confidence import area, asked
@@ -128,24 +128,49 @@ def test_what_is_beyond_the_names_of_a_question_decides_by_meaning():
 # ── The kind of answer ──────────────────────────────────────────────────────────────────
 
 KINDS = [
-    ("What does Mira earn?", Answer.PRICE, "Mira earns 3,100 euros.", "Mira works four days a week."),
-    ("How old is Idris?", Answer.AGE, "Idris is seven.", "Idris likes the number 7."),
+    ("What does Mira earn?", AnswerKind.PRICE, "Mira earns 3,100 euros.", "Mira works four days a week."),
+    ("How old is Idris?", AnswerKind.AGE, "Idris is seven.", "Idris likes the number 7."),
     (
         "When is the market open?",
-        Answer.TIME,
+        AnswerKind.TIME,
         "The market is open on Fridays.",
         "The market is on Lindenplatz.",
     ),
-    ("Who is Dov's apprentice?", Answer.PERSON, "Dov took on Sanne.", "Dov has an apprentice from Ghent."),
-    ("What is the dinghy called?", Answer.NAME, "The dinghy is called Alma.", "The dinghy lies in Leipzig."),
-    ("What colour is the car?", Answer.COLOUR, "The car is red.", "The car is fast."),
-    ("What is Amparo's phone number?", Answer.DIGITS, "Call Amparo on 0341 5522.", "Amparo hates the phone."),
-    ("What is Resi's email address?", Answer.EMAIL, "Resi reads resi@example.com.", "Resi reads few mails."),
-    ("How many people work there?", Answer.NUMBER, "Nine people work there.", "People like to work there."),
-    ("Where does Ilse live?", Answer.PLACE, "Ilse lives by the lake at Werbellin.", "Ilse lives alone."),
+    (
+        "Who is Dov's apprentice?",
+        AnswerKind.PERSON,
+        "Dov took on Sanne.",
+        "Dov has an apprentice from Ghent.",
+    ),
+    (
+        "What is the dinghy called?",
+        AnswerKind.NAME,
+        "The dinghy is called Alma.",
+        "The dinghy lies in Leipzig.",
+    ),
+    ("What colour is the car?", AnswerKind.COLOUR, "The car is red.", "The car is fast."),
+    (
+        "What is Amparo's phone number?",
+        AnswerKind.DIGITS,
+        "Call Amparo on 0341 5522.",
+        "Amparo hates the phone.",
+    ),
+    (
+        "What is Resi's email address?",
+        AnswerKind.EMAIL,
+        "Resi reads resi@example.com.",
+        "Resi reads few mails.",
+    ),
+    (
+        "How many people work there?",
+        AnswerKind.NUMBER,
+        "Nine people work there.",
+        "People like to work there.",
+    ),
+    ("Where does Ilse live?", AnswerKind.PLACE, "Ilse lives by the lake at Werbellin.", "Ilse lives alone."),
     (
         "Why was it dropped?",
-        Answer.REASON,
+        AnswerKind.REASON,
         "It was dropped because of the cost.",
         "It was dropped yesterday.",
     ),
@@ -162,8 +187,8 @@ def test_a_text_has_the_kind_of_answer_that_is_asked_for_or_lacks_it(question, k
 
 
 def test_a_number_that_the_question_says_itself_is_no_answer():
-    assert has_answer(Answer.NUMBER, "How big was the fleet in 2026?", "The fleet grew in 2026.") is False
-    assert has_answer(Answer.NUMBER, "How big was the fleet in 2026?", "In 2026 it had 14 trucks.")
+    assert has_answer(AnswerKind.NUMBER, "How big was the fleet in 2026?", "The fleet grew in 2026.") is False
+    assert has_answer(AnswerKind.NUMBER, "How big was the fleet in 2026?", "In 2026 it had 14 trucks.")
 
 
 @pytest.mark.parametrize("question", ["Does Tide have an app?", "Wo wohnt Ilse?", "cat", ""])

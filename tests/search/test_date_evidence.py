@@ -7,7 +7,7 @@ import pytest
 
 from sense_memory.search.calendar_days import DAY_SECONDS, Period
 from sense_memory.search.date_evidence import DateEvidence, named_in, times_said, written_in
-from sense_memory.search.dates import Reading
+from sense_memory.search.dates import DateReading
 from sense_memory.search.documents import DocumentTable, SearchItem
 from sense_memory.search.index import SearchIndex
 
@@ -34,7 +34,7 @@ def table():
 
 
 def evidence(table, *periods, zone=0.0):
-    return DateEvidence(table, Reading(periods, frozenset()), zone)
+    return DateEvidence(table, DateReading(periods, frozenset()), zone)
 
 
 def test_each_time_of_a_memory_counts(table):

@@ -78,6 +78,7 @@ CORRECTIONS: Final = [
 ]
 # question, earlier statement, a later statement that corrects nothing
 OTHER: Final = [
+    ("What does part 3 need?", "Part 3 of the recipe needs salt.", "Part 11 of the recipe needs salt."),
     (
         "When does the plumber come?",
         "The plumber comes on Thursday.",
