@@ -43,7 +43,7 @@ lint: $(VENV)/.installed-test  ## ruff: rules and format
 types: $(VENV)/.installed-test  ## mypy --strict
 	@$(BIN)/mypy
 
-sync-store: $(VENV)/.installed-test  ## write sync_store.py anew, after a change of store.py
+sync-store: $(VENV)/.installed-test  ## write sync_store.pyi anew, after a change of the store or of what it shows
 	@$(BIN)/python scripts/generate_sync_store.py
 
 bench: $(VENV)/.installed  ## speed and memory, each figure beside its floor; OPTIONS="--json --large" for more
