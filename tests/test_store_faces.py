@@ -39,7 +39,7 @@ def test_a_name_of_the_specification_takes_what_the_call_of_the_palace_takes(nam
 
 
 async def test_the_specifications_names_are_calls_of_the_palace(signer):
-    async with MemoryStore(signer, ledger=":memory:") as store:
+    async with MemoryStore(signer, ledger=":memory:", clock=lambda: 1_790_000_000.0) as store:
         await store.persona_remember("people", "facts", "lisa", "Lisa teaches printmaking.", ["art"])
         assert [memory.path for memory in await store.palace.memories()] == [LISA]
         (recalled,) = await store.persona_recall("people", "facts", "lisa", revive=False)
