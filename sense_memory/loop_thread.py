@@ -322,5 +322,6 @@ def _unviewed(given: Any) -> Any:
 
 
 def collected(given: _T) -> _T:
-    """What an iterator gives, taken in the caller's thread; anything else stays what it is."""
-    return cast("_T", list(given)) if isinstance(given, Iterator) else given
+    """What an iterator gives, taken in the caller's thread; anything else, an open file too, stays what it is."""
+    is_file = hasattr(given, "read") or hasattr(given, "write")
+    return cast("_T", list(given)) if isinstance(given, Iterator) and not is_file else given
