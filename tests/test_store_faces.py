@@ -98,3 +98,14 @@ def test_the_blocking_store_has_the_same_parts(signer):
         )
         assert store.relays.holders(ident) == {"wss://relay.example": "queued"}
         assert not store.relays.were_ever_complete()
+
+
+def test_what_is_printed_is_the_text_and_what_is_logged_is_not(signer):
+    with SyncMemoryStore(signer, ledger=":memory:") as store:
+        store.remember(LISA, "Lisa teaches printmaking.")
+        store.remember("zone", "Lisbon")
+        store.journal("Met Lisa.")
+        hits = [*store.search("printmaking"), *store.palace.search("printmaking")]
+        shown = [store.recall(LISA), *hits, store.recall("zone"), *store.recent()]
+        assert [str(item) for item in shown] == [*(["Lisa teaches printmaking."] * 3), "Lisbon", "Met Lisa."]
+        assert not [item for item in shown if str(item) in repr(item)]
