@@ -45,6 +45,7 @@ LAYERS = (
     "nostr",
     "models",
     "plain_text",
+    "operating_system",
     "limits",
     "errors",
     "__about__",
