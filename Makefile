@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-relays soak mutants lint types sync-store bench clean
+.PHONY: help demo test test-relays soak mutants lint types sync-store docs bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -46,6 +46,10 @@ types: $(VENV)/.installed-test  ## mypy --strict
 sync-store: $(VENV)/.installed-test  ## write sync_store.pyi anew, after a change of the store or of what it shows
 	@$(BIN)/python scripts/generate_sync_store.py
 
+docs: $(VENV)/.installed-docs  ## the pages of docs/ as a site with a search and the API, in build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
+	@echo "open build/site/index.html"
+
 bench: $(VENV)/.installed  ## speed and memory, each figure beside its floor; OPTIONS="--json --large" for more
 	@$(BIN)/python -m scripts.bench $(OPTIONS)
 
@@ -65,6 +69,11 @@ $(VENV)/.installed-test: pyproject.toml $(VENV)/pyvenv.cfg
 	@$(VENV)/published/bin/python scripts/install.py sense-memory==0.3.1
 	@$(INSTALL) --target $(VENV)/mcp1 --upgrade 'mcp>=1.30,<2'  # the SDK's other line, for the tests of both
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml $(VENV)/pyvenv.cfg
+	@echo "Installing what draws the site into $(VENV) (once)"
+	@$(INSTALL) --editable '.[docs]'
+	@touch $@
 
 $(VENV)/.installed-relays: $(VENV)/.installed-test $(wildcard $(RELAY_FILES)/*/*)
 	@echo "Installing two relays into $(RELAYS) (once; the relay from npm is compiled, which takes a minute)"

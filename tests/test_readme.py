@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import pkgutil
 import re
 import shlex
 import signal
@@ -98,6 +99,14 @@ def test_every_call_that_a_page_names_is_one_of_the_store():
             pytest.fail(f"`store.{part}` has no {name}")
         if awaited:
             assert inspect.iscoroutinefunction(method), name
+
+
+def test_every_name_of_the_page_of_the_api_exists():
+    names = re.findall(r"^::: (\S+)$", TEXTS["docs/api.md"], flags=re.MULTILINE)
+
+    assert names
+    for name in names:
+        assert pkgutil.resolve_name(name).__doc__, name
 
 
 def test_every_call_of_the_store_is_in_the_page_of_python():
