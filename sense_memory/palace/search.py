@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sense_memory.limits import ACTIVE_ABOVE, FADING_FROM
 from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.catalog import STATES, relevances_at, row, states_at
+from sense_memory.palace.lifecycle import state_at
 from sense_memory.search import evidence
 from sense_memory.search.direct_relevance import DirectRelevance
 from sense_memory.search.documents import Ageing, SearchItem
@@ -35,6 +36,7 @@ from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Hits, Ki
 from sense_memory.search.index import SearchIndex
 from sense_memory.search.postings import FIELD_WEIGHTS, KEY, OTHER_FORM_WEIGHT, THEMES, VALUE, fits
 from sense_memory.search.query import FAR_WEIGHT, parse, resolve
+from sense_memory.search.quotations import quoting
 from sense_memory.search.ranking import highest_rows
 
 
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sense_memory.search.confidence import Clues
     from sense_memory.search.date_evidence import DateEvidence
     from sense_memory.search.query import Wanted
 
@@ -106,10 +109,21 @@ class PersonaHit(PersonaMemory):
 
     @classmethod
     def of(cls, memory: PersonaMemory, score: float, why: Why, answer_confidence: float = 0.0) -> PersonaHit:
-        """A memory with its score and reasons, made without validating the fields again."""
-        fields = {name: getattr(memory, name) for name in type(memory).model_fields}
-        fields["current_relevance"] = why.relevance
-        return cls.model_construct(**fields, score=score, why=why, answer_confidence=answer_confidence)
+        """A memory in its state of now, with its score and reasons.
+
+        The fields are not validated again, which would cost more than the search (`model_construct` does too).
+        """
+        hit = cls.__new__(cls)
+        own = {"kind": Kind.PALACE, "score": score, "answer_confidence": answer_confidence, "why": why}
+        now = {"state": state_at(why.relevance), "current_relevance": why.relevance}
+        for name, value in (
+            ("__dict__", {**vars(memory), **now, **own}),
+            ("__pydantic_fields_set__", set(cls.model_fields)),
+            ("__pydantic_extra__", None),
+            ("__pydantic_private__", None),
+        ):
+            object.__setattr__(hit, name, value)
+        return hit
 
 
 FIELDS: Final = ("key", "themes", "value")
@@ -200,17 +214,13 @@ class PalaceMatch:
         path: `domain/facet/key`.
         score: higher is better; comparable within one search only.
         why: what the score is made of.
+        clues: for `search.confidence`.
     """
 
     path: str
     score: float
     why: Why
-
-    @property
-    def on_day(self) -> float:
-        """How well the memory fits the times that the query names, 0 to 1."""
-        shares = (match.contribution for match in self.why.matches if match.field == DATE)
-        return sum(shares) / (DATE_WEIGHT * self.why.factor)
+    clues: Clues
 
 
 _Parts: TypeAlias = (
@@ -274,6 +284,7 @@ class PalaceIndex:
         only: Callable[[str], bool] | None = None,
         forgotten: bool = False,
         zone: float = 0.0,
+        beyond_names: NDArray[np.float32] | None = None,
     ) -> Hits[PalaceMatch]:
         """The memories that a query means, the best first.
 
@@ -292,6 +303,7 @@ class PalaceIndex:
             only: whether a path may be found.
             forgotten: find forgotten and dissolved memories too, after all others, if the query directly means them.
             zone: as for `SearchIndex.search`.
+            beyond_names: as for `SearchIndex.search`.
 
         Returns:
             Best first; ties by relevance, then by path.
@@ -308,32 +320,49 @@ class PalaceIndex:
         current = relevances_at(now, self.index.documents.ages(rows))
         factors = np.maximum(age_factors(current, relevance_floor), _LEAST_FACTOR)
         totals = np.sum([match.values for match in matches], axis=0, dtype=np.float64) * factors
-        direct = DirectRelevance(self.index, query, self._is_there(), meant)
-        if state is None:
-            is_first = is_open(current, lambda: direct.rows[rows])
-            is_late = np.zeros(len(rows), np.bool_)
-            gone = np.flatnonzero((current < FADING_FROM) & (totals > 0))
-            is_late[gone] = direct.rows[rows[gone]] if len(gone) else False
-        else:
-            is_first, is_late = is_in_state(current, state), np.zeros(len(rows), np.bool_)
+        direct = DirectRelevance(self.index, query, look.is_there, meant)
+        is_first, is_late = _shown(direct, rows, current, totals, state)
         totals[~(is_first | is_late)] = 0
         if only is not None:
             for at in np.flatnonzero(totals).tolist():
                 totals[at] *= only(self._path(rows[at]))
-        has_quoted, note = self.index.quoting(query), ""
+        has_quoted, note = quoting(self.index, query), ""
         if has_quoted is not None:
             if (totals[has_quoted[rows] & is_first] > 0).any():
                 totals[~has_quoted[rows]] = 0
             else:
                 note = NOT_QUOTED
-        if dated is not None and dated.is_all(wanted) and (totals[matches[-1].values > 0] > 0).any():
-            totals[matches[-1].values == 0] = 0
-        found = list[PalaceMatch]()
+        on_day = None if dated is None else matches[-1].values
+        if (
+            on_day is not None
+            and dated is not None
+            and dated.is_all(wanted)
+            and (totals[on_day > 0] > 0).any()
+        ):
+            totals[on_day == 0] = 0
+        best = list[tuple[float, int]]()
         for is_shown in (is_first, is_late) if forgotten else (is_first,):
-            for score, at in self._best(np.where(is_shown, totals, 0), current, rows, limit - len(found)):
-                of_row = _with_time(matches, dated, int(rows[at]))
-                why = _why(of_row, at, factors[at], float(current[at]), note)
-                found.append(PalaceMatch(self._path(rows[at]), score, why))
+            best += self._best(np.where(is_shown, totals, 0), current, rows, limit - len(best))
+        shown = [
+            (
+                self.index.documents.ids[rows[at]],
+                score,
+                0.0 if on_day is None else float(on_day[at]) / DATE_WEIGHT,
+            )
+            for score, at in best
+        ]
+        clues = self.index.clues(
+            query, wanted, shown, beyond_names, frozenset() if dated is None else dated.words
+        )
+        found = [
+            PalaceMatch(
+                self._path(rows[at]),
+                score,
+                _why(_with_time(matches, dated, int(rows[at])), at, factors[at], float(current[at]), note),
+                known,
+            )
+            for (score, at), known in zip(best, clues, strict=True)
+        ]
         late = int(np.count_nonzero(totals[is_late]))
         return Hits(found, forgotten=late - sum(match.why.relevance < FADING_FROM for match in found if late))
 
@@ -366,7 +395,7 @@ class _PalaceQuery:
     """
 
     def __init__(self, index: SearchIndex, is_there: NDArray[np.bool_]) -> None:
-        self._index, self._is_there = index, is_there
+        self._index, self.is_there = index, is_there
         self._count = int(np.count_nonzero(is_there))
         self._found: dict[int, tuple[NDArray[np.int32], NDArray[np.uint8]]] = {}
 
@@ -383,9 +412,9 @@ class _PalaceQuery:
     ) -> tuple[NDArray[np.int64], list[_FieldMatch]]:
         """The documents that match any part of a query, and the score that each match adds."""
         by_parts = [self._fits(item) for item in wanted]
-        anywhere = np.zeros(len(self._is_there), np.bool_)
+        anywhere = np.zeros(len(self.is_there), np.bool_)
         anywhere[list(meant)] = True
-        fits = None if dated is None else dated.fits() * self._is_there
+        fits = None if dated is None else dated.fits() * self.is_there
         if fits is not None:
             anywhere |= fits > 0
         holders = [self._holders(by_field) for by_field in by_parts]
@@ -396,7 +425,7 @@ class _PalaceQuery:
         mean = sum(present) / len(present) if present else 1.0
         rows = np.flatnonzero(anywhere)
         matches = list[_FieldMatch]()
-        dense = np.zeros(len(self._is_there), np.float32)
+        dense = np.zeros(len(self.is_there), np.float32)
         credit = self._credit(rows, rarities, by_parts)
         for item, rarity, by_field in zip(wanted, rarities, by_parts, strict=True):
             for place, (found, strengths) in enumerate(by_field):
@@ -426,7 +455,7 @@ class _PalaceQuery:
         matches: Sequence[_FieldMatch],
     ) -> NDArray[np.float32]:
         """What meaning adds to each row beside the matches of a question's words; as in `search.ranking`."""
-        near = np.zeros(len(self._is_there), np.float32)
+        near = np.zeros(len(self.is_there), np.float32)
         near[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
         if not matches:
             return near[rows]
@@ -436,14 +465,14 @@ class _PalaceQuery:
 
     def _has_itself(self, by_field: _Parts) -> NDArray[np.bool_]:
         """Whether documents match a part of the query by more than a form that is another word more often."""
-        there = np.zeros(len(self._is_there), np.bool_)
+        there = np.zeros(len(self.is_there), np.bool_)
         for found, strengths in by_field:
             there[found[strengths > FAR_WEIGHT]] = True
         return there
 
     def _holders(self, by_field: _Parts) -> NDArray[np.int64]:
         """The documents that match a part of the query in any field."""
-        there = np.zeros(len(self._is_there), np.bool_)
+        there = np.zeros(len(self.is_there), np.bool_)
         for found, _ in by_field:
             there[found] = True
         return np.flatnonzero(there)
@@ -455,7 +484,7 @@ class _PalaceQuery:
         present = [(rarity, by_field) for rarity, by_field in zip(rarities, by_parts, strict=True) if rarity]
         if len(present) < 2:
             return np.ones(len(rows), np.float32)
-        shares, there = np.zeros(len(rows), np.float32), np.zeros(len(self._is_there), np.float32)
+        shares, there = np.zeros(len(rows), np.float32), np.zeros(len(self.is_there), np.float32)
         for rarity, by_field in present:
             share = np.float32(rarity / sum(rarities))
             for found, _ in by_field:
@@ -484,7 +513,7 @@ class _PalaceQuery:
         found: list[tuple[NDArray[Any], NDArray[np.float32]]] = []
         listed = [self._with_term(term) for term in wanted.terms]
         for field in _SEARCHED:
-            strongest = np.zeros(len(self._is_there), np.float32)
+            strongest = np.zeros(len(self.is_there), np.float32)
             for place, ((rows, fields), weight) in enumerate(zip(listed, wanted.weights, strict=True)):
                 fit = np.full(len(rows), weight, np.float32)
                 if not place and wanted.form is not None:
@@ -504,8 +533,25 @@ class _PalaceQuery:
     def _among(
         self, rows: NDArray[np.int32], fields: NDArray[np.uint8]
     ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        there = self._is_there[rows]
+        there = self.is_there[rows]
         return rows[there], fields[there]
+
+
+def _shown(
+    direct: DirectRelevance,
+    rows: NDArray[np.int64],
+    relevances: NDArray[np.float64],
+    totals: NDArray[np.float64],
+    state: State | None,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which of some rows a search may show, and which only after these, or count: forgotten ones that are directly meant."""
+    is_late = np.zeros(len(rows), np.bool_)
+    if state is not None:
+        return is_in_state(relevances, state), is_late
+    gone = np.flatnonzero((relevances < FADING_FROM) & (totals > 0))
+    if len(gone):
+        is_late[gone] = direct.rows[rows[gone]]
+    return is_open(relevances, lambda: direct.rows[rows]), is_late
 
 
 def _with_time(matches: Sequence[_FieldMatch], dated: DateEvidence | None, row: int) -> Sequence[_FieldMatch]:
@@ -519,12 +565,11 @@ def _why(matches: Sequence[_FieldMatch], at: int, factor: float, relevance: floa
     shares = [(match, float(match.values[at] * factor)) for match in matches if match.values[at] > 0]
     shares.sort(key=lambda share: (-share[1], share[0].field, share[0].label))
     found = tuple(
-        Match.model_construct(field=_PLACES[match.field], term=match.label, contribution=share)
-        for match, share in shares
+        Match(field=_PLACES[match.field], term=match.label, contribution=share) for match, share in shares
     )
     text = f"{', '.join(map(str, found))}; relevance {relevance:.2f}"
     text += f"; {note}" if note else ""
-    return Why.model_construct(
+    return Why(
         matches=found, evidence=_evidence(shares), relevance=relevance, factor=float(factor), text=text
     )
 

@@ -91,24 +91,27 @@ class DirectRelevance:
         shared = np.zeros(len(self._among), np.float32)
         for item in words:
             rows = self._holders(item)
-            rarity = _rarity(len(rows), count) * (1.0 if len(rows) else UNKNOWN_SHARE)
-            shared[rows] += np.float32(rarity)
+            held = rows[self._among[rows]]
+            holders = int(np.count_nonzero(held[1:] != held[:-1])) + bool(len(held))
+            rarity = _rarity(holders, count) * (1.0 if holders else UNKNOWN_SHARE)
+            shared[rows] += np.float32(rarity)  # once where a row is listed twice
             total += rarity
         least = max(WORD_SHARE * total, math.log(max(count, 1) / CHANCE_COUNT), 0.0)
         return np.flatnonzero(shared > least)
 
     def _holders(self, wanted: Wanted) -> NDArray[np.int32]:
-        """The rows that have a part of the question, and not only a form that often is another word."""
+        """The rows that have a part of the question, and not only a form that often is another word.
+
+        They ascend, and some are repeated.
+        """
         parts = []
         for number, term in enumerate(wanted.terms):
             rows, fields = self._with_term(term)
             if not number and wanted.form is not None and wanted.other < OTHER_FORM_WEIGHT:
-                rows = rows[
-                    np.broadcast_to(fits(fields, wanted.form, wanted.other) > wanted.other, rows.shape)
-                ]
+                fit = fits(fields, wanted.form, wanted.other)
+                rows = rows[fit > wanted.other] if isinstance(fit, np.ndarray) else rows
             parts.append(rows)
-        every = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
-        return every[self._among[every] & (np.diff(every, prepend=-1) > 0)]  # ascending, some repeated
+        return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
 
     def _with_term(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
         if term not in self._found:
