@@ -142,15 +142,23 @@ class MemorySearch(CachedIndex):
         meant = await self._directions(index, query)
         similar = None if meant.asked is None else index.similar(meant.asked)
         now = self._clock()
-        near = index.near_rows(similar)
-        weigher = Weigher(index, query=query, now=now, floor=relevance_floor, state=scope.state, near=near)
+        zone = self._zone(now)
+        weigher = Weigher(
+            index,
+            query=query,
+            now=now,
+            floor=relevance_floor,
+            state=scope.state,
+            near=index.near_rows(similar),
+            zone=zone,
+        )
         # The day of the query tells journal entries apart; it would be unfair to memories that have no day.
         by_day = scope.within == {Kind.JOURNAL}
         asked = partial(
             index.search,
             query,
             now=now,
-            zone=self._zone(now),
+            zone=zone,
             options=replace(self._options, session=by_day, dense=similar is not None),
             similar=similar,
             beyond_names=meant.beyond_names,
@@ -175,7 +183,7 @@ class MemorySearch(CachedIndex):
         there = list[Hit]()
         for part in (found, late):
             hits = [hit for one in part if (hit := await self._hit(one, weigher, note, query)) is not None]
-            there += sorted(hits, key=lambda hit: (-hit.score, -hit.created_at, hit.path))
+            there += sorted(hits, key=lambda hit: (-hit.score, -hit.written_at, hit.path))
 
         def joining(memory: PersonaMemory, relevance: float) -> Hit:
             factor = relevance_floor + (1 - relevance_floor) * min(1.0, relevance)

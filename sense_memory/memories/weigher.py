@@ -37,6 +37,7 @@ class Weigher:
         floor: the lowest factor of a memory that is shown.
         state: of the only memories that are shown; by default active ones, and fading ones directly meant.
         near: by row, how near in meaning it is to the question, where there is an embedder.
+        zone: the offset from UTC of the clocks that the question means, in seconds east.
     """
 
     def __init__(
@@ -48,11 +49,13 @@ class Weigher:
         floor: float,
         state: State | None = None,
         near: Mapping[int, float] = MappingProxyType({}),
+        zone: float = 0.0,
     ) -> None:
         self._state = state
         self._index, self._now, self._floor = index, now, floor
         self._is_fadable = index.documents.of_kind(Kind.PALACE)
-        self._direct = DirectRelevance(index, query, self._is_fadable, near)
+        dated = index.dated(query, now, zone)
+        self._direct = DirectRelevance(index, query, self._is_fadable, near, dated)
         self._fields = FoundFields(index, query)
         self._known: dict[str, tuple[float, float]] = {}  # by name, what age has left, and the factor
 

@@ -305,7 +305,7 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
         parts.append(Summand("date", dated.fit_of, told[rows] * np.float32(DATE_WEIGHT)))
     if meaning is not None:
         parts.append(Summand("meaning", _always(""), meaning))
-    return Ranking(rows, np.nan_to_num(contents.table.column("times")[rows], nan=-np.inf), parts)
+    return Ranking(rows, contents.table.last_times(rows), parts)
 
 
 def _meant(
