@@ -70,7 +70,6 @@ _MUST: Final = re.compile(
 )
 
 # Without one of these, the pattern cannot match, and to look for them costs a tenth of the pattern.
-_ALLERGY_PARTS: Final = ("lerg", "lérg")
 _BOUND_PARTS: Final = ("please", "from now on", "whenever", "never", "always")
 _WANTS_PARTS: Final = ("prefer", "want", "like", "hate", "insist", "expect", "ask")
 
@@ -90,12 +89,12 @@ def is_standing(memory: PersonaMemory) -> bool:
     if memory.superseded_by is not None or memory.conflict_of is not None:
         return False
     text = memory.value[:_READ_CHARS].strip()
-    folded = text.lower()
-    if has_standing_kind(memory) or (_has(folded, _ALLERGY_PARTS) and _ALLERGY.search(text)):
+    if has_standing_kind(memory) or _ALLERGY.search(text):
         return True
     places = {memory.domain.lower(), memory.facet.lower(), *map(str.lower, memory.themes)}
     if not _OPINIONS.isdisjoint(places):
         return False
+    folded = text.lower()
     if _ELSEWHERE.match(text) or (_has(folded, _BOUND_PARTS) and _BOUND.search(text)):
         return True
     if not _TASKS.isdisjoint(places):
