@@ -115,9 +115,9 @@ def _grade(
     """How surely a later hit corrects an earlier one, which it `may` do only within one conversation."""
     if later is not None and later.hit.id == new.id:
         return Revision.SURE if later.is_sure else Revision.SUSPECTED
-    if may and corrects_in_words(new.text, old.text):
-        return Revision.SURE
-    return revised.get(old.id, Revision.NONE)
+    grade = revised.get(old.id, Revision.NONE)
+    is_sure = grade is Revision.SURE or (may and corrects_in_words(new.text, old.text))
+    return Revision.SURE if is_sure else grade
 
 
 def with_newest_first(hits: Sequence[MindHit], question: str) -> list[MindHit]:
