@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -11,12 +11,33 @@ from sense_memory.search.query import parse, quotes
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from sense_memory.search.index import SearchIndex
+    from sense_memory.search.documents import DocumentTable
+    from sense_memory.search.vocabulary import Vocabulary
 
 
-def quoting(index: SearchIndex, query: str) -> NDArray[np.bool_] | None:
+class QuotableIndex(Protocol):
+    """What is needed of a `SearchIndex`, which this module cannot import."""
+
+    @property
+    def documents(self) -> DocumentTable:
+        """The columns of all items."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words of all items."""
+
+    def with_term(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        """The rows that have a term, and the fields of each occurrence."""
+
+    def with_phrase(self, terms: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        """As `with_term`, for consecutive terms."""
+
+
+def quoting(index: QuotableIndex, query: str) -> NDArray[np.bool_] | None:
     """Whether each item contains all quotations of a query; None if the query has none."""
     if not (quotes(query) and (quoted := parse(query).quoted)):
         return None
@@ -30,7 +51,7 @@ def quoting(index: SearchIndex, query: str) -> NDArray[np.bool_] | None:
     return found
 
 
-def quotes_like(index: SearchIndex, query: str, first: str, other: str) -> bool:
+def quotes_like(index: QuotableIndex, query: str, first: str, other: str) -> bool:
     """Whether an item, by its id, has all that a query quotes; also true if the first hit of the search has not."""
     has_quoted, rows = quoting(index, query), index.documents.rows
     if has_quoted is None or first not in rows or not has_quoted[rows[first]]:
@@ -38,7 +59,7 @@ def quotes_like(index: SearchIndex, query: str, first: str, other: str) -> bool:
     return other in rows and bool(has_quoted[rows[other]])
 
 
-def _with_word(index: SearchIndex, term: int) -> NDArray[np.int32]:
+def _with_word(index: QuotableIndex, term: int) -> NDArray[np.int32]:
     """The items that have a term, without those that contain it only in a name of several words."""
     rows, fields = index.with_term(term)
     return rows[fields & ((1 << NAME) - 1) > 0]
