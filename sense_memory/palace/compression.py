@@ -182,38 +182,35 @@ def compress(
     written = style_of(style, is_full=full)
     which = active(memories, relevances, domain, frozenset(needed if written.faded else ()))
     candidates = Candidates.of(memories, relevances, which, needed)
-    by_path = {memories[index].path: memories[index] for index in which.tolist()}
     pieces = _Pieces(written, partial(_checked_count, count), is_sorted=not candidates.has_question)
     fading = which[relevances[which] <= ACTIVE_ABOVE]
     faded = {memories[i].path: written.marked(written.faded, memories[i]) for i in fading.tolist()}
-    pieces.mark(faded | _marks(written, memories, by_path))
+    pieces.mark(faded | _marks(written, memories, which))
     claims = ClaimIndex()
     for _ in range(_MAX_CHECKS):
         draft = _fitted(candidates, pieces, len(which), max_tokens)
-        chosen = [by_path[item.path] for item in draft.chosen]
-        if not compares or not pieces.doubt(_doubts(claims, chosen, suspected), by_path):
+        chosen = [pieces.memories[item.path] for item in draft.chosen]
+        if not compares or not pieces.doubt(_doubts(claims, chosen, suspected)):
             break
     ranked = by_relevance(memories, relevances, which)
     included = tuple(item.path for item in draft.chosen)
-    sources = (by_path[path].source for path in included)
+    sources = (pieces.memories[path].source for path in included)
     return Compressed.of(
         draft.text, draft.tokens, included, ranked, sources=sources, has_answer=candidates.has_question
     )
 
 
-def _marks(
-    style: Style, memories: Sequence[PersonaMemory], by_path: Mapping[str, PersonaMemory]
-) -> dict[str, str]:
-    """By path, the marks of edits that lost, and of memories that another one replaced which is not among `by_path`."""
+def _marks(style: Style, memories: Sequence[PersonaMemory], which: NDArray[np.intp]) -> dict[str, str]:
+    """By path, the marks of edits that lost, and of memories that another one replaced which is not among `which`."""
     marks: dict[str, str] = {}
     known: set[str] = set()
-    for path, memory in by_path.items():
+    for memory in (memories[index] for index in which.tolist()):
         if memory.conflict_of is not None:
-            marks[path] = style.marked(style.lost, memory)
+            marks[memory.path] = style.marked(style.lost, memory)
         elif memory.superseded_by is not None:
             known = known or {one.path for one in memories}
-            if memory.superseded_by in known:
-                marks[path] = style.marked(style.replaced, memory, memory.superseded_by.rpartition("/")[2])
+            if (newer := memory.superseded_by) in known:
+                marks[memory.path] = style.marked(style.replaced, memory, newer.rpartition("/")[2])
     return marks
 
 
@@ -346,12 +343,17 @@ def _checked_count(count: Callable[[str], int], text: str) -> int:
 
 
 class _Pieces:
-    """The pieces of memories and the costs of texts, each computed once for all rounds."""
+    """The pieces of memories and the costs of texts, each computed once for all rounds.
+
+    Attributes:
+        memories: those with a piece, by path.
+    """
 
     def __init__(self, style: Style, count: Callable[[str], int], *, is_sorted: bool) -> None:
         self.style, self.count, self.is_sorted = style, count, is_sorted
         self._marks: dict[str, str] = {}
         self._named: set[str] = set()
+        self.memories: dict[str, PersonaMemory] = {}
         self._made: dict[str, Chosen] = {}
         self._costs: dict[str, int] = {}
 
@@ -363,13 +365,13 @@ class _Pieces:
             self._made.pop(path, None)
         return bool(unmarked)
 
-    def doubt(self, later: Mapping[str, str], by_path: Mapping[str, PersonaMemory]) -> bool:
+    def doubt(self, later: Mapping[str, str]) -> bool:
         """Mark memories that later ones may contradict, and begin the lines of these with their keys, which the marks name.
 
         Returns whether any of them had no mark before.
         """
         marks = {
-            path: self.style.marked(self.style.later, by_path[path], other.rpartition("/")[2])
+            path: self.style.marked(self.style.later, self.memories[path], other.rpartition("/")[2])
             for path, other in later.items()
         }
         named = set(later.values()) - self._named
@@ -382,6 +384,7 @@ class _Pieces:
         path = memory.path
         made = self._made.get(path)
         if made is None:
+            self.memories[path] = memory
             piece, mark = self.style.piece(memory), self._marks.get(path)
             if path in self._named:
                 piece = with_key(piece, memory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, SupportsIndex, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -167,7 +167,7 @@ class Hit(BaseModel):
 class Hits(list[_H]):
     """The hits of one search, the best first: a list that also knows what it leaves out.
 
-    It compares and prints as the list that it is. A slice, a sum or a sorted copy is a plain list.
+    It compares and prints as the list that it is. A slice knows the same; a sum or a sorted copy is a plain list.
 
     Attributes:
         forgotten: how many forgotten or dissolved persona memories the query directly means and the hits leave out; 0
@@ -179,6 +179,13 @@ class Hits(list[_H]):
     def __init__(self, hits: Iterable[_H] = (), *, forgotten: int = 0) -> None:
         super().__init__(hits)
         self.forgotten = forgotten
+
+    @overload
+    def __getitem__(self, at: SupportsIndex, /) -> _H: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> Hits[_H]: ...
+    def __getitem__(self, at: SupportsIndex | slice, /) -> _H | Hits[_H]:
+        return self.replaced(super().__getitem__(at)) if isinstance(at, slice) else super().__getitem__(at)
 
     @property
     def confidence(self) -> float:

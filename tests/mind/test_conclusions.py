@@ -160,6 +160,26 @@ def test_looking_for_identifiers_in_a_long_word_takes_no_long_time(part):
     assert time.process_time() - start < 1
 
 
+@pytest.mark.parametrize(
+    ("text", "is_seen"),
+    [
+        ("The password is short, pin 12.", True),
+        ("The passphrase, the old one: kestrel 7", True),
+        ("12 passwords", False),
+        ("4 of us forgot the passphrase", False),
+        ("We lost the IBAN\nin 2019.", False),
+    ],
+)
+def test_a_secret_is_private_with_a_digit_after_the_word_for_it_in_its_line(text, is_seen):
+    assert is_private(text) is is_seen
+
+
+def test_a_text_that_repeats_the_word_for_a_secret_takes_no_long_time():
+    start = time.process_time()
+    assert not is_private("password " * 20_000)
+    assert time.process_time() - start < 1
+
+
 async def test_comparing_a_long_choice_with_an_output_takes_no_long_time():
     start = time.process_time()
     await MODEL.answer(CheckCoherence(output="I prefer tea over coffee.", objectives=("a " * 20_000,)))

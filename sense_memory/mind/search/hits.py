@@ -95,10 +95,13 @@ def with_corrections_first(
     scored |= {hit.id: hit for hit in hits}
     by_age = sorted(scored.values(), key=lambda hit: (hit.at, hit.id))
     for place, new in enumerate(by_age):
-        may = [hit for hit in by_age[:place] if _may_correct(new, hit)]
-        best = best_revisions(new.text, [hit.text for hit in may])
-        revised = {may[at].id: grade for at, grade in best.items()}
-        graded = [(hit, _grade(new, hit, after.get(hit.id), revised)) for hit in by_age[:place]]
+        may = {hit.id: hit for hit in by_age[:place] if _may_correct(new, hit)}
+        best = best_revisions(new.text, [hit.text for hit in may.values()])
+        ids = list(may)
+        revised = {ids[at]: grade for at, grade in best.items()}
+        graded = [
+            (hit, _grade(new, hit, after.get(hit.id), revised, may=hit.id in may)) for hit in by_age[:place]
+        ]
         old = [scored[hit.id] for hit, grade in graded if grade]
         for hit, grade in graded:
             if grade is Revision.SURE:
@@ -110,13 +113,15 @@ def with_corrections_first(
     return sorted(scored.values(), key=lambda hit: -hit.score)
 
 
-def _grade(new: MindHit, old: MindHit, later: LaterWord | None, revised: Mapping[str, Revision]) -> Revision:
-    """How surely a later hit corrects an earlier one."""
+def _grade(
+    new: MindHit, old: MindHit, later: LaterWord | None, revised: Mapping[str, Revision], *, may: bool
+) -> Revision:
+    """How surely a later hit corrects an earlier one, which it `may` do only within one conversation."""
     if later is not None and later.hit.id == new.id:
         return Revision.SURE if later.is_sure else Revision.SUSPECTED
-    if _may_correct(new, old) and corrects_in_words(new.text, old.text):
-        return Revision.SURE
-    return revised.get(old.id, Revision.NONE)
+    grade = revised.get(old.id, Revision.NONE)
+    is_sure = grade is Revision.SURE or (may and corrects_in_words(new.text, old.text))
+    return Revision.SURE if is_sure else grade
 
 
 def with_newest_first(hits: Sequence[MindHit], question: str) -> list[MindHit]:

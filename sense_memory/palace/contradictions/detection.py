@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby, pairwise, product
 from typing import TYPE_CHECKING, Final
 
@@ -190,11 +191,12 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
     """
     if found is None:
         return 0.0
-    inflected = _inflection(pair)
-    frames = [_frame(clause, found.changed, inflected) for clause in (pair.old, pair.new)]
     moods = (pair.old.flags | pair.new.flags) & {"past", "event"}
     moods |= (pair.old_reading.flags | pair.new_reading.flags) & {"plan", "added"}
-    if frames[0] != frames[1] or moods or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
+    if moods or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
+        return 0.0
+    inflected = _inflection(pair)
+    if _frame(pair.old, found.changed, inflected) != _frame(pair.new, found.changed, inflected):
         return 0.0
     is_all = (
         _is_said_of_it(pair)
@@ -271,6 +273,7 @@ def _inflection(pair: Alignment) -> Callable[[str], str]:
     return _singular if pair.apart or pair.old.polarity != pair.new.polarity else str
 
 
+@lru_cache(4_096)
 def _singular(word: str) -> str:
     if stem(word) == word:  # Mrs, HTTPS, Kay
         return word
