@@ -78,6 +78,7 @@ _CLOCK: Final = (
 )
 _VALUES: Final = (
     ("weekday", rf"\b(?:{WEEKDAY})\b"),
+    ("day", rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)?(?= (?:of |de )?(?:{MONTH})\b)"),
     ("month", rf"\b(?:{MONTH})\b(?<!\bmay)"),
     ("time", _CLOCK),
     ("year", r"\b(?:19|20)\d{2}\b(?!:)"),
