@@ -78,6 +78,27 @@ async def test_a_question_that_its_asker_answered_later_comes_with_that_answer_a
         assert not [line for line in found if "know" in line]
 
 
+async def test_a_speaker_corrects_its_own_word_in_another_conversation_and_nobody_elses():
+    async with opened() as store:
+        await talk(
+            store,
+            "The dentist of Ida is on Monday at nine.",
+            "- The dentist of Ida is on Monday.",
+            conversation="a",
+        )
+        other = store.mind.conversation("b")
+        await other.add("user", "The dentist of Ida is on Monday, I think.", name="Tobias")
+        await talk(store, "Correction: the dentist of Ida is on Thursday.", conversation="c")
+        await talk(store, "The dentist of Ida has a new door.", conversation="d")
+        hits = await store.mind.search("When is the dentist of Ida?")
+        corrected = [(hit.actor, hit.text) for hit in hits if hit.corrected_by]
+        assert corrected == [("user", "The dentist of Ida is on Monday at nine.")]
+        text = (await store.mind.prompt(query="When is the dentist of Ida?")).text
+        first, second = (line for line in text.splitlines() if "nine" in line or "Thursday" in line)
+        assert first.endswith("(corrected later)")
+        assert "Correction" in second
+
+
 async def test_a_new_name_for_one_thing_corrects_no_other_name():
     async with opened() as store:
         await talk(
