@@ -90,7 +90,11 @@ async def test_a_speaker_corrects_its_own_word_in_another_conversation_and_nobod
         await other.add("user", "The dentist of Ida is on Monday, I think.", name="Tobias")
         await talk(store, "Correction: the dentist of Ida is on Thursday.", conversation="c")
         await talk(store, "The dentist of Ida has a new door.", conversation="d")
-        hits = await store.mind.search("When is the dentist of Ida?")
+        await talk(store, "I live in Graz, near the dentist of Ida.", conversation="e")
+        await talk(
+            store, "I live in Vienna now, near the dentist of Ida.", conversation="f"
+        )  # perhaps somebody else
+        hits = await store.mind.search("When is the dentist of Ida?", 20)
         corrected = [(hit.actor, hit.text) for hit in hits if hit.corrected_by]
         assert corrected == [("user", "The dentist of Ida is on Monday at nine.")]
         text = (await store.mind.prompt(query="When is the dentist of Ida?")).text
