@@ -115,6 +115,18 @@ async def test_a_new_name_for_one_thing_corrects_no_other_name():
         assert [hit.text for hit in hits if hit.corrected_by] == []
 
 
+async def test_a_number_that_two_statements_share_is_not_their_subject():
+    async with opened() as store:
+        await talk(
+            store,
+            "Lena starts as an apprentice on 1 February. She's 19 and comes from Halle.",
+            "First bread from the new oven: a bit dark, 250 degrees is too hot. 235 worked.",
+        )
+        hits = await store.mind.search("When does Lena start with the bread?")
+        assert len(hits) == 2
+        assert [hit.text for hit in hits if hit.corrected_by] == []
+
+
 async def test_a_temperature_does_not_correct_a_date():
     async with opened() as store:
         await talk(
