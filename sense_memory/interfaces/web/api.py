@@ -22,6 +22,7 @@ from sense_memory.__about__ import __version__
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
 from sense_memory.interfaces.text import forgotten_note, memories_in
 from sense_memory.interfaces.web.graph import linked
+from sense_memory.interfaces.web.prompt import prompt_of
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
 from sense_memory.limits import MAX_RECENT_COUNT
 from sense_memory.memories.history import undo_target
@@ -108,6 +109,7 @@ class Api:
             "journal": self._journal,
             "mind": self._mind,
             "conversation": self._conversation,
+            "prompt": self._prompt,
         }
         routes = [Route(f"/api/{name}", _answering(read), methods=["GET"]) for name, read in reads.items()]
         routes.append(Route("/api/session", self._session, methods=["GET"]))
@@ -350,6 +352,12 @@ class Api:
             "dropped": state.dropped_count,
             "is_whole": self._is_whole(),
         }
+
+    async def _prompt(self, request: Request) -> dict[str, Any]:
+        """What an agent would get for a question, and what was left out of it and why."""
+        asked = request.query_params
+        query, conversation = asked.get("q", "").strip(), asked.get("conversation", "")
+        return await prompt_of(self._store, query, conversation, _whole(request, "budget"))
 
     # ── Editing ─────────────────────────────────────────────────────────────────────────
 

@@ -51,7 +51,7 @@ _CUES: Final = """
 correct correction mean meant wrong mistaken longer more instead move moved change changed reschedule postpone extend replace
 switch now day these actually sorry wait update not scratch forget mistake make mixed looked oops misspoke nein nicht sondern
 korrektur eigentlich meinte doch stattdessen mehr wurde verschoben non pas mais plutôt fait voulais dire plus no sino quise
-decir realidad mejor dicho ya corrección one two
+decir realidad mejor dicho ya corrección one two it call say said tell told get got go use
 """
 
 

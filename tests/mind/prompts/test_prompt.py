@@ -14,7 +14,7 @@ from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.mind.log import LogEntry
 from sense_memory.mind.prompts.assembly import Gathered, assembled
 from sense_memory.mind.prompts.budget import Line, Part, fitted
-from sense_memory.mind.prompts.standing import is_standing
+from sense_memory.mind.prompts.standing import holds_for_all
 from tests.mind.test_log import opened
 
 
@@ -144,7 +144,7 @@ async def test_what_a_user_said_for_every_answer_stands_in_each_prompt_until_it_
 @pytest.mark.parametrize("word", ["call ", "please "])
 def test_a_message_of_one_endless_sentence_is_no_standing_instruction_and_is_passed_over_at_once(word):
     start = time.process_time()
-    assert not is_standing(word * (40_000 // len(word)))
+    assert not holds_for_all(word * (40_000 // len(word)))
     assert time.process_time() - start < 1
 
 
