@@ -109,9 +109,9 @@ migrated|renamed|re(?:written|licensed|built|designed|branded)|fixed|repaired|el
 paid|passed|stepped|backed|ruled|closed|put|split|broke|laid|phased|wound|swept|signed|moved|carried) (?:\w+ ){{0,4}}(?:off|away|down|up|out|over|back)|
 from (?:[\w.]+ ){{1,2}}on|(?:took|got|found) an? (?:new |permanent )?(?:job|post|position)|started (?:at|as)|until further notice|not (?:\w+ )*until|n't (?:\w+ )*until|went (?:up|down)|bumped|doubled|halved|trimmed|lowered|resumed|reopened|uninstalled|
 transferred|relocated|promoted|discharged|expelled|outgrew|outgrown|no more|put off|taken over|took over|brought forward|
-(?:upgrad|updat|reinstall|remov|refus|merg|grant|approv|accept|hir|port|settl|join|shift|rewrit|overrul|sign|answer)ed|emptied|
-finished|shelved|forbidden|changed (?:\w+ )?mind|(?:has|have|is|are|been) (?:off|back|over|out)(?=[ .,;:]|$)|was (?:mistaken|my mistake)|
-stays?|let (?:\w+ ){{0,4}}lapse|out of|nicht mehr|inzwischen|mittlerweile|ab sofort|künftig|
+(?:upgrad|updat|reinstall|remov|refus|merg|grant|approv|accept|hir|port|settl|join|shift|rewrit|overrul)ed|emptied|
+shelved|forbidden|changed (?:\w+ )?mind|(?:has|have|is|are|been) (?:off|over)(?=[ .,;:]|$)|was (?:mistaken|my mistake)|
+stays?|let (?:\w+ ){{0,4}}lapse|nicht mehr|inzwischen|mittlerweile|ab sofort|künftig|
 statt(?:dessen)?|von nun an|doch (?:nicht|kein\w*)|lieber|steigt|sinkt|fällt aus|(?:ver(?:schob|leg|kauf|loren|lassen)|(?:ab|auf|aus|ein|um|zurück|zusammen|weg)ge|er(?:höh|setz)t|
 gesenkt|gekündigt|gezogen|gewechselt|geändert|getauscht|getrennt|gestorben|gelöscht|übernommen|übergeben|beendet|genehmigt|gestrichen)\w*|
 désormais|dorénavant|finalement|plus de|à la place|au lieu de|(?:report|déplac|remplac|annul|déménag|quitt|confi|embauch|arrêt|cess|chang|
