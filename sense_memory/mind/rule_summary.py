@@ -449,6 +449,8 @@ def _brief(text: str) -> str:
     'sister Anna arriving Thursday 14:30 train'
     >>> _brief("Before I forget, I have a severe peanut allergy, so never suggest anything with satay.")
     'severe peanut allergy, never suggest satay'
+    >>> _brief("We decided to use Hugo instead of WordPress, it's faster."), _brief("We don't know yet who drives.")
+    ('decided: use Hugo instead WordPress', 'open: who drives')
     """
     short = _DECIDED.sub(r"\1: ", _ASIDE.sub("", _OPENING.sub("", text.strip().rstrip(".!…? "))))
     clauses = [_NOT_KNOWN.sub("open: ", clause) for clause in _CLAUSE.split(short) if clause.strip()]

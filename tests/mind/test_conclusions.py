@@ -245,6 +245,21 @@ async def test_three_compactions_of_a_week_keep_half_of_its_facts_within_a_hundr
     assert sum(has(summary, fact) for fact in facts) >= share * len(facts)
 
 
+async def test_a_wish_to_be_reminded_and_a_remark_with_figures_are_facts_and_other_questions_are_not():
+    talk = [
+        "user: Please help me plan the week.",
+        "user: Can you remind me that my mother's birthday is on the 23rd of May?",
+        "user: The rent would be 1,950 euros from September on, phew.",
+        "user: Did you see the match at 20:45?",
+        "user: Nice weather.",
+    ]
+    summary = (await MODEL.answer(SummarizeConversation(conversation_history="\n".join(talk)))).summary
+    facts = summary.partition("Facts: ")[2].partition(" Next: ")[0]
+    assert "23rd of May" in facts
+    assert "1,950 euros" in facts
+    assert "20:45" not in facts
+
+
 @pytest.mark.parametrize(
     ("old", "new", "kept", "gone"),
     [
