@@ -28,7 +28,7 @@ def evaluate(factory, conversations):
     main = {"turn_recall@10": recall, "ndcg@10": recall, "mrr": recall}
     return {"main": main, "q_p50_ms": 1.0, "q_p95_ms": 2.0, "index_s": 0.1}
 
-def paired_diff(one, other):
+def paired_diff(one, other, metric):
     return 0.0, -0.1, 0.1
 '''
 
