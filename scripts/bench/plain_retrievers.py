@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sense_memory.search.query import stop_words
-from sense_memory.search.tokens import words
-
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +22,13 @@ if TYPE_CHECKING:
     from sense_memory import Embedder
 
 _WORD: Final = re.compile(r"\w+")
+_STOP_WORDS_TEXT: Final = """
+a about after all also am an and any are as at be because been before being both but by can could did do does doing during for
+from had has have having he her hers him his how i if in into is it its just me more most my no nor not of off on once only or
+other our ours out over own s same she should so some such t than that the their them then there these they this those through to
+too under until up very was we were what when where which while who whom why will with would you your yours
+"""
+_STOP_WORDS: Final = frozenset(_STOP_WORDS_TEXT.split())
 
 Row = tuple[str, str, str, str]  # id, text, timestamp, session
 
@@ -62,8 +66,8 @@ class FullText:
 
     def search(self, query: str, k: int) -> list[str]:
         """The ids of the best turns, best first."""
-        found = words(query)
-        wanted = [word for word in found if word not in stop_words(found)] or found
+        found = sorted(_words(query))
+        wanted = [word for word in found if word not in _STOP_WORDS] or found
         asked = " OR ".join(f'"{word}"' for word in wanted)
         if not asked:
             return []

