@@ -204,7 +204,7 @@ class MemorySearch(CachedIndex):
         found = PalaceIndex(index).search(
             query,
             now=now,
-            limit=limit,
+            limit=limit + (not scope.forgotten),  # for the clues of the last hit
             relevance_floor=relevance_floor,
             near=self._near(index, asked.asked),
             state=scope.state,
@@ -216,7 +216,7 @@ class MemorySearch(CachedIndex):
         named = [(f"{Kind.PALACE}/{match.path}", match.score, match.on_day) for match in found]
         clues = index.clues(query, named, asked.beyond_names, () if dated is None else dated.words)
         hits = list[PersonaHit]()
-        for match, known in zip(found, clues, strict=True):
+        for match, known in zip(found[:limit], clues, strict=False):
             memory = catalog.get(match.path)
             if memory is not None:
                 memory = memory.changed(state=state_at(match.why.relevance))

@@ -108,7 +108,8 @@ def _by_words(
     )  # of the type of the pieces: another one would be converted
     fits = [part.fits(places) for part in parts]
     found = []
-    for number, (score, after) in enumerate(zip(scores, (*scores, 0.0)[1:], strict=True)):
+    last = 0.0 if len(scores) < 2 else scores[-1]  # the last of several is not apart: it only ends the list
+    for number, (score, after) in enumerate(zip(scores, (*scores, last)[1:], strict=True)):
         had = [part.rarity * fit[number] for part, fit in zip(parts, fits, strict=True)]
         names = sum(rarity for rarity, part in zip(had, parts, strict=True) if part.is_name)
         named = names / of_names if of_names else 1.0
