@@ -80,7 +80,7 @@ class _Weights(NamedTuple):
 
 
 _BY_WORDS: Final = _Weights(-6.7, 3.7, 3.6, 2.4, 0.9, 2.5)
-_BY_MEANING: Final = _Weights(-9.5, 1.0, 4.2, 3.3, 0.3, 3.4, 0.9)
+_BY_MEANING: Final = _Weights(-9.9, 1.0, 4.2, 3.3, 0.3, 3.4, 0.9)
 
 
 def confidence(clues: Clues, is_answered: bool | None = None) -> float:
