@@ -26,6 +26,7 @@ from sense_memory.memories.search_items import RecordItems, item_of_record, text
 from sense_memory.memories.weigher import Weigher
 from sense_memory.models import State
 from sense_memory.nostr import address
+from sense_memory.palace.bearing import bearing_on
 from sense_memory.palace.lifecycle import current_relevance, state_at
 from sense_memory.palace.search import (
     STAMP_BYTES,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.memories.shared_embeddings import SharedEmbeddings
     from sense_memory.models import PersonaMemory
+    from sense_memory.palace.candidates import Bears
     from sense_memory.palace.catalog import Catalog
     from sense_memory.records.reader import Reader
     from sense_memory.search.documents import SearchItem
@@ -211,7 +213,7 @@ class MemorySearch(CachedIndex):
         found = PalaceIndex(index).search(
             query,
             now=now,
-            limit=limit,
+            limit=limit + (not scope.forgotten),  # for the clues of the last hit
             relevance_floor=relevance_floor,
             near=self._near(index, asked.asked),
             state=scope.state,
@@ -221,7 +223,7 @@ class MemorySearch(CachedIndex):
             beyond_names=asked.beyond_names,
         )
         hits = list[PersonaHit]()
-        for match in found:
+        for match in found[:limit]:
             memory = catalog.get(match.path)
             if memory is not None:
                 why, sure = match.why.noting(self._note), confidence_in(memory.value, query, match.clues)
@@ -286,6 +288,11 @@ class MemorySearch(CachedIndex):
         return with_newest_first(with_successors_first(hits, self._palace.catalog.meant, joining), query)
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
+
+    async def bearing_on(self, request: str) -> Bears:
+        """How much standing memories bear on a request: by topics, names and words, and by meaning."""
+        index = await self._with_palace()
+        return bearing_on(index, request, (await self._directions(index, request)).asked)
 
     async def embed(
         self,

@@ -116,7 +116,8 @@ def _by_words(
     found = []
     rarities = [part.rarity for part in parts]
     are_names = [number for number, part in enumerate(parts) if part.is_name]
-    for number, (score, after) in enumerate(zip(scores, (*scores, 0.0)[1:], strict=True)):
+    last = 0.0 if len(scores) < 2 else scores[-1]  # the last of several is not apart: it only ends the list
+    for number, (score, after) in enumerate(zip(scores, (*scores, last)[1:], strict=True)):
         had = [rarity * fit[number] for rarity, fit in zip(rarities, fits, strict=True)]
         names = sum(had[place] for place in are_names)
         named = names / of_names if of_names else 1.0

@@ -285,20 +285,20 @@ class SearchIndex:
             question = replace(question, allowed=self._allowed(kinds, only))
         if not (question.scored or question.dated or question.only_speaker or question.dense is not None):
             return []
-        hits, has_quoted = list[SearchHit](), quoting(self, query)
+        hits, has_quoted, more = list[SearchHit](), quoting(self, query), k + explain  # the last one's next
         if has_quoted is not None:
             allowed = has_quoted if question.allowed is None else question.allowed & has_quoted
             narrowed = replace(question, allowed=allowed)
-            hits = rank(narrowed, self._contents(), options).hits(self._table.ids, k, explain, factors)
+            hits = rank(narrowed, self._contents(), options).hits(self._table.ids, more, explain, factors)
         if not hits:
-            hits = rank(question, self._contents(), options).hits(self._table.ids, k, explain, factors)
+            hits = rank(question, self._contents(), options).hits(self._table.ids, more, explain, factors)
         if not explain:
             return hits
         found = [(hit.id, hit.score, 0.0 if dated is None else hit.on_day) for hit in hits]
         said = frozenset[str]() if dated is None else dated.words
         parts = self._parts(query, question.scored, question.missing, said)
         clues = self._clues(query, found, parts, beyond_names)
-        return [SearchHit(hit.id, hit.score, hit.why, one) for hit, one in zip(hits, clues, strict=True)]
+        return [SearchHit(hit.id, hit.score, hit.why, one) for hit, one in zip(hits[:k], clues, strict=False)]
 
     def _allowed(
         self, kinds: Collection[str] | None, only: Callable[[str], bool] | NDArray[np.bool_] | None

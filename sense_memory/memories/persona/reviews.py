@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.persona import Persona
     from sense_memory.models import IntrospectionReport, PersonaMemory
+    from sense_memory.palace.candidates import Bears
     from sense_memory.palace.compression import Compressed
     from sense_memory.palace.introspection_log import Baseline
     from sense_memory.palace.prompt_style import StyleName
@@ -145,6 +146,7 @@ class Reviews:
         hits: Hits[PersonaHit],
         *,
         full: bool,
+        bears: Bears | None = None,
     ) -> Compressed:
         """The active memories as text for a prompt.
 
@@ -155,6 +157,7 @@ class Reviews:
             count: counts the tokens of a text; None for an estimate.
             hits: the hits of a search for a question, best first; empty without a question.
             full: whether the bracketed notation has shorthand.
+            bears: how much standing memories bear on the question; None without one.
         """
         domain, _ = given.selection(domain, None)
         if type(max_tokens) is not int:
@@ -173,6 +176,7 @@ class Reviews:
             now,
             domain=domain,
             needed=needed,
+            bears=bears,
             max_tokens=max_tokens,
             relevances=relevances,
             count=count or estimated_tokens,

@@ -34,6 +34,7 @@ from sense_memory.mind.prompts.recall import (
 from sense_memory.mind.search.hits import EVERYWHERE, MindHit, Place
 from sense_memory.mind.search.said_after import said_after
 from sense_memory.models import PINNED
+from sense_memory.palace.candidates import first_by_bearing
 from sense_memory.palace.standing import has_standing_kind, is_about_health, is_standing, says_so
 from sense_memory.plain_text import one_line, printed
 from sense_memory.search.hits import scope
@@ -112,7 +113,7 @@ class Gathering:
         blocks, identity, (preferences, told), shown, memories = await asyncio.gather(
             self._known(self._blocks(), Part("blocks", ())),
             self._known(self._identity(), ()),
-            self._known(self._preferences(), (Part("preferences", ()), {})),
+            self._known(self._preferences(asked), (Part("preferences", ()), {})),
             self._known(self._scene(scene), Part("scene", ())),
             self.recalled(asked),
         )
@@ -169,8 +170,10 @@ class Gathering:
             Part("objectives", aims, "<objectives>", "</objectives>"),
         )
 
-    async def _preferences(self) -> tuple[Part, Mapping[str, str]]:
+    async def _preferences(self, asked: str) -> tuple[Part, Mapping[str, str]]:
         """What holds for every answer, and the words of each by its path or id.
+
+        Where there are more than are shown, those that bear on the request come first.
 
         These are pinned memories, memories of a standing kind (`palace.standing`), and what the user said so. A memory from a
         tool or a document never becomes an instruction, unless somebody pinned it. Where not all fit, health goes before what the
@@ -183,6 +186,10 @@ class Gathering:
             for number, memory in enumerate(ranked)
             if _holds_always(memory, reads=number < _READ_COUNT)
         ]
+        # Where all have room, their order stays: the caches of models live on that.
+        if asked and len(held) > _STANDING_COUNT:
+            bears = await (await self._store.search()).bearing_on(asked)
+            held = list(first_by_bearing(held, bears))
         said = await self._standing.newest(_STANDING_COUNT)
         ranked_lines = [
             (_rank(text, is_rule=True), Line(f"- {_data(text)} (the user, {day(entry.at)})", entry.id))

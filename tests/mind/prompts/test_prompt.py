@@ -33,6 +33,23 @@ async def said(store, *texts, conversation="chat", at=None):
     return chat
 
 
+async def test_of_many_standing_memories_a_prompt_shows_those_that_bear_on_the_request(clock):
+    async with opened(clock=clock) as store:
+        rules = [f"House rule {n}: nobody dances in hall {n}." for n in range(40)]
+        diet = {"domain": "people", "facet": "preferences", "key": "zoe", "value": "Zoe is a vegetarian."}
+        clock.advance(86_400)
+        memories = [
+            {"domain": "house", "facet": "rules", "key": f"r{n}", "value": text}
+            for n, text in enumerate(rules)
+        ]
+        await store.persona_remember_many([diet])
+        clock.advance(5 * 86_400)
+        await store.persona_remember_many(memories, contradictions="off")
+        asked = await store.mind.prompt(None, query="Book me a table for Friday.", instructions="Be kind.")
+        assert "Zoe is a vegetarian." in asked.system
+        assert "Zoe is a vegetarian." not in (await store.mind.prompt(None, query="Hm?")).system
+
+
 # ── What it holds ───────────────────────────────────────────────────────────────────────
 
 
