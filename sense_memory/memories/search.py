@@ -28,13 +28,7 @@ from sense_memory.models import State
 from sense_memory.nostr import address
 from sense_memory.palace.bearing import bearing_on
 from sense_memory.palace.lifecycle import current_relevance, state_at
-from sense_memory.palace.search import (
-    STAMP_BYTES,
-    PalaceIndex,
-    PersonaHit,
-    Why,
-    item_of,
-)
+from sense_memory.palace.search import STAMP_BYTES, PalaceIndex, PersonaHit, Why, item_of
 from sense_memory.palace.succession import with_newest_first, with_successors_first
 from sense_memory.records.sealed_caches import (
     CachedIndex,

@@ -38,7 +38,7 @@ _FENCE: Final = (
 _FENCE_END: Final = "</untrusted>"
 CORRECTED: Final = " (corrected later)"
 MAX_LINE_CHARS: Final = 600  # of one memory
-_LEAST_CONFIDENCE: Final = 0.005  # a line costs little, so a hit need not probably be an answer
+_LEAST_CONFIDENCE: Final = 0.014  # a line costs little, so a hit need not probably be an answer
 _LEAST_SHARE: Final = 0.4  # of the best score; hits below it share little more than a word with the question
 _CONTEXT_SHARE: Final = 0.75  # of the best score; what was said around worse hits is not shown
 _MEANING_SHARE: Final = 0.5  # of the nearest meaning, where there is an embedder
@@ -127,12 +127,12 @@ def recalled(
     best = ordered[0].score if ordered else 0.0  # also of what is shown: beside an answer, the rest is noise
     sure = _sure_words(query, weights)
     kept, known, context_count = list[Recalled](), list(map(words, told)), 0
-    hits = set[str]()
+    hits, corrected = set[str](), {item.ident for item in items if _is_corrected(item)}
     for item in ordered:
         said = words(item.text)
         if not (shown.isdisjoint(item.idents) and _is_worth(item, best, query, sure)):
             continue
-        if item.is_context and item.context_of not in hits:
+        if item.is_context and (item.context_of not in hits or item.ident in corrected):
             continue
         if any(_says_no_more(said, other) for other in known):
             continue
@@ -156,6 +156,11 @@ def _is_worth(item: Recalled, best: float, query: str, sure: str) -> bool:
     if item.hit.answer_confidence >= _LEAST_CONFIDENCE or "date" in _kinds(item.hit):
         return True
     return _covers(item.hit, query) or any(detail == sure for _, detail, _ in _reasons(item.hit))
+
+
+def _is_corrected(item: Recalled) -> bool:
+    """Whether a memory is a message or a passage that was corrected later."""
+    return not item.is_context and bool(getattr(item.hit, "corrected_by", ""))
 
 
 def _sure_words(query: str, weights: Mapping[str, float]) -> str:

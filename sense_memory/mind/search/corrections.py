@@ -19,8 +19,6 @@ from sense_memory.mind.beliefs import as_memory
 from sense_memory.mind.search.revisions import Revision, is_event, revision
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
 from sense_memory.mind.sentence_values import values_of
-from sense_memory.palace.contradictions.claims import read
-from sense_memory.palace.contradictions.detection import compare_readings
 from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
 
@@ -182,6 +180,8 @@ def _stops(found: Sequence[str]) -> frozenset[str]:
 
 @lru_cache(4_096)
 def _contradicts(new: str, old: str) -> bool:
+    from sense_memory.palace.contradictions.detection import compare_readings  # slow to import
+
     found = compare_readings(*_claims("old", old), *_claims("new", new))
     return found is not None and found.kind != "turn"  # that says only that something may have changed
 
@@ -189,6 +189,8 @@ def _contradicts(new: str, old: str) -> bool:
 @lru_cache(4_096)  # a text is compared with many others
 def _claims(key: str, text: str) -> tuple[PersonaMemory, Reading]:
     """A statement as a memory, the new one as the later one, and what it claims."""
+    from sense_memory.palace.contradictions.claims import read  # as above
+
     memory = as_memory(key, text, float(key == "new"))
     return memory, read(memory)
 
