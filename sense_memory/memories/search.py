@@ -8,21 +8,18 @@ match on the entries just before and after them; other memories do not.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from sense_memory.errors import EmbedderError, InvalidInput
-from sense_memory.ledger.feed import START
 from sense_memory.limits import INDEX_SECONDS, MAX_FOUND_COUNT
 from sense_memory.memories.embedding_jobs import Directions, EmbeddingJobs, EmbedReport, Gaps
+from sense_memory.memories.index_keeper import LANGUAGE, IndexKeeper
 from sense_memory.memories.persona.arguments import quoted
-from sense_memory.memories.persona.palace import ROOTS
-from sense_memory.memories.search_items import RecordItems, item_of_record, text_of
+from sense_memory.memories.search_items import PalaceItems, RecordItems, item_of_record, text_of
 from sense_memory.memories.weigher import Weigher
 from sense_memory.models import State
 from sense_memory.nostr import address
@@ -30,17 +27,10 @@ from sense_memory.palace.bearing import bearing_on
 from sense_memory.palace.lifecycle import current_relevance, state_at
 from sense_memory.palace.search import STAMP_BYTES, PalaceIndex, PersonaHit, Why, item_of
 from sense_memory.palace.succession import with_newest_first, with_successors_first
-from sense_memory.records.sealed_caches import (
-    CachedIndex,
-    VectorSource,
-    made_of,
-    mark_of,
-    with_header,
-    without_header,
-)
+from sense_memory.records.sealed_caches import VectorSource, made_of
 from sense_memory.search.confidence import confidence_in
 from sense_memory.search.hits import NOT_QUOTED, PALACE, Explanation, Hit, Hits, Kind
-from sense_memory.search.index import FORMAT, SearchIndex
+from sense_memory.search.index import FORMAT
 from sense_memory.search.quotations import quotes_like, quoting
 from sense_memory.search.ranking import SearchOptions
 from sense_memory.search.second_look import with_named
@@ -60,7 +50,9 @@ if TYPE_CHECKING:
     from sense_memory.palace.catalog import Catalog
     from sense_memory.records.reader import Reader
     from sense_memory.search.documents import SearchItem
+    from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.hits import Scope
+    from sense_memory.search.index import SearchIndex
     from sense_memory.search.ranking import SearchHit
 
 
@@ -69,12 +61,9 @@ _ALIVE: Final = frozenset({State.ACTIVE, State.FADING})
 _STATES_OF: Final = {state: {state} for state in State} | {
     State.FORGOTTEN: {State.FORGOTTEN, State.DISSOLVED}
 }  # that a search for a state shows, as `palace.search.is_in_state`
-_PART_COUNT: Final = 200  # memories per step of reading, some 20 ms
-LANGUAGE: Final = "english"  # of the stemmer for Latin letters; other scripts have their own
-_THREAD_COUNT: Final = 5_000  # from this many memories on, a thread sorts their words
 
 
-class MemorySearch(CachedIndex):
+class MemorySearch:
     """The index of everything that a ledger holds, and both searches in it.
 
     One task at a time brings the index up to date for all searches, and goes on when a search is cancelled. The task
@@ -108,33 +97,30 @@ class MemorySearch(CachedIndex):
     ) -> None:
         self._note = note
         self._options = SearchOptions()
-        super().__init__("everything", made_of("one index", FORMAT, LANGUAGE, self._options), ledger, reader)
         self._palace, self._clock, self._catalog, self._ask = palace, clock, catalog, ask
         self._zone = zone
-        self._index: SearchIndex | None = None
         self._said = RecordItems(ledger, reader)
-        self._changed: dict[str, None] = {}  # paths, since the last search
-        self._ahead = 0  # persona memories that were not compared with the index yet
-        self._unsorted = 0  # memories in the index that no search finds yet
-        self._waiting: list[asyncio.Future[None]] = []  # searches that wait for unsorted ones
-        self._cursor = self._palace_cursor = START  # of everything, and of persona memories
-        self._palace_waiting: list[asyncio.Future[None]] = []
-        self._is_following = self._is_closed = False
-        self._reading: asyncio.Task[None] | None = None
-        self._progress: Callable[[int, int], None] | None = None
-        self._turn = asyncio.Lock()
+        self._keeper = IndexKeeper(
+            "everything",
+            made_of("the index of everything", FORMAT, LANGUAGE, self._options),
+            ledger,
+            reader,
+            (PalaceItems(palace, ledger), self._said),
+            embedder=self._open_embedder,
+            was_read=self._was_read,
+        )
         self._embedder = None if meaning is None else meaning[0].embedder
-        self._jobs = None if meaning is None else EmbeddingJobs(*meaning, self, self._turn)
+        self._jobs = None if meaning is None else EmbeddingJobs(*meaning, self, self._keeper.turn)
 
     def __len__(self) -> int:
-        return 0 if self._index is None else len(self._index)
+        return len(self._keeper)
 
     async def search(self, query: str, limit: int, scope: Scope, relevance_floor: float) -> Hits[Hit]:
         """The memories that answer a question best, best first, of those that are indexed within `INDEX_SECONDS`."""
         check_arguments(query, limit, relevance_floor)
-        index = await self._current(INDEX_SECONDS)
-        if not len(index) and not self._left and await self._ask("memories are"):
-            index = await self._current(INDEX_SECONDS)
+        index = await self._indexed_soon()
+        if not len(index) and not self._keeper.left and await self._ask("memories are"):
+            index = await self._indexed_soon()
         meant = await self._directions(index, query)
         similar = None if meant.asked is None else index.similar(meant.asked)
         now = self._clock()
@@ -196,7 +182,7 @@ class MemorySearch(CachedIndex):
         """The persona memories that match a query, scored as the specification says, the best first."""
         check_arguments(query, limit, relevance_floor)
         catalog = await self._catalog()
-        asked = await self._directions(await self._current(), query) if self._jobs else Directions()
+        asked = await self._directions(await self._keeper.current(), query) if self._jobs else Directions()
         index = await self._with_palace()
 
         def is_meant(path: str) -> bool:
@@ -296,7 +282,7 @@ class MemorySearch(CachedIndex):
         progress: Callable[[int, int], None] | None = None,
     ) -> EmbedReport:
         """Embed every memory that has no vectors, and share the vectors if `share`; see `MemoryStore.embed`."""
-        index = await self._current()
+        index = await self._keeper.current()
         if self._jobs is None:
             return EmbedReport(0, None)
         if dry_run:
@@ -305,10 +291,10 @@ class MemorySearch(CachedIndex):
 
     def gaps(self) -> Gaps:
         """What searches find by words only, and what they do not find yet, as of the last search."""
-        if self._jobs is None or self._index is None:
+        if self._jobs is None or self._keeper.index is None:
             trouble = EmbedderError("the embedder", self._note) if self._note else None
-            return Gaps(0, trouble, self._left)
-        return replace(self._jobs.gaps(self._index), unread=self._left)
+            return Gaps(0, trouble, self._keeper.left)
+        return replace(self._jobs.gaps(self._keeper.index), unread=self._keeper.left)
 
     async def _directions(self, index: SearchIndex, query: str) -> Directions:
         return Directions() if self._jobs is None else await self._jobs.directions(index, query)
@@ -323,7 +309,7 @@ class MemorySearch(CachedIndex):
 
     def origins(self) -> dict[str, VectorSource]:
         """The path, slot and stamp of every memory, by its name in the index."""
-        persona = [] if self._index is None else self._index.ids_of(Kind.PALACE)
+        persona = [] if self._keeper.index is None else self._keeper.index.ids_of(Kind.PALACE)
         names = [*self._said.names(), *persona]
         return {name: origin for name in names if (origin := self.origin(name)) is not None}
 
@@ -332,7 +318,10 @@ class MemorySearch(CachedIndex):
         kind, _, path = name.partition("/")
         if kind != Kind.PALACE:
             return self._said.origin(name)
-        stamp, path = None if self._index is None else self._index.stamp(name), address.PERSONA + path
+        stamp, path = (
+            None if self._keeper.index is None else self._keeper.index.stamp(name),
+            address.PERSONA + path,
+        )
         return (
             None if stamp is None else VectorSource(path, address.d_tag(path), f"{stamp:0{2 * STAMP_BYTES}x}")
         )
@@ -344,181 +333,39 @@ class MemorySearch(CachedIndex):
         found = (item_of_record(opened.record, opened.id.hex(), opened.created_at) for opened in said)
         return items + [item for item in found if item is not None]
 
-    # ── Following the ledger ────────────────────────────────────────────────────────────
-
-    def put(self, memory: PersonaMemory) -> None:
-        """A persona memory is new, or changed."""
-        self._changed[memory.path] = None
-
-    def drop(self, path: str) -> None:
-        """A persona memory is gone."""
-        self._changed[path] = None
+    # ── The index ───────────────────────────────────────────────────────────────────────
 
     async def catch_up(self) -> None:
         """Bring the index up to date; after `close` the index stays as it is, and the next process continues it."""
-        if not self._is_closed:
-            await self._current()
+        await self._keeper.catch_up()
 
     async def read(self, progress: Callable[[int, int], None] | None = None) -> int:
         """As `catch_up`; `progress` is called with the memories read and all memories. Returns how many there are."""
-        self._progress = progress
+        self._keeper.progress = progress
         try:
-            return len(await self._current())
+            return len(await self._keeper.current())
         finally:
-            self._progress = None
+            self._keeper.progress = None
 
     async def close(self) -> None:
         """Stop reading."""
-        self._is_closed = True
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait({self._reading})
+        await self._keeper.close()
 
-    @property
-    def _left(self) -> int:
-        """How many memories are still unread, as far as is known."""
-        return self._said.left + self._ahead + len(self._changed)
-
-    async def _current(self, wait: float | None = None) -> SearchIndex:
-        """The index, up to date, or as far as it is after `wait` seconds.
-
-        One task brings the index up to date for all callers, and goes on when a caller is cancelled.
-        """
-        is_ours = False
-        while (
-            not self._is_current() and not is_ours
-        ):  # a task that began earlier may have missed what was written since
-            is_ours = self._reading is None or self._reading.done()
-            reading = self._reading = self._reading_task()
-            done, _ = await asyncio.wait({reading}, timeout=wait)
-            if not done:
-                if self._unsorted:
-                    sorted_in = asyncio.get_running_loop().create_future()
-                    self._waiting.append(sorted_in)
-                    await asyncio.wait({reading, sorted_in}, return_when=asyncio.FIRST_COMPLETED)
-                break
-            reading.result()
-        return self._index or SearchIndex(self._options, LANGUAGE, self._embedder)
-
-    def _is_current(self) -> bool:
-        """Whether nothing has changed since the index was last brought up to date."""
-        return self._has_palace() and not self._ledger.feed.has_changed(self._cursor)
-
-    def _has_palace(self) -> bool:
-        has_changed = self._changed or self._ledger.feed.has_changed(self._palace_cursor)
-        return self._index is not None and not has_changed
+    async def _indexed_soon(self) -> SearchIndex:
+        """The index, up to date, or as far as it is after `INDEX_SECONDS`."""
+        index = await self._keeper.current_within(INDEX_SECONDS)
+        return await self._keeper.so_far() if index is None else index
 
     async def _with_palace(self) -> SearchIndex:
         """The index, with all persona memories."""
-        while self._index is None or not self._has_palace():
-            reading = self._reading_task()
-            ready = asyncio.get_running_loop().create_future()
-            self._palace_waiting.append(ready)
-            await asyncio.wait({reading, ready}, return_when=asyncio.FIRST_COMPLETED)
-            if reading.done():
-                reading.result()
-        return self._index
+        return await self._keeper.current_of(0)
 
-    def _reading_task(self) -> asyncio.Task[None]:
-        """The task that brings the index up to date, or a new one."""
-        if self._reading is not None and not self._reading.done():
-            return self._reading
-        task = asyncio.create_task(self._read_on())
-        # A caller that still waits gets the error; without one, asyncio need not report it.
-        task.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return task
+    async def _was_read(self, index: SearchIndex) -> None:
+        if self._jobs is not None:
+            await self._jobs.fill_from_cache(index)
 
-    async def _read_on(self) -> None:
-        """Bring the index up to date, some memories at a time."""
-        async with self._turn:
-            cursor = self._ledger.feed.cursor()
-            if self._index is None:
-                self._ahead = len(self._ledger.heads.seqs_beneath(*ROOTS))
-                self._index = self._restored(await self.saved())
-            await self._look_at_palace(self._index)
-            async for gone, fresh in self._said.changes():
-                for name in gone:
-                    self._index.drop(name)
-                await self._put(self._index, fresh)
-                if self._palace_waiting:
-                    await self._look_at_palace(self._index)
-            await self._sort_in(self._index)
-            self._cursor = cursor
-            if self._jobs is not None:
-                await self._jobs.fill_from_cache(self._index)
-
-    async def _look_at_palace(self, index: SearchIndex) -> None:
-        """Index what changed in the palace, then wake the searches that wait for persona memories."""
-        cursor, waiting = self._ledger.feed.cursor(), self._palace_waiting
-        self._palace_waiting = []
-        try:
-            catalog = await self._palace.refresh()
-            if not self._is_following:
-                self._is_following = True
-                self._palace.follow(self)
-                self._changed = dict.fromkeys(self._unlike(index, catalog.paths()))
-                self._ahead = 0
-            while self._changed:
-                await self._take_in(index, list(islice(self._changed, _PART_COUNT)))
-            await self._sort_in(index)
-            self._palace_cursor = cursor
-        finally:
-            for one in waiting:
-                if not one.done():
-                    one.set_result(None)
-
-    def _unlike(self, index: SearchIndex, paths: Sequence[str]) -> list[str]:
-        """The paths of persona memories that are new, gone, or not equal to the event that the index has read."""
-        head, plain = f"{Kind.PALACE}/", self._palace.plain
-        known = index.events(Kind.PALACE)
-        changed = [
-            path
-            for path in paths
-            if (ident := plain.get(path)) is None or known.get(head + path) != mark_of(ident)
-        ]
-        there = {head + path for path in paths}
-        return changed + [name.removeprefix(head) for name in known if name not in there]
-
-    async def _take_in(self, index: SearchIndex, paths: Sequence[str]) -> None:
-        """Index some persona memories as they are now."""
-        items = []
-        self._palace.catalog.all_of(paths)  # reading many together costs less per memory
-        for path in paths:
-            del self._changed[path]
-            memory, ident = self._palace.catalog.get(path), self._palace.plain.get(path)
-            if memory is None:
-                index.drop(f"{Kind.PALACE}/{path}")
-            else:
-                items.append(item_of(memory, 0 if ident is None else mark_of(ident)))
-        await self._put(index, index.refreshed(items))
-
-    async def _put(self, index: SearchIndex, items: Sequence[SearchItem]) -> None:
-        self.unsaved += len(items)
-        is_part = len(items) >= _PART_COUNT // 2
-        if is_part:
-            index.put_many_unsorted(items)
-            self._unsorted += len(items)
-        else:
-            index.put_many(items, embeds=False)
-        if self._waiting:
-            await self._sort_in(index)
-        if items and self._progress is not None:
-            self._progress(len(index), len(index) + self._left)
-        if is_part:
-            await asyncio.sleep(0)  # indexing took a while, and other tasks want their turn
-
-    async def _sort_in(self, index: SearchIndex) -> None:
-        """Make everything in the index findable, then wake the searches that wait for that."""
-        if self._unsorted:
-            is_long = len(index) >= _THREAD_COUNT
-            index.use_sorted(
-                await asyncio.to_thread(index.sorted_postings) if is_long else index.sorted_postings()
-            )
-            self._unsorted = 0
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
+    async def _open_embedder(self) -> Embedder | None:
+        return self._embedder
 
     # ── Finding ─────────────────────────────────────────────────────────────────────────
 
@@ -565,25 +412,6 @@ class MemorySearch(CachedIndex):
             answer_confidence=confidence_in(fields["value"], query, found.clues),
             why=weigher.explain(found, fields).noting(note),
         )
-
-    # ── Keeping ─────────────────────────────────────────────────────────────────────────
-
-    def dumped(self) -> Sequence[bytes | memoryview]:
-        """The index as bytes, with the rows that it was made from."""
-        if self._index is None:
-            return ()
-        return with_header(self._said.dumped(), self._index.dump())
-
-    def _restored(self, saved: memoryview | None) -> SearchIndex:
-        """The saved index, or a new one."""
-        if saved:
-            try:
-                (rows, seq), index = without_header(saved)
-                self._said = RecordItems(self._ledger, self._reader, rows, seq)
-                return SearchIndex.load(index, self._options, self._embedder)
-            except (ValueError, KeyError, TypeError, IndexError):  # a cache: the index is made anew
-                self._said = RecordItems(self._ledger, self._reader)
-        return SearchIndex(self._options, LANGUAGE, self._embedder)
 
 
 def check_arguments(query: object, limit: object, relevance_floor: object) -> None:

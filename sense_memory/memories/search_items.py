@@ -1,4 +1,4 @@
-"""Flat memories and journal entries, followed in the ledger for the index over everything.
+"""The sources of the index over everything: the palace, and the flat memories and journal entries of the ledger.
 
 Only what changed since the last look is opened. A row names the event that an entry of the index was made from, so that
 an index from a snapshot goes on where it stopped.
@@ -6,13 +6,17 @@ an index from a snapshot goes on where it stopped.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sense_memory.ledger.feed import Cursor
+from sense_memory.ledger.feed import START, Cursor
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS
+from sense_memory.memories.index_keeper import ItemChanges
+from sense_memory.memories.persona.palace import ROOTS
 from sense_memory.nostr import address
+from sense_memory.palace.search import item_of
 from sense_memory.records.envelope import RecordType
-from sense_memory.records.sealed_caches import VectorSource
+from sense_memory.records.sealed_caches import VectorSource, mark_of
 from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.hits import Kind
 
@@ -22,9 +26,12 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.heads import Head
+    from sense_memory.memories.persona.palace import Palace
+    from sense_memory.models import PersonaMemory
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
     from sense_memory.records.snapshot import OpenedRecord
+    from sense_memory.search.index import SearchIndex
 
 
 # ── Items ───────────────────────────────────────────────────────────────────────────────
@@ -52,7 +59,91 @@ def item_of_record(record: Record, event_id: str, created_at: float) -> SearchIt
 
 
 _FLAT: Final = f"{Kind.FLAT}/"
+_PALACE: Final = f"{Kind.PALACE}/"
 _PART_COUNT: Final = 200  # memories per step, some 20 ms of opening and indexing
+
+
+# ── The palace ──────────────────────────────────────────────────────────────────────────
+
+
+class PalaceItems:
+    """Follows the persona memories of a palace.
+
+    Args:
+        palace: the memories.
+        ledger: where they lie.
+    """
+
+    def __init__(self, palace: Palace, ledger: Ledger) -> None:
+        self._palace, self._ledger = palace, ledger
+        self._changed: dict[str, None] = {}  # paths, since the last look
+        self._ahead = 0  # memories that were not compared with the index yet
+        self._cursor = START
+        self._is_following = False
+
+    @property
+    def left(self) -> int:
+        """How many memories are still unread, as far as is known."""
+        return self._ahead + len(self._changed)
+
+    def has_changed(self) -> bool:
+        """Whether something has changed since the last look."""
+        return bool(self._changed) or self._ledger.feed.has_changed(self._cursor)
+
+    def put(self, memory: PersonaMemory) -> None:
+        """A memory is new, or changed."""
+        self._changed[memory.path] = None
+
+    def drop(self, path: str) -> None:
+        """A memory is gone."""
+        self._changed[path] = None
+
+    def begin(self, saved: Any) -> None:  # noqa: ARG002 - the index says which event each memory was read from
+        """Count the memories to compare with the index."""
+        self._ahead = len(self._ledger.heads.seqs_beneath(*ROOTS))
+
+    def saved(self) -> None:
+        """Nothing: the index says which event each memory was read from."""
+
+    async def changes(self, index: SearchIndex) -> AsyncIterator[ItemChanges]:
+        """What changed since the last look, in parts; at first what differs from the index. Exhaust the iterator."""
+        cursor = self._ledger.feed.cursor()
+        catalog = await self._palace.refresh()
+        if not self._is_following:
+            self._is_following = True
+            self._palace.follow(self)
+            self._changed = dict.fromkeys(self._unlike(index, catalog.paths()))
+            self._ahead = 0
+        while self._changed:
+            yield self._taken(list(islice(self._changed, _PART_COUNT)))
+        self._cursor = cursor
+
+    def _unlike(self, index: SearchIndex, paths: Sequence[str]) -> list[str]:
+        """The paths of memories that are new, gone, or not equal to the event that the index has read."""
+        plain, known = self._palace.plain, index.events(Kind.PALACE)
+        changed = [
+            path
+            for path in paths
+            if (ident := plain.get(path)) is None or known.get(_PALACE + path) != mark_of(ident)
+        ]
+        there = {_PALACE + path for path in paths}
+        return changed + [name.removeprefix(_PALACE) for name in known if name not in there]
+
+    def _taken(self, paths: Sequence[str]) -> ItemChanges:
+        """Some memories as they are now."""
+        gone, fresh = list[str](), list[SearchItem]()
+        self._palace.catalog.all_of(paths)  # reading many together costs less per memory
+        for path in paths:
+            del self._changed[path]
+            memory, ident = self._palace.catalog.get(path), self._palace.plain.get(path)
+            if memory is None:
+                gone.append(_PALACE + path)
+            else:
+                fresh.append(item_of(memory, 0 if ident is None else mark_of(ident)))
+        return ItemChanges(gone, fresh)
+
+
+# ── Flat memories and the journal ───────────────────────────────────────────────────────
 
 
 class _Row(NamedTuple):
@@ -70,20 +161,15 @@ class RecordItems:
     Args:
         ledger: where they lie.
         reader: opens them.
-        rows, seq: what `dumped` gave, to go on from there; nothing may have been forgotten since.
 
     Attributes:
         left: how many of the memories that the last look found are not handed over yet.
     """
 
-    def __init__(
-        self, ledger: Ledger, reader: Reader, rows: Mapping[str, Sequence[Any]] | None = None, seq: int = -1
-    ) -> None:
+    def __init__(self, ledger: Ledger, reader: Reader) -> None:
         self._ledger, self._reader = ledger, reader
-        self._rows = {slot: _Row(*row) for slot, row in (rows or {}).items()}
-        self._slots = {row.name: slot for slot, row in self._rows.items() if row.name}
-        self._cursor = Cursor(seq)
         self.left = 0
+        self.begin(None)
 
     def __contains__(self, name: str) -> bool:
         return name in self._slots
@@ -107,12 +193,23 @@ class RecordItems:
         slots = [self._slots[name] for name in names if name in self._slots]
         return await self._reader.opened([(slot, self._rows[slot].seq) for slot in slots])
 
-    def dumped(self) -> tuple[dict[str, tuple[Any, ...]], int]:
+    def begin(self, saved: Any) -> None:
+        """Go on from what `saved` returned, or with None begin anew. Nothing may have been forgotten since."""
+        rows, seq = ({}, -1) if saved is None else saved
+        self._rows = {slot: _Row(*row) for slot, row in rows.items()}
+        self._slots = {row.name: slot for slot, row in self._rows.items() if row.name}
+        self._cursor = Cursor(seq)
+
+    def saved(self) -> tuple[dict[str, tuple[Any, ...]], int]:
         """All rows, as plain values, and the seq of the newest event that they cover."""
         return {slot: tuple(row) for slot, row in self._rows.items()}, self._cursor.seq
 
-    async def changes(self) -> AsyncIterator[tuple[list[str], list[SearchItem]]]:
-        """What changed since the last look, in parts: names that are gone, and new items. Exhaust the iterator."""
+    def has_changed(self) -> bool:
+        """Whether something has changed since the last look."""
+        return self._ledger.feed.has_changed(self._cursor)
+
+    async def changes(self, index: SearchIndex) -> AsyncIterator[ItemChanges]:  # noqa: ARG002 - the rows say it
+        """What changed since the last look, in parts. Exhaust the iterator."""
         feed = self._ledger.feed
         if not feed.has_changed(self._cursor):
             return
@@ -131,13 +228,13 @@ class RecordItems:
         }
         gone += self._drop(fresh.keys() & self._rows.keys())
         self.left = len(fresh)
-        yield gone, []
+        yield ItemChanges(gone, ())
         waiting = list(fresh.values())
         for start in range(0, len(waiting), _PART_COUNT):
             part = waiting[start : start + _PART_COUNT]
             opened = await self._reader.opened([(head.slot, head.seq) for head, _ in part])
             self.left -= len(part)
-            yield [], self._taken(part, {found.id: found for found in opened})
+            yield ItemChanges((), self._taken(part, {found.id: found for found in opened}))
         self._cursor = changes.cursor
 
     def _taken(

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sense_memory.errors import MissingExtra, StoreClosed
+from sense_memory.memories import index_keeper
 from sense_memory.mind.search import search, text_scan
 from sense_memory.mind.search.hits import Place
 from sense_memory.mind.search.text_scan import best_texts
@@ -51,7 +52,7 @@ def warming(barrier, monkeypatch):
         monkeypatch.setattr(f"sense_memory.records.reader.{name}", 0)
     inner = SearchIndex.sorted_postings
     monkeypatch.setattr(search, "_WORDS_SECONDS", 0.02)
-    monkeypatch.setattr(search, "_THREAD_COUNT", 0)  # words are sorted in a thread
+    monkeypatch.setattr(index_keeper, "_THREAD_COUNT", 0)  # words are sorted in a thread
 
     def sort(index):
         barrier.wait()
