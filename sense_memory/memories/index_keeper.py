@@ -222,11 +222,8 @@ class IndexKeeper(CachedIndex):
             _wake(waiting)
 
     async def _take_in(self, index: SearchIndex, changes: ItemChanges) -> None:
+        """Drop and index some items, before anything awaits: a source does not give them again."""
         dropped = [name for name in changes.gone if index.drop(name)]
-        if dropped and self._discards:
-            self._is_clean = False
-            with suppress(LedgerError):
-                await self._ledger.write(self._ledger.snapshot.discard)
         items = index.refreshed(changes.fresh)
         self.unsaved += len(items)
         is_part = len(items) >= _MANY
@@ -235,6 +232,10 @@ class IndexKeeper(CachedIndex):
             self._unsorted += len(items)
         else:
             index.put_many(items, embeds=False)
+        if dropped and self._discards:
+            self._is_clean = False
+            with suppress(LedgerError):
+                await self._ledger.write(self._ledger.snapshot.discard)
         if self._unsorted_waiting:
             await self._sort_in(index)
         if items and self.progress is not None:
