@@ -17,7 +17,8 @@ where it stands, by `@thing("its name")`. A class without a declaration has no s
 
 from __future__ import annotations
 
-from sense_memory.interfaces.shapes.shape import Shape, names_of, shape_of, shown_path, thing
+from sense_memory.interfaces.shapes.conversion import shape_of
+from sense_memory.interfaces.shapes.shape import Shape, names_of, shown_path, thing
 
 
 __all__ = ["Shape", "names_of", "shape_of", "shown_path", "thing"]

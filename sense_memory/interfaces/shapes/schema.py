@@ -15,7 +15,8 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from sense_memory.interfaces.shapes.shape import DECLARED, Column, Shape, columns_of, declaration
+from sense_memory.interfaces.shapes.conversion import declaration
+from sense_memory.interfaces.shapes.shape import DECLARED, Column, Shape, columns_of
 from sense_memory.interfaces.shapes.table import TABLE
 
 

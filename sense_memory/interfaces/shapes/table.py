@@ -192,11 +192,6 @@ _MIND: Final = {
     "mind.log.LogEntry": Shape("log entry", plus={"text": "text"}, or_null=("author",)),
     "mind.chat.messages.Message": Shape("message", or_null=("name",)),
     "mind.chat.messages.ToolCall": Shape("tool call", or_null=("name",)),
-    "mind.chat.compaction.ContextState": Shape(
-        "context",
-        without=("covers", "message_ids", "upto", "seen"),
-        or_null=("summary", "problem"),
-    ),
     "mind.scenes.membership.SceneState": Shape("scene", without=("keys",), plus={"members": "members"}),
     "mind.scenes.share.SharedMemory": Shape("shared memory", plus={"owner": _npub}),
     "mind.prompts.prompt.Prompt": Shape("prompt", without=("recalled",), plus={"messages": "messages"}),

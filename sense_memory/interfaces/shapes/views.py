@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sense_memory.interfaces.shapes.shape import shape_of, thing
+from sense_memory.interfaces.shapes.shape import thing
 from sense_memory.interfaces.text import memories_in
 
 
@@ -216,9 +216,28 @@ class CountedConversation:
     title: str = ""
 
 
-def conversation_shape(ident: str, state: ContextState, messages: Sequence[Message]) -> dict[str, Any]:
-    """A conversation: its id, the state of its context, and some of its messages."""
-    return {"id": ident, **shape_of(state), "messages": shape_of(messages)}
+_CONTEXT = ("summary", "covered_count", "is_by_rule", "dropped_count", "problem")
+
+
+@thing(
+    "conversation",
+    without=("state",),
+    plus={name: f"state.{name}" for name in _CONTEXT},
+    or_null=("summary", "problem"),
+)
+@dataclass(frozen=True, slots=True)
+class StoredConversation:
+    """A conversation: the state of its context, and some of its messages.
+
+    Attributes:
+        id: of the conversation.
+        state: of its context.
+        messages: oldest first.
+    """
+
+    id: str
+    state: ContextState
+    messages: Sequence[Message]
 
 
 @thing("concluded belief")

@@ -37,7 +37,7 @@ from sense_memory.interfaces.cli.mind.group import (
 from sense_memory.interfaces.cli.output import mind_hit_data
 from sense_memory.interfaces.cli.program import ends
 from sense_memory.interfaces.shapes import shape_of
-from sense_memory.interfaces.shapes.views import conversation_shape
+from sense_memory.interfaces.shapes.views import StoredConversation
 from sense_memory.interfaces.text import age, as_json, local_time, quantity, safe
 
 
@@ -230,7 +230,7 @@ def show_conversation(
 
 
 def _conversation_data(ident: str, state: ContextState, messages: list[Message]) -> dict[str, Any]:
-    return conversation_shape(ident, state, messages)
+    return shape_of(StoredConversation(ident, state, messages))  # type: ignore[no-any-return]
 
 
 @conversations.command(
