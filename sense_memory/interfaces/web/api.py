@@ -258,7 +258,7 @@ class Api:
             return {"hits": [], "in_mind": []}
         begun = time.perf_counter()
         hits: Hits[Any] = await _or(self._store.search(query, _SEARCH_COUNT + 1), Hits())
-        late = []
+        late: Hits[Any] = Hits()
         if count := min(hits.forgotten, _SEARCH_COUNT):
             late = await self._store.search(query, count, state="forgotten")
         asks_mind = self._store.has_mind()
@@ -424,7 +424,7 @@ def _report(report: IntrospectionReport) -> dict[str, Any]:
         pair for pair in report.contradictions if not is_by_hand(*pair)
     ]  # the decided ones come last
     found["contradictions"] = found["contradictions"][: len(open_pairs)]
-    excerpts = {}
+    excerpts: dict[str, str] = {}
     for name in FINDINGS:
         found[name] = found[name][:_LISTED_COUNT]
         for item in getattr(report, name)[: len(found[name])]:
