@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sense_memory import LocalSigner, MemoryStore
@@ -87,6 +87,7 @@ class Sample:
 
 
 @given(number=st.floats(), text=st.text(), at=st.floats(), name=st.text("ab/", min_size=1, max_size=9))
+@example(number=math.inf, text="", at=math.nan, name="a")
 def test_every_value_of_a_shape_is_json(number, text, at, name):
     found = shape_of(Sample(number, text, at, Path(name)))
 
