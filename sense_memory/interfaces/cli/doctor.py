@@ -335,7 +335,7 @@ async def ask_relays(settings: Settings, signer: LocalSigner | None, status: Sta
     options: dict[str, Any] = {"ledger": status.ledger, "background": False, "timeouts": patience}
     try:
         async with MemoryStore(signer, settings.relays, **options) as store:
-            return await store.holdings()
+            return await store.relays.holdings()
     except SenseMemoryError:
         return []  # the check of the ledger has reported the error
 

@@ -97,7 +97,7 @@ def _remove_entry(context: typer.Context, ident: str, wait: float, require_acks:
     async def work(store: MemoryStore) -> delivery.Written:
         nonlocal removed
         removed = await _entry_id(store, ident)
-        return await delivery.send(store, [await store.forget_entry(removed)], wait)
+        return await delivery.send(store, [await store.journal.forget(removed)], wait)
 
     written = invocation.run(work)
     result = {**name_data(f"journal/{removed}"), "was_here": True}

@@ -266,7 +266,7 @@ def _cancelled(settings: Settings, relay: str) -> int:
 
     async def drop(signer: LocalSigner, path: Path) -> int:
         async with MemoryStore(signer, ledger=path, background=False) as store:
-            return store.drop_relay(relay)
+            return store.relays.drop(relay)
 
     try:
         signer = signer_of(settings)

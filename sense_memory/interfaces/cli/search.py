@@ -11,7 +11,7 @@ import sys
 import time
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import typer
 
@@ -61,6 +61,7 @@ from sense_memory.interfaces.text import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sense_memory.arguments import SearchedPart
     from sense_memory.config.settings import Settings
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.memories.embedding_jobs import EmbedReport
@@ -207,7 +208,9 @@ def _found(invocation: Invocation, text: str, limit: int, *, within: Sequence[st
         if memories:
             await _read_all(store)
             with named(state="--state"):
-                hits = await store.search(text, limit, within=memories, **options)
+                hits = await store.search(
+                    text, limit, within=cast("Sequence[SearchedPart]", memories), **options
+                )
             if not hits and options["source"] is not None:
                 await _check_source(store, options["source"])
         in_mind = await store.mind.search(text, limit) if _MIND in within else []

@@ -246,7 +246,7 @@ class PalaceCalls:
         """Link two related memories, which reinforces both; or decline a connection that introspect suggests."""
         store = await self._given()
         if decline:
-            await store.persona_dismiss(first, second)
+            await store.palace.reconcile(first, second)
             return {"declined": [first, second]}
         await store.persona_connect(first, second)
         return {"connected": [first, second]}
@@ -372,7 +372,7 @@ class PalaceCalls:
 
     async def _check_synced(self, store: MemoryStore) -> None:
         """Raise NotSynced where a relay may hold what is not here."""
-        if not store.was_ever_complete():
+        if not store.relays.were_ever_complete():
             raise NotSynced("this memory is", ())
 
 

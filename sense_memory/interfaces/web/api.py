@@ -177,7 +177,7 @@ class Api:
 
     def _is_whole(self) -> bool:
         """Whether a relay has ever shown everything; if none has, nothing here does not mean nothing anywhere."""
-        return self._store.was_ever_complete()
+        return self._store.relays.were_ever_complete()
 
     async def _memories(self) -> list[PersonaMemory]:
         try:
@@ -221,7 +221,7 @@ class Api:
             "versions_total": len(versions),
             "can_undo": undo_target(list(dropwhile(lambda version: not version.is_head, versions)))
             is not None,
-            "holders": self._store.holders(found.event_id),
+            "holders": self._store.relays.holders(found.event_id),
             "relays": list(self._store.relays),
         }
 
@@ -386,7 +386,7 @@ class Api:
             "connect": (2, store.persona_connect),
             "contradict": (2, store.persona_contradict),
             "disconnect": (2, store.persona_disconnect),
-            "dismiss": (2, store.persona_dismiss),
+            "dismiss": (2, store.palace.reconcile),
             "recall": (1, recall),
             "reconcile": (2, store.persona_reconcile),
             "undo": (1, store.undo),

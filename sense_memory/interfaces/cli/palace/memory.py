@@ -100,7 +100,7 @@ def show(
             history = await store.history(memory.path)
         except InvalidAddress:  # a name that another program wrote
             history = []
-        known = store.holders(memory.event_id)
+        known = store.relays.holders(memory.event_id)
         holders = {url: known.get(url, "queued") for url in store.relays}
         links = tuple(links_of(memory, everything))
         return MemoryProfile(memory, tuple(history), links, holders)
@@ -195,7 +195,7 @@ def dismiss(
 
     async def change(store: MemoryStore) -> None:
         marked.append(await _is_marked(store, one, other))
-        await store.persona_dismiss(one, other)
+        await store.palace.reconcile(one, other)
 
     _link(context, (one, other), change, ("dismissed", "dismissed"), (wait, require_acks))
     if any(marked) and not of(context).as_json:
