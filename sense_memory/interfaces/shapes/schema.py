@@ -57,8 +57,9 @@ class ThingSchema:
 
 
 def things() -> list[ThingSchema]:
-    """Every declared thing, in the order of the declarations."""
-    return [_thing(_class(name), shape) for name, shape in (TABLE | DECLARED).items() if shape.view is None]
+    """Every declared thing of this package, in the order of the declarations."""
+    own = {name: shape for name, shape in (TABLE | DECLARED).items() if name.startswith("sense_memory.")}
+    return [_thing(_class(name), shape) for name, shape in own.items() if shape.view is None]
 
 
 def _class(name: str) -> type:
