@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.shapes.introspection import first_findings
 from sense_memory.interfaces.shapes.views import FINDINGS
 from sense_memory.interfaces.text import age, quantity
 from sense_memory.models import State
@@ -114,11 +115,11 @@ def replaced(before: Version | None, value: str, now: float) -> dict[str, Any]:
 
 def told_report(report: IntrospectionReport) -> dict[str, Any]:
     """An introspection: counts, the digest, and the first items of each list with their reasons."""
-    shape = shape_of(report)
+    shape = first_findings(report, _MAX_SHOWN)
     numbers = ("total_memories", "active", "fading", "forgotten", "dissolved", "digest")
     found = {"note": DATA_NOTE, **{name: shape[name] for name in numbers}}
     found["counts"] = {name: count for name, count in shape["counts"].items() if count}
-    return found | {name: list(map(_filled, shape[name][:_MAX_SHOWN])) for name in FINDINGS if shape[name]}
+    return found | {name: list(map(_filled, shape[name])) for name in FINDINGS if shape[name]}
 
 
 def told_status(status: Status) -> dict[str, Any]:

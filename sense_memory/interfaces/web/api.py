@@ -22,6 +22,7 @@ from starlette.routing import Route
 from sense_memory.__about__ import __version__
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
 from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.shapes.introspection import first_findings
 from sense_memory.interfaces.shapes.views import (
     FINDINGS,
     CountedConversation,
@@ -419,14 +420,11 @@ def _excerpt(text: str) -> str:
 
 def _report(report: IntrospectionReport) -> dict[str, Any]:
     """An introspection: the beginning of each list, with excerpts of the memories that it names."""
-    found = shape_of(report)
-    open_pairs = [
-        pair for pair in report.contradictions if not is_by_hand(*pair)
-    ]  # the decided ones come last
-    found["contradictions"] = found["contradictions"][: len(open_pairs)]
+    # The decided ones come last.
+    open_pairs = [pair for pair in report.contradictions if not is_by_hand(*pair)]
+    found = first_findings(report, _LISTED_COUNT, contradictions=len(open_pairs))
     excerpts: dict[str, str] = {}
     for name in FINDINGS:
-        found[name] = found[name][:_LISTED_COUNT]
         for item in getattr(report, name)[: len(found[name])]:
             excerpts |= {memory.path: _excerpt(memory.value) for memory in memories_in(item)}
     return {**found, "decided": len(report.contradictions) - len(open_pairs), "excerpts": excerpts}
