@@ -42,7 +42,7 @@ from sense_memory.interfaces.cli.output import (
 )
 from sense_memory.interfaces.cli.palace.group import look, no_palace
 from sense_memory.interfaces.cli.program import MEMORIES, app, ends
-from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.shapes import shape_of, thing
 from sense_memory.interfaces.shapes.views import SearchAnswer
 from sense_memory.interfaces.text import (
     PROBABLY_NOTHING,
@@ -516,6 +516,7 @@ def _data(report: EmbedReport, *, dry_run: bool) -> dict[str, Any]:
     return {**shape_of(report), "dry_run": dry_run}
 
 
+@thing("embedder")
 @dataclass(frozen=True, slots=True)
 class EmbedderInUse:
     """The embedder in use.

@@ -147,6 +147,12 @@ _MEMORIES: Final = {
             "is_doubtful": "is_doubtful",
         },
     ),
+    "exchange.import_plan.Step": Shape(
+        "import step",
+        without=("item",),
+        plus={"kind": "item.kind", "path": "item.path", "file": "item.file", "number": "item.line"},
+        or_null=("path", "reason"),
+    ),
     "palace.pruning.PruneReport": Shape("pruning", plus={"count": "count"}),
     "palace.pruning.PruneLine": Shape("step"),
     "palace.contradictions.detection.Contradiction": Shape("contradicting pair"),
