@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from math import isfinite
+from pathlib import PurePath
 from typing import Any, Final
 
 from sense_memory.interfaces.shapes.shape import DECLARED, Column, Shape, columns_of, names_of, reader
@@ -65,11 +65,11 @@ def _json(value: Any, now: float) -> Any:
         return _json(value.value, now)
     if isinstance(value, Mapping):
         return {str(name): _json(item, now) for name, item in value.items()}
-    if is_dataclass(kind) or hasattr(kind, "model_fields"):
+    if isinstance(value, str | PurePath | BaseException):  # such as a text that carries more
+        return str(value)
+    if not isinstance(value, list | tuple | set | frozenset | Iterator):
         raise TypeError(f"{kind.__name__} has no shape: declare it, see sense_memory.interfaces.shapes")
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return _list(value, now)
-    return str(value)  # a path of a file, an error, a text that carries more
+    return _list(value, now)
 
 
 def _object(
