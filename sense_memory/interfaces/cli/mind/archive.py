@@ -23,7 +23,8 @@ from sense_memory.interfaces.cli.mind.group import (
     show,
 )
 from sense_memory.interfaces.cli.program import Group, Program, ends
-from sense_memory.interfaces.text import age, iso, quantity, safe
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.text import age, quantity, safe
 
 
 if TYPE_CHECKING:
@@ -42,15 +43,7 @@ archive = group(
 
 
 def _passage_data(passage: Passage) -> dict[str, Any]:
-    return {
-        "id": passage.id,
-        "content": passage.content,
-        "tags": list(passage.tags),
-        "topics": list(passage.topics),
-        "title": passage.title or None,
-        "source": passage.source or None,
-        "at": iso(passage.at),
-    }
+    return shape_of(passage)  # type: ignore[no-any-return]
 
 
 @archive.command("add", epilog=ends('sense-memory mind archive add "The kiln is broken." --tag workshop'))
@@ -147,14 +140,8 @@ def forget(
 
 
 def _topic_data(topic: Topic, proposals: list[TopicProposal]) -> dict[str, Any]:
-    return {
-        "name": topic.name,
-        "summary": topic.summary,
-        "passages": topic.passages,
-        "covered": topic.covered,
-        "is_by_rule": topic.is_by_rule,
-        "proposals": [f"{one.kind}: {one.reason}" for one in proposals if topic.name in one.topics],
-    }
+    of_topic = [f"{one.kind}: {one.reason}" for one in proposals if topic.name in one.topics]
+    return {**shape_of(topic), "proposals": of_topic}
 
 
 topics = Program(cls=Group)

@@ -19,7 +19,8 @@ from sense_memory.interfaces.cli.mind.group import (
     show,
 )
 from sense_memory.interfaces.cli.program import ends
-from sense_memory.interfaces.text import age, as_json, iso, safe
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.text import age, as_json, safe
 
 
 if TYPE_CHECKING:
@@ -43,15 +44,7 @@ blocks = group(
 
 
 def _block_data(block: Block) -> dict[str, Any]:
-    return {
-        "label": block.label,
-        "description": block.description,
-        "value": block.value,
-        "limit": block.limit,
-        "read_only": block.read_only,
-        "version": block.version,
-        "updated_at": iso(block.updated_at),
-    }
+    return shape_of(block)  # type: ignore[no-any-return]
 
 
 @blocks.command("list", epilog=ends("sense-memory mind blocks list"))

@@ -19,7 +19,8 @@ from sense_memory.interfaces.cli.mind.group import (
     show,
 )
 from sense_memory.interfaces.cli.program import ends
-from sense_memory.interfaces.text import age, as_json, iso, one_line, quantity, safe
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.text import age, as_json, one_line, quantity, safe
 
 
 if TYPE_CHECKING:
@@ -43,18 +44,7 @@ _SAYS_NOTHING: Final = (
 
 
 def _identity_data(found: AgentIdentity) -> dict[str, Any]:
-    return {
-        "themes": found.themes,
-        "roles": list(found.roles),
-        "objectives": list(found.objectives),
-        "values": list(found.values),
-        "tensions": list(found.tensions),
-        "recent_reflections": list(found.recent_reflections),
-        "covered": found.covered,
-        "is_by_rule": found.is_by_rule,
-        "left_out": found.left_out,
-        "at": iso(found.at),
-    }
+    return shape_of(found)  # type: ignore[no-any-return]
 
 
 def _tell_identity(context: typer.Context, found: AgentIdentity) -> None:
@@ -158,13 +148,7 @@ objectives = group(
 
 
 def _objective_data(found: Objective) -> dict[str, Any]:
-    return {
-        "id": found.id,
-        "text": found.text,
-        "priority": found.priority,
-        "status": found.status,
-        "at": iso(found.at),
-    }
+    return shape_of(found)  # type: ignore[no-any-return]
 
 
 @objectives.command("add", epilog=ends('sense-memory mind objectives add "Finish the portrait"'))
@@ -303,14 +287,6 @@ def reflect(
 
 
 def _reflection_data(entry: LogEntry) -> dict[str, Any]:
-    from sense_memory.mind.reflection import based_on
+    from sense_memory.interfaces.shapes.views import ConcludedBelief
 
-    belief = str(entry.payload.get("belief", ""))
-    return {
-        "id": entry.id,
-        "actor": entry.actor,
-        "belief": belief,
-        "based_on": list(based_on(entry)),
-        "left_out": entry.payload.get("left_out", 0),
-        "at": iso(entry.at),
-    }
+    return shape_of(ConcludedBelief.of(entry))  # type: ignore[no-any-return]

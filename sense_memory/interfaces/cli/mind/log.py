@@ -36,7 +36,9 @@ from sense_memory.interfaces.cli.mind.group import (
 )
 from sense_memory.interfaces.cli.output import mind_hit_data
 from sense_memory.interfaces.cli.program import ends
-from sense_memory.interfaces.text import age, as_json, iso, local_time, quantity, safe
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.shapes.views import StoredConversation
+from sense_memory.interfaces.text import age, as_json, local_time, quantity, safe
 
 
 if TYPE_CHECKING:
@@ -62,15 +64,7 @@ log = group(
 
 def entry_data(entry: LogEntry) -> dict[str, Any]:
     """An entry for JSON."""
-    return {
-        "id": entry.id,
-        "kind": entry.kind,
-        "actor": entry.actor,
-        "turn": entry.turn,
-        "conversation": entry.conversation,
-        "text": entry.text,
-        "at": iso(entry.at),
-    }
+    return shape_of(entry)  # type: ignore[no-any-return]
 
 
 def show_entries(context: typer.Context, entries: list[LogEntry], now: float) -> None:
@@ -157,13 +151,7 @@ ConversationArgument = Annotated[str, argument("CONVERSATION", "The id of the co
 
 def message_data(message: Message) -> dict[str, Any]:
     """A message for JSON."""
-    return {
-        "id": message.id,
-        "role": message.role,
-        "name": message.name or None,
-        "content": message.content,
-        "at": iso(message.at),
-    }
+    return shape_of(message)  # type: ignore[no-any-return]
 
 
 @conversations.command(
@@ -242,15 +230,7 @@ def show_conversation(
 
 
 def _conversation_data(ident: str, state: ContextState, messages: list[Message]) -> dict[str, Any]:
-    return {
-        "id": ident,
-        "summary": state.summary or None,
-        "covered_count": state.covered_count,
-        "is_by_rule": state.is_by_rule,
-        "dropped_count": state.dropped_count,
-        "problem": state.problem or None,
-        "messages": [message_data(message) for message in messages],
-    }
+    return shape_of(StoredConversation(ident, state, messages))  # type: ignore[no-any-return]
 
 
 @conversations.command(

@@ -9,8 +9,8 @@ import typer
 from sense_memory.interfaces.cli.inputs import JsonOption, option
 from sense_memory.interfaces.cli.invocation import note, of
 from sense_memory.interfaces.cli.mind.group import commands
-from sense_memory.interfaces.cli.mind.log import message_data
 from sense_memory.interfaces.cli.program import ends
+from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import as_json, quantity, safe
 
 
@@ -76,8 +76,4 @@ def prompt(
 
 def prompt_data(found: Prompt) -> dict[str, Any]:
     """A prompt for JSON."""
-    return {
-        "system": found.system,
-        "messages": [message_data(message) for message in found.messages],
-        "report": found.report.model_dump(mode="json"),
-    }
+    return shape_of(found)  # type: ignore[no-any-return]

@@ -30,7 +30,8 @@ from sense_memory.interfaces.cli.mind.group import (
 from sense_memory.interfaces.cli.mind.log import entry_data, show_entries
 from sense_memory.interfaces.cli.names import place as place_of
 from sense_memory.interfaces.cli.program import ends
-from sense_memory.interfaces.text import as_json, iso, one_line, quantity
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.text import as_json, one_line, quantity
 from sense_memory.nostr.keys import npub as to_npub
 
 
@@ -90,9 +91,7 @@ class _KnownScene:
 
     def data(self) -> dict[str, Any]:
         """For JSON; never its keys."""
-        state = self.state
-        fields = {"id": state.id, "name": state.name, "owner": state.owner, "members": self.members}
-        return fields | {"is_member": self.is_member, "relays": list(state.relays)}
+        return {**shape_of(self.state), "members": self.members, "is_member": self.is_member}
 
 
 async def _state(store: MemoryStore, given: str) -> SceneState:
@@ -472,12 +471,4 @@ def shared(context: typer.Context, _json: JsonOption = False) -> None:
 
 
 def _shared_data(item: SharedMemory) -> dict[str, Any]:
-    return {
-        "owner": to_npub(item.owner),
-        "path": item.path,
-        "value": item.value,
-        "themes": list(item.themes),
-        "state": item.state,
-        "created_at": iso(item.created_at),
-        "last_accessed": iso(item.last_accessed),
-    }
+    return shape_of(item)  # type: ignore[no-any-return]
