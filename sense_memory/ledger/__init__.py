@@ -10,7 +10,8 @@ from sense_memory.ledger.edits import Basis
 from sense_memory.ledger.heads import StoredEvent
 from sense_memory.ledger.ledger import Ledger
 from sense_memory.ledger.removals import HeadMoved, Origin, Removal
-from sense_memory.ledger.schema import HELD, Role
+from sense_memory.ledger.roles import Role
+from sense_memory.ledger.schema import HELD
 from sense_memory.ledger.versions import FiledEvent, FilingResult
 
 

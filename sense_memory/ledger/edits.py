@@ -28,7 +28,7 @@ from sense_memory.ledger.removals import (
     add_head_fork,
     read_removal,
 )
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.roles import IS_TOMBSTONE
 from sense_memory.nostr import address
 
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _COVERED_TO = (
     "SELECT max(second) FROM (SELECT until AS second FROM deletions WHERE target = ? UNION ALL "
-    f"SELECT created_at FROM events WHERE slot = ? AND role = {int(Role.TOMBSTONE)} AND quarantined = 0)"
+    f"SELECT created_at FROM events WHERE slot = ? AND {IS_TOMBSTONE} AND quarantined = 0)"
 )
 
 

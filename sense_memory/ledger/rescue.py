@@ -21,7 +21,7 @@ from sense_memory.ledger import versions
 from sense_memory.ledger.caches import LOG_KEY
 from sense_memory.ledger.database import open_damaged
 from sense_memory.ledger.heads import Heads
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.roles import Role
 from sense_memory.limits import MAX_SALVAGED_COUNT
 from sense_memory.nostr.event import Event
 
@@ -45,23 +45,23 @@ def counts_by_kind(db: Database) -> dict[str, int]:
     `mind` the records of the mind, and `embeddings` the vectors of memories. Every event is a head, a log, a record of
     the mind, an embedding, an `older` version, a tombstone, a deletion, or quarantined. `drafts` are not events.
     """
-    roles = Role.TOMBSTONE, Role.DELETION, Role.EMBEDDING
-    sums = ", ".join(f"sum(role = {int(role)} AND NOT quarantined)" for role in roles)
-    rest = db.row(f"SELECT count(*), {sums}, sum(quarantined) FROM events")
+    apart = {role.traits.counted_as: role for role in Role if role.traits.counted_as}
+    sums = ", ".join(f"sum(role = {int(role)} AND NOT quarantined)" for role in apart.values())
+    events, *others, quarantined = (
+        int(value or 0)
+        for value in db.row(f"SELECT count(*), {sums}, sum(quarantined) FROM events")
+        or (0,) * (len(apart) + 2)
+    )
     live, entries, logs, mind = Heads(db).live_counts()
-    heads = live - logs - mind
     (drafts,) = db.row("SELECT count(*) FROM drafts") or (0,)
-    events, tombstones, deletions, embeddings, quarantined = (int(value or 0) for value in rest or (0,) * 5)
     return {
-        "heads": heads,
+        "heads": live - logs - mind,
         "entries": entries,
         "logs": logs,
         "mind": mind,
-        "embeddings": embeddings,
         "events": events,
-        "older": events - live - embeddings - tombstones - deletions - quarantined,
-        "tombstones": tombstones,
-        "deletions": deletions,
+        "older": events - live - sum(others) - quarantined,
+        **dict(zip(apart, others, strict=True)),
         "quarantined": quarantined,
         "drafts": drafts,
     }

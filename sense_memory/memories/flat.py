@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sense_memory import arguments
 from sense_memory.errors import ClockSkewError, InvalidInput, NeedsNewerVersion, TooLargeError
-from sense_memory.ledger import Role
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.history import RESTORED, head_at, history, is_deleted, paths_of, undo_target
 from sense_memory.models import Memory
 from sense_memory.nostr import address
 from sense_memory.plain_text import printable
 from sense_memory.records import envelope
-from sense_memory.records.envelope import Record, RecordType
+from sense_memory.records.envelope import Record
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.origins import next_seen
 
 
@@ -113,7 +113,7 @@ class FlatMemories:
         if stored is None and not is_deleted(self._ledger, paths):
             await self._ask("this memory is", lambda: head_at(self._ledger, paths))
             stored = head_at(self._ledger, paths)
-        if stored is None or stored.role is Role.TOMBSTONE:
+        if stored is None or stored.role.is_tombstone:
             return None
         record = await self._reader.readable_record(stored)
         return _memory(stored, record) if record.type is RecordType.FLAT and record.path in paths else None
@@ -166,7 +166,7 @@ class FlatMemories:
         if "/" not in name and await self.recall(name) is None:
             return None
         stored = head_at(self._ledger, paths)
-        if stored is None or stored.role is not Role.MEMORY:
+        if stored is None or not stored.role.is_live:
             return None
         record, origin = await self._reader.readable_record(stored), await self._reader.origin(stored)
         fields = {
@@ -201,7 +201,7 @@ class FlatMemories:
         """
         ledger = self._ledger
         head, kept, origin = ledger.head(address.d_tag(record.path)), {}, None
-        if head is not None and head.role is Role.MEMORY:
+        if head is not None and head.role.is_live:
             old = await self._reader.readable_record(head)
             if old.type is record.type:
                 kept = {name: value for name, value in old.fields.items() if name != RESTORED}

@@ -11,7 +11,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sense_memory.ledger import Role
 from sense_memory.limits import MAX_DELETED_COUNT
 from sense_memory.nostr import address
 
@@ -85,7 +84,7 @@ async def forget_targets(
 def _paths_to_forget(ledger: Ledger, target: ForgetTarget) -> Sequence[str]:
     """The paths that hold a memory; if none does, the paths that get a tombstone."""
     heads = {path: ledger.head(address.d_tag(path)) for path in dict.fromkeys(target.paths)}
-    live = [path for path, head in heads.items() if head is not None and head.role is Role.MEMORY]
+    live = [path for path, head in heads.items() if head is not None and head.role.is_live]
     if live:
         return live
     return target.paths[:1] if target.key is None else (address.flat_path(target.key), target.key)

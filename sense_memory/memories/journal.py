@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from sense_memory import arguments
 from sense_memory.errors import InvalidInput, TooLargeError
-from sense_memory.ledger import Role
 from sense_memory.limits import (
     APPLY_BATCH_COUNT,
     ENTRY_AHEAD_SECONDS,
@@ -20,7 +19,7 @@ from sense_memory.models import JournalEntry
 from sense_memory.nostr import address
 from sense_memory.plain_text import printable
 from sense_memory.records import envelope
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class Journal:
         stored = self._ledger.by_id(event_id)
         if stored is None and await self._ask("this journal entry is"):
             stored = self._ledger.by_id(event_id)
-        record = await self._reader.readable_record(stored) if stored and stored.role is Role.MEMORY else None
+        record = await self._reader.readable_record(stored) if stored and stored.role.is_live else None
         if stored is None or record is None or record.type is not RecordType.JOURNAL:
             raise InvalidInput("no journal entry has this id; nothing was removed")
         ident = await self._writer.forget_entry(stored.event())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sense_memory.ledger.feed import Cursor
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS
 from sense_memory.nostr import address
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.sealed_caches import VectorSource
 from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.hits import Kind
@@ -36,7 +36,7 @@ _JOURNAL_RATE: Final = 1 / (DEFAULT_HALFLIFE_DAYS * DAY_SECONDS)  # halvings per
 
 def text_of(record: Record) -> str:
     """The text of a flat memory or a journal entry."""
-    return str(record.fields["content" if record.type is RecordType.JOURNAL else "value"])
+    return record.type.text_of(record.fields) or ""
 
 
 def item_of_record(record: Record, event_id: str, created_at: float) -> SearchItem | None:

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from sense_memory.ledger import HeadMoved, Role
+from sense_memory.ledger import HeadMoved
 from sense_memory.ledger.feed import START
 from sense_memory.mind.fields import texts_in
 from sense_memory.nostr import address
 from sense_memory.records import envelope
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.origins import edited_by
 
 
@@ -295,7 +295,7 @@ class RecordView(Generic[_T]):
 
 
 def _version(stored: StoredEvent, record: envelope.Record, created_at: int) -> MindRecord:
-    is_forgotten = stored.role is Role.TOMBSTONE
+    is_forgotten = stored.role.is_tombstone
     fields = {} if is_forgotten else _content(record.fields)
     return MindRecord(record.path, fields, stored.id.hex(), created_at, is_forgotten)
 

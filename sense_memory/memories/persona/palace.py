@@ -16,7 +16,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from sense_memory.errors import LedgerError, NeedsNewerVersion, TooLargeError
-from sense_memory.ledger import HeadMoved, Role
+from sense_memory.ledger import HeadMoved
 from sense_memory.ledger.feed import START
 from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.persona.edit import Edit, SlotState, record_of, sum_of, trimmed
@@ -26,7 +26,7 @@ from sense_memory.palace.lifecycle import revived, use_time, without
 from sense_memory.palace.merge import joined, merge, sibling
 from sense_memory.palace.version import fields_of, memory_of, version_of
 from sense_memory.records import envelope
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.origins import AGAIN, PRUNE, origin_of
 
 
@@ -347,7 +347,7 @@ class Palace:
         pruned: set[int] = set()
         seqs = [*basis.forks] if basis.head is None else [basis.head, *basis.forks]
         for stored in self._ledger.read(seqs):
-            if stored.role is not Role.MEMORY:
+            if not stored.role.is_live:
                 continue
             record = await self._reader.readable_record(stored)
             if record.type is not RecordType.PERSONA:
@@ -388,7 +388,7 @@ class Palace:
         edits = self._ledger.edits
         basis = edits.basis(slot)
         for stored in self._ledger.read([] if basis.head is None else [basis.head]):
-            if stored.role is Role.MEMORY:
+            if stored.role.is_live:
                 record = await self._reader.readable_record(stored)
                 origin = origin_of(record, stored.id.hex(), stored.created_at)
                 if record.type is RecordType.FLAT and edits.forgets(slot, origin):

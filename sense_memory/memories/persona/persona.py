@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import ClockSkewError, InvalidInput, TooLargeError
-from sense_memory.ledger import Role
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.flat import numbered_errors
 from sense_memory.memories.persona.accesses import publish_accesses
@@ -281,7 +280,7 @@ class Persona:
                 return shown(self.palace.touch(path) if revive else there, self._clock())
         for path in tags:
             stored = self._ledger.head(address.d_tag(path))
-            if stored is not None and stored.role is Role.MEMORY:
+            if stored is not None and stored.role.is_live:
                 await self._reader.readable_record(stored)  # raises if a newer sense-memory wrote the memory
         return None
 

@@ -30,7 +30,7 @@ from sense_memory.palace.introspection_log import from_log, outdated
 from sense_memory.palace.pruning import PruneReport, plan
 from sense_memory.palace.token_estimate import estimated_tokens
 from sense_memory.records import envelope
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.origins import PRUNE
 
 
