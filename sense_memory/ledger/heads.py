@@ -17,14 +17,13 @@ from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from sense_memory.ledger.database import Database
     from sense_memory.ledger.roles import Role
 
 LOGS: Final = address.PREFIX + address.INTROSPECTION  # prefix of the slots of introspection logs
 _READABLE_EMBEDDINGS: Final = f"{address.PREFIX}{address.EMBEDDING}"
-_MIND: Final = f"{address.PREFIX}{address.MIND}"
 _HASHED: Final = f"{address.PREFIX}~"  # prefix of slots that contain a hash instead of the path
 
 _JOIN: Final = "FROM slots s JOIN events e ON e.seq = s.head"
@@ -219,21 +218,20 @@ class Heads:
         query = f"{_LIVE_HEADS}s.slot > ? ORDER BY s.slot LIMIT ?"
         return [Head(*row) for row in self._db.rows(query, slot, limit)]
 
-    def live_counts(self) -> tuple[int, int, int, int]:
-        """The number of live heads, and of these the journal entries, introspection logs, and records of the mind."""
-        ((live, entries, logs, mind),) = self._db.rows(
-            "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0), "
-            "coalesce(sum(substr(e.slot, 1, ?) = ?), 0), "
-            f"coalesce(sum(substr(e.slot, 1, ?) = ?), 0) {_LIVE}",
-            KIND_DIRECT_MESSAGE,
-            len(address.JOURNAL_PREFIX),
-            address.JOURNAL_PREFIX,
-            len(LOGS),
-            LOGS,
-            len(_MIND),
-            _MIND,
+    def live_counts(self, apart: Mapping[str, str]) -> tuple[int, int, dict[str, int]]:
+        """The number of live heads, and of these the journal entries, and those at some prefixes by the names of the counts.
+
+        Args:
+            apart: by the name of each count, the prefix of its slots.
+        """
+        counted = ["e.kind = ? OR substr(e.slot, 1, ?) = ?", *["substr(e.slot, 1, ?) = ?"] * len(apart)]
+        sums = ", ".join(f"coalesce(sum({condition}), 0)" for condition in counted)
+        lengths = (
+            value for prefix in (address.JOURNAL_PREFIX, *apart.values()) for value in (len(prefix), prefix)
         )
-        return live, entries, logs, mind
+        query = f"SELECT count(*), {sums} {_LIVE}"
+        ((live, entries, *others),) = self._db.rows(query, KIND_DIRECT_MESSAGE, *lengths)
+        return live, entries, dict(zip(apart, others, strict=True))
 
     # ── Of every role, deletions included ───────────────────────────────────────────────
 

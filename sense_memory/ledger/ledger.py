@@ -480,9 +480,9 @@ class Ledger:
             )
         )
 
-    def counts_by_kind(self) -> dict[str, int]:
+    def counts_by_kind(self, apart: Mapping[str, str] | None = None) -> dict[str, int]:
         """Counts of what the ledger holds, such as heads, entries, events and drafts; see `rescue.counts_by_kind`."""
-        return rescue.counts_by_kind(self._db)
+        return rescue.counts_by_kind(self._db, apart or {})
 
     def bodies(self) -> Iterator[bytes]:
         """Every event's canonical JSON in order of arrival, read in batches."""

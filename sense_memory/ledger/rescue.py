@@ -38,30 +38,33 @@ _COMPANIONS: Final = ("", "-journal", "-wal", "-shm")
 # ── Checking ────────────────────────────────────────────────────────────────────────────
 
 
-def counts_by_kind(db: Database) -> dict[str, int]:
+def counts_by_kind(db: Database, apart: Mapping[str, str]) -> dict[str, int]:
     """Counts of what the ledger holds.
 
-    `heads` are memories and journal entries, `entries` the journal entries among them, `logs` the introspection logs,
-    `mind` the records of the mind, and `embeddings` the vectors of memories. Every event is a head, a log, a record of
-    the mind, an embedding, an `older` version, a tombstone, a deletion, or quarantined. `drafts` are not events.
+    `heads` are memories and journal entries, `entries` the journal entries among them. What is counted apart has a name of
+    its own: live heads at the prefixes of `apart`, and the roles with a name, such as `tombstones`. Every event is a head,
+    counted apart, an `older` version, or quarantined. `drafts` are not events.
+
+    Args:
+        db: the open ledger file.
+        apart: by the name of each count, the prefix of its slots.
     """
-    apart = {role.traits.counted_as: role for role in Role if role.traits.counted_as}
-    sums = ", ".join(f"sum(role = {int(role)} AND NOT quarantined)" for role in apart.values())
+    roles = {role.traits.counted_as: role for role in Role if role.traits.counted_as}
+    sums = ", ".join(f"sum(role = {int(role)} AND NOT quarantined)" for role in roles.values())
     events, *others, quarantined = (
         int(value or 0)
         for value in db.row(f"SELECT count(*), {sums}, sum(quarantined) FROM events")
-        or (0,) * (len(apart) + 2)
+        or (0,) * (len(roles) + 2)
     )
-    live, entries, logs, mind = Heads(db).live_counts()
+    live, entries, kinds = Heads(db).live_counts(apart)
     (drafts,) = db.row("SELECT count(*) FROM drafts") or (0,)
     return {
-        "heads": live - logs - mind,
+        "heads": live - sum(kinds.values()),
         "entries": entries,
-        "logs": logs,
-        "mind": mind,
+        **kinds,
         "events": events,
         "older": events - live - sum(others) - quarantined,
-        **dict(zip(apart, others, strict=True)),
+        **dict(zip(roles, others, strict=True)),
         "quarantined": quarantined,
         "drafts": drafts,
     }

@@ -120,6 +120,8 @@ class RecordType(StrEnum):
             lambda fields: address.EMBEDDING + str(fields["key"]),
             role=Role.EMBEDDING,
             prefix=address.EMBEDDING,
+            counted_as=Role.EMBEDDING.traits.counted_as,
+            counted=("embedding", "embeddings"),
             described="the vectors of a memory",
         ),
     )
@@ -168,7 +170,9 @@ KINDS: Final = {kind.value: kind for kind in RecordType}  # by the `type` field 
 COUNTED: Final = {  # the kinds that are counted apart from memories, by the name of their count
     kind.traits.counted_as: kind for kind in RecordType if kind.traits.counted_as
 }
-SECTIONS: Final = {name: address.PREFIX + kind.traits.prefix for name, kind in COUNTED.items()}
+SECTIONS: Final = {  # of these, the ones that the ledger counts by the prefixes of their slots
+    name: address.PREFIX + kind.traits.prefix for name, kind in COUNTED.items() if kind.role.is_live
+}
 
 
 def kind_at(path: str) -> RecordType | None:
