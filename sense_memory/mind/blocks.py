@@ -257,11 +257,11 @@ class Blocks:
     async def _records_of(self, block: Block) -> dict[str, dict[str, Any]]:
         """The records of a block by path: one record, or several if the text has to be split into pieces."""
         path, fields = _path(block.label), _fields(block)
-        if envelope.plaintext_bytes(envelope.mind(path, fields)) <= _ROOM:
+        if envelope.plaintext_bytes(envelope.record_at(path, fields)) <= _ROOM:
             return {path: fields}
         ledger, token = self._records.store.ledger, secrets.token_hex(8)
         device = await ledger.write_if_due(lambda: ledger.edits.device)
-        room = _ROOM - envelope.plaintext_bytes(envelope.mind(path, {**fields, "value": ""}))
+        room = _ROOM - envelope.plaintext_bytes(envelope.record_at(path, {**fields, "value": ""}))
         first, *others = _pieces(block.value, room)
         more = {"device": device, "of": token, "count": len(others)}
         held = {path: {**fields, "value": first, "more": more, "read_only": True, "locked": block.read_only}}

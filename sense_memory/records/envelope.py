@@ -19,6 +19,7 @@ import orjson
 
 from sense_memory.errors import (
     BadPayload,
+    InvalidAddress,
     InvalidInput,
     MisfiledError,
     NeedsNewerVersion,
@@ -28,7 +29,7 @@ from sense_memory.errors import (
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, Unsigned
-from sense_memory.records.kinds import KINDS, RecordType
+from sense_memory.records.kinds import KINDS, RecordType, kind_at
 
 
 if TYPE_CHECKING:
@@ -130,9 +131,16 @@ def embedding(path: str, fields: Mapping[str, Any]) -> Record:
     return Record(RecordType.EMBEDDING, address.EMBEDDING + path, {"key": path, **fields})
 
 
-def mind(path: str, fields: Mapping[str, Any]) -> Record:
-    """A record of the mind at a path from `address.mind_path`, such as a block, a passage or a page of the log."""
-    return Record(RecordType.MIND, path, {**fields, "path": path})
+def record_at(path: str, fields: Mapping[str, Any]) -> Record:
+    """A record that names its path, such as a block, a passage or a page of the log; the path shows its kind.
+
+    Raises:
+        InvalidAddress: records that name their path do not lie there.
+    """
+    kind = kind_at(path)
+    if kind is None or not kind.traits.names_path:
+        raise InvalidAddress(f"no record can be written at {path!r}; nothing was written")
+    return Record(kind, path, {**fields, "path": path})
 
 
 def tombstone(path: str, removing: Mapping[str, Any] | None = None) -> Record:

@@ -33,6 +33,8 @@ class KindTraits:
         has_history: whether users see its versions and undo them; its fields then say who edited it.
         says_edits: whether its fields may say who edited it.
         is_watched: whether watchers hear of it.
+        names_path: whether its records are plain fields that name their path, which `MindRecords` reads and writes.
+        is_exported: whether the readable export holds it, record by record; only for a kind that names its path.
         is_merged: whether versions that two devices wrote at once are merged; otherwise the later one counts.
         prefix: with which its paths begin; empty for names without a `/`, and for a kind without an address.
         counted_as: if it is counted apart from memories, the name of the count.
@@ -49,6 +51,8 @@ class KindTraits:
     says_edits: bool = False
     is_watched: bool = False
     is_merged: bool = False
+    names_path: bool = False
+    is_exported: bool = False
     prefix: str = ""
     counted_as: str = ""
     described: str = ""
@@ -131,6 +135,7 @@ class RecordType(StrEnum):
             ("path",),
             lambda fields: fields["path"],
             says_edits=True,
+            names_path=True,
             prefix=address.MIND,
             counted_as="mind",
             counted=("record of the mind", "records of the mind"),
