@@ -13,12 +13,11 @@ The cost is one read and one write for each attempt.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from sense_memory.ledger import HeadMoved
+from sense_memory.ledger import retry_while_moved
 from sense_memory.ledger.feed import START
 from sense_memory.mind.fields import texts_in
 from sense_memory.nostr import address
@@ -164,7 +163,8 @@ class MindRecords:
         """
         slots = {path: address.d_tag(path) for path in paths}
         edits = self.store.ledger.edits
-        while True:
+
+        async def attempt() -> None:
             bases = {slot: edits.basis(slot) for slot in slots.values()}
             before = {path: found for path in slots if (found := await self.read(path)) is not None}
             changed = await edit(before)
@@ -177,9 +177,9 @@ class MindRecords:
                         device, before[path].fields if path in before else {}, self.store.options.clock()
                     )
                     changed = {**changed, path: {**changed[path], **known}}
-            with suppress(HeadMoved):
-                await self.write(changed, bases=bases)
-                return
+            await self.write(changed, bases=bases)
+
+        await retry_while_moved(attempt)
 
     async def forget(self, paths: Iterable[str]) -> str:
         """Forget records here, and ask relays to delete them (NIP-09); an unknown path is not an error.

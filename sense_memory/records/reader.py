@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
-from sense_memory.ledger import FiledEvent, FilingResult, HeadMoved, Origin
+from sense_memory.ledger import FiledEvent, FilingResult, Origin, retry_while_moved
 from sense_memory.ledger.database import remedy
 from sense_memory.ledger.roles import REQUEST
 from sense_memory.ledger.versions import deletion_targets, slot_of
@@ -241,26 +240,29 @@ class Reader:
 
     async def _apply(self, filed: Sequence[FiledEvent], relay: str | None) -> Sequence[FilingResult]:
         """File events, after reading every version that the events may remove or replace."""
-        while True:
+
+        async def attempt() -> Sequence[FilingResult]:
             origins = await self.origins(filed)
-            with suppress(HeadMoved):
-                return await self._ledger.write(
-                    self._ledger.file_events, filed, relay, self._clock(), origins=origins
-                )
+            return await self._ledger.write(
+                self._ledger.file_events, filed, relay, self._clock(), origins=origins
+            )
+
+        return await retry_while_moved(attempt)
 
     async def file_quarantined(self) -> int:
         """File the quarantined events that are due; returns how many."""
-        while True:
-            waiting = [
-                await self._classified(item.event, {}) for item in self._ledger.quarantined_due(self._clock())
-            ]
-            if not waiting:
-                return 0
-            origins = await self.origins(waiting)
-            with suppress(HeadMoved):
-                return await self._ledger.write(
-                    self._ledger.file_quarantined, self._clock(), waiting, origins=origins
-                )
+        return await retry_while_moved(self._file_quarantined)
+
+    async def _file_quarantined(self) -> int:
+        waiting = [
+            await self._classified(item.event, {}) for item in self._ledger.quarantined_due(self._clock())
+        ]
+        if not waiting:
+            return 0
+        origins = await self.origins(waiting)
+        return await self._ledger.write(
+            self._ledger.file_quarantined, self._clock(), waiting, origins=origins
+        )
 
     async def origins(
         self, filed: Sequence[FiledEvent], known: Mapping[bytes, Origin] | None = None

@@ -16,13 +16,12 @@ all records. Nothing is sent from here.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import ClockSkewError, InvalidEvent
-from sense_memory.ledger import FiledEvent, HeadMoved, Removal
+from sense_memory.ledger import FiledEvent, Removal, retry_while_moved
 from sense_memory.ledger.removals import ID_CHARS
 from sense_memory.ledger.roles import REQUEST
 from sense_memory.ledger.stamps import BurstWait, needs_no_merge
@@ -49,10 +48,6 @@ if TYPE_CHECKING:
     from sense_memory.nostr.signer import Signer
     from sense_memory.records.envelope import Record, SealedRecord
     from sense_memory.records.reader import Reader
-
-
-class _MovedOn(Exception):
-    """A slot changed while a deletion was being made: the deletion has to be made again."""
 
 
 class Writer:
@@ -156,9 +151,8 @@ class Writer:
         """
         paths = [*paths, *self._embeddings(paths)]
         bare = self._undatable_marks(paths) if insists else {}
-        while True:
-            with suppress(_MovedOn):
-                return await self._forget_once(paths, bare, bases, why, discarded=discarded)
+        once = partial(self._forget_once, paths, bare, bases, why, discarded=discarded)
+        return await (retry_while_moved(once) if bases is None else once())
 
     async def _forget_once(
         self,
@@ -172,7 +166,7 @@ class Writer:
         """Forget addresses in their current state; returns the request's id.
 
         Raises:
-            _MovedOn: a slot has changed meanwhile; nothing was written.
+            HeadMoved: a slot has changed meanwhile; nothing was written.
         """
         known: dict[bytes, Origin] = {}
         fields = await self._removal_fields(paths, why, known)
@@ -185,13 +179,7 @@ class Writer:
             request = await self._request(fields, tombstones, bare, content)
             items = [*tombstones, request]
             origins = await self._reader.origins(items, known)
-            try:
-                is_done = await self._append(items, bases=bases, origins=origins, discarded=discarded)
-            except HeadMoved:
-                if bases is None:
-                    raise _MovedOn from None
-                raise
-            if is_done:
+            if await self._append(items, bases=bases, origins=origins, discarded=discarded):
                 break
         self._reader.drop_deleted(request.event)
         for tombstone, record in zip(tombstones, records, strict=True):

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sense_memory.errors import ClockSkewError, NeedsNewerVersion
+from sense_memory.ledger import retry_while_moved
 from sense_memory.limits import MAX_BATCH_COUNT
 from sense_memory.memories.persona.edit import Edit
-from sense_memory.memories.persona.palace import retry_while_moved
 
 
 if TYPE_CHECKING:

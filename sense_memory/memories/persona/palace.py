@@ -13,10 +13,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from types import MethodType
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.errors import LedgerError, NeedsNewerVersion, TooLargeError
-from sense_memory.ledger import HeadMoved
 from sense_memory.ledger.feed import START
 from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.persona.edit import Edit, SlotState, record_of, sum_of, trimmed
@@ -31,7 +30,7 @@ from sense_memory.records.origins import AGAIN, PRUNE, origin_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from sense_memory.ledger import Basis, Ledger
     from sense_memory.ledger.feed import Cursor
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from sense_memory.records.reader import Reader
     from sense_memory.records.snapshot import OpenedRecord
     from sense_memory.records.writer import Writer
-
-_T = TypeVar("_T")
 
 _NAMES_COUNT: Final = 3
 # The prefixes of the slots of persona memories: a slot contains the path, or a hash.
@@ -500,13 +497,6 @@ class Palace:
 
 
 # ── Batches of edits ────────────────────────────────────────────────────────────────────
-
-
-async def retry_while_moved(attempt: Callable[[], Awaitable[_T]]) -> _T:
-    """Await an attempt, and repeat it after each `HeadMoved`. Each repetition means that another writer succeeded."""
-    while True:
-        with suppress(HeadMoved):
-            return await attempt()
 
 
 class EditBatch:

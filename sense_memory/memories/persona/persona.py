@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import ClockSkewError, InvalidInput, TooLargeError
+from sense_memory.ledger import retry_while_moved
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.flat import numbered_errors
 from sense_memory.memories.persona.accesses import publish_accesses
@@ -20,7 +21,7 @@ from sense_memory.memories.persona.arguments import PAST, NameResolver, NewMemor
 from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
 from sense_memory.memories.persona.links import LinkEditor, marks_of, with_marks_of_text
-from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace, retry_while_moved
+from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace
 from sense_memory.memories.persona.remembered import Found, Remembered
 from sense_memory.memories.persona.suspicions import Suspicions
 from sense_memory.models import PersonaMemory, State

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sense_memory.errors import ClockSkewError, InvalidInput, StoreClosed
+from sense_memory.ledger import retry_while_moved
 from sense_memory.ledger.heads import LOGS
 from sense_memory.limits import (
     MAX_BATCH_COUNT,
@@ -22,7 +23,7 @@ from sense_memory.limits import (
     MAX_SUSPICIONS_COUNT,
 )
 from sense_memory.memories.persona import arguments as given
-from sense_memory.memories.persona.palace import EditBatch, retry_while_moved
+from sense_memory.memories.persona.palace import EditBatch
 from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
 from sense_memory.palace.introspection import introspect
