@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from sense_memory import arguments
@@ -14,7 +13,7 @@ from sense_memory.limits import (
     MAX_PLAINTEXT_BYTES,
     MAX_RECENT_COUNT,
 )
-from sense_memory.memories.flat import numbered_errors
+from sense_memory.memories.bulk import batches, numbered_errors, write_batches
 from sense_memory.models import JournalEntry
 from sense_memory.nostr import address
 from sense_memory.plain_text import printable
@@ -79,12 +78,7 @@ class Journal:
                 records.append(self._entry(content, at))
                 if (size := envelope.plaintext_bytes(records[-1])) > MAX_PLAINTEXT_BYTES:
                     raise TooLargeError(size, MAX_PLAINTEXT_BYTES)
-        ids: list[str] = []
-        for start in range(0, len(records), APPLY_BATCH_COUNT):
-            ids += await self._writer.write(records[start : start + APPLY_BATCH_COUNT])
-            written(len(ids))
-            await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
-        return ids
+        return await write_batches(batches(records, APPLY_BATCH_COUNT), self._writer.write, written)
 
     def _entry(self, content: Any, created_at: object) -> Record:
         if created_at is not None:

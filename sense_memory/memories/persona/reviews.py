@@ -22,6 +22,7 @@ from sense_memory.limits import (
     MAX_DELETED_COUNT,
     MAX_SUSPICIONS_COUNT,
 )
+from sense_memory.memories.bulk import batches
 from sense_memory.memories.persona import arguments as given
 from sense_memory.memories.persona.palace import EditBatch
 from sense_memory.nostr import address
@@ -289,9 +290,9 @@ class Reviews:
         if missing:
             why = f"not every relay showed what it holds: {'; '.join(missing)}; sync, or leave these relays out by name"
             refused = {step.path: why for step in made.deletions}
-        for part in _parts(made.rewrites, MAX_BATCH_COUNT):
+        for part in batches(made.rewrites, MAX_BATCH_COUNT):
             refused |= await self._rewrite(part, written)
-        for part in _parts([] if missing else made.deletions, MAX_DELETED_COUNT):
+        for part in batches([] if missing else made.deletions, MAX_DELETED_COUNT):
             refused |= await self._delete(part, written)
         if not missing:
             self._ledger.checkpoint()
@@ -357,7 +358,3 @@ class Reviews:
                 found |= await again([step])
             return found
         return {}
-
-
-def _parts(steps: Sequence[PruneStep], size: int) -> list[Sequence[PruneStep]]:
-    return [steps[start : start + size] for start in range(0, len(steps), size)]
