@@ -39,7 +39,7 @@ def origin_of(record: Record, event_id: str, created_at: int) -> Origin:
     said = provenance_in(fields.get("said"), seen, event_id, created_at)
     copied = fields.get("conflict_of")
     slot = address.d_tag(address.PERSONA + copied) if isinstance(copied, str) and copied else ""
-    text = hash(words_in(fields))
+    text = hash(words_in(record))
     return Origin(
         created_at, said.id, said.at, said.device, said.count, seen, slot, text, kind.traits.is_merged
     )
@@ -84,9 +84,11 @@ def edited_by(device: str, before: Mapping[str, Any], now: float) -> dict[str, A
     return {"seen": counted(seen, device, max(seen.get(device, 0) + 1, int(now))), "said": device}
 
 
-def words_in(fields: Mapping[str, Any]) -> str:
-    """The text of a record: its `value`, or the `text` of an objective; empty if it has neither."""
-    found = fields.get("value", fields.get("text"))
+def words_in(record: Record) -> str:
+    """The text of a record: the field that its kind names, or else the text of a block or an objective; may be empty."""
+    found = record.type.text_of(record.fields)
+    if found is None and record.type.traits.names_path:
+        found = record.fields.get("value", record.fields.get("text"))
     return found if isinstance(found, str) else ""
 
 
