@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from sense_memory.nostr import address
 from sense_memory.palace.version import copy_key
-from sense_memory.records.kinds import RecordType
 from sense_memory.records.origins import origin_of
 
 
@@ -72,7 +71,7 @@ async def copies_of(ledger: Ledger, reader: Reader, path: str) -> list[ConflictC
     slots = {slot for slot, _ in ledger.heads.seqs_beneath(f"{address.PREFIX}{copy_key(path, '')}")}
     for stored in ledger.versions(address.d_tag(path)):
         record = await reader.record(stored)
-        if record is not None and record.type is RecordType.PERSONA:
+        if record is not None and record.type.traits.is_merged:
             said = origin_of(record, stored.id.hex(), stored.created_at).said
             slots.add(address.d_tag(copy_key(path, said)))
     found = [await copy_at(ledger, reader, slot) for slot in slots]

@@ -15,7 +15,6 @@ from sense_memory.memories.conflicts import copies_of
 from sense_memory.memories.version_changes import SIGNED_AGAIN, changes
 from sense_memory.nostr import address
 from sense_memory.plain_text import printable
-from sense_memory.records.kinds import RecordType
 from sense_memory.records.origins import origin_of
 
 
@@ -148,7 +147,7 @@ def _with_conflicts(
 
 def _is_stray(ledger: Ledger, record: Record, stored: StoredEvent) -> bool:
     """Whether a version belongs to a persona memory that was forgotten before, see `memories.persona.forks`."""
-    if record.type is not RecordType.PERSONA:
+    if not record.type.traits.is_merged:
         return False
     return ledger.edits.forgets(stored.slot, origin_of(record, stored.id.hex(), stored.created_at))
 

@@ -388,7 +388,7 @@ class Palace:
             if stored.role.is_live:
                 record = await self._reader.readable_record(stored)
                 origin = origin_of(record, stored.id.hex(), stored.created_at)
-                if record.type is RecordType.FLAT and edits.forgets(slot, origin):
+                if not record.type.traits.is_merged and edits.forgets(slot, origin):
                     await self._writer.forget_all([record.path], {slot: basis}, why=AGAIN)
                     return True
         return False
