@@ -507,8 +507,9 @@ def _record_path(path: object) -> str:
     Raises:
         ValueError: any other path.
     """
-    folder, slash, name = str(path).rpartition("/")
-    if str(path) not in _TEXTS and (not name or folder + slash not in _TEXTS):
+    roots = {root.rstrip("/") for root in _TEXTS}
+    folder, slash, _ = str(path).rpartition("/")
+    if not slash or roots.isdisjoint({str(path), folder}):
         raise ValueError(path)
     return str(path)
 
