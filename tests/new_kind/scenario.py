@@ -11,7 +11,7 @@ from pathlib import Path
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.config.key_file import write_secret
 from sense_memory.exchange.readable import write_readable
-from sense_memory.mind import Bookmark, Bookmarks  # the five files make them public
+from sense_memory.mind.bookmarks import Bookmark, Bookmarks
 from sense_memory.nostr.keys import parse_secret
 
 

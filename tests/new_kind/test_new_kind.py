@@ -20,8 +20,8 @@ FIVE_FILES = {
     "records/kinds.py",
     "mind/bookmarks.py",
     "mind/mind.py",
-    "mind/__init__.py",
     "interfaces/cli/mind/bookmarks.py",
+    "interfaces/cli/mind/__init__.py",
 }
 KIND = """\
     BOOKMARK = (
@@ -96,12 +96,8 @@ def add_bookmarks(copy, role="MEMORY"):
             "        self.bookmarks = Bookmarks(self.records)\n",
         ),
     )
-    copy.add(
-        "mind/__init__.py",
-        ('    "Block": "blocks",\n', '    "Bookmark": "bookmarks",\n    "Bookmarks": "bookmarks",\n'),
-        ('    "Block",\n', '    "Bookmark",\n    "Bookmarks",\n'),
-    )
     copy.write("interfaces/cli/mind/bookmarks.py", (HERE / "commands.py").read_text(encoding="utf-8"))
+    copy.add("interfaces/cli/mind/__init__.py", ("cli.mind import archive, blocks,", " bookmarks,"))
 
 
 def seen(copy, tmp_path, *parts):

@@ -5,8 +5,6 @@ The commands are built when one of them is first needed, because building them w
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any, Final
 
 import typer
@@ -26,10 +24,9 @@ class MindGroup(Group):
     def commands(self) -> Any:
         """The commands by name."""
         if self._built is None:
+            from sense_memory.interfaces.cli.mind import archive, blocks, identity, log, prompt, scenes  # noqa: F401 - they register theirs
             from sense_memory.interfaces.cli.mind.group import commands
 
-            for module in iter_modules(__path__):  # each registers its own
-                import_module(f"{__name__}.{module.name}")
             self._built = typer.main.get_group(commands).commands
         return self._built
 
