@@ -19,6 +19,7 @@ from sense_memory.interfaces.cli.program import RELAYS, app, ends
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.shapes import shape_of, shown_path, thing
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted
+from sense_memory.records.kinds import COUNTED
 
 
 if TYPE_CHECKING:
@@ -357,9 +358,7 @@ def _events(counts: Mapping[str, int]) -> str:
     """All events of the ledger, as a sum by kind."""
     parts = {
         "heads": f"{counts['heads']:,} current",
-        "logs": quantity(counts["logs"], "log of an introspection", "logs of introspections"),
-        "embeddings": quantity(counts["embeddings"], "embedding"),
-        "mind": quantity(counts["mind"], "record of the mind", "records of the mind"),
+        **{name: quantity(counts[name], *kind.traits.counted) for name, kind in COUNTED.items()},
         "older": quantity(counts["older"], "older version"),
         "tombstones": f"{quantity(counts['tombstones'], 'tombstone')}",
         "deletions": quantity(counts["deletions"], "deletion request"),
