@@ -12,6 +12,7 @@ import typer
 
 from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.contradictions import marks_in, print_contradictions, print_marks
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
@@ -35,7 +36,7 @@ from sense_memory.interfaces.cli.output import (
     warn_if_incomplete,
 )
 from sense_memory.interfaces.cli.palace.group import insights_of
-from sense_memory.interfaces.cli.program import MEMORIES, app, ends
+from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted, safe
 
 

@@ -10,6 +10,7 @@ import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli import delivery, inputs
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
@@ -20,7 +21,7 @@ from sense_memory.interfaces.cli.inputs import (
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, of
 from sense_memory.interfaces.cli.output import entry_data, name_data, warn_if_incomplete
-from sense_memory.interfaces.cli.program import MEMORIES, app, ends
+from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.text import as_json
 from sense_memory.limits import MAX_RECENT_COUNT
 

@@ -24,6 +24,7 @@ from sense_memory.interfaces.cli.contradictions import (
     print_contradictions_of_many,
     print_marks,
 )
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
@@ -61,7 +62,7 @@ from sense_memory.interfaces.cli.output import (
     name_data,
     show_memory,
 )
-from sense_memory.interfaces.cli.program import MEMORIES, app, ends
+from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.text import quantity
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from sense_memory.errors import InvalidInput, InvalidSetting, SenseMemoryError
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     DryRunOption,
     ExplainOption,
@@ -43,7 +44,7 @@ from sense_memory.interfaces.cli.output import (
     warn_of_gaps,
 )
 from sense_memory.interfaces.cli.palace.group import look, no_palace
-from sense_memory.interfaces.cli.program import MEMORIES, app, ends
+from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.text import (
     PROBABLY_NOTHING,
     age,

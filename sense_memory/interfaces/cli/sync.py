@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.errors import SenseMemoryError
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, program, tell, with_options
 from sense_memory.interfaces.cli.output import change_data, relay_data, shown_path, sync_data, told_by
-from sense_memory.interfaces.cli.program import RELAYS, app, ends
+from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted
 

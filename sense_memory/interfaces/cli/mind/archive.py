@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.interfaces.cli import delivery, inputs
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, flag, option
 from sense_memory.interfaces.cli.invocation import of, program
 from sense_memory.interfaces.cli.mind.group import (
@@ -22,7 +23,6 @@ from sense_memory.interfaces.cli.mind.group import (
     only,
     show,
 )
-from sense_memory.interfaces.cli.program import Group, Program, ends
 from sense_memory.interfaces.text import age, iso, quantity, safe
 
 
@@ -157,12 +157,7 @@ def _topic_data(topic: Topic, proposals: list[TopicProposal]) -> dict[str, Any]:
     }
 
 
-topics = Program(cls=Group)
-commands.add_typer(
-    topics,
-    name="topics",
-    epilog=ends("sense-memory mind topics"),
-)
+topics = commands.group("topics", epilog=ends("sense-memory mind topics"))
 
 
 @topics.callback(invoke_without_command=True)

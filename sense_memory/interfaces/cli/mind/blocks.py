@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.interfaces.cli import delivery, inputs
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, flag, option
 from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.mind.group import (
@@ -18,7 +19,6 @@ from sense_memory.interfaces.cli.mind.group import (
     group,
     show,
 )
-from sense_memory.interfaces.cli.program import ends
 from sense_memory.interfaces.text import age, as_json, iso, safe
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.errors import LedgerError
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import argument, option
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, program
+from sense_memory.interfaces.cli.mind import commands
 from sense_memory.interfaces.cli.output import show_rows
-from sense_memory.interfaces.cli.program import Group, Program, ends
 from sense_memory.interfaces.text import as_json, one_line
 from sense_memory.limits import MAX_SAFE_INTEGER
 
@@ -20,6 +21,7 @@ from sense_memory.limits import MAX_SAFE_INTEGER
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sense_memory.interfaces.cli.groups import Program
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.store import MemoryStore
 
@@ -48,14 +50,9 @@ OnlyConversationOption = Annotated[
 OnlyTopicOption = Annotated[str | None, option("TOPIC", "Only passages of this topic.", "--topic")]
 
 
-commands = Program(cls=Group)  # those of `mind`
-
-
 def group(name: str, help_text: str, *examples: str) -> Program:
     """A group of commands of the mind."""
-    made = Program(cls=Group, no_args_is_help=True)
-    commands.add_typer(made, name=name, help=help_text, epilog=ends(*examples))
-    return made
+    return commands.group(name, no_args_is_help=True, help=help_text, epilog=ends(*examples))
 
 
 async def deliver(store: MemoryStore, wait: float) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.interfaces.cli import inputs
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     JsonOption,
@@ -35,7 +36,6 @@ from sense_memory.interfaces.cli.mind.group import (
     show,
 )
 from sense_memory.interfaces.cli.output import mind_hit_data
-from sense_memory.interfaces.cli.program import ends
 from sense_memory.interfaces.text import age, as_json, iso, local_time, quantity, safe
 
 

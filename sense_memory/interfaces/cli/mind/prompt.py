@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, option
 from sense_memory.interfaces.cli.invocation import note, of
 from sense_memory.interfaces.cli.mind.group import commands
 from sense_memory.interfaces.cli.mind.log import message_data
-from sense_memory.interfaces.cli.program import ends
 from sense_memory.interfaces.text import as_json, quantity, safe
 
 

@@ -11,6 +11,7 @@ import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli import delivery, inputs
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, option
 from sense_memory.interfaces.cli.invocation import ExitCode, note, of, program
 from sense_memory.interfaces.cli.mind.group import (
@@ -29,7 +30,6 @@ from sense_memory.interfaces.cli.mind.group import (
 )
 from sense_memory.interfaces.cli.mind.log import entry_data, show_entries
 from sense_memory.interfaces.cli.names import place as place_of
-from sense_memory.interfaces.cli.program import ends
 from sense_memory.interfaces.text import as_json, iso, one_line, quantity
 from sense_memory.nostr.keys import npub as to_npub
 

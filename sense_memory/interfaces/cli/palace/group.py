@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import Invocation, named, of, program
 from sense_memory.interfaces.cli.names import check_place, no_domain
@@ -22,7 +23,7 @@ from sense_memory.interfaces.cli.palace.shapes import (
     counted,
     tally,
 )
-from sense_memory.interfaces.cli.program import PALACE, Group, Program, app, ends
+from sense_memory.interfaces.cli.program import PALACE, app
 from sense_memory.interfaces.text import as_json, one_line, safe
 
 
@@ -38,25 +39,22 @@ LINKS: Final = "Links"
 REVIEWS: Final = "Reviews"
 
 _NAMED_COUNT: Final = 3  # memories that the line about what was left out names
-_ORDER: Final = (  # of the help page
-    *("show", "connect", "disconnect", "dismiss", "contradict", "reconcile", "pin", "unpin"),
-    *("introspect", "compress", "prune", "plot", "stats", "domains", "facets"),
-    *("remember", "recall", "search", "list", "as-of", "forget"),  # hidden
-)
+_MODULES: Final = {  # by command, in the order of the help page
+    **dict.fromkeys(
+        ("show", "connect", "disconnect", "dismiss", "contradict", "reconcile", "pin", "unpin"), "memory"
+    ),
+    "introspect": "reviews",
+    "compress": "group",
+    "prune": "reviews",
+    "plot": "plot",
+    **dict.fromkeys(("stats", "domains", "facets"), "group"),
+    **dict.fromkeys(("remember", "recall", "search", "list", "as-of", "forget"), "memory"),  # hidden
+}
 
-
-class PalaceGroup(Group):
-    """The commands of the palace, in the order of its help page."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """As `Commands.list_commands`."""
-        return sorted(super().list_commands(ctx), key=_ORDER.index)
-
-
-commands = Program(cls=PalaceGroup)
-app.add_typer(
-    commands,
-    name="palace",
+commands = app.group(
+    "palace",
+    "sense_memory.interfaces.cli.palace",
+    _MODULES,
     rich_help_panel=PALACE,
     epilog=ends(
         "sense-memory palace",
