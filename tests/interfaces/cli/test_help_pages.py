@@ -16,8 +16,8 @@ import typer
 
 from sense_memory import LocalSigner
 from sense_memory.interfaces.cli import app
+from sense_memory.interfaces.cli.help_pages import ends, first_sentence, page, usage
 from sense_memory.interfaces.cli.invocation import Invocation
-from sense_memory.interfaces.cli.program import ends, first_sentence, page, usage
 from tests.time_unit import SECOND
 
 
