@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-COMPLETE = "_SENSE_MEMORY_COMPLETE"  # holds the command line so far for a shell's Tab; unset for a typed command
+COMPLETE = (
+    "_SENSE_MEMORY_COMPLETE"  # holds the command line so far for a shell's Tab; unset for a typed command
+)
 _OBJECTS = 200_000  # new objects before a garbage collection; a command on a whole palace makes as many
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sense_memory.errors import LedgerError
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, say, tell, too_few
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, note, program, say, tell, too_few
 from sense_memory.interfaces.cli.output import copy_data, relay_data
 from sense_memory.interfaces.text import as_json, one_line, quantity
 
@@ -107,6 +107,22 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
     acks = min((sum(map(is_held, holder.values())) for holder in holders), default=0)
     outdated = any("superseded" in holder.values() for holder in holders)
     return Written(tuple(ids), tuple(copies), acks, outdated)
+
+
+async def deliver(store: MemoryStore, wait: float) -> None:
+    """Sign what was appended, and give relays `wait` seconds to accept the queue; names relays that did not, or refused."""
+    if not wait or not store.relays:
+        await store.mind.flush()
+        return
+    before = {relay.url: relay.events.get("refused", 0) for relay in store.status().relays}
+    with contextlib.suppress(TimeoutError, LedgerError):  # all of it is durable here
+        async with asyncio.timeout(wait):
+            await store.flush()
+    relays = store.status().relays
+    if refusing := [relay.url for relay in relays if relay.events.get("refused", 0) > before[relay.url]]:
+        note(f"kept here, refused by {', '.join(refusing)}; `{program()} status` says why")
+    if late := [relay.url for relay in relays if relay.events.get("queued")]:
+        note(f"kept here, not yet sent to {', '.join(late)}; run `{program()} sync`")
 
 
 def report_write(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import argument, option
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, program
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode
 from sense_memory.interfaces.cli.mind import commands
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.text import as_json, one_line
@@ -23,17 +20,14 @@ if TYPE_CHECKING:
 
     from sense_memory.interfaces.cli.groups import Program
     from sense_memory.interfaces.cli.invocation import Invocation
-    from sense_memory.store import MemoryStore
 
 SetLimitOption = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=100_000, metavar="N", help="Show at most N of them.")
 ]
-TextArgument = Annotated[
-    str | None,
-    argument(
-        "TEXT", "The text. If it is missing or `-`, read all of stdin, without the line break at the end."
-    ),
-]
+TEXT: Final = argument(
+    "TEXT", "The text. If it is missing or `-`, read all of stdin, without the line break at the end."
+)
+TextArgument = Annotated[str | None, TEXT]
 IdArgument = Annotated[str, argument("ID", "The id, or its first characters.")]
 KindOption = Annotated[
     str,
@@ -53,22 +47,6 @@ OnlyTopicOption = Annotated[str | None, option("TOPIC", "Only passages of this t
 def group(name: str, help_text: str, *examples: str) -> Program:
     """A group of commands of the mind."""
     return commands.group(name, no_args_is_help=True, help=help_text, epilog=ends(*examples))
-
-
-async def deliver(store: MemoryStore, wait: float) -> None:
-    """Sign what was appended, and give relays `wait` seconds to accept the queue; names relays that did not, or refused."""
-    if not wait or not store.relays:
-        await store.mind.flush()
-        return
-    before = {relay.url: relay.events.get("refused", 0) for relay in store.status().relays}
-    with suppress(TimeoutError, LedgerError):  # all of it is durable here
-        async with asyncio.timeout(wait):
-            await store.flush()
-    relays = store.status().relays
-    if refusing := [relay.url for relay in relays if relay.events.get("refused", 0) > before[relay.url]]:
-        note(f"kept here, refused by {', '.join(refusing)}; `{program()} status` says why")
-    if late := [relay.url for relay in relays if relay.events.get("queued")]:
-        note(f"kept here, not yet sent to {', '.join(late)}; run `{program()} sync`")
 
 
 def show(

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from sense_memory.interfaces.cli.delivery import deliver
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, flag, option
 from sense_memory.interfaces.cli.invocation import note, of, program
 from sense_memory.interfaces.cli.mind.group import (
     IdArgument,
     commands,
-    deliver,
     done,
     group,
     only,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.interfaces.cli import inputs
+from sense_memory.interfaces.cli.delivery import deliver
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
@@ -29,7 +30,6 @@ from sense_memory.interfaces.cli.mind.group import (
     TextArgument,
     TurnOption,
     commands,
-    deliver,
     done,
     group,
     not_found,

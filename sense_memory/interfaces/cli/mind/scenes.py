@@ -11,6 +11,7 @@ import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli import delivery, inputs
+from sense_memory.interfaces.cli.delivery import deliver
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, option
 from sense_memory.interfaces.cli.invocation import ExitCode, note, of, program
@@ -21,7 +22,6 @@ from sense_memory.interfaces.cli.mind.group import (
     TextArgument,
     TurnOption,
     commands,
-    deliver,
     done,
     group,
     not_found,

@@ -1,0 +1,238 @@
+"""Commands as operations: each is an async function of an open store that returns what it found or did.
+
+`operation` makes a command of such a function. Its parameters after the store are the arguments and options of the
+command, its docstring is the help text. Everything else is the same for all of them and is here: `--json`, `--wait`,
+opening the store, time for relays, and printing. How a result looks on a terminal or in a pipe stands beside the
+function, `as_table`, `as_sentence`, `as_text`, or in a function of its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_type_hints
+
+import typer
+
+from sense_memory.interfaces.cli import delivery, inputs
+from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, AcksOption, JsonOption, WaitOption
+from sense_memory.interfaces.cli.invocation import of, program
+from sense_memory.interfaces.cli.output import show_rows
+from sense_memory.interfaces.text import as_json, one_line, safe
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from sense_memory.interfaces.cli.groups import Program
+    from sense_memory.interfaces.cli.invocation import Invocation
+    from sense_memory.store import MemoryStore
+
+    Shows = Callable[[Any, Any], None]  # prints a result; the second argument has the command's options
+
+_Function = TypeVar("_Function", bound="Callable[..., Awaitable[Any]]")
+
+
+@dataclass(frozen=True, slots=True)
+class FromStdin:
+    """Beside the annotation of a text: where the text is missing or `-`, it is all of stdin, read before the store is open.
+
+    Attributes:
+        what: a word for the text, for errors.
+        is_lines: whether the line break at the end of stdin is left out.
+        unless: other parameters; where one of them was given, a missing text stays missing.
+    """
+
+    what: str
+    is_lines: bool = True
+    unless: Sequence[str] = ()
+
+    def read(self, typed: str | None, given: Any) -> str | None:
+        """The text, among the values of the other parameters."""
+        if typed is None and any(getattr(given, name) is not None for name in self.unless):
+            return None
+        return inputs.text_or_stdin(typed, self.what, is_lines=self.is_lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The result of an operation whose events are sent and followed to each relay.
+
+    Attributes:
+        ids: of the events that were written.
+        done: what was done, in a few words.
+        data: for JSON, without what relays answered.
+        is_deletion: whether the events ask relays to delete something.
+    """
+
+    ids: Sequence[str]
+    done: str
+    data: Mapping[str, Any]
+    is_deletion: bool = False
+
+    def report(self, invocation: Invocation, written: delivery.Written, require_acks: int) -> None:
+        """Print it with what relays answered; exit code 3 if fewer of them have it than were asked for."""
+        if self.is_deletion:
+            delivery.report_deletion(invocation, written, self.done, dict(self.data), require_acks)
+        else:
+            delivery.report_write(invocation, written, self.done, dict(self.data), require_acks)
+
+
+def deletion(ident: str, done: str, **data: Any) -> Write:
+    """The result of an operation that deleted something here.
+
+    Args:
+        ident: of the deletion request.
+        done: what was deleted, in a few words.
+        data: for JSON.
+    """
+    return Write([ident], done, data, is_deletion=True)
+
+
+def operation(
+    group: Program,
+    name: str,
+    *examples: str,
+    shows: Shows | None = None,
+    json: Callable[[Any], Any] = lambda found: found,
+    codes: Mapping[int, str] | None = None,
+    writes: bool = False,
+    creates: bool | Callable[[Any], bool] | None = None,
+    with_acks: bool = False,
+    refuses: Callable[[Any], str] = lambda _: "",
+    ends_with: Callable[[Any], int] = lambda _: 0,
+    **options: Any,
+) -> Callable[[_Function], _Function]:
+    """Make a command of an async function of an open store.
+
+    Args:
+        group: the command's group.
+        name: of the command; empty for what the group does without one.
+        examples: for its help page.
+        shows: prints the result; a `Write` needs none.
+        json: the result for `--json`; of a list, each item.
+        codes: exit codes with a meaning of their own, for its help page.
+        writes: whether relays get `--wait` seconds for what was written. A function that needs the seconds too declares
+            `wait` itself.
+        creates: whether a missing ledger is made; by default where the command writes. May depend on the options.
+        with_acks: whether a `Write` has `--require-acks`.
+        refuses: from the options, what is wrong with them together; empty if nothing. Called before the store is open.
+        ends_with: from the result, what a person and a program are told on stderr after it, and the exit code.
+        options: as typer's `command`.
+    """
+
+    def register(function: _Function) -> _Function:
+        own = _parameters(function)
+        texts = {one.name: text for one in own if (text := _from_stdin(one)) is not None}
+
+        def run(context: typer.Context, **values: Any) -> None:
+            if context.invoked_subcommand is not None:
+                return
+            given = SimpleNamespace(**values)
+            if with_acks:
+                delivery.refuse_contradiction(context, given.wait, given.require_acks)
+            if problem := refuses(given):
+                context.fail(problem)
+            values = {one.name: values[one.name] for one in own}
+            values |= {name: text.read(values[name], given) for name, text in texts.items()}
+            invocation = of(context)
+
+            async def work(store: MemoryStore) -> tuple[Any, delivery.Written | None]:
+                found = await function(store, **values)
+                if isinstance(found, Write):
+                    return found, await delivery.send(store, found.ids, given.wait)
+                if writes:
+                    await delivery.deliver(store, given.wait)
+                return found, None
+
+            makes = writes if creates is None else creates
+            found, written = invocation.run(work, creates=makes(given) if callable(makes) else makes)
+            if written is not None:
+                found.report(invocation, written, given.require_acks if with_acks else 0)
+            elif invocation.as_json:
+                typer.echo(as_json([json(one) for one in found] if isinstance(found, list) else json(found)))
+            elif shows is not None:
+                shows(found, given)
+            if code := ends_with(found):
+                raise typer.Exit(code)
+
+        names = {one.name for one in own}
+        added = [one for one, wanted in ((_WAIT, writes), (_ACKS, with_acks), (_JSON, True)) if wanted]
+        added = [one for one in added if one.name not in names]
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        run.__signature__ = inspect.Signature([_CONTEXT, *own, *added])  # type: ignore[attr-defined] - for typer
+        run.__annotations__ = {one.name: one.annotation for one in (_CONTEXT, *own, *added)}
+        if name:
+            epilog = ends(*examples, codes=codes) if examples else None  # hidden commands have none
+            group.command(name, epilog=epilog, **options)(run)
+        else:
+            group.callback(invoke_without_command=True)(run)
+        return function
+
+    return register
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function after the store, with their annotations as objects."""
+    _, *own = inspect.signature(function).parameters.values()
+    named = SimpleNamespace(__annotations__={one.name: one.annotation for one in own})
+    hints = get_type_hints(named, function.__globals__, include_extras=True)
+    return [one.replace(annotation=hints[one.name]) for one in own]
+
+
+def _from_stdin(parameter: inspect.Parameter) -> FromStdin | None:
+    return next((one for one in get_args(parameter.annotation) if isinstance(one, FromStdin)), None)
+
+
+def _added(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, annotation=annotation, default=default)
+
+
+_CONTEXT: Final = inspect.Parameter(
+    "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+)
+_WAIT: Final = _added("wait", WaitOption, WAIT_SECONDS)
+_ACKS: Final = _added("require_acks", AcksOption, 0)
+_JSON: Final = _added("_json", JsonOption, default=False)
+
+
+# ── How results are shown ───────────────────────────────────────────────────────────────
+
+
+def as_table(
+    headers: Sequence[str],
+    row: Callable[[Any, float], Sequence[str]],
+    *,
+    none: str,
+    numbers: Sequence[str] = (),
+) -> Shows:
+    """A list as a table on a terminal, or in a pipe as one line for each item, with tabs.
+
+    Args:
+        headers: of the table.
+        row: the cells of an item, at a time in seconds since 1970.
+        none: said on stderr if there are no items. `{program}` in it is how a command begins, and the name of an argument
+            or option its value.
+        numbers: the columns that a terminal aligns to the right.
+    """
+
+    def show(found: Sequence[Any], given: Any) -> None:
+        now = time.time()
+        said = "" if found else none.format(program=program(), **vars(given))
+        show_rows(headers, [row(one, now) for one in found], none=said, numbers=numbers)
+
+    return show
+
+
+def as_sentence(say: Callable[[Any], str]) -> Shows:
+    """One line that says what was found or done."""
+    return lambda found, _: typer.echo(one_line(say(found)))
+
+
+def as_text(read: Callable[[Any], str]) -> Shows:
+    """A text of several lines, escaped for a terminal."""
+    return lambda found, _: typer.echo(safe(read(found)))
