@@ -19,7 +19,7 @@ import typer
 from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, AcksOption, JsonOption, WaitOption
-from sense_memory.interfaces.cli.invocation import of, program
+from sense_memory.interfaces.cli.invocation import note, of, program
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.text import as_json, one_line, safe
 
@@ -66,19 +66,27 @@ class Write:
         done: what was done, in a few words.
         data: for JSON, without what relays answered.
         is_deletion: whether the events ask relays to delete something.
+        tells: prints what else a person should know, after the outcome.
+        notes: lines on stderr, for programs too.
     """
 
     ids: Sequence[str]
     done: str
     data: Mapping[str, Any]
     is_deletion: bool = False
+    tells: Callable[[], None] = lambda: None
+    notes: Sequence[str] = ()
 
     def report(self, invocation: Invocation, written: delivery.Written, require_acks: int) -> None:
         """Print it with what relays answered; exit code 3 if fewer of them have it than were asked for."""
-        if self.is_deletion:
-            delivery.report_deletion(invocation, written, self.done, dict(self.data), require_acks)
-        else:
-            delivery.report_write(invocation, written, self.done, dict(self.data), require_acks)
+        outcome = delivery.report_deletion if self.is_deletion else delivery.report_write
+        try:
+            outcome(invocation, written, self.done, dict(self.data), require_acks)
+        finally:
+            if not invocation.as_json:
+                self.tells()
+            for line in self.notes:
+                note(line)
 
 
 def deletion(ident: str, done: str, **data: Any) -> Write:
@@ -99,6 +107,7 @@ def operation(
     shows: Shows | None = None,
     json: Callable[[Any], Any] = lambda found: found,
     codes: Mapping[int, str] | None = None,
+    panel: str | None = None,
     writes: bool = False,
     creates: bool | Callable[[Any], bool] | None = None,
     with_acks: bool = False,
@@ -112,9 +121,10 @@ def operation(
         group: the command's group.
         name: of the command; empty for what the group does without one.
         examples: for its help page.
-        shows: prints the result; a `Write` needs none.
+        shows: prints the result; of a `Write`, what comes before its outcome.
         json: the result for `--json`; of a list, each item.
         codes: exit codes with a meaning of their own, for its help page.
+        panel: the heading under which the group's help page lists it.
         writes: whether relays get `--wait` seconds for what was written. A function that needs the seconds too declares
             `wait` itself.
         creates: whether a missing ledger is made; by default where the command writes. May depend on the options.
@@ -151,6 +161,8 @@ def operation(
             makes = writes if creates is None else creates
             found, written = invocation.run(work, creates=makes(given) if callable(makes) else makes)
             if written is not None:
+                if shows is not None and not invocation.as_json:
+                    shows(found, given)
                 found.report(invocation, written, given.require_acks if with_acks else 0)
             elif invocation.as_json:
                 typer.echo(as_json([json(one) for one in found] if isinstance(found, list) else json(found)))
@@ -162,14 +174,15 @@ def operation(
         names = {one.name for one in own}
         added = [one for one, wanted in ((_WAIT, writes), (_ACKS, with_acks), (_JSON, True)) if wanted]
         added = [one for one in added if one.name not in names]
-        run.__name__, run.__doc__ = function.__name__, function.__doc__
-        run.__signature__ = inspect.Signature([_CONTEXT, *own, *added])  # type: ignore[attr-defined] - for typer
-        run.__annotations__ = {one.name: one.annotation for one in (_CONTEXT, *own, *added)}
+        command: Any = run
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__signature__ = inspect.Signature([_CONTEXT, *own, *added])  # typer looks at it
+        command.__annotations__ = {one.name: one.annotation for one in (_CONTEXT, *own, *added)}
         if name:
             epilog = ends(*examples, codes=codes) if examples else None  # hidden commands have none
-            group.command(name, epilog=epilog, **options)(run)
+            group.command(name, epilog=epilog, rich_help_panel=panel, **options)(command)
         else:
-            group.callback(invoke_without_command=True)(run)
+            group.callback(invoke_without_command=True)(command)
         return function
 
     return register

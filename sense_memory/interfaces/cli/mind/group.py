@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -10,16 +10,13 @@ from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import argument, option
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode
 from sense_memory.interfaces.cli.mind import commands
-from sense_memory.interfaces.cli.output import show_rows
-from sense_memory.interfaces.text import as_json, one_line
 from sense_memory.limits import MAX_SAFE_INTEGER
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from sense_memory.interfaces.cli.groups import Program
-    from sense_memory.interfaces.cli.invocation import Invocation
 
 SetLimitOption = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=100_000, metavar="N", help="Show at most N of them.")
@@ -27,7 +24,6 @@ SetLimitOption = Annotated[
 TEXT: Final = argument(
     "TEXT", "The text. If it is missing or `-`, read all of stdin, without the line break at the end."
 )
-TextArgument = Annotated[str | None, TEXT]
 IdArgument = Annotated[str, argument("ID", "The id, or its first characters.")]
 KindOption = Annotated[
     str,
@@ -47,34 +43,6 @@ OnlyTopicOption = Annotated[str | None, option("TOPIC", "Only passages of this t
 def group(name: str, help_text: str, *examples: str) -> Program:
     """A group of commands of the mind."""
     return commands.group(name, no_args_is_help=True, help=help_text, epilog=ends(*examples))
-
-
-def show(
-    invocation: Invocation,
-    data: Sequence[Mapping[str, Any]],
-    headers: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    none: str,
-) -> None:
-    """Print a list: as JSON, as a table on a terminal, or in a pipe as one line for each item, with tabs.
-
-    Args:
-        invocation: of the command.
-        data: the items for JSON.
-        headers: of the table.
-        rows: the cells of each item.
-        none: printed on stderr if there are no items.
-    """
-    if invocation.as_json:
-        typer.echo(as_json(list(data)))
-    else:
-        show_rows(headers, rows, none=none)
-
-
-def done(invocation: Invocation, data: Mapping[str, Any], sentence: str) -> None:
-    """Print the outcome of a change: as JSON, or as a sentence."""
-    typer.echo(as_json(dict(data)) if invocation.as_json else one_line(sentence))
 
 
 def not_found(problem: str) -> CommandFailed:
