@@ -58,10 +58,8 @@ from sense_memory.interfaces.cli.names import (
     path_of,
     unknown_name,
 )
-from sense_memory.interfaces.cli.output import (
-    name_data,
-    show_memory,
-)
+from sense_memory.interfaces.cli.operations import operation
+from sense_memory.interfaces.cli.output import any_memory_data, as_value, name_data
 from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.text import quantity
 
@@ -376,20 +374,22 @@ async def _note_missing(store: MemoryStore, targets: Sequence[str]) -> None:
 # ── recall ──────────────────────────────────────────────────────────────────────────────
 
 
-@app.command(
-    rich_help_panel=MEMORIES,
-    epilog=ends(
-        "sense-memory recall user_timezone",
-        "sense-memory recall people/facts/lisa",
-        "sense-memory recall notes > notes.md",
-        "sense-memory recall user_timezone --json",
-        codes={
-            1: "an error, such as: the memory is not here, and no relay could be reached",
-            4: "no such memory",
-        },
-    ),
+@operation(
+    app,
+    "recall",
+    "sense-memory recall user_timezone",
+    "sense-memory recall people/facts/lisa",
+    "sense-memory recall notes > notes.md",
+    "sense-memory recall user_timezone --json",
+    codes={
+        1: "an error, such as: the memory is not here, and no relay could be reached",
+        4: "no such memory",
+    },
+    panel=MEMORIES,
+    json=any_memory_data,
+    shows=as_value,
 )
-def recall(context: typer.Context, name: NameArgument, _json: JsonOption = False) -> None:
+async def recall(store: MemoryStore, name: NameArgument) -> Memory | PersonaMemory:
     """Print the value of a memory, from the local ledger.
 
     Recalling a palace memory revives it: its relevance is 1 again, and it fades anew from now. `palace show` shows a
@@ -399,12 +399,7 @@ def recall(context: typer.Context, name: NameArgument, _json: JsonOption = False
     A pipe gets exactly the bytes of the value; on a terminal, invisible characters are escaped. Relays are asked only
     if the ledger lacks the memory and no relay has ever been asked.
     """
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> Memory | PersonaMemory:
-        return await recall_in_palace(store, name) if "/" in name else await _recall_key(store, name)
-
-    show_memory(invocation, invocation.run(work))
+    return await recall_in_palace(store, name) if "/" in name else await _recall_key(store, name)
 
 
 async def _recall_key(store: MemoryStore, key: str) -> Memory | PersonaMemory:
