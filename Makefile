@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-relays soak mutants lint types sync-store bench clean
+.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -45,6 +45,9 @@ types: $(VENV)/.installed-test  ## mypy --strict
 
 sync-store: $(VENV)/.installed-test  ## write sync_store.py anew, after a change of store.py
 	@$(BIN)/python scripts/generate_sync_store.py
+
+json-docs: $(VENV)/.installed-test  ## write the fields in docs/json.md anew, after a change of a model or its shape
+	@$(BIN)/python -m scripts.generate_json_docs
 
 bench: $(VENV)/.installed  ## speed and memory, each figure beside its floor; OPTIONS="--json --large" for more
 	@$(BIN)/python -m scripts.bench $(OPTIONS)

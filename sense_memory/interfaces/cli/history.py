@@ -32,12 +32,12 @@ from sense_memory.interfaces.cli.output import (
     show_insights,
     show_memories,
     show_memory,
-    shown_path,
     version_data,
     warn_if_incomplete,
 )
 from sense_memory.interfaces.cli.palace.group import insights_of
 from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.shapes import shown_path
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted, safe
 
 

@@ -21,6 +21,7 @@ from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, AcksOption, JsonOption, WaitOption
 from sense_memory.interfaces.cli.invocation import note, of, program
 from sense_memory.interfaces.cli.output import show_rows
+from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import as_json, one_line, safe
 
 
@@ -105,7 +106,7 @@ def operation(
     name: str,
     *examples: str,
     shows: Shows | None = None,
-    json: Callable[[Any], Any] = lambda found: found,
+    json: Callable[[Any], Any] = shape_of,
     codes: Mapping[int, str] | None = None,
     panel: str | None = None,
     writes: bool = False,
@@ -122,7 +123,7 @@ def operation(
         name: of the command; empty for what the group does without one.
         examples: for its help page.
         shows: prints the result; of a `Write`, what comes before its outcome.
-        json: the result for `--json`; of a list, each item.
+        json: the result for `--json`, where it is not the shape of the result; of a list, of each item.
         codes: exit codes with a meaning of their own, for its help page.
         panel: the heading under which the group's help page lists it.
         writes: whether relays get `--wait` seconds for what was written. A function that needs the seconds too declares

@@ -35,8 +35,6 @@ from sense_memory.interfaces.cli.inputs import (
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, note, of, program, say
 from sense_memory.interfaces.cli.names import everything, place, unused_label
 from sense_memory.interfaces.cli.output import (
-    hit_data,
-    mind_hit_data,
     show_insights,
     show_memories,
     show_rows,
@@ -45,6 +43,8 @@ from sense_memory.interfaces.cli.output import (
 )
 from sense_memory.interfaces.cli.palace.group import look, no_palace
 from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.shapes.views import SearchAnswer
 from sense_memory.interfaces.text import (
     PROBABLY_NOTHING,
     age,
@@ -164,9 +164,7 @@ def search(
     places["include_forgotten"] = include_forgotten
     found = _found(of(context), question(query), limit, within=kinds, since=begin, **places)
     if of(context).as_json:
-        hits = found.hits
-        parts = {"hits": [*map(hit_data, hits)], "in_mind": [*map(mind_hit_data, found.in_mind)]}
-        typer.echo(as_json({**parts, "forgotten": hits.forgotten, "confidence": hits.confidence}))
+        typer.echo(as_json(shape_of(SearchAnswer.of(found.hits, found.in_mind))))
         return
     if found.hits.is_doubtful and not found.in_mind:
         note(PROBABLY_NOTHING)
@@ -513,16 +511,7 @@ def _memories(count: int) -> str:
 
 
 def _data(report: EmbedReport, *, dry_run: bool) -> dict[str, Any]:
-    names = ("embedded", "taken", "shared", "too_large", "unshared", "forgotten")
-    problem = None if report.trouble is None else str(report.trouble)
-    counts = {name: getattr(report, name) for name in names}
-    return {
-        "model": report.model or None,
-        "dry_run": dry_run,
-        "left": report.count,
-        **counts,
-        "problem": problem,
-    }
+    return {**shape_of(report), "dry_run": dry_run}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from sense_memory.errors import SenseMemoryError
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, program, tell, with_options
-from sense_memory.interfaces.cli.output import change_data, relay_data, shown_path, sync_data, told_by
+from sense_memory.interfaces.cli.output import change_data, relay_data, sync_data, told_by
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
+from sense_memory.interfaces.shapes import shape_of, shown_path
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted
 
 
@@ -92,11 +93,7 @@ def sync(
     in_step = report.in_step and all(relay.holds_all for relay in status.relays)
     if invocation.as_json:
         relays = [_round(relay, state) for relay, state in zip(report.relays, status.relays, strict=True)]
-        fields = ("overruled", "written_again", "conflicts", "prevailed", "unclaimed")
-        names = {name: list(getattr(report, name)) for name in fields}
-        result = {"in_step": in_step, "complete": report.complete, "first": report.is_first, **names}
-        result["relays"] = relays
-        typer.echo(as_json(result))
+        typer.echo(as_json({**shape_of(report), "in_step": in_step, "relays": relays}))
     else:
         _print_rounds(report, status, lost, in_step=in_step)
         for scene in scenes:
@@ -401,16 +398,8 @@ def _note(relay: RelayStatus) -> str:
 
 
 def _status(status: Status, embedder: EmbedderInUse | None) -> dict[str, Any]:
-    return {
-        "npub": status.npub,
-        "ledger": status.ledger,
-        "counts": dict(status.counts),
-        "embedder": None if embedder is None else asdict(embedder),
-        "relays": [relay_data(relay.url, relay) for relay in status.relays],
-        "copies_elsewhere": status.copies_elsewhere,
-        "is_replicated": status.is_replicated,
-        "summary": survival(status),
-    }
+    in_use = None if embedder is None else asdict(embedder)
+    return {**shape_of(status), "embedder": in_use, "summary": survival(status)}
 
 
 _KEEPS_TEXT = ("linked", "changed")

@@ -26,7 +26,8 @@ from sense_memory.interfaces.cli.operations import (
     deletion,
     operation,
 )
-from sense_memory.interfaces.text import age, iso, quantity, safe
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.text import age, quantity, safe
 
 
 if TYPE_CHECKING:
@@ -42,18 +43,6 @@ archive = group(
     'sense-memory mind archive add "Lisa paints with oil on wood." --tag art',
     "sense-memory mind archive list",
 )
-
-
-def _passage_data(passage: Passage) -> dict[str, Any]:
-    return {
-        "id": passage.id,
-        "content": passage.content,
-        "tags": list(passage.tags),
-        "topics": list(passage.topics),
-        "title": passage.title or None,
-        "source": passage.source or None,
-        "at": iso(passage.at),
-    }
 
 
 _LIST = as_table(
@@ -78,7 +67,6 @@ def _show_passages(found: list[Passage], given: Any) -> None:
     "add",
     'sense-memory mind archive add "The kiln is broken." --tag workshop',
     writes=True,
-    json=_passage_data,
     shows=_KEPT,
 )
 async def add_passage(
@@ -111,7 +99,6 @@ async def add_passage(
     "list",
     "sense-memory mind archive list",
     "sense-memory mind archive list --tag art",
-    json=_passage_data,
     shows=_show_passages,
 )
 async def list_passages(
@@ -158,11 +145,7 @@ class _Topics:
     def data(self) -> list[dict[str, Any]]:
         return [
             {
-                "name": topic.name,
-                "summary": topic.summary,
-                "passages": topic.passages,
-                "covered": topic.covered,
-                "is_by_rule": topic.is_by_rule,
+                **shape_of(topic),
                 "proposals": [
                     f"{one.kind}: {one.reason}" for one in self.proposals if topic.name in one.topics
                 ],

@@ -18,7 +18,7 @@ from sense_memory.interfaces.cli.operations import (
     deletion,
     operation,
 )
-from sense_memory.interfaces.text import age, iso, safe
+from sense_memory.interfaces.text import age, safe
 
 
 if TYPE_CHECKING:
@@ -34,18 +34,6 @@ blocks = group(
     "sense-memory mind blocks list",
     'sense-memory mind blocks append human "Prefers short answers."',
 )
-
-
-def _data(block: Block) -> dict[str, Any]:
-    return {
-        "label": block.label,
-        "description": block.description,
-        "value": block.value,
-        "limit": block.limit,
-        "read_only": block.read_only,
-        "version": block.version,
-        "updated_at": iso(block.updated_at),
-    }
 
 
 def _size(block: Block) -> str:
@@ -64,8 +52,8 @@ _VERSIONS = as_table(
 )
 _CHANGED = as_sentence(lambda block: f"{block.label} is at version {block.version}: {_size(block)}")
 
-_reads = partial(operation, blocks, json=_data)
-_changes = partial(operation, blocks, json=_data, shows=_CHANGED, writes=True)
+_reads = partial(operation, blocks)
+_changes = partial(operation, blocks, shows=_CHANGED, writes=True)
 
 
 def _show_blocks(found: list[Block], given: Any) -> None:

@@ -12,7 +12,8 @@ from sense_memory.interfaces.cli.invocation import note, program
 from sense_memory.interfaces.cli.mind import commands
 from sense_memory.interfaces.cli.mind.group import IdArgument, group, only
 from sense_memory.interfaces.cli.operations import as_sentence, as_table, operation
-from sense_memory.interfaces.text import age, iso, one_line, quantity, safe
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.text import age, one_line, quantity, safe
 
 
 if TYPE_CHECKING:
@@ -35,21 +36,6 @@ _SAYS_NOTHING: Final = (
 )
 
 
-def _identity_data(found: AgentIdentity) -> dict[str, Any]:
-    return {
-        "themes": found.themes,
-        "roles": list(found.roles),
-        "objectives": list(found.objectives),
-        "values": list(found.values),
-        "tensions": list(found.tensions),
-        "recent_reflections": list(found.recent_reflections),
-        "covered": found.covered,
-        "is_by_rule": found.is_by_rule,
-        "left_out": found.left_out,
-        "at": iso(found.at),
-    }
-
-
 def _show_identity(found: AgentIdentity, _: Any) -> None:
     if found.at is None:
         typer.echo(
@@ -69,7 +55,7 @@ _IDENTITIES = as_table(
     lambda item, now: (age(item.at or now, now), str(item.covered), item.themes),
     none="There is no identity yet.",
 )
-_of_identity = partial(operation, identity, json=_identity_data, shows=_show_identity)
+_of_identity = partial(operation, identity, shows=_show_identity)
 
 
 @_of_identity("show", "sense-memory mind identity show")
@@ -126,22 +112,12 @@ objectives = group(
 )
 
 
-def _objective_data(found: Objective) -> dict[str, Any]:
-    return {
-        "id": found.id,
-        "text": found.text,
-        "priority": found.priority,
-        "status": found.status,
-        "at": iso(found.at),
-    }
-
-
 _OBJECTIVES = as_table(
     ("id", "priority", "status", "text"),
     lambda item, _: (item.id, str(item.priority), item.status, item.text),
     none="There are no objectives.",
 )
-_of_objectives = partial(operation, objectives, json=_objective_data)
+_of_objectives = partial(operation, objectives)
 
 
 @_of_objectives(
@@ -197,18 +173,10 @@ async def end_objective(
 # ── Reflections ─────────────────────────────────────────────────────────────────────────
 
 
-def _reflection_data(entry: LogEntry) -> dict[str, Any]:
-    from sense_memory.mind.reflection import based_on
+def _reflection_data(found: LogEntry | None) -> dict[str, Any]:
+    from sense_memory.interfaces.shapes.views import ConcludedBelief
 
-    belief = str(entry.payload.get("belief", ""))
-    return {
-        "id": entry.id,
-        "actor": entry.actor,
-        "belief": belief,
-        "based_on": list(based_on(entry)),
-        "left_out": entry.payload.get("left_out", 0),
-        "at": iso(entry.at),
-    }
+    return {"entry": None if found is None else shape_of(ConcludedBelief.of(found))}
 
 
 def _show_reflection(found: LogEntry | None, given: Any) -> None:
@@ -237,7 +205,7 @@ def _is_without_belief(given: Any) -> str:
     writes=True,
     creates=lambda given: given.belief is not None,
     refuses=_is_without_belief,
-    json=lambda found: {"entry": None if found is None else _reflection_data(found)},
+    json=_reflection_data,
     shows=_show_reflection,
 )
 async def reflect(

@@ -26,12 +26,11 @@ from sense_memory.interfaces.cli.mind.group import (
     not_found,
 )
 from sense_memory.interfaces.cli.operations import FromStdin, as_sentence, as_table, operation
-from sense_memory.interfaces.cli.output import mind_hit_data
-from sense_memory.interfaces.text import age, iso, local_time, quantity, safe
+from sense_memory.interfaces.shapes.views import StoredConversation
+from sense_memory.interfaces.text import age, local_time, quantity, safe
 
 
 if TYPE_CHECKING:
-    from sense_memory.mind.chat.compaction import ContextState
     from sense_memory.mind.chat.conversation import Conversation
     from sense_memory.mind.chat.messages import Message
     from sense_memory.mind.log import LogEntry
@@ -51,26 +50,13 @@ log = group(
 )
 
 
-def entry_data(entry: LogEntry) -> dict[str, Any]:
-    """An entry for JSON."""
-    return {
-        "id": entry.id,
-        "kind": entry.kind,
-        "actor": entry.actor,
-        "turn": entry.turn,
-        "conversation": entry.conversation,
-        "text": entry.text,
-        "at": iso(entry.at),
-    }
-
-
 ENTRIES: Final = as_table(
     ("id", "age", "actor", "kind", "text"),
     lambda entry, now: (entry.id, age(entry.at, now), entry.actor, entry.kind, entry.text),
     none="There are no such entries.",
 )
 APPENDED: Final = as_sentence(lambda entry: f"appended as {entry.id}")
-_of_log = partial(operation, log, json=entry_data)
+_of_log = partial(operation, log)
 
 
 @_of_log(
@@ -129,17 +115,6 @@ conversations = group(
 ConversationArgument = Annotated[str, argument("CONVERSATION", "The id of the conversation.")]
 
 
-def message_data(message: Message) -> dict[str, Any]:
-    """A message for JSON."""
-    return {
-        "id": message.id,
-        "role": message.role,
-        "name": message.name or None,
-        "content": message.content,
-        "at": iso(message.at),
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class _Titled:
     """A conversation in a list; its title is empty unless it was imported."""
@@ -150,26 +125,6 @@ class _Titled:
 
     def data(self) -> dict[str, Any]:
         return {"id": self.id, "messages": self.messages, "title": self.title or None}
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """Messages of a conversation, and what its context has in place of others."""
-
-    id: str
-    state: ContextState
-    messages: list[Message]
-
-    def data(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "summary": self.state.summary or None,
-            "covered_count": self.state.covered_count,
-            "is_by_rule": self.state.is_by_rule,
-            "dropped_count": self.state.dropped_count,
-            "problem": self.state.problem or None,
-            "messages": [message_data(message) for message in self.messages],
-        }
 
 
 async def _conversation(store: MemoryStore, ident: str) -> Conversation:
@@ -184,7 +139,6 @@ async def _conversation(store: MemoryStore, ident: str) -> Conversation:
     "add",
     'sense-memory mind conversations add chat "Where were we?" --role user',
     writes=True,
-    json=message_data,
     shows=as_sentence(lambda message: f"kept as message {message.id}"),
 )
 async def add_message(
@@ -226,7 +180,7 @@ async def list_conversations(store: MemoryStore) -> list[_Titled]:
     ]
 
 
-def _show_messages(found: _Shown, _: Any) -> None:
+def _show_messages(found: StoredConversation, _: Any) -> None:
     if found.state.summary:
         typer.echo(safe(f"[summary of {found.state.covered_count} messages] {found.state.summary}\n"))
     for message in found.messages:
@@ -238,7 +192,6 @@ def _show_messages(found: _Shown, _: Any) -> None:
     "show",
     "sense-memory mind conversations show chat",
     codes={4: "there is no such conversation"},
-    json=_Shown.data,
     shows=_show_messages,
 )
 async def show_conversation(
@@ -249,14 +202,14 @@ async def show_conversation(
         bool, flag("--in-context", text="Show only the summary and the messages that a model would see.")
     ] = False,
     limit: SetLimitOption = 40,
-) -> _Shown:
+) -> StoredConversation:
     """Show a conversation: its summary, if it was compacted, and its newest messages, oldest first."""
     found = await _conversation(store, conversation)
     messages = await (found.in_context() if in_context else found.messages(limit))
-    return _Shown(conversation, await found.state(), messages)
+    return StoredConversation(conversation, await found.state(), messages)
 
 
-def _show_summary(found: _Shown, _: Any) -> None:
+def _show_summary(found: StoredConversation, _: Any) -> None:
     if found.state.summary:
         covered = quantity(found.state.covered_count, "message")
         note(f"{covered} summarised, {len(found.messages)} in context")
@@ -272,7 +225,6 @@ def _show_summary(found: _Shown, _: Any) -> None:
     codes={4: "there is no such conversation"},
     writes=True,
     creates=False,
-    json=_Shown.data,
     shows=_show_summary,
 )
 async def compact(
@@ -282,7 +234,7 @@ async def compact(
     window: Annotated[
         int, typer.Option(metavar="TOKENS", min=1, help="The context window of the model.")
     ] = 256_000,
-) -> _Shown:
+) -> StoredConversation:
     """Replace the older messages in context by a summary, and print the summary.
 
     The newest messages stay: as many as fill 30 % of the window, at least one. No message is lost; `mind search` finds
@@ -295,7 +247,7 @@ async def compact(
         dropped = quantity(state.dropped_count, "message")
         left_out = f"; {dropped} left the context without a summary" if state.dropped_count else ""
         note(f"the model's summary was not used: {safe(state.problem)}{left_out}; the log has every message")
-    return _Shown(conversation, state, await found.in_context())
+    return StoredConversation(conversation, state, await found.in_context())
 
 
 # ── Search ──────────────────────────────────────────────────────────────────────────────
@@ -325,7 +277,6 @@ def _names_no_place(given: Any) -> str:
     "sense-memory mind search kiln --within archive,log",
     "sense-memory mind search wood --tag art",
     refuses=_names_no_place,
-    json=mind_hit_data,
     shows=_HITS,
 )
 async def search(

@@ -9,7 +9,6 @@ import typer
 from sense_memory.interfaces.cli.inputs import argument, option
 from sense_memory.interfaces.cli.invocation import note
 from sense_memory.interfaces.cli.mind import commands
-from sense_memory.interfaces.cli.mind.log import message_data
 from sense_memory.interfaces.cli.operations import operation
 from sense_memory.interfaces.text import quantity, safe
 
@@ -17,15 +16,6 @@ from sense_memory.interfaces.text import quantity, safe
 if TYPE_CHECKING:
     from sense_memory.mind.prompts.prompt import Prompt
     from sense_memory.store import MemoryStore
-
-
-def prompt_data(found: Prompt) -> dict[str, Any]:
-    """A prompt for JSON."""
-    return {
-        "system": found.system,
-        "messages": [message_data(message) for message in found.messages],
-        "report": found.report.model_dump(mode="json"),
-    }
 
 
 def _show(found: Prompt, _: Any) -> None:
@@ -45,7 +35,6 @@ def _show(found: Prompt, _: Any) -> None:
     "sense-memory mind prompt how thick is the felt",
     "sense-memory mind prompt --conversation chat --budget 4000",
     "sense-memory mind prompt --conversation chat --json",
-    json=prompt_data,
     shows=_show,
 )
 async def prompt(

@@ -21,7 +21,7 @@ from sense_memory.interfaces.cli.mind.group import (
     not_found,
     only,
 )
-from sense_memory.interfaces.cli.mind.log import APPENDED, ENTRIES, entry_data
+from sense_memory.interfaces.cli.mind.log import APPENDED, ENTRIES
 from sense_memory.interfaces.cli.names import place as place_of
 from sense_memory.interfaces.cli.operations import (
     FromStdin,
@@ -32,7 +32,8 @@ from sense_memory.interfaces.cli.operations import (
     deletion,
     operation,
 )
-from sense_memory.interfaces.text import iso, one_line, quantity
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.text import one_line, quantity
 from sense_memory.nostr.keys import npub as to_npub
 
 
@@ -89,9 +90,7 @@ class _KnownScene:
 
     def data(self) -> dict[str, Any]:
         """For JSON; never its keys."""
-        state = self.state
-        fields = {"id": state.id, "name": state.name, "owner": state.owner, "members": self.members}
-        return fields | {"is_member": self.is_member, "relays": list(state.relays)}
+        return {**shape_of(self.state), "members": self.members, "is_member": self.is_member}
 
 
 async def _state(store: MemoryStore, given: str) -> SceneState:
@@ -267,7 +266,6 @@ async def list_scenes(store: MemoryStore) -> list[_KnownScene]:
     'sense-memory mind scenes append village "It rains." --actor world',
     writes=True,
     creates=False,
-    json=entry_data,
     shows=APPENDED,
 )
 async def append_to_scene(
@@ -294,7 +292,7 @@ async def append_to_scene(
     return entry
 
 
-@operation(scenes, "log", "sense-memory mind scenes log village", json=entry_data, shows=ENTRIES)
+@operation(scenes, "log", "sense-memory mind scenes log village", shows=ENTRIES)
 async def scene_log(
     store: MemoryStore, scene: SceneArgument, *, kind: OnlyKindOption = None, limit: SetLimitOption = 20
 ) -> list[LogEntry]:
@@ -444,23 +442,10 @@ async def unshare(store: MemoryStore, place: PlaceOfShare, npub: ReaderArgument)
     return _Unshared(place, npub)
 
 
-def _shared_data(item: SharedMemory) -> dict[str, Any]:
-    return {
-        "owner": to_npub(item.owner),
-        "path": item.path,
-        "value": item.value,
-        "themes": list(item.themes),
-        "state": item.state,
-        "created_at": iso(item.created_at),
-        "last_accessed": iso(item.last_accessed),
-    }
-
-
 @operation(
     commands,
     "shared",
     "sense-memory mind shared",
-    json=_shared_data,
     shows=as_table(
         ("owner", "memory", "state", "text"),
         lambda item, _: (to_npub(item.owner), item.path, item.state, item.value),

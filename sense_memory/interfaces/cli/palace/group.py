@@ -24,6 +24,7 @@ from sense_memory.interfaces.cli.palace.shapes import (
     tally,
 )
 from sense_memory.interfaces.cli.program import PALACE, app
+from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import as_json, one_line, safe
 
 
@@ -271,8 +272,7 @@ def compress(
     elif text.is_doubtful:
         typer.echo("Probably nothing about the question is kept; the nearest comes first.", err=True)
     if invocation.as_json:
-        held = {"included": text.included, "left_out": text.left_out}
-        typer.echo(as_json({"text": text, "tokens": text.tokens, **held}))
+        typer.echo(as_json(shape_of(text)))
     elif not text:
         typer.echo("There are no active memories" + (f" in {safe(domain)}." if domain else "."), err=True)
     else:
