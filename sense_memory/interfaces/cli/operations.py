@@ -105,16 +105,10 @@ def operation(
     group: Program,
     name: str,
     *examples: str,
-    shows: Shows | None = None,
-    json: Callable[[Any], Any] = shape_of,
     codes: Mapping[int, str] | None = None,
     panel: str | None = None,
-    writes: bool = False,
-    creates: bool | Callable[[Any], bool] | None = None,
-    with_acks: bool = False,
-    refuses: Callable[[Any], str] = lambda _: "",
-    ends_with: Callable[[Any], int] = lambda _: 0,
-    **options: Any,
+    hidden: bool = False,
+    **how: Any,
 ) -> Callable[[_Function], _Function]:
     """Make a command of an async function of an open store.
 
@@ -122,71 +116,107 @@ def operation(
         group: the command's group.
         name: of the command; empty for what the group does without one.
         examples: for its help page.
-        shows: prints the result; of a `Write`, what comes before its outcome.
-        json: the result for `--json`, where it is not the shape of the result; of a list, of each item.
         codes: exit codes with a meaning of their own, for its help page.
         panel: the heading under which the group's help page lists it.
+        hidden: whether the help page leaves it out.
+        how: how it is run and shown: the attributes of `_Run`.
+    """
+
+    def register(function: _Function) -> _Function:
+        command = _command(function, _Run(function, **how))
+        if name:
+            epilog = ends(*examples, codes=codes) if examples else None  # hidden commands have none
+            group.command(name, epilog=epilog, rich_help_panel=panel, hidden=hidden)(command)
+        else:
+            group.callback(invoke_without_command=True)(command)
+        return function
+
+    return register
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """How a command is run and shown.
+
+    Attributes:
+        function: what it does with an open store.
+        shows: prints the result; of a `Write`, what comes before its outcome.
+        json: the result for `--json`, where it is not the shape of the result; of a list, of each item.
         writes: whether relays get `--wait` seconds for what was written. A function that needs the seconds too declares
             `wait` itself.
         creates: whether a missing ledger is made; by default where the command writes. May depend on the options.
         with_acks: whether a `Write` has `--require-acks`.
         refuses: from the options, what is wrong with them together; empty if nothing. Called before the store is open.
         ends_with: from the result, what a person and a program are told on stderr after it, and the exit code.
-        options: as typer's `command`.
     """
 
-    def register(function: _Function) -> _Function:
-        own = _parameters(function)
-        texts = {one.name: text for one in own if (text := _from_stdin(one)) is not None}
+    function: Callable[..., Awaitable[Any]]
+    shows: Shows | None = None
+    json: Callable[[Any], Any] = shape_of
+    writes: bool = False
+    creates: bool | Callable[[Any], bool] | None = None
+    with_acks: bool = False
+    refuses: Callable[[Any], str] = lambda _: ""
+    ends_with: Callable[[Any], int] = lambda _: 0
 
-        def run(context: typer.Context, **values: Any) -> None:
-            if context.invoked_subcommand is not None:
-                return
-            given = SimpleNamespace(**values)
-            if with_acks:
-                delivery.refuse_contradiction(context, given.wait, given.require_acks)
-            if problem := refuses(given):
-                context.fail(problem)
-            values = {one.name: values[one.name] for one in own}
-            values |= {name: text.read(values[name], given) for name, text in texts.items()}
-            invocation = of(context)
+    def __call__(self, context: typer.Context, given: Any, values: Mapping[str, Any]) -> None:
+        """Run it.
 
-            async def work(store: MemoryStore) -> tuple[Any, delivery.Written | None]:
-                found = await function(store, **values)
-                if isinstance(found, Write):
-                    return found, await delivery.send(store, found.ids, given.wait)
-                if writes:
-                    await delivery.deliver(store, given.wait)
-                return found, None
+        Args:
+            context: of the command.
+            given: all options as they were typed, `wait` and `require_acks` too.
+            values: the arguments of the function.
+        """
+        makes = self.writes if self.creates is None else self.creates
+        invocation = of(context)
+        found, written = invocation.run(
+            lambda store: self._work(store, given, values), creates=makes(given) if callable(makes) else makes
+        )
+        if self.shows is not None and not invocation.as_json:
+            self.shows(found, given)
+        if written is not None:
+            found.report(invocation, written, given.require_acks if self.with_acks else 0)
+        elif invocation.as_json:
+            each = [self.json(one) for one in found] if isinstance(found, list) else self.json(found)
+            typer.echo(as_json(each))
+        if code := self.ends_with(found):
+            raise typer.Exit(code)
 
-            makes = writes if creates is None else creates
-            found, written = invocation.run(work, creates=makes(given) if callable(makes) else makes)
-            if written is not None:
-                if shows is not None and not invocation.as_json:
-                    shows(found, given)
-                found.report(invocation, written, given.require_acks if with_acks else 0)
-            elif invocation.as_json:
-                typer.echo(as_json([json(one) for one in found] if isinstance(found, list) else json(found)))
-            elif shows is not None:
-                shows(found, given)
-            if code := ends_with(found):
-                raise typer.Exit(code)
+    async def _work(
+        self, store: MemoryStore, given: Any, values: Mapping[str, Any]
+    ) -> tuple[Any, delivery.Written | None]:
+        found = await self.function(store, **values)
+        if isinstance(found, Write):
+            return found, await delivery.send(store, found.ids, given.wait)
+        if self.writes:
+            await delivery.deliver(store, given.wait)
+        return found, None
 
-        names = {one.name for one in own}
-        added = [one for one, wanted in ((_WAIT, writes), (_ACKS, with_acks), (_JSON, True)) if wanted]
-        added = [one for one in added if one.name not in names]
-        command: Any = run
-        command.__name__, command.__doc__ = function.__name__, function.__doc__
-        command.__signature__ = inspect.Signature([_CONTEXT, *own, *added])  # typer looks at it
-        command.__annotations__ = {one.name: one.annotation for one in (_CONTEXT, *own, *added)}
-        if name:
-            epilog = ends(*examples, codes=codes) if examples else None  # hidden commands have none
-            group.command(name, epilog=epilog, rich_help_panel=panel, **options)(command)
-        else:
-            group.callback(invoke_without_command=True)(command)
-        return function
 
-    return register
+def _command(function: Callable[..., Any], run: _Run) -> Any:
+    """A function whose parameters typer reads: those of the operation, and the options that belong to all."""
+    own = _parameters(function)
+    texts = {one.name: text for one in own if (text := _from_stdin(one)) is not None}
+
+    def command(context: typer.Context, **values: Any) -> None:
+        if context.invoked_subcommand is not None:
+            return
+        given = SimpleNamespace(**values)
+        if run.with_acks:
+            delivery.refuse_contradiction(context, given.wait, given.require_acks)
+        if problem := run.refuses(given):
+            context.fail(problem)
+        mine = {one.name: values[one.name] for one in own}
+        run(context, given, mine | {name: text.read(mine[name], given) for name, text in texts.items()})
+
+    wanted = ((_WAIT, run.writes), (_ACKS, run.with_acks), (_JSON, True))
+    names = {one.name for one in own}
+    shared = [one for one, is_wanted in wanted if is_wanted and one.name not in names]
+    made: Any = command
+    made.__name__, made.__doc__ = function.__name__, function.__doc__
+    made.__signature__ = inspect.Signature([_CONTEXT, *own, *shared])
+    made.__annotations__ = {one.name: one.annotation for one in (_CONTEXT, *own, *shared)}
+    return made
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
