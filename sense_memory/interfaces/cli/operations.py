@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_type_hints
 
@@ -72,22 +72,26 @@ class Write:
     """
 
     ids: Sequence[str]
-    done: str
-    data: Mapping[str, Any]
+    done: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
     is_deletion: bool = False
     tells: Callable[[], None] = lambda: None
     notes: Sequence[str] = ()
 
     def report(self, invocation: Invocation, written: delivery.Written, require_acks: int) -> None:
         """Print it with what relays answered; exit code 3 if fewer of them have it than were asked for."""
-        outcome = delivery.report_deletion if self.is_deletion else delivery.report_write
         try:
-            outcome(invocation, written, self.done, dict(self.data), require_acks)
+            self.outcome(invocation, written, require_acks)
         finally:
             if not invocation.as_json:
                 self.tells()
             for line in self.notes:
                 note(line)
+
+    def outcome(self, invocation: Invocation, written: delivery.Written, require_acks: int) -> None:
+        """Print what was done, and which relays have it."""
+        report = delivery.report_deletion if self.is_deletion else delivery.report_write
+        report(invocation, written, self.done, dict(self.data), require_acks)
 
 
 def deletion(ident: str, done: str, **data: Any) -> Write:

@@ -43,6 +43,7 @@ from sense_memory.interfaces.cli.inputs import (
 from sense_memory.interfaces.cli.invocation import echo_all, note, of, program, say
 from sense_memory.interfaces.cli.memories import (
     PalaceDetails,
+    check_names,
     forget_names,
     recall_in_palace,
     remember_in_palace,
@@ -370,18 +371,16 @@ def as_of(
     palace_as_of(of(context), when, where)
 
 
-@commands.command("forget", hidden=True)
-def forget(
-    context: typer.Context,
+@operation(commands, "forget", hidden=True, writes=True, with_acks=True, refuses=check_names)
+async def forget(
+    store: MemoryStore,
     *,
-    paths: _PathsArgument,
+    names: _PathsArgument,
     anyway: AnywayOption = False,
     wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+) -> Write:
     """As `sense-memory forget`; a KEY alone means the one palace memory that has it."""
-    forget_names(context, paths, wait, require_acks, anyway=anyway, is_palace_only=True)
+    return await forget_names(store, names, wait, anyway=anyway, is_palace_only=True)
 
 
 @commands.command("search", hidden=True)
