@@ -93,7 +93,9 @@ def pytest_collection_finish():
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--update-golden", action="store_true", help="write what commands say now into tests/interfaces/cli/golden"
+        "--update-golden",
+        action="store_true",
+        help="write what commands say now into tests/interfaces/cli/golden",
     )
 
 

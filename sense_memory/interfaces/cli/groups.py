@@ -94,7 +94,7 @@ class Program(typer.Typer):
         **options: Any,
     ) -> None:
         self.registered: dict[str, CommandInfo | Program] = {}
-        self._package, self._modules = package, modules or {}
+        self.package, self.modules = package, modules or {}
         options = {"rich_markup_mode": None, "add_completion": False, **options}
         super().__init__(cls=type(cls.__name__, (cls,), {"program": self}), **options)
 
@@ -121,7 +121,7 @@ class Program(typer.Typer):
 
     def names(self) -> list[str]:
         """The names of all commands, in the order of the help page."""
-        return list(self._modules or self.registered)
+        return list(self.modules or self.registered)
 
     def built(self, name: str) -> Any:
         """The command or group with that name, newly built.
@@ -129,8 +129,8 @@ class Program(typer.Typer):
         Raises:
             KeyError: there is none.
         """
-        if name in self._modules:
-            importlib.import_module(f"{self._package}.{self._modules[name]}")
+        if name in self.modules:
+            importlib.import_module(f"{self.package}.{self.modules[name]}")
         found = self.registered[name]
         if isinstance(found, Program):
             group = typer.main.get_group(found)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.errors import SenseMemoryError
+from sense_memory.interfaces.cli.delivery import paused
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, program, tell, with_options
@@ -141,14 +142,6 @@ def outcome(relay: RelayReport, state: RelayStatus) -> str:
         waits = [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
         return "; ".join([*found, *waits, *paused(state)]) or "not finished"
     return f"in step ({LOCAL})" if state.is_local else "in step"
-
-
-def paused(state: RelayStatus) -> list[str]:
-    """When sending goes on, if a relay's rate limit pauses it."""
-    if not state.paused_seconds:
-        return []
-    when = age(state.paused_seconds, 0).replace("just now", "in 1 s")
-    return [f"sending goes on {when}: the relay limits the rate"]
 
 
 def _broken_word(relay: RelayReport) -> list[str]:

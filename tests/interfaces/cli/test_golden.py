@@ -84,17 +84,21 @@ def test_there_is_a_session_for_every_command_and_it_begins_with_its_help_page()
         assert path.read_text("utf-8").partition("\n")[0].endswith("--help"), path
 
 
-@pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.stem)
-def test_a_command_says_what_it_said(path, palace, secrets, tmp_path, monkeypatch, request):
+@pytest.fixture
+def session(palace, secrets, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return Session(tmp_path, secrets)
+
+
+@pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.stem)
+def test_a_command_says_what_it_said(path, session, pytestconfig):
     told = path.read_text("utf-8")
-    session = Session(tmp_path, secrets)
 
     shown = "\n\n".join(map(session.run, re.findall(r"^\$ (.*)$", told, re.MULTILINE))) + "\n"
 
-    if request.config.getoption("--update-golden"):
+    if pytestconfig.getoption("--update-golden"):
         path.write_text(shown, "utf-8")
     else:
         assert shown == told
