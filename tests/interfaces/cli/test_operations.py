@@ -245,6 +245,7 @@ def test_the_module_in_the_table_registers_the_command_and_no_command_is_missing
         assert group.built(name).name == name
 
     assert {*group.registered} == {*group.names()}
+    assert not group.registered_commands  # typer would build them together with the group
 
 
 MODULES = {
