@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs bench clean
+.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs docs bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -43,11 +43,15 @@ lint: $(VENV)/.installed-test  ## ruff: rules and format
 types: $(VENV)/.installed-test  ## mypy --strict
 	@$(BIN)/mypy
 
-sync-store: $(VENV)/.installed-test  ## write sync_store.py anew, after a change of store.py
+sync-store: $(VENV)/.installed-test  ## write sync_store.pyi anew, after a change of the store or of what it shows
 	@$(BIN)/python scripts/generate_sync_store.py
 
 json-docs: $(VENV)/.installed-test  ## write the fields in docs/json.md anew, after a change of a model or its shape
 	@$(BIN)/python -m scripts.generate_json_docs
+
+docs: $(VENV)/.installed-docs  ## the pages of docs/ as a site with a search and the API, in build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
+	@echo "open build/site/index.html"
 
 bench: $(VENV)/.installed  ## speed and memory, each figure beside its floor; OPTIONS="--json --large" for more
 	@$(BIN)/python -m scripts.bench $(OPTIONS)
@@ -68,6 +72,11 @@ $(VENV)/.installed-test: pyproject.toml $(VENV)/pyvenv.cfg
 	@$(VENV)/published/bin/python scripts/install.py sense-memory==0.3.1
 	@$(INSTALL) --target $(VENV)/mcp1 --upgrade 'mcp>=1.30,<2'  # the SDK's other line, for the tests of both
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml $(VENV)/pyvenv.cfg
+	@echo "Installing what draws the site into $(VENV) (once)"
+	@$(INSTALL) --editable '.[docs]'
+	@touch $@
 
 $(VENV)/.installed-relays: $(VENV)/.installed-test $(wildcard $(RELAY_FILES)/*/*)
 	@echo "Installing two relays into $(RELAYS) (once; the relay from npm is compiled, which takes a minute)"

@@ -5,10 +5,12 @@ The part stands between two comments; what is around it is written by hand.
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.interfaces.cli import app
+from sense_memory.interfaces import cli
 from sense_memory.interfaces.shapes.schema import things
 
 
@@ -32,9 +34,9 @@ def generated(page: str) -> str:
 
 
 def all_things() -> Iterable[ThingSchema]:
-    """Every thing, those included that a command declares."""
-    for command in app.registered_groups:  # the commands of the mind are built when they are looked at
-        getattr(command.cls, "commands", None)
+    """Every thing, those included that a command declares; commands are imported when they are run."""
+    for module in pkgutil.walk_packages(cli.__path__, f"{cli.__name__}."):
+        import_module(module.name)
     return things()
 
 

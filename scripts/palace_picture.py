@@ -36,14 +36,14 @@ DAYS = 210
 DAY = 86_400
 
 
-def notes() -> list[tuple[tuple[str, str, str], str, float, float]]:
+def notes() -> list[tuple[str, str, float, float]]:
     """Path, text, half-life in days, and recalls in a month, of every note."""
-    found: list[tuple[tuple[str, str, str], str, float, float]] = []
+    found: list[tuple[str, str, float, float]] = []
     for stem, (domain, facet, halflife, often) in PLACES.items():
         text = (NOTES / f"{stem}.md").read_text(encoding="utf-8")
         parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)[1:]
         found += [
-            ((domain, facet, key.strip()), value.strip(), halflife, often)
+            (f"{domain}/{facet}/{key.strip()}", value.strip(), halflife, often)
             for key, value in zip(parts[::2], parts[1::2], strict=True)
         ]
     return found
@@ -53,7 +53,7 @@ async def live(signer: LocalSigner, ledger: Path) -> None:
     """Remember the notes over seven months and recall some of them, by a clock that ends now."""
     now = time.time()
     chance = random.Random(14)  # noqa: S311 - a story, not a secret
-    calendar: list[tuple[float, tuple[str, str, str], str | None, float]] = []
+    calendar: list[tuple[float, str, str | None, float]] = []
     for path, text, halflife, often in notes():
         day = chance.uniform(0, DAYS * 0.9)
         calendar.append((day, path, text, halflife))
@@ -64,9 +64,9 @@ async def live(signer: LocalSigner, ledger: Path) -> None:
         for day, path, text_or_none, halflife in sorted(calendar, key=lambda item: item[0]):
             then = now - (DAYS - day) * DAY
             if text_or_none is None:
-                await store.persona_recall(*path)
+                await store.palace.recall(path)
             else:
-                await store.persona_remember(*path, text_or_none, halflife_days=halflife)
+                await store.palace.remember(path, text_or_none, halflife_days=halflife)
 
 
 def main() -> None:

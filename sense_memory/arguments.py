@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Required, TypedDict, TypeVar, cast, get_args
 
 from sense_memory.errors import InvalidInput, InvalidRelayUrl, InvalidSetting
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_LINGER_SECONDS
@@ -14,12 +14,46 @@ from sense_memory.plain_text import printable
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
 
 _FunctionT = TypeVar("_FunctionT", bound="Callable[..., Any]")
 
-REVIVALS: Final = ("use", "recall")  # what revives a memory; the first is the default
-CONTRADICTION_MODES: Final = ("act", "suggest", "off")  # the first is the default
+ReviveRule = Literal["use", "recall"]  # what revives a memory; the first is the default
+ContradictionMode = Literal["act", "suggest", "off"]  # the first is the default
+SearchedPart = Literal["palace", "journal", "flat"]
+StateName = Literal["active", "fading", "forgotten", "dissolved"]
+PlanName = Literal["free", "keep", "self_hosted"]
+REVIVALS: Final = get_args(ReviveRule)
+CONTRADICTION_MODES: Final[tuple[ContradictionMode, ...]] = get_args(ContradictionMode)
+
+
+class MemoryFields(TypedDict, total=False):
+    """The arguments of one memory of `palace.remember_many`: a path, or a domain, a facet and a key; and a value.
+
+    The last ones are the past of a memory that moves here from another program.
+    """
+
+    value: Required[str]
+    path: str
+    domain: str
+    facet: str
+    key: str
+    themes: Sequence[str]
+    connections: Sequence[str]
+    halflife_days: float | None
+    source: str | None
+    confidence: float | None
+    created_at: datetime | float | None
+    relevance: float | None
+    last_accessed: datetime | float | None
+    last_reinforced: datetime | float | None
+    written_at: datetime | float | None
+    access_count: int | None
+    contradicts: Sequence[str]
+    superseded_by: str | None
+    marked_by_hand: Sequence[str]
+    dismissed: Sequence[str]
 
 
 # ── Of calls ────────────────────────────────────────────────────────────────────────────
@@ -116,18 +150,18 @@ def written_at(given: object, now: float) -> float:
     return float(at)
 
 
-def contradictions(given: object) -> str:
+def contradictions(given: object) -> ContradictionMode:
     """A mode for contradictions: act, suggest or off."""
     if given not in CONTRADICTION_MODES:
         raise InvalidInput(f"contradictions must be 'act', 'suggest' or 'off', not {printable(repr(given))}")
     return given
 
 
-def revive(given: object) -> str:
+def revive(given: object) -> ReviveRule:
     """What revives a memory: use or recall."""
     if given not in REVIVALS:
         raise InvalidInput(f"revive must be 'use' or 'recall', not {printable(repr(given))}")
-    return given
+    return cast("ReviveRule", given)
 
 
 # ── Of the constructor ──────────────────────────────────────────────────────────────────

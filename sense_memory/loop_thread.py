@@ -127,20 +127,19 @@ class LoopThread:
 
     def wait_counting(
         self,
-        call: Callable[[Callable[[int], None]], Coroutine[Any, Any, _T]],
-        progress: Callable[[int], None] | None,
+        call: Callable[[Callable[..., None]], Coroutine[Any, Any, _T]],
+        progress: Callable[..., None],
     ) -> _T:
         """As `wait`, for a call that is given a callback: `progress` gets the same numbers in the caller's thread."""
         arguments.callback(progress, "progress")
-        counts: SimpleQueue[int | None] = SimpleQueue()
+        counts: SimpleQueue[tuple[int, ...] | None] = SimpleQueue()
 
         def meanwhile(future: Future[Any]) -> None:
             future.add_done_callback(lambda _: counts.put(None))
             while (count := counts.get()) is not None:
-                if progress is not None:
-                    progress(count)
+                progress(*count)
 
-        return self.wait(call(counts.put), meanwhile)
+        return self.wait(call(lambda *count: counts.put(count)), meanwhile)
 
     def _begun(self, call: Coroutine[Any, Any, _T]) -> Future[_T]:
         if self._loop is not None and os.getpid() != self._process:
@@ -223,8 +222,10 @@ class BlockingIterator(Generic[_T]):
 class BlockingView:
     """An object whose coroutine methods wait: they run in the store's thread, and so do its other methods.
 
-    Attributes are those of the object. What a method or an attribute gives is viewed in the same way if it has coroutine
-    methods itself, alone or in a list; everything else is given as it is. A view may be an argument of another's method.
+    Attributes are those of the object, and it can be called and read as a sequence if the object can. What a method or an
+    attribute gives is viewed in the same way if it has coroutine methods itself, alone or in a list, and is a
+    `BlockingIterator` if it is an asynchronous one; everything else is given as it is. A view may be an argument of
+    another's method. An argument that is an iterator is read in the caller's thread, and `progress` is called there.
 
     Args:
         loop: the store's thread.
@@ -251,26 +252,54 @@ class BlockingView:
             raise AttributeError(f"{type(self._viewed).__name__} has no attribute {name!r} to set")
         setattr(self._viewed, name, _unviewed(value))
 
+    def __call__(self, *values: Any, **options: Any) -> Any:  # noqa: D102 - as the class says
+        return self._blocking(self._viewed.__call__)(*values, **options)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._viewed)
+
+    def __len__(self) -> int:
+        return len(self._viewed)
+
+    def __bool__(self) -> bool:
+        return bool(self._viewed)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._viewed[place]
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._viewed == _unviewed(other))
+
+    def __hash__(self) -> int:
+        return hash(self._viewed)
+
     def _seen(self, found: Any) -> Any:
-        if isinstance(found, list):
+        kind: Any = type(found)
+        if kind is list:
             return [self._seen(item) for item in found]
         if inspect.isroutine(found):
             return self._blocking(found)
-        kind: Any = type(found)
+        if hasattr(kind, "__anext__"):
+            return BlockingIterator(self._loop, lambda: _next_of(found), getattr(found, "aclose", None))
         return BlockingView(self._loop, found) if _has_coroutines(kind) else found
 
     def _blocking(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that waits in the caller's thread while the one inside runs in the store's."""
+        waits = inspect.iscoroutinefunction(
+            function
+        )  # one that does not would go on after an error in `progress`
 
         @functools.wraps(function)
         def blocking(*values: Any, **options: Any) -> Any:
             given = [_unviewed(collected(value)) for value in values]
             named = {name: _unviewed(collected(value)) for name, value in options.items()}
 
-            async def called() -> Any:
-                result = function(*given, **named)
+            async def called(**also: Any) -> Any:
+                result = function(*given, **named | also)
                 return await result if inspect.isawaitable(result) else result
 
+            if waits and callable(progress := named.get("progress")):
+                return self._seen(self._loop.wait_counting(lambda count: called(progress=count), progress))
             return self._seen(self._loop.wait(called()))
 
         return blocking
@@ -278,8 +307,14 @@ class BlockingView:
 
 @functools.cache
 def _has_coroutines(kind: Any) -> bool:
+    """Whether instances of a class are shown by a `BlockingView`: it has public coroutine methods."""
     members = inspect.getmembers_static(kind, inspect.iscoroutinefunction)
     return any(not name.startswith("_") for name, _ in members)
+
+
+async def _next_of(found: Any) -> Any:
+    """The next item of an asynchronous iterator; None at its end."""
+    return await anext(found, None)
 
 
 def _unviewed(given: Any) -> Any:
@@ -287,5 +322,6 @@ def _unviewed(given: Any) -> Any:
 
 
 def collected(given: _T) -> _T:
-    """What an iterator gives, taken in the caller's thread; anything else stays what it is."""
-    return cast("_T", list(given)) if isinstance(given, Iterator) else given
+    """What an iterator gives, taken in the caller's thread; anything else, an open file too, stays what it is."""
+    is_file = hasattr(given, "read") or hasattr(given, "write")
+    return cast("_T", list(given)) if isinstance(given, Iterator) and not is_file else given

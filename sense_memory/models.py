@@ -40,6 +40,10 @@ class Memory(_Frozen):
     created_at: float
     event_id: str
 
+    def __str__(self) -> str:
+        """The text alone; `repr` shows everything else."""
+        return self.value
+
 
 class JournalEntry(_Frozen):
     """One entry of the journal: a direct message to oneself, which is never replaced.
@@ -53,6 +57,10 @@ class JournalEntry(_Frozen):
     content: str = Field(repr=False)
     created_at: float
     event_id: str
+
+    def __str__(self) -> str:
+        """The text alone; `repr` shows everything else."""
+        return self.content
 
 
 class Draft(_Frozen):
@@ -196,6 +204,10 @@ class PersonaMemory(_Frozen):
     event_id: str = ""
     current_relevance: float | None = None
     suspected_by: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The text alone; `repr` shows everything else."""
+        return self.value
 
     @model_validator(mode="before")
     @classmethod

@@ -1,157 +1,47 @@
 """`SyncMemoryStore`: the blocking twin of `MemoryStore`, for code without an event loop.
 
-Generated from store.py by scripts/generate_sync_store.py (`make sync-store`): change that file, not this one.
-The store lives in an event loop of its own in a background thread, see `loop_thread`.
+The store lives in an event loop of its own in a background thread, see `loop_thread`. Its calls are those of
+`MemoryStore`, taken from there; sync_store.pyi, which type checkers and editors read, is generated (`make sync-store`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from typing import TYPE_CHECKING, Any, Self
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from sense_memory.limits import LINGER_SECONDS
-from sense_memory.loop_thread import BlockingIterator, BlockingView, LoopThread, collected
+from sense_memory.loop_thread import BlockingView, LoopThread
 from sense_memory.memories.open_store import configured
 from sense_memory.store import MemoryStore
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
-    from pathlib import Path
+    from collections.abc import Callable
     from types import TracebackType
-    from typing import BinaryIO
 
-    from sense_memory.config.model_choice import ModelChoice
     from sense_memory.ledger.rescue import RescueReport
-    from sense_memory.memories.backup import ImportReport
-    from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
-    from sense_memory.memories.history import Version
-    from sense_memory.memories.persona.remembered import Remembered
-    from sense_memory.memories.persona.reviews import Pruned
-    from sense_memory.memories.status import Status
-    from sense_memory.mind.model import LanguageModel
-    from sense_memory.models import Change, Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory
-    from sense_memory.nostr.signer import PynostrKey, Signer
-    from sense_memory.palace.compression import Compressed
-    from sense_memory.palace.extraction import Extractor, Proposal
-    from sense_memory.palace.plan import Plan
-    from sense_memory.palace.prompt_style import StyleName
-    from sense_memory.palace.search import PersonaHit
-    from sense_memory.relay.client.actions import Timeouts
-    from sense_memory.relay.sync.holdings import Holding
-    from sense_memory.relay.sync.reports import SyncReport
-    from sense_memory.search.embedders.embedder import Embedder
-    from sense_memory.search.hits import Hit, Hits
+    from sense_memory.memories.embedding_jobs import Gaps
 
 
 class SyncMemoryStore:
-    """An agent's memory: a key, a local ledger, and the relays that carry copies.
+    """An agent's memory for code without an event loop: `with SyncMemoryStore(...) as store:`.
 
-    Use it as `with SyncMemoryStore(...) as store:`. Every read answers from the ledger, and every write
-    returns when it is durable in the ledger; relays follow in the background and on `sync()`. One store serves
-    any thread; processes open their own on the same ledger.
-
-    Every call raises StoreClosed where the store is not open, and LedgerError where the ledger cannot be used
-    (StorageFullError: the disk is full), and InvalidInput where an argument cannot be used. A read that finds nothing
-    raises NotSynced as long as no relay ever answered completely, because a relay may hold what was asked for.
-
-    A call with many items writes them in batches, each durable whole or not at all; after a LedgerError earlier batches
-    stay. `progress` is called with the number done so far. Times are seconds since 1970.
-
-    Args:
-        signer: a `Signer`, or a `pynostr.key.PrivateKey`.
-        relays: URLs, `wss://…`, or `ws://…` on this machine. Without relays everything stays local.
-        ledger: a file, ":memory:", or None for one file per key in the platform's data folder.
-        background: follow the relays while the store is open. Otherwise only `sync()`, `flush()`, and reads of a store
-            that never reached a relay, connect to relays.
-        offline_first: send to relays before a first complete pull from them.
-        allow_plain: also dial `ws://` on other machines (unencrypted: the network sees your address and times).
-        snapshot: keep opened memories, encrypted, in a file beside the ledger, for a quick start; the file is
-            written when the store closes. False removes an existing one.
-        plan: bounds what may be added: a `Plan`, "free", "keep", or "self_hosted" (the default, no limits).
-        embedder: finds memories by meaning as well as by words: an `Embedder`, an argument of `open_embedder`
-            ("static"), or a function that opens an embedder when it is first needed. Only the embedder sees texts.
-        share_embeddings: the default of `embed(share=…)`.
-        model: the language model of `mind`: a `LanguageModel`, a setting ("ollama:MODEL", "openai:MODEL@URL"), or a
-            function that gives one when it is first needed. By default rules answer, and nothing leaves the machine.
-        contradictions: the default of `persona_remember(contradictions=…)`: "act", "suggest" or "off". With "off",
-            `persona_introspect` and `persona_compress` compare no memories either, and `suspected_by` is empty.
-        revive: what makes a memory relevant again. "use": recalling it by its path, wholly, and handing a hit to a
-            model, partly; see `mark_used`. Pruning then never deletes what was recalled or used. "recall": recalling
-            it by its path alone, and pruning deletes by age alone, as the specification has it.
-        search_forgotten: the default of `search(include_forgotten=…)`.
-        close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
-            not wait. The rest is logged, and sent when a store of this ledger is next open.
-        read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first
-            time. Then the read raises NotSynced, or believes the relays that answered. About 20 by default.
-        timeouts: of relay connections, see `Timeouts`.
-        clock: returns seconds since 1970.
-
-    Raises:
-        InvalidSetting: no such plan, or `close_timeout` or `read_timeout` is not a number of seconds.
-        InvalidInput: no such embedder or language model.
-        InvalidRelayUrl: a relay that must not be dialled.
-        BadKey: `signer` is neither a `Signer` nor a pynostr key.
+    Arguments, calls and errors are those of `MemoryStore`; a call waits until it is done, and `async for` is `for`. Any
+    thread may call; processes open their own. An iterator that is an argument is read in the caller's thread, and
+    `progress` of a call that waits is called there; other callbacks are called in the store's thread, and cannot call
+    the store.
     """
 
-    def __init__(
-        self,
-        signer: Signer | PynostrKey,
-        relays: Iterable[str] = (),
-        *,
-        ledger: str | Path | None = None,
-        background: bool = True,
-        offline_first: bool = False,
-        allow_plain: bool = False,
-        snapshot: bool = True,
-        plan: Plan | str | None = None,
-        embedder: Embedder | str | Callable[[], Embedder | None] | None = None,
-        share_embeddings: bool = False,
-        model: LanguageModel | str | Callable[[], LanguageModel | ModelChoice | None] | None = None,
-        contradictions: str = "act",
-        revive: str = "use",
-        search_forgotten: bool = False,
-        close_timeout: float = LINGER_SECONDS,
-        read_timeout: float | None = None,
-        timeouts: Timeouts | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._store = MemoryStore(
-            signer,
-            relays,
-            ledger=ledger,
-            background=background,
-            offline_first=offline_first,
-            allow_plain=allow_plain,
-            snapshot=snapshot,
-            plan=plan,
-            embedder=embedder,
-            share_embeddings=share_embeddings,
-            model=model,
-            contradictions=contradictions,
-            revive=revive,
-            search_forgotten=search_forgotten,
-            close_timeout=close_timeout,
-            read_timeout=read_timeout,
-            timeouts=timeouts,
-            clock=clock,
-        )
+    def __init__(self, *values: Any, **options: Any) -> None:
+        self._store = MemoryStore(*values, **options)
         self._loop = LoopThread()
         self._store._tell = self._loop.warnings.append  # noqa: SLF001 - its twin
+        self._view = BlockingView(self._loop, self._store)
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> SyncMemoryStore:
-        """A store from the environment, the `.env` file of the agent's home, and the config file.
-
-        `agent` names an agent of this machine, None means the configured one. Each of `options` is passed on to the
-        constructor and overrides its setting.
-
-        Raises:
-            KeyMissing, BadKey, UnsafeFile: there is no usable key; no key is generated.
-            InvalidSetting: a value cannot be used; the error names its source.
-        """
+        """A store from the environment, the `.env` file and the config file; as `MemoryStore.from_settings`."""
         signer, options = configured(agent, options)
         return cls(signer, **options)
 
@@ -166,22 +56,23 @@ class SyncMemoryStore:
         self._loop.end(lambda: self._store.__aexit__(kind, error, trace), self._store._abandon)  # noqa: SLF001
 
     def close(self) -> None:
-        """Close connections and ledger, after waiting until relays have taken what is queued; see `close_timeout`.
-
-        Calls that wait for relays end with StoreClosed. A second call, while the first waits, closes at once.
-        """
+        """Close the store, as `MemoryStore.close`, and end its thread."""
         self._loop.end(self._store.close, self._store._abandon)  # noqa: SLF001 - as above
+
+    def rescue(self) -> RescueReport:
+        """Replace a damaged ledger by a new one; as `MemoryStore.rescue`."""
+        return asyncio.run(self._store.rescue())  # the store is closed, and so is its loop
+
+    def gaps(self) -> Gaps:
+        """How many memories the last search knew by words only; as `MemoryStore.gaps`."""
+        return self._store.gaps()  # also of a closed store
 
     def __repr__(self) -> str:
         return f"Sync{self._store!r}"
 
     @property
     def mind(self) -> BlockingView:
-        """The agent's mind: log, conversations, blocks, archive, topics and identity, on the same ledger.
-
-        Raises:
-            StoreClosed: the store is not open.
-        """
+        """The agent's mind, whose calls wait as well."""
         return BlockingView(self._loop, self._loop.call(lambda: self._store.mind))
 
     @property
@@ -189,754 +80,31 @@ class SyncMemoryStore:
         """The store inside, and the thread with its event loop: for adapters that await calls of the store there."""
         return self._store, self._loop
 
-    @property
-    def public_key(self) -> str:
-        """Whose memory this is, 64 hex digits."""
-        return self._store.public_key
 
-    @property
-    def npub(self) -> str:
-        """The public key as NIP-19 text."""
-        return self._store.npub
+def _blocking(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that calls the one of the same name through the view."""
 
-    @property
-    def relays(self) -> tuple[str, ...]:
-        """The configured relays."""
-        return self._store.relays
+    @functools.wraps(function)
+    def blocking(self: SyncMemoryStore, *values: Any, **options: Any) -> Any:
+        return getattr(self._view, name)(*values, **options)
 
-    def clock(self) -> float:
-        """The time by the clock of this store, seconds since 1970."""
-        return self._loop.call(self._store.clock)
+    return blocking
 
-    def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
-        """Write a value under a key. It replaces the previous value, which stays in the local `history`.
 
-        `created_at`, a datetime or seconds since 1970, is when the value was written, by default now. It does not
-        affect which version wins: the version written last does. Returns the event's id, once the event is durable.
+def _viewed(name: str, found: property) -> property:
+    """A property that shows the one of the same name through the view."""
+    return property(lambda self: getattr(self._view, name), doc=found.__doc__)
 
-        Raises:
-            InvalidInput: the key breaks the naming rules, or the value is blank or not text (`TooLargeError`: too
-                long).
-            ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
-        """
-        return self._loop.wait(self._store.remember(key, value, created_at=created_at))
 
-    def remember_many(
-        self,
-        pairs: Mapping[str, str] | Iterable[tuple[str, str] | tuple[str, str, datetime | float]],
-        *,
-        created_at: datetime | float | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> list[str]:
-        """Write many values, in batches of 1,000; all are checked first.
+def _take_calls() -> None:
+    """Give the twin every call and property of `MemoryStore` that it does not define itself."""
+    for name, member in inspect.getmembers_static(MemoryStore):
+        if name.startswith("_") or name in vars(SyncMemoryStore):
+            continue
+        if isinstance(member, property):
+            setattr(SyncMemoryStore, name, _viewed(name, member))
+        elif inspect.isfunction(member):
+            setattr(SyncMemoryStore, name, _blocking(name, cast("Callable[..., Any]", member)))
 
-        `pairs` is a mapping, or has (key, value) or (key, value, created_at); `created_at` is for values without a
-        time of their own. The last value of a key that is given twice counts.
 
-        Returns for each pair, in order, the id of the event that now holds its key. Raises as `remember`, with the
-        number of the pair, from 1, and its key.
-
-        The callback is called in the caller's thread.
-        """
-        pairs = collected(pairs)
-        return self._loop.wait_counting(
-            lambda count: self._store.remember_many(pairs, created_at=created_at, progress=count), progress
-        )
-
-    def recall(self, key: str) -> Memory | None:
-        """The memory under a key, from the ledger; None where the key was never written, or was forgotten.
-
-        Relays that the background asks for the first time get some seconds to answer before the result is None.
-        Raises NeedsNewerVersion where a newer sense-memory wrote the memory, and InvalidAddress where `key` cannot be
-        a key.
-        """
-        return self._loop.wait(self._store.recall(key))
-
-    def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
-        """The memories under many keys, by key. No relay is asked; keys that the ledger does not hold are left out."""
-        return self._loop.wait(self._store.recall_many(collected(keys)))
-
-    def recall_all(self) -> list[Memory]:
-        """Every flat memory, ordered by address."""
-        return self._loop.wait(self._store.recall_all())
-
-    def forget(self, key: str) -> str:
-        """Forget a memory everywhere: purge it here, and have relays replace it by a tombstone and delete it (NIP-09).
-
-        The deletion is published even if the ledger does not hold the key, because relays may. A relay that ignores
-        deletions keeps the tombstone; nobody can promise that every copy is gone. Returns the id of the deletion request.
-        """
-        return self._loop.wait(self._store.forget(key))
-
-    def forget_many(self, keys: Iterable[str], *, progress: Callable[[int], None] | None = None) -> list[str]:
-        """Forget many memories, as `forget` does, in batches of 32: one deletion request each.
-
-        Returns for each key the id of the deletion request that names it. Raises InvalidAddress where one cannot be a
-        key; nothing was forgotten.
-
-        The callback is called in the caller's thread.
-        """
-        keys = collected(keys)
-        return self._loop.wait_counting(lambda count: self._store.forget_many(keys, progress=count), progress)
-
-    def refresh(self, key: str) -> str | None:
-        """Sign a memory again, with the same value and the same time inside, for relays that refuse it as too old.
-
-        `key` may be the path `domain/facet/key` of a persona memory. Returns the new event's id, or None where there
-        is no such memory. Errors as `recall` and `remember`.
-        """
-        return self._loop.wait(self._store.refresh(key))
-
-    def persona_remember(  # noqa: PLR0917 - the spec's signature
-        self,
-        domain: str,
-        facet: str,
-        key: str,
-        value: str,
-        themes: Sequence[str] = (),
-        connections: Sequence[str] = (),
-        *,
-        halflife_days: float | None = None,
-        source: str | None = None,
-        confidence: float | None = None,
-        contradictions: str | None = None,
-        created_at: datetime | float | None = None,
-    ) -> Remembered:
-        """Write a persona memory under a domain, a facet and a key, at full relevance.
-
-        An edit keeps what is not passed. A memory of the same facet that the value clearly contradicts is marked as
-        superseded in the same write; `persona_reconcile` takes that back, and `persona_introspect` lists what is only
-        suspected. Writing the same value again takes all marks from the memory.
-
-        Args:
-            domain: such as self, people, projects, world, skills; any name of 1 to 64 characters but `flat`.
-            facet: such as facts, beliefs, decisions, procedures, emotions; any name of 1 to 64 characters.
-            key: 1 to 256 characters.
-            value: any text; the whole memory must fit 40,960 bytes.
-            themes: what the memory is about, for search.
-            connections: paths or unique keys of related memories, which are linked both ways; a path may be unwritten
-                yet.
-            halflife_days: days after which relevance has halved; 30 for a new memory.
-            source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
-            confidence: 0 to 1; 1 for a new memory.
-            contradictions: "act" marks, "suggest" only tells, "off" does not look, in this call; by default as the store.
-            created_at: as in `remember`; the memory fades from then on.
-
-        Returns the event's id, which also has `superseded` and `suspected` (paths) and `contradictions` (the
-        reasons). Raises as `remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
-        """
-        return self._loop.wait(
-            self._store.persona_remember(
-                domain,
-                facet,
-                key,
-                value,
-                themes,
-                connections,
-                halflife_days=halflife_days,
-                source=source,
-                confidence=confidence,
-                contradictions=contradictions,
-                created_at=created_at,
-            )
-        )
-
-    def persona_remember_many(
-        self,
-        memories: Iterable[Mapping[str, Any]],
-        *,
-        contradictions: str | None = None,
-        created_at: datetime | float | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> list[Remembered]:
-        """Write many persona memories, in batches of 200; all are checked first.
-
-        `memories` are mappings with the arguments of `persona_remember`. Contradictions are found by
-        words alone, without the embedder; the new memories are checked in order, also against each other. A path that
-        is given twice is written once, with the last value. `created_at` as in `remember_many`. A memory that moves here may bring its past (relevance,
-        last_accessed, last_reinforced, written_at, access_count, contradicts, superseded_by, marked_by_hand, dismissed),
-        which counts where the path holds no memory yet.
-
-        Returns for each memory, in order, what `persona_remember` returns. Raises as `persona_remember`, with the
-        number of the memory, from 1.
-
-        The callback is called in the caller's thread.
-        """
-        memories = collected(memories)
-        return self._loop.wait_counting(
-            lambda count: self._store.persona_remember_many(
-                memories, contradictions=contradictions, created_at=created_at, progress=count
-            ),
-            progress,
-        )
-
-    def persona_extract(self, text: str, *, extractor: Extractor | None = None) -> list[Proposal]:
-        """Propose persona memories from a conversation; nothing is written.
-
-        Lines of `text` may begin with a speaker (`Nora: …`); otherwise the text is the user's. By default, rules read
-        what speakers say of themselves, in English, without a network; an `extractor`, such as a language model,
-        replaces the rules.
-
-        Returns proposals in the order of the text, each with its place there and the reason; accept some with
-        `persona_remember_many(proposal.arguments() for proposal in …)`.
-        """
-        return self._loop.wait(self._store.persona_extract(text, extractor=extractor))
-
-    def persona_recall(
-        self,
-        domain: str | None = None,
-        facet: str | None = None,
-        key: str | None = None,
-        *,
-        include_forgotten: bool = False,
-        revive: bool = True,
-    ) -> list[PersonaMemory]:
-        """One memory by its exact key, or the active and fading memories of a facet, of a domain, or all.
-
-        Recalling by the exact key revives a memory, whatever its state: its relevance is 1 again, and its
-        access count grows by one, which relays learn on `sync`. A key without a domain or facet finds every memory
-        with that key, and revives the memory if it is the only one; `revive=False` revives none. Lists are ordered by
-        relevance, the highest first; `include_forgotten` adds forgotten and dissolved memories.
-
-        Raises NeedsNewerVersion where a newer sense-memory wrote the memory, InvalidAddress where an argument cannot
-        be a name.
-        """
-        return self._loop.wait(
-            self._store.persona_recall(domain, facet, key, include_forgotten=include_forgotten, revive=revive)
-        )
-
-    def persona_forget(self, domain: str, facet: str, key: str) -> str:
-        """Forget a persona memory everywhere, as `forget` does; links to it are ignored from then on."""
-        return self._loop.wait(self._store.persona_forget(domain, facet, key))
-
-    def persona_forget_many(
-        self, paths: Iterable[str], *, progress: Callable[[int], None] | None = None
-    ) -> list[str]:
-        """Forget many persona memories, each named by its path `domain/facet/key`. As `forget_many`.
-
-        The callback is called in the caller's thread.
-        """
-        paths = collected(paths)
-        return self._loop.wait_counting(
-            lambda count: self._store.persona_forget_many(paths, progress=count), progress
-        )
-
-    def persona_connect(self, key1: str, key2: str) -> None:
-        """Link two memories both ways and reinforce them: each connection adds a tenth to their relevance.
-
-        If they are linked already, nothing is written.
-
-        Each is named by `domain/facet/key`, or by a key that no other memory has. Raises InvalidInput where a memory
-        does not exist, a bare key is not unique, or both are the same memory.
-        """
-        return self._loop.wait(self._store.persona_connect(key1, key2))
-
-    def persona_disconnect(self, key1: str, key2: str) -> None:
-        """Remove the link between two memories, if there is one. Arguments and errors as `persona_connect`."""
-        return self._loop.wait(self._store.persona_disconnect(key1, key2))
-
-    def persona_dismiss(self, key1: str, key2: str) -> None:
-        """Decline a connection or contradiction that `persona_introspect` suggested, for good; as `persona_reconcile`.
-
-        Arguments and errors as `persona_connect`.
-        """
-        return self._loop.wait(self._store.persona_dismiss(key1, key2))
-
-    def persona_reconcile(self, old_key: str, new_key: str) -> None:
-        """Take the mark away that one memory contradicts or supersedes another: both are right.
-
-        The mark does not come back from another device, unless it was set there by hand later, nor because one of the
-        two is written again, unless its new text makes another claim. `persona_contradict` sets it again. Arguments
-        and errors as `persona_connect`.
-        """
-        return self._loop.wait(self._store.persona_reconcile(old_key, new_key))
-
-    def persona_contradict(self, old_key: str, new_key: str) -> None:
-        """Mark a memory as superseded by another: it decays four times faster. `persona_reconcile` removes the mark.
-
-        If another device dismissed or reconciled the two, the later decision counts; if it marked the new memory as
-        superseded by the old one, the memory that was created later stands.
-        Arguments and errors as `persona_connect`; InvalidInput too where the old memory itself supersedes the new
-        one.
-        """
-        return self._loop.wait(self._store.persona_contradict(old_key, new_key))
-
-    def persona_domains(self) -> list[str]:
-        """Every domain that holds a persona memory, sorted. Raises NotSynced as `persona_recall`."""
-        return self._loop.wait(self._store.persona_domains())
-
-    def persona_facets(self, domain: str) -> list[str]:
-        """Every facet of a domain that holds a persona memory, sorted. Raises NotSynced as `persona_recall`."""
-        return self._loop.wait(self._store.persona_facets(domain))
-
-    def persona_stats(self) -> dict[str, Any]:
-        """How many persona memories there are, as `total`, `states`, `domains`, `facets` (by domain), `connections`,
-        `superseded` and `conflicts`. Raises NotSynced.
-        """
-        return self._loop.wait(self._store.persona_stats())
-
-    def persona_search(
-        self,
-        query: str,
-        limit: int = 10,
-        *,
-        domain: str | None = None,
-        facet: str | None = None,
-        state: str | None = None,
-        theme: str | None = None,
-        since: float | None = None,
-        source: str | None = None,
-        include_forgotten: bool | None = None,
-        relevance_floor: float = 0.0,
-    ) -> Hits[PersonaHit]:
-        """Find persona memories by key, themes and value, and by meaning where there is an embedder; none is revived.
-
-        Arguments as `search`, but `relevance_floor` is 0 by default, as the specification has it: the higher the
-        floor, the less age counts. Fading memories are found where the query directly means them, and count as if they
-        were just about to fade.
-
-        Returns memories with their `score` and `why`, the best first; with `forgotten` as `search`.
-        """
-        return self._loop.wait(
-            self._store.persona_search(
-                query,
-                limit,
-                domain=domain,
-                facet=facet,
-                state=state,
-                theme=theme,
-                since=since,
-                source=source,
-                include_forgotten=include_forgotten,
-                relevance_floor=relevance_floor,
-            )
-        )
-
-    def persona_compress(
-        self,
-        domain: str | None = None,
-        *,
-        question: str | None = None,
-        max_tokens: int = 500,
-        style: StyleName = "bracketed",
-        count: Callable[[str], int] | None = None,
-    ) -> Compressed:
-        """The active persona memories as text for a prompt; nothing is revived.
-
-        Pinned memories come first, then what a search finds for a question, then standing preferences and the domain
-        `self` (a quarter of the budget each), then a share for every domain, the most relevant first.
-
-        Args:
-            domain: only of this domain.
-            question: what the prompt is about. Fading memories that answer it are in a plain text, dated.
-            max_tokens: the largest size of the text; at least 32.
-            style: `bracketed`, the specification's notation, which a plan with basic compression has word for word; or
-                `plain`: sentences under short headers.
-            count: the tokens of a text, by your model's tokenizer; by default an estimate, some 8 % too high for
-                English.
-
-        Returns the text, which also tells its `tokens`, and the paths `included` and `left_out`.
-
-        The callback is called in the store's thread, and cannot call the store.
-        """
-        return self._loop.wait(
-            self._store.persona_compress(
-                domain, question=question, max_tokens=max_tokens, style=style, count=count
-            )
-        )
-
-    def persona_pin(self, key: str) -> None:
-        """Pin a memory, so that `persona_compress` puts it first while it is active; it gets the theme `pinned`.
-
-        `key` and errors as in `persona_connect`.
-        """
-        return self._loop.wait(self._store.persona_pin(key))
-
-    def persona_unpin(self, key: str) -> None:
-        """Unpin a memory: its theme `pinned` is taken away. Errors as `persona_connect`."""
-        return self._loop.wait(self._store.persona_unpin(key))
-
-    def persona_introspect(self, *, dry_run: bool = False) -> IntrospectionReport:
-        """Report on the palace: what needs attention, what could be connected, what changed since the last report.
-
-        No memory is changed. An encrypted log of keys and counts is written, with which the next introspection on any
-        device compares; `dry_run` writes none. Accept a suggested connection with `persona_connect`; decline it with
-        `persona_dismiss`.
-        """
-        return self._loop.wait(self._store.persona_introspect(dry_run=dry_run))
-
-    def persona_introspections(self, every: float) -> BlockingIterator[IntrospectionReport]:
-        """An introspection now, and another every so many seconds (1 or more) until the store is closed.
-
-        Use it as `for report in store.persona_introspections(every): …`. Without `background`, relays are asked
-        for news before each. Raises PlanLimitError where the plan allows introspection by hand only.
-        """
-        reports = self._store.persona_introspections(every)
-
-        async def following() -> IntrospectionReport | None:
-            return await anext(reports, None)
-
-        return BlockingIterator(self._loop, following)
-
-    def persona_prune(self, *, dry_run: bool = False, without: Iterable[str] = ()) -> Pruned:
-        """Write the states that changed with time, and delete memories that have been dissolved for 30 days.
-
-        Every relay is asked first, because another device may have used a memory. If a relay does not answer
-        completely, nothing is deleted and the report names the relay; `without` lists relays, by URL, that need not
-        answer. `dry_run` only reports.
-
-        Returns how many memories changed their state or were deleted; `report` lists each with the reason. Raises
-        InvalidInput where `without` names a relay that this store does not use.
-        """
-        return self._loop.wait(self._store.persona_prune(dry_run=dry_run, without=collected(without)))
-
-    def drafts(self) -> list[Draft]:
-        """The drafts of this device, oldest first: texts that are in no memory; `reason` says why.
-
-        This device's clock did not allow the text to be written (`ClockSkewError`), or another device forgot the
-        memory without having seen the text. Drafts stay on this machine, encrypted; `forget` discards the drafts of
-        its key.
-        """
-        return self._loop.wait(self._store.drafts())
-
-    def publish_draft(self, number: int) -> str:
-        """Write a draft over what its key holds, now that the clock is right, or although the memory was forgotten.
-
-        A forgotten persona memory comes back as it was, with its links, its marks and the time of its first writing,
-        at full relevance.
-
-        Returns the event's id. Raises as `remember`, and InvalidInput where there is no such draft; the draft then
-        stays.
-        """
-        return self._loop.wait(self._store.publish_draft(number))
-
-    def discard_draft(self, number: int) -> None:
-        """Remove a draft for good. Raises InvalidInput where there is no such draft."""
-        return self._loop.call(self._store.discard_draft, number)
-
-    def history(self, key: str) -> list[Version]:
-        """Every version of a memory that this ledger has seen, newest first; of a forgotten one only the tombstone.
-
-        `key` may be the path `domain/facet/key` of a persona memory, whose versions may differ in links or counts
-        alone.
-        """
-        return self._loop.wait(self._store.history(key))
-
-    def as_of(self, time: datetime | float) -> list[Memory]:
-        """Every flat memory as it was at a time, as far as this ledger has seen its versions.
-
-        `time` is a datetime or seconds since 1970.
-        """
-        return self._loop.wait(self._store.as_of(time))
-
-    def persona_as_of(
-        self, time: datetime | float, domain: str | None = None, facet: str | None = None
-    ) -> list[PersonaMemory]:
-        """As `as_of`, for persona memories: of one domain, of one facet, or all; ordered by path."""
-        return self._loop.wait(self._store.persona_as_of(time, domain, facet))
-
-    def undo(self, key: str) -> Memory | PersonaMemory | None:
-        """Write the previous text of a memory as a new version; a second `undo` goes one text further back.
-
-        `key` may be the path `domain/facet/key` of a persona memory: its themes, source and confidence become what they
-        were with that text, and its marks of contradiction as far as they still hold. Connections, accesses and the
-        half-life stay; `persona_disconnect` and `persona_reconcile` take a connection and a mark back. Returns the
-        memory as it is now, or None where no other text is known.
-        """
-        return self._loop.wait(self._store.undo(key))
-
-    def share(self, domain: str, facet: str, *, with_: str) -> str:
-        """Let another key read one facet of the palace: value, themes, state and times of its memories.
-
-        Returns the invitation, a text that only this key can open: `store.mind.scenes.join(invitation)` joins on the other
-        side, and `store.mind.shares.read()` reads. Each `sync` of this store brings the view up to date.
-
-        Args:
-            domain: of the palace.
-            facet: of that domain.
-            with_: the reader's public key, npub or hex.
-
-        Raises:
-            BadKey: not a public key.
-            InvalidInput: it is this agent's own key, or the place is no domain and facet.
-        """
-        return self._loop.wait(self._store.share(domain, facet, with_=with_))
-
-    def unshare(self, domain: str, facet: str, *, with_: str) -> None:
-        """End a share with one reader: later changes are encrypted with a new key. What was read stays readable.
-
-        Raises:
-            BadKey: not a public key.
-            InvalidInput: this key does not read this facet.
-        """
-        return self._loop.wait(self._store.unshare(domain, facet, with_=with_))
-
-    def journal(self, content: str, *, created_at: datetime | float | None = None) -> str:
-        """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
-
-        `created_at` and errors as in `remember`. Returns the event's id, once the event is durable in the ledger.
-        """
-        return self._loop.wait(self._store.journal(content, created_at=created_at))
-
-    def journal_many(
-        self,
-        entries: Iterable[str | tuple[str, datetime | float]],
-        *,
-        created_at: datetime | float | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> list[str]:
-        """Write many journal entries, in batches of 1,000.
-
-        `entries` are texts, or pairs (text, created_at); `created_at` as in `remember_many`. Returns the ids of the
-        events, in order. Raises as `journal`, with the number of the entry, from 1.
-
-        The callback is called in the caller's thread.
-        """
-        entries = collected(entries)
-        return self._loop.wait_counting(
-            lambda count: self._store.journal_many(entries, created_at=created_at, progress=count), progress
-        )
-
-    def recent(self, limit: int = 20) -> list[JournalEntry]:
-        """The newest journal entries, newest first; `limit` is 1 to 100,000.
-
-        Raises NotSynced if there is none here and no relay has ever shown its journal entries, for example because all
-        relays hide them.
-        """
-        return self._loop.wait(self._store.recent(limit))
-
-    def forget_entry(self, event_id: str) -> str:
-        """Remove a journal entry everywhere: purge it here, and have every relay delete it (NIP-09).
-
-        The ledger keeps the deletion, so that no copy comes back. Returns the id of the deletion request. Raises
-        InvalidInput where no journal entry has this id (64 hex digits); other events are never removed.
-        """
-        return self._loop.wait(self._store.forget_entry(event_id))
-
-    def search(
-        self,
-        query: str,
-        limit: int = 10,
-        *,
-        within: Iterable[str] = ("palace", "journal", "flat"),
-        since: float | None = None,
-        source: str | None = None,
-        domain: str | None = None,
-        facet: str | None = None,
-        state: str | None = None,
-        theme: str | None = None,
-        include_forgotten: bool | None = None,
-        relevance_floor: float = 0.9,
-    ) -> Hits[Hit]:
-        """Find what a question or some words mean among persona memories, flat memories and journal entries.
-
-        All share one ranking. A time in the query ("last week", "im März") counts for memories of that time; days are
-        those of this machine's time zone. Journal entries also match on the entries just before and after them. Fading
-        persona memories are found if the query directly means them: it shares most of its words with them, by rarity, or
-        its meaning stands out, or it contains the key or a theme. Forgotten ones are counted if so, and otherwise left
-        out. None is revived; see `mark_used`.
-
-        Args:
-            query: any text; `"in quotes"` finds only memories with these words, where there are any; `photo*` matches
-                the beginning of a word.
-            limit: the largest number of hits, 1 to 1,000.
-            within: where to search: any of palace, journal and flat.
-            since: only memories first written at this time or later, seconds since 1970.
-            source: only persona memories with this source: user, agent, import, `tool:<name>`, or `tool` for any
-                tool.
-            domain: only persona memories of this domain.
-            facet: only persona memories of facets of this name.
-            theme: only persona memories with this theme.
-            state: only persona memories in this state, also "fading" and "forgotten" ones, which are otherwise left
-                out; dissolved ones, which are not pruned yet, count as forgotten too.
-            include_forgotten: forgotten and dissolved memories that the query directly means follow the other hits; by
-                default as the store's `search_forgotten`.
-            relevance_floor: 0 to 1; scores are multiplied by floor + (1 - floor) x relevance. Journal entries age
-                with a half-life of 30 days, flat memories do not age. Below 0.9, many old entries are not found.
-
-        Returns hits with their `score` and `why`, the best first, as a list that also tells how many forgotten
-        memories the query directly means (`forgotten`).
-        """
-        return self._loop.wait(
-            self._store.search(
-                query,
-                limit,
-                within=collected(within),
-                since=since,
-                source=source,
-                domain=domain,
-                facet=facet,
-                state=state,
-                theme=theme,
-                include_forgotten=include_forgotten,
-                relevance_floor=relevance_floor,
-            )
-        )
-
-    def mark_used(self, found: Iterable[Hit | PersonaMemory]) -> int:
-        """Note that hits or memories were handed to a model, which keeps the persona memories among them alive.
-
-        A use counts as a recall half a half-life ago: it raises the relevance to 0.71, never to 1, and a second use
-        within a day adds nothing. Hits with less than half the score of the best one do not count. Like a recall it reaches the ledger within seconds, and relays with a later sync. The
-        tools for agents and MCP do this by themselves; a caller with prompts of its own has to. Does nothing with
-        `revive="recall"`. Returns how many memories were revived.
-        """
-        return self._loop.wait(self._store.mark_used(collected(found)))
-
-    def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
-        """Index every memory that is not indexed yet, so that the next search covers all of them at once.
-
-        A search indexes too, but answers after some seconds; `gaps` says how many are left. An interrupted call
-        resumes where it stopped. `progress` is called with two numbers: done, and total. Returns how many memories can
-        be searched.
-
-        The callback is called in the store's thread, and cannot call the store.
-        """
-        return self._loop.wait(self._store.index(progress=progress))
-
-    def embed(
-        self,
-        *,
-        share: bool | None = None,
-        dry_run: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> EmbedReport:
-        """Have the embedder read every memory that it has not read yet, so that searches find it by meaning.
-
-        Each search spends about a second on this by itself. Vectors that another device of this key has shared are
-        used as they are. An interrupted call resumes where it stopped. A different embedder reads everything again.
-
-        Args:
-            share: also write the vectors of each memory as an encrypted event (`sense-memory/embed/…`) for other
-                devices: some 9 to 14 KB for a memory of 1 KB. By default the store's `share_embeddings`.
-            dry_run: only report what would be done; no service is asked.
-            progress: called with two numbers: memories done, and total.
-
-        Returns what was done, and what is left and why; empty where there is no embedder. Raises MissingExtra or
-        EmbedderError where the embedder cannot be opened, PlanLimitError where the plan has no embeddings.
-
-        The callback is called in the store's thread, and cannot call the store.
-        """
-        return self._loop.wait(self._store.embed(share=share, dry_run=dry_run, progress=progress))
-
-    def gaps(self) -> Gaps:
-        """How many memories the last search knew by words only, although there is an embedder, and why."""
-        return self._store.gaps()
-
-    def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
-        """Bring every relay and the ledger in step now: pull, then push.
-
-        Recalled persona memories are written again with their new accesses, once a day at most, so that no other
-        device prunes what this one uses. `full` fetches every event again, whatever a relay claims to hold, and sends
-        again what the relay has lost; `retry_refused` sends again what a relay refused, or did not take for a week.
-
-        Returns a report for each relay; a relay that fails raises no error. `overruled` names the memories in which
-        an edit of this device lost since the last call to one of a device that did not know it; the text is in
-        `history`, in a conflict copy, or in `drafts`. `written_again` names those that were forgotten, and that another
-        device has written again. `conflicts` names the conflict copies of memories where the edit of this device counts;
-        `prevailed` names the memories without such copies where it counts. `unclaimed` names those in whose history a text
-        was found that was written here before the ledger was set back, or on a copy of it.
-        """
-        return self._loop.wait(self._store.sync(full=full, retry_refused=retry_refused))
-
-    def flush(self) -> SyncReport:
-        """Send queued events; pull first only if a relay was never pulled completely, or this ledger may be a copy.
-
-        Recalled persona memories are first written again with their new accesses. The report names those that no
-        longer fit an event (`unfit`).
-        """
-        return self._loop.wait(self._store.flush())
-
-    def holdings(self) -> list[Holding]:
-        """Compare what each relay holds with the ledger; no event is fetched or sent.
-
-        A relay that fails raises no error. All relays are asked at once, for a minute at most. The result is what the
-        relay claims: exact if it compares sets (NIP-77), a number if it counts (NIP-45), and unknown otherwise. Only
-        `sync(full=True)` reads everything back.
-        """
-        return self._loop.wait(self._store.holdings())
-
-    def watch(self, *, on_relay: Callable[[str, str], None] | None = None) -> BlockingIterator[Change]:
-        """The changes made elsewhere, from now on: `for change in store.watch(): …`.
-
-        Each memory or journal entry that another device, or another process on this ledger, wrote or forgot gives one
-        change; of several versions that arrive together, only the last one does. While a watch is open, relays are
-        followed even without `background`. A watch ends with the store, or with `close`.
-
-        `on_relay` is called while the iterator waits: with a relay's URL and its problem, or with an empty text once
-        the relay reports new events as they arrive. Other relays are asked every half minute. An iterator that is read
-        too slowly raises ChangesMissed and ends.
-
-        The callback is called in the store's thread, and cannot call the store.
-        """
-        watch = self._loop.call(self._store.watch, on_relay=on_relay)
-        return BlockingIterator(self._loop, watch.next, watch.aclose)
-
-    def drop_relay(self, url: str) -> int:
-        """Discard the queue and the pull position of a relay that this store no longer uses.
-
-        The relay keeps its events. Returns how many events were queued. Raises InvalidInput where this store uses the
-        relay, InvalidRelayUrl for a bad URL.
-        """
-        return self._loop.call(self._store.drop_relay, url)
-
-    def export(
-        self,
-        path: str | Path | BinaryIO,
-        *,
-        overwrite: bool = False,
-        progress: Callable[[int], None] | None = None,
-    ) -> int:
-        """Write every event of the ledger into a file of JSON lines: signed and encrypted, without a secret.
-
-        `path` is created with mode 0600 and moved into place whole, or is an open binary file; `overwrite` replaces
-        an existing file. Versions that were replaced within a second, before any relay was sent them, are left out.
-        `progress` is called with the number written so far. Returns how many events were written. Raises InvalidInput
-        where the file exists, or cannot be written.
-
-        The callback is called in the store's thread, and cannot call the store.
-        """
-        return self._loop.call(self._store.export, path, overwrite=overwrite, progress=progress)
-
-    def import_(
-        self, path: str | Path | BinaryIO, *, progress: Callable[[int], None] | None = None
-    ) -> ImportReport:
-        """Import events from a file of JSON lines; every line is verified and opened, and each bad line is reported.
-
-        New events are sent to the relays as if they had been written here; no newer version is overwritten. `path`
-        may be an open binary file; `progress` is called with the number of lines read. Raises InvalidInput where the
-        file cannot be read.
-
-        The callback is called in the store's thread, and cannot call the store.
-        """
-        return self._loop.wait(self._store.import_(path, progress=progress))
-
-    def status(self) -> Status:
-        """What the ledger holds, and how far each relay is in step with it. No relay is asked."""
-        return self._loop.call(self._store.status)
-
-    def was_ever_complete(self) -> bool:
-        """As `status().was_ever_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""
-        return self._loop.call(self._store.was_ever_complete)
-
-    def has_mind(self) -> bool:
-        """Whether `mind.search` has anything to search: entries of the log, or passages of the archive."""
-        return self._loop.call(self._store.has_mind)
-
-    def holders(self, event_id: str) -> dict[str, str]:
-        """The state of an event at each relay, by URL: queued, acked, confirmed, refused, parked or superseded."""
-        return self._loop.call(self._store.holders, event_id)
-
-    def rescue(self) -> RescueReport:
-        """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.
-
-        The damaged file is moved aside and kept. Every event and draft that can still be read is verified, opened and
-        filed in the new ledger, unsent events included; `sync` restores the rest. A forgotten memory stays forgotten
-        if its tombstone can be read, in the ledger or on a relay. Raises InvalidInput where the ledger is sound or
-        missing, or is not a ledger, and WrongKeyError where it belongs to another key; the file was not touched.
-        """
-        return asyncio.run(self._store.rescue())
-
-    def integrity(self) -> list[str]:
-        """What is wrong with the ledger file: SQLite's findings, and events and entries of the log that were altered."""
-        return self._loop.call(self._store.integrity)
+_take_calls()

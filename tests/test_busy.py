@@ -214,9 +214,9 @@ async def test_a_call_that_can_not_await_says_at_once_that_the_ledger_is_held(si
     async with prepared(signer, path) as store:
         held = Held(path)
         with pytest.raises(LedgerBusy, match="nothing was changed"):
-            store.drop_relay("wss://relay.example")
+            store.relays.drop("wss://relay.example")
         held.release()
-        assert store.drop_relay("wss://relay.example") == 0
+        assert store.relays.drop("wss://relay.example") == 0
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])

@@ -372,7 +372,7 @@ class World:
                 if here:
                     del self.oracle.entries[here[0]]  # a removal beside this one takes another entry
                     self.oracle.removed.add(here[0])
-                    self.oracle.deletions.add(await store.forget_entry(here[0]))
+                    self.oracle.deletions.add(await store.journal.forget(here[0]))
 
     def _wrote(self, write, ident, value):
         version = write.key, self.signer.signed[ident].created_at, ident, value

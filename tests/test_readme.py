@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import pkgutil
 import re
 import shlex
 import signal
@@ -17,6 +18,9 @@ import typer
 
 from sense_memory import MemoryStore
 from sense_memory.interfaces.cli import app
+from sense_memory.store.journal import StoreJournal
+from sense_memory.store.palace import StorePalace
+from sense_memory.store.relays import StoreRelays
 from tests.time_unit import SECOND
 
 
@@ -85,18 +89,28 @@ def test_every_python_snippet_runs_as_it_stands(snippet, home, forks):
 
 
 def test_every_call_that_a_page_names_is_one_of_the_store():
-    """`await store.x(` is a coroutine, `store.x(` is none."""
-    calls = {call for text in TEXTS.values() for call in re.findall(r"(await )?\bstore\.(\w+)\(", text)}
+    """`await store.x(` is a coroutine, `store.x(` is none; so are calls of its palace, its journal and its relays."""
+    pattern = r"(await )?\bstore\.(palace\.|journal\.|relays\.)?(\w+)\("
+    calls = {call for text in TEXTS.values() for call in re.findall(pattern, text)}
     assert calls
-    for awaited, name in calls:
-        if (method := getattr(MemoryStore, name, None)) is None:
-            pytest.fail(f"MemoryStore has no {name}")
+    kinds = {"": MemoryStore, "palace.": StorePalace, "journal.": StoreJournal, "relays.": StoreRelays}
+    for awaited, part, name in calls - {("await ", "", "journal")}:
+        if (method := getattr(kinds[part], name, None)) is None:
+            pytest.fail(f"`store.{part}` has no {name}")
         if awaited:
             assert inspect.iscoroutinefunction(method), name
 
 
+def test_every_name_of_the_page_of_the_api_exists():
+    names = re.findall(r"^::: (\S+)$", TEXTS["docs/api.md"], flags=re.MULTILINE)
+
+    assert names
+    for name in names:
+        assert pkgutil.resolve_name(name).__doc__, name
+
+
 def test_every_call_of_the_store_is_in_the_page_of_python():
-    internal = {"close", "drop_relay", "discard_draft", "holders", "integrity", "was_ever_complete", "rescue"}
+    internal = {"close", "discard_draft", "integrity", "rescue"}
     named = set(re.findall(r"\bstore\.(\w+)\(", TEXTS["docs/python.md"]))
     public = {
         name for name, method in vars(MemoryStore).items() if inspect.isfunction(method) and name[0] != "_"

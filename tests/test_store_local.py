@@ -590,7 +590,7 @@ async def test_bad_input_is_a_clear_error_and_writes_nothing(open_store, call, e
 @pytest.mark.parametrize("ident", ["", "xyz", "Z" * 64, "ab" * 32, None, 5])
 async def test_an_unknown_event_has_no_holders(open_store, ident):
     async with open_store() as store:
-        assert store.holders(ident) == {}
+        assert store.relays.holders(ident) == {}
 
 
 def test_what_is_no_key_is_refused_without_an_echo():
@@ -623,10 +623,10 @@ async def test_every_method_of_a_closed_store_says_so(open_store):
                 await call()
         for call in (
             store.status,
-            store.was_ever_complete,
+            store.relays.were_ever_complete,
             store.has_mind,
             store.integrity,
-            lambda store=store: store.holders("ab" * 32),
+            lambda store=store: store.relays.holders("ab" * 32),
         ):
             with pytest.raises(StoreClosed):
                 call()
@@ -643,7 +643,7 @@ async def test_the_names_of_a_closed_store_are_still_there(open_store, signer):
     store = open_store()
 
     async with store:
-        assert store.was_ever_complete()  # without relays there is nothing to wait for
+        assert store.relays.were_ever_complete()  # without relays there is nothing to wait for
     assert (store.public_key, store.npub, store.relays) == (signer.public_key, signer.npub, ())
 
 
@@ -944,7 +944,7 @@ def test_the_blocking_store_works_the_same(signer, clock, tmp_path):
         assert store.recall("c").value == "3"
         assert [entry.content for entry in store.recent(5)] == ["entry"]
         assert (store.public_key, store.npub, store.relays) == (signer.public_key, signer.npub, ())
-        assert store.holders(ids[0]) == {}
+        assert store.relays.holders(ids[0]) == {}
         assert store.integrity() == []
         assert store.sync() == store.flush()
         store.forget("c")
@@ -1040,7 +1040,7 @@ def test_a_callback_in_the_stores_thread_is_refused_rather_than_left_to_wait_for
         store.export(tmp_path / "export.jsonl")
 
         with pytest.raises(InvalidInput, match="wait for itself"):
-            store.import_(tmp_path / "export.jsonl", progress=lambda _: store.status())
+            store.palace.compress(count=lambda _: store.recall("a"))
 
 
 def test_a_closed_blocking_store_says_so(signer):

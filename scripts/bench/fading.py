@@ -12,7 +12,7 @@ import asyncio
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from rich import box
 from rich.console import Console
@@ -26,7 +26,7 @@ from .notes import notes
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from sense_memory import Hit, Hits, PersonaHit
+    from sense_memory import Hit, Hits, MemoryFields, PersonaHit
 
     from .notes import Note
 
@@ -64,9 +64,9 @@ async def findability(days: int, count: int, *, held_out: bool, embedder: str | 
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         async with _opened(Path(folder), clock, embedder) as store:
-            await store.persona_remember_many([note.fields for note in old])
+            await store.palace.remember_many(cast("list[MemoryFields]", [note.fields for note in old]))
             clock.now += days * _DAY
-            await store.persona_remember_many([note.fields for note in new])
+            await store.palace.remember_many(cast("list[MemoryFields]", [note.fields for note in new]))
             if embedder is not None:
                 await store.embed()
             asked, others = ([note for note in part if note.is_held_out == held_out] for part in (old, new))
@@ -125,7 +125,7 @@ async def asked_only(count: int) -> str:
     clock, found, asked = Clock(), 0, 0
     with tempfile.TemporaryDirectory() as folder:
         async with _opened(Path(folder), clock) as store:
-            await store.persona_remember_many([note.fields for note in every])
+            await store.palace.remember_many(cast("list[MemoryFields]", [note.fields for note in every]))
             for day in range(0, _ASKED_DAYS, 10):
                 due = monthly if day % 30 == 10 else seldom if day in {20, 200, 380} else []
                 for note in due:

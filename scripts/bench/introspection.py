@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from .stage import in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from sense_memory import MemoryFields
 
     from .stage import Stage
 
@@ -95,7 +97,7 @@ async def _few_words(stage: Stage) -> Figure:
     new = [dict(zip(names, ("projects", "facts", f"k-{n}", said()), strict=True)) for n in range(stage.count)]
     path = stage.path("few-words")
     async with MemoryStore(stage.signer, ledger=path, background=False) as store:
-        await store.persona_remember_many(new)
+        await store.palace.remember_many(cast("list[MemoryFields]", new))
     async with MemoryStore(stage.signer, ledger=path, background=False) as store:
         await store.persona_stats()
         begun = time.process_time()

@@ -153,18 +153,17 @@ async def fill(store: MemoryStore, days: Days) -> None:
         if what == "journal":
             await store.journal(text)
             continue
-        domain, facet, key = path.split("/")
         if what == "recall":
-            await store.persona_recall(domain, facet, key)
+            await store.palace.recall(path)
         elif what == "edit":
-            await store.persona_remember(domain, facet, key, text, contradictions="off")
+            await store.palace.remember(path, text, contradictions="off")
         else:
             await remember(store, path, text)
-            known.add(key)
+            known.add(key := path.split("/")[2])
             for one, other in (pair.split() for pair in LINKS):
                 if key in {one, other} and {one, other} <= known:
-                    await store.persona_connect(paths[one], paths[other])
-    await store.persona_contradict(paths["workshop-price-2025"], paths["workshop-price-2026"])
+                    await store.palace.connect(paths[one], paths[other])
+    await store.palace.contradict(paths["workshop-price-2025"], paths["workshop-price-2026"])
     days.go(0.05)
     await store.remember("user_timezone", "America/Vancouver")
     await store.remember(
@@ -175,12 +174,10 @@ async def fill(store: MemoryStore, days: Days) -> None:
 
 async def remember(store: MemoryStore, path: str, text: str) -> None:
     """Write one memory, with the themes that its words mean."""
-    domain, facet, key = path.split("/")
+    _, facet, key = path.split("/")
     said = f"{key} {text}".lower()
-    await store.persona_remember(
-        domain,
-        facet,
-        key,
+    await store.palace.remember(
+        path,
         text,
         [word for word in THEMES if word in said],
         halflife_days=HALFLIVES[facet],
@@ -234,8 +231,8 @@ async def build(home: Path) -> None:
             await store.sync()
             await store.sync()
         async with MemoryStore.from_settings(relays=[first.url], background=False) as store:
-            await store.persona_remember(
-                "projects", "facts", "next-year", "Kyoto asked whether we would come in April."
+            await store.palace.remember(
+                "projects/facts/next-year", "Kyoto asked whether we would come in April."
             )
             await store.journal("Yuki wrote: come in April, the mill is open to guests then.")
             await store.sync()

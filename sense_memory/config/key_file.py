@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import BadKey, KeyMissing, UnsafeFile
 from sense_memory.nostr.nip49 import log_n_of
+from sense_memory.operating_system import IS_WINDOWS, create_private, open_plain, open_to_others, user_number
 
 
 if TYPE_CHECKING:
@@ -37,10 +38,9 @@ def read_key_text(path: Path) -> str:
         UnsafeFile: others can read or replace the file, or it is not a plain file; the error says what to do.
         BadKey: the file is too long to be a key file.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # follow no link, wait for no pipe
     try:
         _refuse_unsafe_folder(path)
-        descriptor = os.open(path, flags)
+        descriptor = open_plain(path)
     except FileNotFoundError:
         raise KeyMissing((f"the key file {path}",)) from None
     except OSError as error:
@@ -84,7 +84,7 @@ def _write_new(path: Path, text: str, *, instead: str) -> None:
     private_folder(path.parent)
     _refuse_unsafe_folder(path)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = create_private(path)
     except FileExistsError:
         raise UnsafeFile(
             f"choose {instead}, or move the file {path} away first: the file exists already, and a key is never "
@@ -92,7 +92,6 @@ def _write_new(path: Path, text: str, *, instead: str) -> None:
         ) from None
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-            os.fchmod(descriptor, 0o600)  # the umask may have removed bits
             file.write(f"{text}\n".encode())
             file.flush()
             os.fsync(descriptor)
@@ -115,6 +114,8 @@ def private_folder(path: Path) -> None:
 
 def sync_folder(path: Path) -> None:
     """Flush a folder to disk (fsync), so that a new or renamed file survives a power loss."""
+    if IS_WINDOWS:  # a folder cannot be opened there
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -149,13 +150,13 @@ def _refuse_unsafe_folder(path: Path) -> None:
 def _refuse_unsafe_file(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise UnsafeFile(f"the key file {path} is not a plain file; the key was not used")
-    if status.st_uid not in {os.getuid(), 0}:
+    if status.st_uid not in {user_number(), 0}:
         raise UnsafeFile(
             f"run `chown $(id -u) {_quoted(path)}` if the key is yours: the key file {path} belongs to another user of "
             "this machine; the key was not used"
         )
     mode = stat.S_IMODE(status.st_mode)
-    if mode & 0o077:
+    if open_to_others(status):
         raise UnsafeFile(
             f"run `chmod 600 {_quoted(path)}`: others can read the key file {path} (mode {mode:04o}); the key was not "
             "used"

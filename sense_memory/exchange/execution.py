@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange.items import Item, ItemKind, Problem
@@ -18,6 +18,7 @@ from sense_memory.mind.log import NewEntry
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from sense_memory.arguments import MemoryFields
     from sense_memory.exchange.import_plan import ImportPlan
     from sense_memory.store import MemoryStore
 
@@ -95,12 +96,12 @@ def _plain(error: InvalidInput) -> str:
 
 
 async def _write_palace(store: MemoryStore, batch: Sequence[Item]) -> None:
-    memories = []
+    memories: list[MemoryFields] = []
     for item in batch:
         domain, facet, key = item.path.split("/")
         given = {"domain": domain, "facet": facet, "key": key, "value": item.text, "created_at": item.at}
-        memories.append({"source": item.origin, **item.fields, **given})
-    await store.persona_remember_many(memories, contradictions="off")
+        memories.append(cast("MemoryFields", {"source": item.origin, **item.fields, **given}))
+    await store.palace.remember_many(memories, contradictions="off")
 
 
 async def _write_flat(store: MemoryStore, batch: Sequence[Item]) -> None:
@@ -109,7 +110,7 @@ async def _write_flat(store: MemoryStore, batch: Sequence[Item]) -> None:
 
 
 async def _write_journal(store: MemoryStore, batch: Sequence[Item]) -> None:
-    await store.journal_many([item.text if item.at is None else (item.text, item.at) for item in batch])
+    await store.journal.write_many([item.text if item.at is None else (item.text, item.at) for item in batch])
 
 
 async def _write_log(store: MemoryStore, batch: Sequence[Item]) -> None:

@@ -29,6 +29,7 @@ from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, f
 from sense_memory.limits import DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
 from sense_memory.memories.backup import write_export
 from sense_memory.memories.persona.arguments import PAST
+from sense_memory.operating_system import create_private
 
 
 if TYPE_CHECKING:
@@ -353,7 +354,7 @@ def _bodies(entries: list[ExportedMemory]) -> Iterator[tuple[tuple[str, ...], by
 
 
 def _write_file(path: Path, body: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = create_private(path)
     with os.fdopen(descriptor, "wb") as file:
         file.write(body)
 

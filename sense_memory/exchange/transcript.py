@@ -23,6 +23,7 @@ import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange.items import parts_of, time_of
+from sense_memory.operating_system import open_plain, user_number
 
 
 if TYPE_CHECKING:
@@ -124,10 +125,10 @@ def _lines(path: Path) -> Iterator[bytes]:
     """The lines in the last `MAX_BYTES` of a file. Opening does not block if the path is a named pipe."""
     if not path.is_absolute():
         raise InvalidInput("give the absolute path of the transcript")
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = open_plain(path)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != user_number():
             raise InvalidInput("the transcript must be a regular file of this user")
         if status.st_size > MAX_BYTES:
             file.seek(status.st_size - MAX_BYTES)

@@ -36,6 +36,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
 
+    from sense_memory.arguments import MemoryFields
     from sense_memory.models import Memory, PersonaMemory
     from sense_memory.store import MemoryStore
     from sense_memory.sync_store import SyncMemoryStore
@@ -390,15 +391,20 @@ def _name_of(memory: Any) -> str:
     return str(getattr(memory, "path", memory.key))
 
 
-def _copied(memory: Any, place: tuple[str, str, str], new_paths: dict[str, str]) -> dict[str, Any]:
-    """The arguments of `persona_remember` for a memory at another place."""
-    domain, facet, key = place
-    found = {"domain": domain, "facet": facet, "key": key, "value": memory.value}
+def _copied(memory: Any, place: tuple[str, str, str], new_paths: dict[str, str]) -> MemoryFields:
+    """The fields of a memory at another place."""
+    found: MemoryFields = {"path": "/".join(place), "value": memory.value}
     if not hasattr(memory, "path"):
         return {**found, "source": SOURCE}
-    fields = {name: getattr(memory, name) for name in ("themes", "halflife_days", "source", "confidence")}
     links = [new_paths.get(path, path) for path in memory.connections]
-    return {**found, **fields, "connections": links}
+    return {
+        **found,
+        "themes": memory.themes,
+        "halflife_days": memory.halflife_days,
+        "source": memory.source,
+        "confidence": memory.confidence,
+        "connections": links,
+    }
 
 
 # ── Paths ───────────────────────────────────────────────────────────────────────────────

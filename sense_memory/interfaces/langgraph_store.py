@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from langgraph.store.base import Op, Result, TTLConfig
 
+    from sense_memory.arguments import MemoryFields
     from sense_memory.models import PersonaMemory
     from sense_memory.search.hits import Hit
     from sense_memory.store import MemoryStore
@@ -140,8 +141,8 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────
 
-    def _memory(self, op: PutOp) -> dict[str, Any]:
-        """The arguments of `persona_remember` for one item."""
+    def _memory(self, op: PutOp) -> MemoryFields:
+        """The fields of the palace memory of one item."""
         if not op.namespace:
             raise InvalidInput("a namespace cannot be empty; nothing was written")
         domain, facet, key = palace_name(op.namespace, op.key)
@@ -156,7 +157,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         }
 
     async def _delete(self, places: Sequence[tuple[str, str, str]]) -> None:
-        is_certain = self._store.was_ever_complete()  # else a relay may hold what is not here
+        is_certain = self._store.relays.were_ever_complete()  # else a relay may hold what is not here
         gone = [place for place in places if not is_certain or await self._at(place) is not None]
         if gone:
             await self._store.persona_forget_many("/".join(place) for place in gone)

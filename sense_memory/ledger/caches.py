@@ -16,6 +16,7 @@ from sense_memory.errors import LedgerError
 from sense_memory.ledger.heads import Heads
 from sense_memory.ledger.schema import Role
 from sense_memory.nostr.address import EMBEDDING, JOURNAL, PREFIX
+from sense_memory.operating_system import open_plain
 
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class SnapshotFile:
         """
         if self._path is None:
             raise FileNotFoundError
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # no link, no pipe
+        descriptor = open_plain(self._path)
         file = os.fdopen(descriptor, "rb")
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             file.close()

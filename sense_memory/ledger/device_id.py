@@ -38,6 +38,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.operating_system import user_number
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,11 +217,11 @@ def _folder() -> Path | None:
             return None
     elif not os.path.ismount(os.path.realpath(place)):  # of a container's image, perhaps
         return None
-    folder = place / f"sense-memory-{os.geteuid()}{session}"
+    folder = place / f"sense-memory-{user_number()}{session}"
     with suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == user_number() and not found.st_mode & 0o022:
             return folder
     return None
 

@@ -7,10 +7,7 @@ locked while its process lives, because the system releases the lock when the pr
 
 from __future__ import annotations
 
-import fcntl
-import grp
 import os
-import pwd
 import re
 import shlex
 import stat
@@ -20,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import UnsafeFile
+from sense_memory.operating_system import IS_WINDOWS, is_own_group, lock, open_plain, unlock, user_number
 
 
 if TYPE_CHECKING:
@@ -51,16 +49,12 @@ class FileLock:
             return True
         if self._file is None:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        return lock(self._file, shared=shared)
 
     def release(self) -> None:
         """Release the lock."""
         if self._file is not None:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            unlock(self._file)
 
     def close(self) -> None:
         """Release the lock and close its file."""
@@ -135,7 +129,7 @@ def _begin(path: Path) -> tuple[int, Path]:
     while True:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent)
         with suppress(OSError):  # on a file system without locks, other processes cannot sweep either
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor, waits=True)
         if os.fstat(descriptor).st_nlink:
             return descriptor, Path(name)
         os.close(descriptor)  # another process swept the file before it was locked
@@ -147,12 +141,12 @@ def remove_if_abandoned(other: Path) -> None:
     Raises:
         OSError: the file cannot be opened or removed.
     """
-    descriptor = os.open(other, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = open_plain(other)
     try:
-        with suppress(OSError):  # a live process is writing the file
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for side in (*_SIDES, ""):
-                Path(f"{other}{side}").unlink(missing_ok=True)
+        with suppress(OSError):
+            if lock(descriptor):  # otherwise a live process is writing the file
+                for side in (*_SIDES, ""):
+                    Path(f"{other}{side}").unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 
@@ -165,24 +159,12 @@ def _refuse_open_folder(folder: Path) -> None:
     status = folder.stat()
     mode = stat.S_IMODE(status.st_mode)
     if (
-        not mode & 0o022 or mode & stat.S_ISVTX
+        IS_WINDOWS or not mode & 0o022 or mode & stat.S_ISVTX
     ):  # a sticky folder such as /tmp: nobody can replace another user's file
         return
-    if not mode & 0o002 and status.st_uid == os.geteuid() and _is_private(status.st_gid):
+    if not mode & 0o002 and status.st_uid == user_number() and is_own_group(status.st_gid):
         return
     raise UnsafeFile(
         f"run `chmod go-w {shlex.quote(str(folder))}`: others may write to {folder} (mode {mode:04o}), and could replace "
         "the ledger; nothing was opened"
     )
-
-
-def _is_private(group: int) -> bool:
-    """Whether a group belongs to this user alone. Many systems give each user a group of their own, and umask 002."""
-    try:
-        user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
-    except KeyError:
-        return False
-    # Some user directories do not list all users, so the group must also have the name of the user.
-    if user.pw_gid != group or found.gr_name != user.pw_name or set(found.gr_mem) - {user.pw_name}:
-        return False
-    return all(other.pw_uid == user.pw_uid for other in pwd.getpwall() if other.pw_gid == group)

@@ -9,7 +9,6 @@ damaged ledger in the same way.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import itertools
 import os
 import re
@@ -30,6 +29,7 @@ from sense_memory.ledger.rescue import RescueReport, Salvage, move_aside, rename
 from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FRAME_BYTES
 from sense_memory.nostr.event import RawEvent, verify
 from sense_memory.nostr.keys import npub
+from sense_memory.operating_system import lock
 from sense_memory.records import envelope
 from sense_memory.records.local_cipher import LOG_KEY_NAME, opened_cipher
 from sense_memory.records.reader import Reader
@@ -150,7 +150,7 @@ def _own(descriptor: int) -> str:
 
 def _locked(descriptor: int) -> int:
     with suppress(OSError):  # on a file system without locks, no process removes unlocked files either
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor)
     return descriptor
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sense_memory.ledger import Role
 from sense_memory.limits import MAX_DELETED_COUNT
+from sense_memory.memories.history import parts_of
 from sense_memory.nostr import address
 
 
@@ -34,6 +35,11 @@ class ForgetTarget:
 
     paths: tuple[str, ...]
     key: str | None = None
+
+    @classmethod
+    def named(cls, name: str) -> ForgetTarget:
+        """A flat memory by its key, or a palace memory by its path. Raises InvalidAddress."""
+        return cls.persona(*parts_of(name)) if isinstance(name, str) and "/" in name else cls.flat(name)
 
     @classmethod
     def flat(cls, key: str) -> ForgetTarget:

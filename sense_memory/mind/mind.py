@@ -56,8 +56,6 @@ class Mind:
         store: the open store. With `background`, the log is flushed a moment after an append.
 
     Attributes:
-        store: the open store.
-        records: the records of all parts.
         log: everything that happened.
         blocks: core memory, which is always in the prompt.
         archive: passages of long-term memory.

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from sense_memory.search.tokens import STOP_WORDS
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from sense_memory.arguments import MemoryFields
 
 MAX_TEXT_CHARS: Final = 1_000_000  # of a conversation; the rest is not read
 USER: Final = "user"  # the speaker of a text that names no speaker
@@ -52,10 +54,10 @@ class Proposal:
     end: int
     source: str = "user"
 
-    def arguments(self) -> dict[str, Any]:
-        """The arguments with which `persona_remember` accepts this proposal."""
+    def arguments(self) -> MemoryFields:
+        """The fields with which `palace.remember_many` accepts this proposal."""
         names = ("domain", "facet", "key", "value", "themes", "source")
-        return {name: getattr(self, name) for name in names}
+        return cast("MemoryFields", {name: getattr(self, name) for name in names})
 
 
 class Extractor(Protocol):

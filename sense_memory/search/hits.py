@@ -129,6 +129,10 @@ class Hit(BaseModel):
     answer_confidence: float = 0.0
     why: Explanation = Field(repr=False)
 
+    def __str__(self) -> str:
+        """The text alone; `repr` shows everything else."""
+        return self.value
+
     @classmethod
     def of(
         cls,

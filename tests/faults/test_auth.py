@@ -116,7 +116,7 @@ async def test_r10_auth_required_then_ok(stage, witness):
         assert sorted(record.published) == sorted(idents * 2)
         assert len({str(frame) for frame in record.said("EVENT")}) == 3
         assert len(witness.signed) == 1
-        assert {store.holders(ident)[liar.url] for ident in idents} == {"acked"}
+        assert {store.relays.holders(ident)[liar.url] for ident in idents} == {"acked"}
 
 
 async def test_r10_a_relay_that_asks_before_anything_else_is_synced_like_any_other(stage, witness):

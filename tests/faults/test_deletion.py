@@ -275,7 +275,7 @@ async def test_d08_local_purge_is_real(stage):
 
     async with stage.store(ledger="k.db") as store:
         await store.forget("k")
-        await store.forget_entry(entry)
+        await store.journal.forget(entry)
         store.export(stage.folder / "after.jsonl")
         for name, content in files(stage.folder).items():
             assert not any(trace in content for trace in traces), name
@@ -338,7 +338,7 @@ async def test_d12_old_deletion_is_not_sent_over_newer(stage, keeps):
                 assert (await stage.sync(store, full=True)).in_step
             store.export(stage.folder / "all.jsonl")
         async with stage.store(new, ledger="k.db") as store:
-            store.drop_relay(liar.url)
+            store.relays.drop(liar.url)
         async with stage.store(liar, new, ledger="k.db") as store, stage.store(new) as other:
             for _ in range(2):
                 await stage.sync(store, full=True)
@@ -439,7 +439,7 @@ async def test_d13_a_forgotten_entry_that_comes_back_is_deleted_again_by_who_kno
         await stage.sync(store)
         await stage.sync(second)
         stage.clock.advance(60)
-        await store.forget_entry(ident)
+        await store.journal.forget(ident)
         await stage.sync(store)
         assert await stage.stored(liar.url, kinds=[4]) == []
         assert "a forgotten journal entry may" in store.status().relays[0].remarks[0]

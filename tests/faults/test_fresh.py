@@ -226,10 +226,10 @@ async def test_f05_a_read_waits_a_few_seconds_for_a_silent_relay_and_the_status_
         stage.liar(Stall(after=0)) as silent,
         stage.store(empty, silent, background=True) as store,
     ):
-        assert store.was_ever_complete() is store.status().was_ever_complete is False
+        assert store.relays.were_ever_complete() is store.status().was_ever_complete is False
         assert await store.recall("k") is None
         assert 4 < time() < 6
-        assert store.was_ever_complete() is store.status().was_ever_complete is True
+        assert store.relays.were_ever_complete() is store.status().was_ever_complete is True
         assert store.status().never_complete == (silent.url,)
         begun = time()
         assert await store.recall("l") is None  # that was enough waiting

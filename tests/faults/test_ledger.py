@@ -304,7 +304,7 @@ CALLS = {
     "import_": lambda store, stage: store.import_(stage.folder / "export.jsonl"),
     "forget_entry": lambda store, stage: forget_entry(store),
     "watch": lambda store, stage: watched(store),
-    "holdings": lambda store, stage: store.holdings(),
+    "holdings": lambda store, stage: store.relays.holdings(),
     "persona_remember": lambda store, stage: store.persona_remember(*FACT, "there", stage.plaintext),
     "persona_remember, linked": lambda store, stage: store.persona_remember(*FACT, "k", "new", [], ["there"]),
     "persona_remember, superseding": lambda store, stage: store.persona_remember(
@@ -315,7 +315,7 @@ CALLS = {
     "persona_forget": lambda store, stage: store.persona_forget(*FACT, "there"),
     "persona_connect": lambda store, stage: store.persona_connect("there", "other"),
     "persona_disconnect": lambda store, stage: store.persona_disconnect("other", "third"),
-    "persona_dismiss": lambda store, stage: store.persona_dismiss("there", "other"),
+    "persona_dismiss": lambda store, stage: store.palace.reconcile("there", "other"),
     "persona_contradict": lambda store, stage: store.persona_contradict("there", "other"),
     "persona_domains": lambda store, stage: store.persona_domains(),
     "persona_facets": lambda store, stage: store.persona_facets("people"),
@@ -367,7 +367,7 @@ async def watched(store):
 
 async def forget_entry(store):
     entry, *_ = await store.recent()
-    await store.forget_entry(entry.event_id)
+    await store.journal.forget(entry.event_id)
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -454,7 +454,7 @@ async def test_l06_a_call_that_is_refused_leaves_nothing_open(stage):
         (InvalidInput, lambda store: store.recent(0)),
         (InvalidInput, lambda store: store.journal("")),
         (InvalidInput, lambda store: store.publish_draft(7)),
-        (InvalidInput, lambda store: store.forget_entry("0" * 64)),
+        (InvalidInput, lambda store: store.journal.forget("0" * 64)),
         (InvalidInput, lambda store: store.import_(stage.folder / "missing.jsonl")),
     ]
     async with stage.store(ledger="k.db") as store:

@@ -67,7 +67,7 @@ async def test_r14_a_second_that_can_not_be_walked_past_holds_up_no_sending(stag
             (line,) = (await stage.sync(store)).relays
             assert not line.complete
             assert line.waiting == 0
-            assert store.holders(ident) == {liar.url: "acked"}
+            assert store.relays.holders(ident) == {liar.url: "acked"}
     assert len(liar.upgrades) < 20
 
 

@@ -41,14 +41,14 @@ async def test_p05_no_ok_ever(stage):
     ):
         ident = await store.remember("k", stage.plaintext)
         await stage.passes(12)
-        assert store.holders(ident) == {liar.url: "queued"}
+        assert store.relays.holders(ident) == {liar.url: "queued"}
         assert store.status().relays[0].reasons == {"no answer": 1}
         await stage.passes(3_600)
         assert set(record.published) == {ident}
         assert 3 <= len(record.published) <= 12
         lie.on = False
         await stage.passes(3_600)
-        assert store.holders(ident)[liar.url] in {"acked", "confirmed"}
+        assert store.relays.holders(ident)[liar.url] in {"acked", "confirmed"}
         assert [event["id"] for event in await stage.stored(liar.upstream)] == [ident]
 
 
@@ -122,12 +122,12 @@ async def test_p06_what_was_refused_or_parked_is_sent_again_when_somebody_asks_f
         (line, _) = (await store.sync(retry_refused=True)).relays
         assert line.sent == {"refused": 1, "accepted": 1}
         assert record.published == [*tries, refused, parked]
-        assert store.holders(refused)[liar.url] == "refused"
+        assert store.relays.holders(refused)[liar.url] == "refused"
         blocks.on = False
         (line, other) = (await store.sync(retry_refused=True)).relays
         assert line.in_step
         assert line.reasons == other.sent == {}
-        assert set(store.holders(refused).values()) <= {"acked", "confirmed"}
+        assert set(store.relays.holders(refused).values()) <= {"acked", "confirmed"}
         assert {event["id"] for event in await stage.stored(liar.upstream)} == {refused, parked}
 
 
@@ -139,7 +139,7 @@ async def test_p07_acks_but_forgets(stage):
             ident = await store.remember("k", stage.plaintext)
             bad, _ = (await stage.sync(store)).relays
             assert bad.in_step  # as far as words go
-            assert store.holders(ident)[liar.url] == "acked"
+            assert store.relays.holders(ident)[liar.url] == "acked"
         for times in range(1, 4):
             stage.clock.advance(3_601)
             async with stage.store(liar, honest, ledger="k.db") as store:
@@ -148,7 +148,7 @@ async def test_p07_acks_but_forgets(stage):
                 assert not bad.in_step
                 assert good.pulled.missing == 0
                 assert record.published == [ident] * (times + 1)
-                assert store.holders(ident) == {liar.url: "acked", honest.url: "confirmed"}
+                assert store.relays.holders(ident) == {liar.url: "acked", honest.url: "confirmed"}
                 remarks = [relay.remarks for relay in store.status().relays]
                 assert remarks == [(remark_sentence(Remark.FORGETFUL if times == 3 else Remark.LOST),), ()]
                 assert [relay.memories for relay in store.status().relays] == [0, 1]
@@ -160,7 +160,7 @@ async def test_p07_acks_but_forgets(stage):
             stage.clock.advance(60)
             bad, _ = (await stage.sync(store, full=True)).relays
             assert bad.pulled.missing == 0
-            assert store.holders(ident)[liar.url] in {"acked", "confirmed"}
+            assert store.relays.holders(ident)[liar.url] in {"acked", "confirmed"}
             assert store.status().relays[0].remarks == ()
         assert [event["id"] for event in await stage.stored(liar.upstream)] == [ident]
 
@@ -240,7 +240,7 @@ async def test_p16_a_claim_that_is_proven_is_believed(stage, word):
         assert line.sent == {"superseded": 1}
         assert line.waiting == 0
         assert (await store.recall("k")).event_id == newer["id"]
-        assert store.holders(ours).get(liar.url, "superseded") == "superseded"
+        assert store.relays.holders(ours).get(liar.url, "superseded") == "superseded"
         assert (await stage.sync(store)).in_step
 
 
@@ -373,11 +373,11 @@ async def test_p13_relay_removed_and_added(stage):
             await stage.sync(store)
             idents = await store.remember_many((f"k{number}", stage.plaintext) for number in range(5))
         async with stage.store(kept, ledger="k.db") as store:
-            assert store.drop_relay(other.url) == 5
-            assert store.drop_relay(other.url) == 0
+            assert store.relays.drop(other.url) == 5
+            assert store.relays.drop(other.url) == 0
             stage.honest.discard(other.url)
             await stage.sync(store)
-            assert {url for ident in idents for url in store.holders(ident)} == {kept.url}
+            assert {url for ident in idents for url in store.relays.holders(ident)} == {kept.url}
             stage.honest.add(other.url)
         assert len(await stage.stored(other.url)) == 1
         async with stage.store(kept, other, ledger="k.db") as store:
@@ -463,8 +463,8 @@ async def test_p15_event_too_large_for_one_relay(stage, limit):
         assert bad.reasons == {"too large for this relay": 1}
         assert (bad.refused, bad.waiting) == (1, 0)
         assert good.in_step
-        assert store.holders(long) == {small.url: "refused", large.url: "acked"}
-        assert set(store.holders(short).values()) == {"acked"}
+        assert store.relays.holders(long) == {small.url: "refused", large.url: "acked"}
+        assert set(store.relays.holders(short).values()) == {"acked"}
         assert record.published == ([short] if limit != "unannounced" else [long, short])
         assert store.status().relays[0].reasons == {"too large for this relay": 1}
 
@@ -508,7 +508,7 @@ async def test_p15_what_a_relay_said_it_will_not_take_is_told(stage, told, words
             assert (len(seen), stage.plaintext in str(seen[0].message)) == (1, False)
             assert seen[0].filename == __file__
             await stage.sync(store)
-            assert store.holders(ident) == {small.url: "refused", large.url: "acked"}
+            assert store.relays.holders(ident) == {small.url: "refused", large.url: "acked"}
             await call(stage.plaintext)  # short: no warning, which would be an error here
         with warnings.catch_warnings():
             warnings.simplefilter("error")

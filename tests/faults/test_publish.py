@@ -37,7 +37,7 @@ async def test_p02_rejection_is_not_success(stage):
             assert [line.reasons for line in report.relays] == [{"blocked": 1}] * 3
 
         assert [record.published for record in records] == [[ident]] * 3
-        assert set(store.holders(ident).values()) == {"refused"}
+        assert set(store.relays.holders(ident).values()) == {"refused"}
         assert not any(relay.holds_all for relay in store.status().relays)
         assert (await store.recall("k")).value == f"{stage.plaintext} kept"
 
@@ -53,7 +53,7 @@ async def test_p02_a_refusal_by_one_relay_does_not_hold_up_another(stage):
 
         assert bad.reasons == {"too large for this relay": 1}
         assert good.in_step
-        assert store.holders(ident) == {liar.url: "refused", honest.url: "acked"}
+        assert store.relays.holders(ident) == {liar.url: "refused", honest.url: "acked"}
 
 
 async def test_p11_pow_required(stage):
@@ -68,7 +68,7 @@ async def test_p11_pow_required(stage):
             bad, good = (await stage.sync(store)).relays
 
             assert (bad.reasons, good.in_step) == ({"requires proof of work": 1}, True)
-        assert store.holders(ident) == {liar.url: "refused", honest.url: "confirmed"}
+        assert store.relays.holders(ident) == {liar.url: "refused", honest.url: "confirmed"}
         assert [event["id"] for event in await stage.stored(honest.url)] == [ident]
 
 
@@ -88,10 +88,10 @@ async def test_p03_partial_ack_completes_later(stage):
             good, *bad = (await stage.sync(store)).relays
             assert good.in_step
             assert [line.problem for line in bad] == ["refused the connection"] * 2
-            assert store.holders(ident) == {up.url: "acked", one.url: "queued", two.url: "queued"}
+            assert store.relays.holders(ident) == {up.url: "acked", one.url: "queued", two.url: "queued"}
 
         async with one, two, stage.store(up, one, two, ledger="k.db", background=True) as store:
-            await stage.until(lambda: set(store.holders(ident).values()) <= {"acked", "confirmed"})
+            await stage.until(lambda: set(store.relays.holders(ident).values()) <= {"acked", "confirmed"})
             assert [event["id"] for event in await stage.stored(behind_one.url)] == [ident]
             assert [event["id"] for event in await stage.stored(behind_two.url)] == [ident]
     assert [record.published for record in records] == [[ident]] * 2
@@ -111,7 +111,7 @@ async def test_p04_ack_for_other_id_is_ignored(stage):
         assert bad.reasons == {"no answer": 1}
         assert bad.waiting == 1
         assert good.in_step
-        assert store.holders(ident) == {liar.url: "queued", honest.url: "acked"}
+        assert store.relays.holders(ident) == {liar.url: "queued", honest.url: "acked"}
 
 
 @pytest.mark.virtual_time
@@ -130,7 +130,7 @@ async def test_p04_an_ack_before_anything_was_sent_is_ignored(stage):
         assert bad.useless == {"stray_oks": 1}
         assert record.published == [ident]
         assert good.in_step
-        assert store.holders(ident) == {liar.url: "queued", honest.url: "acked"}
+        assert store.relays.holders(ident) == {liar.url: "queued", honest.url: "acked"}
 
 
 async def test_p04_a_second_word_changes_nothing(stage):
@@ -147,8 +147,8 @@ async def test_p04_a_second_word_changes_nothing(stage):
         assert bad.sent == {"accepted": 3}
         assert bad.reasons == {}
         for ident in idents:
-            assert store.holders(ident)[liar.url] in {"acked", "confirmed"}
-            assert store.holders(ident)[honest.url] in {"acked", "confirmed"}
+            assert store.relays.holders(ident)[liar.url] in {"acked", "confirmed"}
+            assert store.relays.holders(ident)[honest.url] in {"acked", "confirmed"}
 
 
 @pytest.mark.virtual_time
@@ -162,11 +162,11 @@ async def test_p05_without_any_ok_it_is_queued_until_read_back(stage):
         ident = await store.remember("k", stage.plaintext)
         bad, _ = (await stage.sync(store)).relays
         assert bad.reasons == {"no answer": 1}
-        assert store.holders(ident)[liar.url] == "queued"
+        assert store.relays.holders(ident)[liar.url] == "queued"
 
         bad, _ = (await stage.sync(store)).relays
         assert bad.in_step
-        assert store.holders(ident)[liar.url] == "confirmed"
+        assert store.relays.holders(ident)[liar.url] == "confirmed"
 
 
 @pytest.mark.virtual_time
@@ -260,7 +260,7 @@ async def test_what_another_process_writes_is_sent_by_the_one_that_holds_the_sto
         stage.store(liar, ledger="k.db", background=True, clock=time.time) as store,
     ):
         own = await store.remember("from_inside", stage.plaintext)
-        await stage.until(lambda: store.holders(own) == {liar.url: "acked"}, seconds=20)
+        await stage.until(lambda: store.relays.holders(own) == {liar.url: "acked"}, seconds=20)
 
         process = await asyncio.create_subprocess_exec(
             forks.python, "-c", OTHER_PROCESS, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
@@ -275,7 +275,7 @@ async def test_what_another_process_writes_is_sent_by_the_one_that_holds_the_sto
         ident = out.decode().strip()
         assert process.returncode == 0
 
-        await stage.until(lambda: store.holders(ident) == {liar.url: "acked"}, seconds=20)
+        await stage.until(lambda: store.relays.holders(ident) == {liar.url: "acked"}, seconds=20)
         assert [frame[1:3] for frame in record.heard("OK")] == [[own, True], [ident, True]]
         assert record.published == [own, ident]
         assert (await store.recall("from_outside")).value == f"{stage.plaintext} from outside"

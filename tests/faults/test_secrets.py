@@ -50,7 +50,7 @@ async def write_and_fail(stage, store, said):
     report = await stage.sync(store)
     said.hear(report, *report.relays, report.problems, json.dumps(asdict(report)))
     said.hear(await store.recall("k"), await store.recall_all(), await store.recent(), store)
-    said.hear(stage.signer, stage.signer._secret, store.holders(ids[0]), store.integrity())
+    said.hear(stage.signer, stage.signer._secret, store.relays.holders(ids[0]), store.integrity())
     await said.fails(store.remember, f"a/{plaintext}", plaintext)
     await said.fails(store.remember, "long", plaintext * 10_000)
     await said.fails(store.remember, "surrogate", f"{plaintext} \ud800")

@@ -202,7 +202,7 @@ async def test_t05_relay_rejects_future(stage):
             strict, _ = (await stage.sync(store)).relays
             assert strict.reasons == {"too far in the future for this relay": 1}
             assert strict.waiting == 1
-            assert store.holders(last) == {relay.url: "queued", lax.url: "acked"}
+            assert store.relays.holders(last) == {relay.url: "queued", lax.url: "acked"}
             assert await stage.stored(relay.url) == []
 
             stage.clock.advance(40)
@@ -226,7 +226,7 @@ async def test_t06_older_than_three_years(stage):
         async with stage.store(strict, lax, ledger="k.db") as store:
             line = (await stage.sync(store)).relays[0]
             assert line.reasons == {"too old for this relay": 1}
-            assert store.holders(old)[strict.url] == "refused"
+            assert store.relays.holders(old)[strict.url] == "refused"
             assert store.status().relays[0].reasons == {"too old for this relay": 1}
 
             new = await store.refresh("k")

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from sense_memory import operating_system
 from sense_memory.errors import (
     LedgerBusy,
     LedgerCorrupt,
@@ -370,9 +371,9 @@ def own_group(monkeypatch):
         others = [SimpleNamespace(pw_uid=uid + 1, pw_gid=gid, pw_name=other) for other in primary_of]
         far = SimpleNamespace(pw_uid=uid + 2, pw_gid=gid + 2, pw_name="far")
         group = SimpleNamespace(gr_name=name, gr_mem=list(members))
-        monkeypatch.setattr(files.pwd, "getpwuid", {uid: user}.__getitem__)
-        monkeypatch.setattr(files.pwd, "getpwall", lambda: [user, far, *others])
-        monkeypatch.setattr(files.grp, "getgrgid", {gid: group}.__getitem__)
+        monkeypatch.setattr(operating_system.pwd, "getpwuid", {uid: user}.__getitem__)
+        monkeypatch.setattr(operating_system.pwd, "getpwall", lambda: [user, far, *others])
+        monkeypatch.setattr(operating_system.grp, "getgrgid", {gid: group}.__getitem__)
 
     return say
 
@@ -466,17 +467,17 @@ def test_what_dead_creators_left_is_swept_and_nothing_else(me, written):
 
 def test_what_was_swept_before_it_was_locked_is_begun_anew(me, written, monkeypatch):
     """Between the making of a file and its lock somebody else may take it for a dead one's."""
-    lock, swept = files.fcntl.flock, []
+    lock, swept = operating_system.fcntl.flock, []
 
     def late(descriptor, how):
         if not swept:
             (begun,) = written.parent.glob(".a.db.*.new")
             swept.append(begun)
-            monkeypatch.setattr(files.fcntl, "flock", lock)
+            monkeypatch.setattr(operating_system.fcntl, "flock", lock)
             files.sweep(written)
         lock(descriptor, how)
 
-    monkeypatch.setattr(files.fcntl, "flock", late)
+    monkeypatch.setattr(operating_system.fcntl, "flock", late)
     with files.unfinished(written) as file:
         assert file.exists()
         assert not swept[0].exists()

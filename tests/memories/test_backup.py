@@ -99,7 +99,7 @@ async def test_an_old_export_brings_nothing_forgotten_back(store, clock, tmp_pat
         one.export(tmp_path / "old.jsonl")
         clock.advance(60)
         await one.forget("k")
-        await one.forget_entry(ident)
+        await one.journal.forget(ident)
 
         report = await one.import_(tmp_path / "old.jsonl")
 
@@ -165,7 +165,7 @@ async def test_a_store_that_follows_its_relays_sends_an_import_by_itself(store, 
         await one.sync()
         await one.import_(tmp_path / "one.jsonl")
         async with asyncio.timeout(5 * SECOND):
-            while one.holders(ident) != {relay.url: "acked"}:  # noqa: ASYNC110 - a ledger has no event to wait for
+            while one.relays.holders(ident) != {relay.url: "acked"}:  # noqa: ASYNC110 - a ledger has no event to wait for
                 await asyncio.sleep(0)
 
 

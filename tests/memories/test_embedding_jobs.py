@@ -252,7 +252,7 @@ async def test_a_forgotten_memory_leaves_no_vector_behind(open_store, tmp_path):
     async with open_store(None) as store:
         await store.forget("pet")
         await store.persona_forget("home", "facts", "vehicle")
-        await store.forget_entry(entry.event_id)
+        await store.journal.forget(entry.event_id)
     assert rows() == {f"sense-memory/note{number}" for number in range(12)}
 
 

@@ -182,7 +182,7 @@ async def test_forgetting_needs_no_right_clock(store, relay, behind):
         here_clock.now -= behind
         await here.forget("key")
         await here.persona_forget("d", "f", "key")
-        await here.forget_entry(entry)
+        await here.journal.forget(entry)
 
         for _ in range(2):
             await here.sync(full=True)
@@ -266,7 +266,7 @@ async def test_an_entry_is_purged_here_and_its_deletion_requested(store):
     async with store() as one:
         ids = [await one.journal(text) for text in ("first", "second", "third")]
 
-        request = await one.forget_entry(ids[1])
+        request = await one.journal.forget(ids[1])
 
         assert await contents(one) == ["third", "first"]
         assert ids[1] not in {event["id"] for event in events(one)}
@@ -280,7 +280,7 @@ async def test_a_removed_entry_is_gone_from_the_file(store, tmp_path):
     async with store(ledger=tmp_path / "a.db") as one:
         ident = await one.journal("secret")
         (entry,) = events(one)
-        await one.forget_entry(ident)
+        await one.journal.forget(ident)
 
         held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
         assert entry["content"].encode() not in held
@@ -295,7 +295,7 @@ async def test_an_entry_is_removed_from_relays_and_other_devices(store, relay):
         await there.sync()
         assert await contents(there) == ["kept", "secret"]
 
-        await here.forget_entry(ident)
+        await here.journal.forget(ident)
         await here.sync()
         await there.sync()
 
@@ -312,7 +312,7 @@ async def test_a_removed_entry_does_not_come_back_from_a_relay_that_missed_it(st
             ident = await one.journal("secret")
             assert (await one.sync()).in_step
         async with store(first.url, ledger=ledger) as one:
-            await one.forget_entry(ident)
+            await one.journal.forget(ident)
             await one.sync()
         async with store(second.url, ledger=ledger) as one:
             await one.sync(full=True)
@@ -326,18 +326,18 @@ async def test_the_deletion_goes_out_even_if_the_entry_never_did(store, relay, d
     """An answer may have got lost on the way, and another device may have sent the entry."""
     async with relay() as server, store(server.url) as one:
         ident = await one.journal("secret")
-        request = await one.forget_entry(ident)
+        request = await one.journal.forget(ident)
         (report,) = (await one.sync()).relays
 
         assert report.sent == {"accepted": 1}
-        assert one.holders(request) == {server.url: "confirmed"}  # the first is looked for at once
+        assert one.relays.holders(request) == {server.url: "confirmed"}  # the first is looked for at once
 
 
 async def test_an_entry_that_arrives_after_its_deletion_is_not_taken(store, tmp_path):
     async with store() as one, store() as two:
         ident = await one.journal("secret")
         one.export(tmp_path / "entry.jsonl")
-        await one.forget_entry(ident)
+        await one.journal.forget(ident)
         one.export(tmp_path / "deletion.jsonl")
         await two.import_(tmp_path / "deletion.jsonl")
 
@@ -357,7 +357,7 @@ async def test_an_entry_of_the_published_package_is_removed_by_its_address_too(s
         await one.sync()
         assert await contents(one) == ["theirs"]
 
-        await one.forget_entry(event.id)
+        await one.journal.forget(event.id)
         await one.sync()
 
         assert await contents(one) == []
@@ -380,7 +380,7 @@ async def test_only_journal_entries_are_removed(store, signer):
 
         for ident in (memory, request, tomb, "0" * 64, "", "no id", memory.upper()):
             with pytest.raises(InvalidInput, match="no journal entry has this id; nothing was removed"):
-                await one.forget_entry(ident)
+                await one.journal.forget(ident)
 
         assert events(one) == before
 
@@ -388,9 +388,9 @@ async def test_only_journal_entries_are_removed(store, signer):
 async def test_an_entry_is_removed_once(store):
     async with store() as one:
         ident = await one.journal("secret")
-        await one.forget_entry(ident)
+        await one.journal.forget(ident)
         with pytest.raises(InvalidInput, match="no journal entry"):
-            await one.forget_entry(ident)
+            await one.journal.forget(ident)
         assert len(events(one)) == 1
 
 
@@ -400,11 +400,11 @@ async def test_an_unknown_entry_is_asked_for_before_it_is_called_unknown(store, 
             ident = await here.journal("secret")
             await here.sync()
         async with store(server.url) as there:
-            await there.forget_entry(ident)
+            await there.journal.forget(ident)
             assert await there.recent() == []
     async with store(dead) as alone:
         with pytest.raises(NotSynced, match="this journal entry is not in the local ledger"):
-            await alone.forget_entry(ident)
+            await alone.journal.forget(ident)
 
 
 async def test_hundreds_of_deletions_never_share_a_second(store, clock):
@@ -413,7 +413,7 @@ async def test_hundreds_of_deletions_never_share_a_second(store, clock):
         ids = [await one.journal(str(number)) for number in range(250)]
         clock.advance(600)
         for ident in ids:
-            await one.forget_entry(ident)
+            await one.journal.forget(ident)
 
         seconds = [event["created_at"] for event in events(one)]
         assert len(seconds) == 250
@@ -436,7 +436,7 @@ async def test_a_burst_of_entries_and_deletions_waits_for_the_clock(store, clock
         ident = await one.journal("secret")
         ledger_of(one)._used = lambda second, room=1: int(second <= clock.now + 2 - len(waits))
 
-        await one.forget_entry(ident)
+        await one.journal.forget(ident)
 
         assert waits == [1.0]
         assert await one.recent() == []
@@ -446,7 +446,7 @@ async def test_a_removed_entry_is_not_kept_in_memory(store):
     async with store() as one:
         ident = await one.journal("secret")
         await one.recent()
-        await one.forget_entry(ident)
+        await one.journal.forget(ident)
 
         assert f"#{ident}" not in parts_of(one).reader._open
 
@@ -464,16 +464,16 @@ async def test_p13_relay_removed_and_added(store, relay, dead, tmp_path):
             await one.remember("key 0", "newer")
             assert one.status().relays[1].events == {"queued": 3}
         async with store(server.url, ledger=ledger) as one:
-            assert one.drop_relay(dead) == 3
-            assert one.drop_relay(dead) == 0
-            assert one.holders((await one.recall("key 0")).event_id) == {server.url: "queued"}
+            assert one.relays.drop(dead) == 3
+            assert one.relays.drop(dead) == 0
+            assert one.relays.holders((await one.recall("key 0")).event_id) == {server.url: "queued"}
             await one.journal("written while it was away")
         async with relay() as second, store(server.url, second.url, ledger=ledger) as one:
             for _ in range(2):
                 assert (await one.sync()).in_step
             assert one.status().relays[1].events == {"confirmed": 4}
         async with store(ledger=ledger) as one:
-            assert one.drop_relay(server.url) == 0
+            assert one.relays.drop(server.url) == 0
         async with store(server.url, ledger=ledger) as one:
             (status,) = one.status().relays
             assert (status.last_complete, status.events) == (None, {})
@@ -492,7 +492,7 @@ async def test_a_relay_that_lost_everything_is_filled_again_after_it_was_dropped
             await one.remember("k", "v")
             await one.sync()
     async with store(ledger=ledger) as one:
-        one.drop_relay(url)
+        one.relays.drop(url)
     async with (
         EmbeddedRelay(port=int(url.rpartition(":")[2]), clock=clock) as empty,
         store(empty.url, ledger=ledger) as one,
@@ -506,16 +506,16 @@ async def test_a_relay_in_use_can_not_be_dropped(store, dead):
     async with store(dead) as one:
         await one.remember("k", "v")
         with pytest.raises(InvalidInput, match="this store uses"):
-            one.drop_relay(f"{dead}/")
+            one.relays.drop(f"{dead}/")
         assert one.status().relays[0].events == {"queued": 1}
 
 
 async def test_what_is_no_relay_is_refused_and_an_unknown_one_has_nothing_waiting(store):
     async with store() as one:
         with pytest.raises(InvalidRelayUrl):
-            one.drop_relay("https://relay.example")
-        assert one.drop_relay("wss://relay.example") == 0
-        assert one.drop_relay("ws://relay.example") == 0
+            one.relays.drop("https://relay.example")
+        assert one.relays.drop("wss://relay.example") == 0
+        assert one.relays.drop("ws://relay.example") == 0
 
 
 # ── Drafts ──────────────────────────────────────────────────────────────────────────────

@@ -24,7 +24,7 @@ async def test_an_entry_keeps_the_date_of_an_import_and_the_newest_by_that_date_
     async with store:
         await store.journal("today")
         counts = []
-        ids = await store.journal_many(
+        ids = await store.journal.write_many(
             [(f"day {day}", now - day * DAY) for day in range(1, 40)], progress=counts.append
         )
         await store.journal("in summer", created_at=datetime(2020, 7, 1, tzinfo=UTC))
@@ -44,7 +44,7 @@ async def test_an_entry_keeps_the_date_of_an_import_and_the_newest_by_that_date_
 
 async def test_entries_with_one_date_keep_their_order(store, clock):
     async with store:
-        await store.journal_many(["one", "two", "three"], created_at=clock() - DAY)
+        await store.journal.write_many(["one", "two", "three"], created_at=clock() - DAY)
 
         assert [entry.content for entry in await store.recent()] == ["three", "two", "one"]
 
@@ -62,6 +62,6 @@ async def test_entries_with_one_date_keep_their_order(store, clock):
 async def test_a_bad_entry_is_named_and_nothing_is_written(store, entries, says):
     async with store:
         with pytest.raises(InvalidInput, match=says):
-            await store.journal_many(entries)
+            await store.journal.write_many(entries)
 
         assert await store.recent() == []

@@ -140,7 +140,7 @@ async def test_whatever_waits_for_relays_ends_when_the_store_closes(is_backgroun
             store.sync(),
             store.sync(full=True),
             store.flush(),
-            store.holdings(),
+            store.relays.holdings(),
             store.recall("nowhere"),
         )
         tasks = [asyncio.create_task(call) for call in calls]

@@ -432,7 +432,7 @@ async def test_every_write_can_be_found_at_once_and_nothing_that_is_gone(open_st
         (found,) = await store.search("xylophone", 1)
         await store.forget("favourite_tea")
         await store.persona_forget("people", "facts", "lisa")
-        await store.forget_entry(found.path)
+        await store.journal.forget(found.path)
         assert await store.search("assam sculptor xylophone") == []
 
         clock.advance(60)
@@ -801,7 +801,7 @@ async def forget_flat(store, clock):
 
 
 async def forget_entry(store, clock):
-    await store.forget_entry((await store.recent())[0].event_id)
+    await store.journal.forget((await store.recent())[0].event_id)
 
 
 async def tombstone_from_a_relay(store, clock):

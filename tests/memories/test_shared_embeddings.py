@@ -596,7 +596,7 @@ async def forget_all(store):
     for key in ("vehicle", NEARLY_LONG):
         await store.persona_forget("home", "facts", key)
     (entry,) = await store.recent()
-    await store.forget_entry(entry.event_id)
+    await store.journal.forget(entry.event_id)
 
 
 async def test_forgetting_takes_the_vectors_along_everywhere(devices, tmp_path):
@@ -703,7 +703,7 @@ async def test_a_relay_that_says_they_were_deleted_has_not_taken_them(open_store
         ledger_of(store).outbox.record_verdicts(
             store.relays[0], {head.seq: RelayVerdict(RelayOutcome.DELETED, "deleted")}, 1e9
         )
-        assert store.holders(head.id.hex()) == {store.relays[0]: "refused"}
+        assert store.relays.holders(head.id.hex()) == {store.relays[0]: "refused"}
 
 
 async def test_vectors_whose_memory_has_not_come_yet_stay(devices, plant, clock):

@@ -179,7 +179,7 @@ async def test_journal_entries_are_told_and_so_is_their_removal(device, clock):
         ident = await one.journal("Met Lisa.")
         await one.sync()
         await watcher.gets(("journal", f"journal/{ident}", "Met Lisa."))
-        await one.forget_entry(ident)
+        await one.journal.forget(ident)
         await one.sync()
         await watcher.until(lambda: len(watcher.changes) == 2)
         assert watcher.told[1] == ("forgotten", f"journal/{ident}", None)

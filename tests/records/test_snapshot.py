@@ -769,7 +769,7 @@ async def forget_here(store, clock):
 
 
 async def forget_entry_here(store, clock):
-    await store.forget_entry((await store.recent())[0].event_id)
+    await store.journal.forget((await store.recent())[0].event_id)
 
 
 async def tombstone_from_a_relay(store, clock):
@@ -1110,7 +1110,7 @@ async def play(folder, steps):
                 await store.journal(f"entry {values[0]}")
             case "unjournal":
                 for entry in (await store.recent())[:1]:
-                    await store.forget_entry(entry.event_id)
+                    await store.journal.forget(entry.event_id)
             case "undo":
                 await store.undo(values[0])
             case "read":

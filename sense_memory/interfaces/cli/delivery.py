@@ -99,7 +99,7 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
         ):  # a ledger that fails now is shown as the problem
             async with asyncio.timeout(wait):
                 await store.flush()
-    known = (store.holders(ident) for ident in ids)  # unchanged ones may be on other relays
+    known = (store.relays.holders(ident) for ident in ids)  # unchanged ones may be on other relays
     holders = [{url: holder[url] for url in store.relays if url in holder} for holder in known]
     copies = []
     for relay in store.status().relays:

@@ -148,7 +148,7 @@ def as_of(
 
     async def work(store: MemoryStore) -> list[Memory]:
         found = await store.as_of(then)
-        if not found and not store.was_ever_complete():
+        if not found and not store.relays.were_ever_complete():
             raise unknown(f"what was kept at {shown} is")
         warn_if_incomplete(store)
         return found
@@ -166,7 +166,7 @@ def palace_as_of(invocation: Invocation, when: str, where: str | None) -> None:
 
     async def work(store: MemoryStore) -> list[PersonaMemory]:
         found = await store.persona_as_of(then, *place(where))
-        if not found and not store.was_ever_complete():
+        if not found and not store.relays.were_ever_complete():
             raise unknown(f"what was kept at {shown} is")
         warn_if_incomplete(store)
         return found

@@ -16,7 +16,7 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+    from sense_memory.arguments import MemoryFields
     from sense_memory.store import MemoryStore
 
 WAIT_SECONDS: Final = 5.0
@@ -237,10 +238,9 @@ class Entry:
         return "/" in self.name
 
     @property
-    def insight(self) -> dict[str, Any]:
-        """A palace memory as `persona_remember_many` takes it."""
-        domain, facet, key = self.name.split("/")
-        return {"domain": domain, "facet": facet, "key": key, "value": self.value, **self.details}
+    def insight(self) -> MemoryFields:
+        """A palace memory as `palace.remember_many` takes it."""
+        return cast("MemoryFields", {"path": self.name, "value": self.value, **self.details})
 
 
 def entries(source: Path) -> list[Entry]:

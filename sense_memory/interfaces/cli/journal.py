@@ -66,7 +66,7 @@ async def journal(
     """
     if remove is not None:
         removed = await _entry_id(store, remove)
-        request = await store.forget_entry(removed)
+        request = await store.journal.forget(removed)
         return deletion(request, "removed", **name_data(f"journal/{removed}"), was_here=True)
     written = await store.journal(text or "")
     return Write([written], "written", {**name_data(f"journal/{written}"), "event_id": written})

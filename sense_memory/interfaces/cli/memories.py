@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -67,6 +67,7 @@ from sense_memory.interfaces.text import quantity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sense_memory.arguments import ContradictionMode
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.memories.persona.remembered import Remembered
     from sense_memory.models import Memory, PersonaMemory
@@ -220,7 +221,7 @@ def _remember_many(
                 with named(contradictions="--contradictions"):
                     found = await store.persona_remember_many(
                         [entry.insight for entry in unsaved_insights],
-                        contradictions=contradictions,
+                        contradictions=cast("ContradictionMode | None", contradictions),
                         progress=count,
                     )
                 told.update(zip((entry.name for entry in unsaved_insights), found, strict=True))
@@ -412,7 +413,7 @@ async def _recall_key(store: MemoryStore, key: str) -> Memory | PersonaMemory:
         InvalidInput: several palace memories have the key.
     """
     unsynced: NotSynced | None = None
-    memory: Memory | None = None
+    memory: Memory | PersonaMemory | None = None
     try:
         memory = await store.recall(key)
     except NotSynced as error:

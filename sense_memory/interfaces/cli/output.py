@@ -237,7 +237,7 @@ def warn_if_incomplete(store: MemoryStore) -> None:
     """Warn on stderr if a list may lack memories that relays hold."""
     if not store.relays and not store.status().counts["heads"]:
         note(f"to restore memories from relays, run `{program()} relays add URL`, then `{program()} sync`")
-    if not store.was_ever_complete():
+    if not store.relays.were_ever_complete():
         note(f"incomplete: no relay has shown everything yet, so there may be more; run `{program()} sync`")
 
 

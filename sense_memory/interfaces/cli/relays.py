@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -25,6 +24,7 @@ from sense_memory.interfaces.cli.invocation import (
 )
 from sense_memory.interfaces.cli.output import relay_data, show_rows
 from sense_memory.interfaces.cli.program import RELAYS, app
+from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import as_json, quantity, quoted
 
 
@@ -198,7 +198,7 @@ def list_presets(context: typer.Context, _json: JsonOption = False) -> None:
 
     found = presets()
     if of(context).as_json:
-        typer.echo(as_json([asdict(preset) for preset in found]))
+        typer.echo(as_json(shape_of(found)))
         return
     rows = [(preset.name, preset.about, " ".join(preset.relays)) for preset in found]
     show_rows(("preset", "what it is", "relays"), rows)
@@ -266,7 +266,7 @@ def _cancelled(settings: Settings, relay: str) -> int:
 
     async def drop(signer: LocalSigner, path: Path) -> int:
         async with MemoryStore(signer, ledger=path, background=False) as store:
-            return store.drop_relay(relay)
+            return store.relays.drop(relay)
 
     try:
         signer = signer_of(settings)

@@ -11,7 +11,7 @@ import sys
 import time
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import typer
 
@@ -44,7 +44,7 @@ from sense_memory.interfaces.cli.output import (
 )
 from sense_memory.interfaces.cli.palace.group import look, no_palace
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.shapes import shape_of, thing
 from sense_memory.interfaces.shapes.views import SearchAnswer
 from sense_memory.interfaces.text import (
     PROBABLY_NOTHING,
@@ -63,6 +63,7 @@ from sense_memory.interfaces.text import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sense_memory.arguments import SearchedPart
     from sense_memory.config.settings import Settings
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
@@ -238,7 +239,7 @@ async def _hits(store: MemoryStore, text: str, limit: int, kinds: Sequence[str],
         return Hits()
     await _read_all(store)
     with named(state="--state"):
-        return await store.search(text, limit, within=within, **options)
+        return await store.search(text, limit, within=cast("Sequence[SearchedPart]", within), **options)
 
 
 def _print_mind_hits(hits: list[MindHit], *, explain: bool) -> None:
@@ -531,6 +532,7 @@ def _data(report: EmbedReport, *, dry_run: bool) -> dict[str, Any]:
     return {**shape_of(report), "dry_run": dry_run}
 
 
+@thing("embedder")
 @dataclass(frozen=True, slots=True)
 class EmbedderInUse:
     """The embedder in use.

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,7 +19,7 @@ from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, prog
 from sense_memory.interfaces.cli.output import change_data, relay_data, sync_data, told_by
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
-from sense_memory.interfaces.shapes import shape_of, shown_path
+from sense_memory.interfaces.shapes import shape_of, shown_path, thing
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted
 
 
@@ -122,7 +122,7 @@ def status(context: typer.Context, _json: JsonOption = False) -> None:
     state, embedder, scenes = invocation.run(work)
     if invocation.as_json:
         result = _status(state, embedder)
-        typer.echo(as_json({**result, "scenes": [asdict(scene) for scene in scenes]}))
+        typer.echo(as_json({**result, "scenes": shape_of(scenes)}))
     else:
         _print_status(state, embedder, scenes)
 
@@ -291,6 +291,7 @@ def _print_status(status: Status, embedder: EmbedderInUse | None, scenes: Sequen
     show(Text(), Text(survival(status)))
 
 
+@thing("scene outbox")
 @dataclass(frozen=True, slots=True)
 class SceneOutbox:
     """What a scene of the mind has not delivered.
@@ -391,8 +392,7 @@ def _note(relay: RelayStatus) -> str:
 
 
 def _status(status: Status, embedder: EmbedderInUse | None) -> dict[str, Any]:
-    in_use = None if embedder is None else asdict(embedder)
-    return {**shape_of(status), "embedder": in_use, "summary": survival(status)}
+    return {**shape_of(status), "embedder": shape_of(embedder), "summary": survival(status)}
 
 
 _KEEPS_TEXT = ("linked", "changed")

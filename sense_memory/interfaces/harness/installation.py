@@ -25,6 +25,7 @@ from sense_memory.config.key_file import private_folder, sync_folder
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.harness import config_text
 from sense_memory.interfaces.harness.specs import SKILL_MARK, EntryKind
+from sense_memory.operating_system import create_private, set_mode
 
 
 if TYPE_CHECKING:
@@ -383,7 +384,7 @@ def _write(target: Path, data: bytes | None, *, is_project: bool, base: Path) ->
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
             file.write(data)
             file.flush()
-            os.fchmod(descriptor, mode)
+            set_mode(descriptor, mode)
             os.fsync(descriptor)
         Path(name).replace(target)
     except BaseException as error:
@@ -397,7 +398,7 @@ def _write(target: Path, data: bytes | None, *, is_project: bool, base: Path) ->
 def _back_up(change: FileChange, backups: Path) -> Path:
     private_folder(backups)
     path = backups / f"{_slot(change.target)}-{time.time_ns():020d}-{change.target.name}"
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123
+    with open(create_private(path), "wb") as file:  # noqa: PTH123
         file.write(change.before or b"")
         os.fsync(file.fileno())
     return path

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.config.key_file import private_folder
 from sense_memory.errors import InvalidInput, UnsafeFile
 from sense_memory.interfaces.loopback import listening_socket, refusal
+from sense_memory.operating_system import create_private, open_plain, open_to_others, user_number
 
 
 if TYPE_CHECKING:
@@ -75,18 +76,18 @@ def bearer_token(home: Path, environ: Mapping[str, str]) -> tuple[str, str]:
 def _stored_token(path: Path) -> str:
     private_folder(path.parent)
     with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        descriptor = create_private(path)
         with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123 - a descriptor, not a path
             token = secrets.token_urlsafe()
             file.write(f"{token}\n")
         return token
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = open_plain(path)
     except OSError as error:
         raise UnsafeFile(f"the token file {path} cannot be opened ({error.strerror})") from None
     with open(descriptor, "rb") as file:  # noqa: PTH123 - as above
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077 or status.st_uid != os.getuid():
+        if not stat.S_ISREG(status.st_mode) or open_to_others(status) or status.st_uid != user_number():
             raise UnsafeFile(
                 f"delete {path}, and a new token is made: others can read or replace this file; it was not used"
             )

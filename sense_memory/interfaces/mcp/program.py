@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import KeyMissing, SenseMemoryError, UnsafeFile
@@ -22,6 +22,7 @@ from sense_memory.interfaces.mcp.sdk import sdk_server
 from sense_memory.interfaces.mcp.server import MemoryServer
 from sense_memory.interfaces.mcp.stdio import serve_stdio
 from sense_memory.interfaces.tools import Profile
+from sense_memory.operating_system import on_end
 
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 READ_SECONDS: Final = 1.0  # how long a read that finds nothing waits for relays
 CLOSE_SECONDS: Final = 1.5  # for relays to accept the queue: clients kill a server after about two seconds
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,7 @@ async def serve(
     server = sdk_server(offers)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, _end, stop, store)
+    on_end(loop, partial(_end, stop, store))
     opening = asyncio.create_task(store.open_early())
     try:
         if listener is not None and token is not None:

@@ -57,6 +57,8 @@ def _json(value: Any, now: float) -> Any:
         return value
     if kind is float:
         return round(value, _DECIMALS) if isfinite(value) else None
+    if kind is tuple or kind is list:
+        return _list(value, now)
     if (plan := _plan(kind)) is not None:  # type: ignore[arg-type]  # mypy does not know that classes are hashable
         return _object(value, now, *plan)
     if isinstance(value, Enum):
@@ -66,7 +68,7 @@ def _json(value: Any, now: float) -> Any:
     if is_dataclass(kind) or hasattr(kind, "model_fields"):
         raise TypeError(f"{kind.__name__} has no shape: declare it, see sense_memory.interfaces.shapes")
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_json(item, now) for item in value]
+        return _list(value, now)
     return str(value)  # a path of a file, an error, a text that carries more
 
 
@@ -83,10 +85,17 @@ def _object(
     for column in columns:
         item = column.read(value, now)
         if column.is_time:
-            found[column.name] = _times(item)
-        else:
-            found[column.name] = (item or None) if column.is_optional else _json(item, now)
+            item = _times(item)
+        elif column.is_optional:
+            item = item or None
+        elif type(item) not in _PLAIN:  # most are: this is half of the time of a long list
+            item = _json(item, now)
+        found[column.name] = item
     return found
+
+
+def _list(items: Iterable[Any], now: float) -> list[Any]:
+    return [item if type(item) in _PLAIN else _json(item, now) for item in items]
 
 
 def _times(value: Any) -> Any:

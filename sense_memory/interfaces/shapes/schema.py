@@ -22,6 +22,7 @@ from sense_memory.interfaces.shapes.table import TABLE
 
 _SECONDS: Final = re.compile(r",? (?:in )?seconds since 1970")
 _PATH: Final = "how the doors name it: `user_timezone`, `people/facts/lisa`, or `journal/` and the entry's id"
+_RUN_TIME: Final = {"Any": Any, "Mapping": Mapping}
 _ATTRIBUTE: Final = re.compile(r"    ([a-z_]+(?:, [a-z_]+)*): (.*)")
 
 
@@ -56,8 +57,9 @@ class ThingSchema:
 
 
 def things() -> list[ThingSchema]:
-    """Every declared thing, in the order of the declarations."""
-    return [_thing(_class(name), shape) for name, shape in (TABLE | DECLARED).items() if shape.view is None]
+    """Every declared thing of this package, in the order of the declarations."""
+    own = {name: shape for name, shape in (TABLE | DECLARED).items() if name.startswith("sense_memory.")}
+    return [_thing(_class(name), shape) for name, shape in own.items() if shape.view is None]
 
 
 def _class(name: str) -> type:
@@ -88,7 +90,7 @@ def _field(kind: type, shape: Shape, column: Column) -> FieldSchema:
         words = words.replace("number", "time")
     if column.is_optional and not words.endswith(" or null"):
         words += " or null"
-    meaning = _meaning(_about(kind).get(column.name) or about, column)
+    meaning = _meaning(about or _about(kind).get(column.name, ""), column)
     choices = [choice for choice in _choices(hint) if choice not in meaning]
     return FieldSchema(column.name, words, f"{meaning} ({', '.join(choices)})" if choices else meaning)
 
@@ -119,27 +121,22 @@ def _source(kind: type, column: Column) -> tuple[Any, str]:
 @cache
 def _hints(owner: Any) -> dict[str, Any]:
     """The annotations of a class or a function, those included whose names are imported for type checkers only."""
-    names = dict(TYPES)
+    names = dict(_RUN_TIME)
     for base in getattr(owner, "__mro__", (owner,)):
         names |= _imported_for_types(base.__module__)
     return get_type_hints(owner, localns=names, include_extras=True)
-
-
-TYPES: Final = {"Any": Any, "Mapping": Mapping}
 
 
 @cache
 def _imported_for_types(module: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     source = inspect.getsource(sys.modules[module]) if module != "builtins" else ""
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            for item in node.body:
-                for alias in item.names if isinstance(item, ast.ImportFrom) and item.module else ():
-                    with suppress(ImportError, AttributeError):  # of an extra that is not installed
-                        found[alias.asname or alias.name] = getattr(
-                            import_module(str(item.module)), alias.name
-                        )
+    blocks = (node for node in ast.parse(source).body if isinstance(node, ast.If))
+    nodes = (item for block in blocks for item in ast.walk(block))
+    for node in (item for item in nodes if isinstance(item, ast.ImportFrom)):
+        for alias in node.names:
+            with suppress(ImportError, AttributeError):  # of an extra that is not installed
+                found[alias.asname or alias.name] = getattr(import_module(node.module or ""), alias.name)
     return found
 
 

@@ -22,8 +22,9 @@ from sense_memory.interfaces.shapes.views import (
 
 if TYPE_CHECKING:
     from sense_memory.memories.history import Version
+    from sense_memory.memories.status import Status
     from sense_memory.mind.scenes.share import SharedMemory
-    from sense_memory.models import IntrospectionReport, JournalEntry, PalaceChanges, PersonaMemory
+    from sense_memory.models import IntrospectionReport, JournalEntry, PalaceChanges, PersonaMemory, State
     from sense_memory.palace.compression import Compressed
     from sense_memory.search.hits import Hit
 
@@ -33,6 +34,13 @@ def _relevance(memory: PersonaMemory, now: float) -> float:
     from sense_memory.palace.lifecycle import current_relevance
 
     return current_relevance(memory, now)
+
+
+def _state(memory: PersonaMemory, now: float) -> State:
+    """The state at the moment of the command, which follows from the relevance."""
+    from sense_memory.palace.lifecycle import current_state
+
+    return current_state(memory, now)
 
 
 def _entry_path(entry: JournalEntry, _now: float) -> str:
@@ -87,6 +95,21 @@ def _npub(item: SharedMemory, _now: float) -> str:
     return npub(item.owner)
 
 
+def _memories(status: Status, _now: float) -> int:
+    """How many memories are here, without journal entries."""
+    return status.counts["heads"] - status.counts["entries"]
+
+
+def _journal_entries(status: Status, _now: float) -> int:
+    """How many journal entries are here."""
+    return status.counts["entries"]
+
+
+def _drafts(status: Status, _now: float) -> int:
+    """How many drafts are here."""
+    return status.counts["drafts"]
+
+
 _MEMORIES: Final = {
     "models.Memory": Shape("memory", path="key", kind="flat"),
     "models.PersonaMemory": Shape(
@@ -94,7 +117,7 @@ _MEMORIES: Final = {
         path="path",
         kind="palace",
         without=("seen",),
-        plus={"current_relevance": _relevance},
+        plus={"current_relevance": _relevance, "state": _state},
         or_null=("source",),
     ),
     "models.JournalEntry": Shape(
@@ -124,6 +147,12 @@ _MEMORIES: Final = {
             "is_doubtful": "is_doubtful",
         },
     ),
+    "exchange.import_plan.Step": Shape(
+        "import step",
+        without=("item",),
+        plus={"kind": "item.kind", "path": "item.path", "file": "item.file", "number": "item.line"},
+        or_null=("path", "reason"),
+    ),
     "palace.pruning.PruneReport": Shape("pruning", plus={"count": "count"}),
     "palace.pruning.PruneLine": Shape("step"),
     "palace.contradictions.detection.Contradiction": Shape("contradicting pair"),
@@ -139,7 +168,7 @@ _HITS: Final = {
         "palace hit",
         path="path",
         without=("seen",),
-        plus={"current_relevance": _relevance},
+        plus={"current_relevance": _relevance, "state": _state},
         or_null=("source",),
     ),
     "palace.search.Why": Shape("palace explanation"),
@@ -151,6 +180,9 @@ _RELAYS: Final = {
     "memories.status.Status": Shape(
         "store",
         plus={
+            "memories": _memories,
+            "journal_entries": _journal_entries,
+            "drafts": _drafts,
             "relays": known_relays,
             "copies_elsewhere": "copies_elsewhere",
             "is_replicated": "is_replicated",

@@ -31,6 +31,7 @@ from sense_memory.plain_text import printable
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from sense_memory.arguments import ContradictionMode
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.palace.catalog import Catalog
 
@@ -40,7 +41,7 @@ _SOURCE: Final = re.compile(
 )
 
 
-def mode(contradictions: object) -> str | None:
+def mode(contradictions: object) -> ContradictionMode | None:
     """The checked `contradictions` argument; None means the mode of the store."""
     return None if contradictions is None else arguments.contradictions(contradictions)
 
@@ -53,6 +54,19 @@ def conversation(text: object, extractor: object) -> None:
         not callable(getattr(extractor, "propose", None)) or isinstance(extractor, type)
     ):
         raise InvalidInput("`extractor` must be an `Extractor`: something with `propose`; nothing was read")
+
+
+def path(name: object) -> str:
+    """The path of a memory to write, checked.
+
+    Raises:
+        InvalidAddress: it is no `domain/facet/key`, or a part breaks the naming rules.
+    """
+    if not isinstance(name, str) or name.count("/") != 2:
+        raise InvalidAddress(
+            f"give a path domain/facet/key, such as people/facts/lisa, and not {quoted(name)}"
+        )
+    return address.persona_path(*name.split("/")).removeprefix(address.PERSONA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +104,7 @@ PAST: Final = (
     "marked_by_hand",
     "dismissed",
 )
+_PARTS: Final = frozenset({"domain", "facet", "key"})
 _NAMES: Final = frozenset(
     (
         *PAST,
@@ -126,18 +141,23 @@ def new_memories(given: object, now: float, created_at: object = None) -> list[N
 
 
 def _new_memory(given: object, now: float, created_at: object) -> NewMemory:
-    if not isinstance(given, Mapping) or not {"domain", "facet", "key", "value"} <= given.keys():
-        raise InvalidInput("it must be a mapping with domain, facet, key and value; nothing was written")
+    if isinstance(given, Mapping) and "path" in given and _PARTS.isdisjoint(given):
+        parts = zip(("domain", "facet", "key"), path(given["path"]).split("/"), strict=True)
+        given = dict(parts) | {name: value for name, value in given.items() if name != "path"}
+    if not isinstance(given, Mapping) or not {*_PARTS, "value"} <= given.keys():
+        raise InvalidInput(
+            "it must be a mapping with a path and a value, or with domain, facet, key and value; nothing was written"
+        )
     if unknown := [name for name in given if name not in _NAMES]:
-        raise InvalidInput(f"persona_remember has no argument {quoted(unknown[0])}; nothing was written")
-    path = address.persona_path(given["domain"], given["facet"], given["key"])
+        raise InvalidInput(f"a memory has no field {quoted(unknown[0])}; nothing was written")
+    place = address.persona_path(given["domain"], given["facet"], given["key"])
     names = ("value", "themes", "halflife_days", "source", "confidence")
     found = fields(*(given.get(name) for name in names))
     at = given.get("created_at", created_at)
     if at is not None:
         found["created_at"] = arguments.written_at(at, now)
     found |= _past(given, now)
-    return NewMemory(path.removeprefix(address.PERSONA), found, tuple(links(given.get("connections"))))
+    return NewMemory(place.removeprefix(address.PERSONA), found, tuple(links(given.get("connections"))))
 
 
 def _past(given: Mapping[str, Any], now: float) -> dict[str, Any]:

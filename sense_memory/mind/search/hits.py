@@ -60,6 +60,10 @@ class MindHit:
     corrected_by: str = ""
     answer_confidence: float = 0.0
 
+    def __str__(self) -> str:
+        """The text alone; `repr` shows everything else."""
+        return self.text
+
 
 @dataclass(frozen=True, slots=True)
 class LaterWord:

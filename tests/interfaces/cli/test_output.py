@@ -290,6 +290,12 @@ def test_every_command_prints_what_the_table_says(checked, relay, tmp_path, monk
         name, line = step.split("|")
         checked(name.strip(), *shlex.split(line))
     checked("remember --many", "remember", "--many", "-", stdin='{"a": "1"}')
+    homes = [
+        {"domain": "people", "facet": "facts", "key": key, "value": f"Nora lives in {city}."}
+        for key, city in (("nora", "Berlin"), ("nora-2", "Lisbon"))
+    ]
+    assert checked("remember --many", "remember", "--many", "-", stdin=json.dumps(homes))["superseded"]
+    assert checked("remember PATH", "remember", "people/facts/nora-3", "Nora lives in Rome.")["superseded"]
     (entry,) = checked("recent", "recent")
     checked("journal --remove", "journal", "--remove", entry["event_id"])
     (objective,) = checked("mind objectives list", "mind", "objectives", "list")

@@ -353,6 +353,9 @@ def test_status_as_json(agent, relay):
         "scenes",
         "dated_ahead",
         "unflushed",
+        "memories",
+        "journal_entries",
+        "drafts",
     }
     assert found["counts"]["heads"] == 1
     (line,) = found["relays"]

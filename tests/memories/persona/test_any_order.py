@@ -248,7 +248,7 @@ class World:
 
     async def dismiss(self, store, key, other):
         with suppress(InvalidInput):
-            await store.persona_dismiss(*paths(key, other))
+            await store.palace.reconcile(*paths(key, other))
 
     async def recall(self, store, key, other):
         await store.persona_recall(*FACT, key)

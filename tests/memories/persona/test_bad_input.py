@@ -166,7 +166,7 @@ ARGUMENTS = {
     "forget": lambda s, x: s.persona_forget("people", "facts", x),
     "connect": lambda s, x: s.persona_connect("lisa", x),
     "disconnect": lambda s, x: s.persona_disconnect(x, "lisa"),
-    "dismiss": lambda s, x: s.persona_dismiss("lisa", x),
+    "dismiss": lambda s, x: s.palace.reconcile("lisa", x),
     "contradict": lambda s, x: s.persona_contradict(x, "lisa"),
     "search": lambda s, x: s.persona_search(x),
     "search limit": lambda s, x: s.persona_search("lisa", x),

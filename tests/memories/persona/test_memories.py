@@ -287,7 +287,7 @@ async def test_a_declined_connection_stays_declined_after_it_was_made_and_remove
     async with open_store() as store:
         await store.persona_remember(*LISA, "artist")
         await store.persona_remember("people", "facts", "bob", "painter")
-        await store.persona_dismiss("lisa", "bob")
+        await store.palace.reconcile("lisa", "bob")
         assert (await one(store)).dismissed == ("people/facts/bob",)
         await store.persona_connect("lisa", "bob")
         await store.persona_disconnect("lisa", "bob")
@@ -471,7 +471,7 @@ async def test_what_to_do_with_contradictions_is_one_of_three_words(open_store):
         (lambda s: s.persona_connect("lisa", "people/facts/lisa"), InvalidInput, "connected with itself"),
         (lambda s: s.persona_connect("twin", "lisa"), InvalidInput, "'people/facts/twin', 'self/facts/twin'"),
         (lambda s: s.persona_contradict("lisa", "lisa"), InvalidInput, "contradicted by itself"),
-        (lambda s: s.persona_dismiss("lisa", "lisa"), InvalidInput, "reconciled with itself"),
+        (lambda s: s.palace.reconcile("lisa", "lisa"), InvalidInput, "reconciled with itself"),
         (lambda s: s.persona_recall("", "f", "k"), InvalidAddress, "domain must be"),
         (lambda s: s.persona_recall("d", "f", "a/b"), InvalidAddress, "without '/'"),
         (lambda s: s.persona_forget("d", "", "k"), InvalidAddress, "facet must be"),
@@ -609,7 +609,7 @@ OTHER_THAN_THE_TEXT = {
     "disconnect": lambda store: store.persona_disconnect("lisa", "eva"),
     "contradict": lambda store: store.persona_contradict("lisa", "bob"),
     "reconcile": lambda store: store.persona_reconcile("lisa", "eva"),
-    "dismiss": lambda store: store.persona_dismiss("lisa", "bob"),
+    "dismiss": lambda store: store.palace.reconcile("lisa", "bob"),
     "pin": lambda store: store.persona_pin("lisa"),
     "recall": lambda store: store.persona_recall(*LISA),
     "refresh": lambda store: store.refresh("people/facts/lisa"),
@@ -672,7 +672,7 @@ async def test_undo_leaves_the_half_life_and_what_was_dismissed_since_the_edit(o
     async with open_store() as store:
         await _edited(store, clock)
         await store.persona_remember(*LISA, "sculptor", halflife_days=500)
-        await store.persona_dismiss("lisa", "bob")
+        await store.palace.reconcile("lisa", "bob")
 
         undone = await store.undo("people/facts/lisa")
 

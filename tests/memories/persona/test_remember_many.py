@@ -125,8 +125,8 @@ async def test_what_failed_to_be_written_contradicts_nothing(open_store):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ([memory("a"), {"key": "b"}], "entry 2 .'b'.: it must be a mapping with domain"),
-        ([memory("a"), memory("b", wings=2)], "entry 2 .'b'.: persona_remember has no argument 'wings'"),
+        ([memory("a"), {"key": "b"}], "entry 2 .'b'.: it must be a mapping with a path"),
+        ([memory("a"), memory("b", wings=2)], "entry 2 .'b'.: a memory has no field 'wings'"),
         ([memory("a"), memory("b", " ")], "entry 2 .'b'.: "),
         ([memory("a"), memory("b", created_at=4e9)], "entry 2 .'b'.: created_at must"),
         ([memory("a"), memory("b", "x" * 50_000)], "entry 2 .'people/facts/b'.: "),

@@ -106,7 +106,7 @@ async def test_a_declined_connection_is_not_suggested_again(open_store):
         for key in ("lisa", "bob"):
             await store.persona_remember("people", "facts", key, "x", ["art", "berlin"])
         assert (await store.persona_introspect()).suggested_connections
-        await store.persona_dismiss("lisa", "bob")
+        await store.palace.reconcile("lisa", "bob")
         assert not (await store.persona_introspect()).suggested_connections
 
 

@@ -25,7 +25,7 @@ async def marked_twice(store):
 
 REMEDIES = {
     "reconcile": lambda store: store.persona_reconcile("home", "other"),
-    "dismiss": lambda store: store.persona_dismiss("other", "home"),
+    "dismiss": lambda store: store.palace.reconcile("other", "home"),
     "forget": lambda store: store.persona_forget(*FACT, "other"),
 }
 

@@ -87,7 +87,7 @@ async def test_what_suggest_did_not_mark_is_told(open_store, clock):
         assert (lisa.superseded_by, lisa.suspected_by) == (None, ("people/facts/lisa-2",))
 
 
-@pytest.mark.parametrize("decide", ["dismiss", "reconcile", "contradict", "forget"])
+@pytest.mark.parametrize("decide", ["reconcile", "contradict", "forget"])
 async def test_what_was_decided_is_told_no_more(open_store, both, decide):
     async with open_store() as store:
         await both(store)

@@ -84,7 +84,7 @@ async def test_in_step_both_hold_the_same(any_relay, device):
         await store.journal("entry")
         assert (await store.sync()).in_step
 
-        (found,) = await store.holdings()
+        (found,) = await store.relays.holdings()
 
         assert found == Holding(url, "negentropy", 151, 151, 0, 0)
 
@@ -100,7 +100,7 @@ async def test_differences_are_counted_both_ways(any_relay, device, clock):
         await two.remember_many([("only two", "v"), ("two more", "v")])
         await two.sync()
 
-        (found,) = await one.holdings()
+        (found,) = await one.relays.holdings()
 
         assert numbers(found) == (41, 41, 2, 2)  # the old version of `key 1` there is no event of its own
 
@@ -113,10 +113,10 @@ async def test_what_was_forgotten_and_settled_is_not_missing(any_relay, device, 
         clock.advance(10)
         await store.forget("key 1")
         await store.forget("never there")
-        await store.forget_entry(entry)
+        await store.journal.forget(entry)
         await store.sync()
 
-        (found,) = await store.holdings()
+        (found,) = await store.relays.holdings()
 
         assert (found.missing_there, found.missing_here) == (0, 0)
         assert found.here == found.there == 4 + 3  # the memories and the deletion requests
@@ -128,9 +128,9 @@ async def test_other_programs_events_count_until_a_sync_has_looked_at_them(any_r
         await store.sync()
         await put(url, clock)
 
-        assert [numbers(holding) for holding in await store.holdings()] == [(1, 2, 0, 1)]
+        assert [numbers(holding) for holding in await store.relays.holdings()] == [(1, 2, 0, 1)]
         await store.sync()
-        assert [numbers(holding) for holding in await store.holdings()] == [(1, 1, 0, 0)]
+        assert [numbers(holding) for holding in await store.relays.holdings()] == [(1, 1, 0, 0)]
 
 
 async def test_asking_writes_nothing_anywhere(device, clock):
@@ -143,7 +143,7 @@ async def test_asking_writes_nothing_anywhere(device, clock):
             await store.remember_many((f"key {number}", "value") for number in range(30))
             before = everything_in(store)
 
-            (found,) = await store.holdings()
+            (found,) = await store.relays.holdings()
 
             assert numbers(found) == (30, 1, 30, 1)
             assert everything_in(store) == before
@@ -171,7 +171,7 @@ async def test_a_relay_that_only_counts_gives_numbers(device, clock):
         await store.sync()
         record.frames.clear()
 
-        (found,) = await store.holdings()
+        (found,) = await store.relays.holdings()
 
         assert found == Holding(record.url, "count", 31, 31, 0, 0)
         assert {frame[0] for who, frame in record.frames if who == "client"} <= READS
@@ -185,7 +185,7 @@ async def test_numbers_show_at_least_so_many_that_are_missing(device, put, clock
         await store.journal("never sent")
         await put(record.upstream, clock)
 
-        (found,) = await store.holdings()
+        (found,) = await store.relays.holdings()
 
         assert found.method == "count"
         assert numbers(found) == (2, 2, 1, 1)  # by kind: the sums alone are equal
@@ -227,7 +227,7 @@ async def test_a_count_that_is_none_is_said_and_not_believed(device, clock, answ
     async with counting(clock, Counts(*answer)) as record, device(record.url) as store:
         await store.remember("key", "value")
         async with asyncio.timeout(PATIENT.total):
-            (found,) = await store.holdings()
+            (found,) = await store.relays.holdings()
 
     assert found == Holding(record.url, "unknown", 1, problem=problem)
 
@@ -236,7 +236,7 @@ async def test_a_relay_that_does_neither_is_no_problem_and_not_known(device, clo
     plain = Information({"supported_nips": [1, 9, 11]})
     async with counting(clock, plain) as record, device(record.url) as store:
         await store.remember("key", "value")
-        assert await store.holdings() == [Holding(record.url, "unknown", 1)]
+        assert await store.relays.holdings() == [Holding(record.url, "unknown", 1)]
         assert not record.said("COUNT")
 
 
@@ -246,10 +246,10 @@ async def test_a_relay_that_says_nothing_about_itself_is_tried_for_a_short_while
     async with counting(clock, Counts(), mute) as record, device(record.url) as store:
         await store.remember("key", "value")
         async with asyncio.timeout(2.5 * PATIENT.notice_settle):  # a comparison and a count
-            assert await store.holdings() == [Holding(record.url, "unknown", 1)]
+            assert await store.relays.holdings() == [Holding(record.url, "unknown", 1)]
     async with counting(clock, mute) as record, device(record.url) as store:
         await store.remember("key", "value")
-        assert [numbers(holding) for holding in await store.holdings()] == [(1, 0, 1, 0)]
+        assert [numbers(holding) for holding in await store.relays.holdings()] == [(1, 0, 1, 0)]
 
 
 # ── Relays that fail ────────────────────────────────────────────────────────────────────
@@ -269,7 +269,7 @@ async def test_a_relay_that_is_down_or_deaf_is_a_line_among_others(device, clock
             async with asyncio.timeout(
                 30
             ):  # of virtual time: silence after 10 s, for a comparison and for a count
-                found = await store.holdings()
+                found = await store.relays.holdings()
 
     assert [holding.method for holding in found] == ["unknown", "unknown", "negentropy"]
     assert [holding.problem for holding in found] == ["refused the connection", "went silent", ""]
@@ -296,7 +296,7 @@ async def test_claims_are_told_as_claims_and_change_nothing(device, clock):
         await store.remember("key", "value")
         before = everything_in(store)
 
-        (found,) = await store.holdings()
+        (found,) = await store.relays.holdings()
 
         assert numbers(found) == (1, 100, 1, 100)
         assert everything_in(store) == before
@@ -310,12 +310,12 @@ async def test_a_relay_that_never_ends_is_cut_off(device, clock, monkeypatch):
         device(deaf.url) as store,
         asyncio.timeout(5 * SECOND),
     ):
-        assert (await store.holdings())[0].problem == "took too long"
+        assert (await store.relays.holdings())[0].problem == "took too long"
 
 
 async def test_without_relays_nobody_is_asked(device):
     async with device() as store:
-        assert await store.holdings() == []
+        assert await store.relays.holdings() == []
 
 
 # ── COUNT on a connection ───────────────────────────────────────────────────────────────
@@ -375,7 +375,7 @@ async def test_a_journal_that_the_relay_hides_is_not_said_to_be_missing_and_the_
             await store.journal("one")
             await store.journal("two")
             await store.sync()
-            (found,) = await store.holdings()
+            (found,) = await store.relays.holdings()
         told = (found.method, found.here, found.there, found.missing_there, found.missing_here, found.problem)
         assert told == expected
 
@@ -389,4 +389,4 @@ async def test_a_device_without_a_journal_notices_that_a_relay_hides_it(device, 
     ):
         await store.remember("key", "value")
         await store.sync()
-        assert (await store.holdings())[0].problem == HIDDEN
+        assert (await store.relays.holdings())[0].problem == HIDDEN

@@ -347,7 +347,7 @@ async def test_what_was_forgotten_is_not_brought_back_by_a_relay_that_was_away(s
         async with stage.device(home.url, ledger=ledger) as store:
             stage.clock.advance(100)
             await store.forget("key 3")
-            await store.forget_entry(entry)
+            await store.journal.forget(entry)
             await store.sync()
         stage.clock.advance(3_700)
         async with stage.device(home.url, away.url, ledger=ledger) as store:

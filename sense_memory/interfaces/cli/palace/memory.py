@@ -128,7 +128,7 @@ async def show(
         history = await store.history(memory.path)
     except InvalidAddress:  # a name that another program wrote
         history = []
-    known = store.holders(memory.event_id)
+    known = store.relays.holders(memory.event_id)
     holders = {url: known.get(url, "queued") for url in store.relays}
     return MemoryProfile(memory, tuple(history), tuple(links_of(memory, everything)), holders)
 
@@ -173,7 +173,7 @@ async def dismiss(store: MemoryStore, *, one: FirstArgument, other: SecondArgume
     """
     async with _of_palace(store, one, other):
         was_marked = await _is_marked(store, one, other)
-        await store.persona_dismiss(one, other)
+        await store.palace.reconcile(one, other)
     told = ["The mark between them was removed: both are right."] if was_marked else []
     return await _linked(store, (one, other), "dismissed", "dismissed", told)
 

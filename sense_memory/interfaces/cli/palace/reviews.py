@@ -32,7 +32,7 @@ from sense_memory.interfaces.cli.output import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command
 from sense_memory.interfaces.cli.streams import OutputFailed
 from sense_memory.interfaces.shapes import shape_of
-from sense_memory.interfaces.shapes.views import FINDINGS
+from sense_memory.interfaces.shapes.introspection import first_findings
 from sense_memory.interfaces.text import (
     age,
     as_json,
@@ -341,11 +341,9 @@ def report_data(report: IntrospectionReport, limit: int | None = MAX_ITEMS) -> d
         report: what introspection found.
         limit: how many items of each list are given, and of what is not connected none; None gives all.
     """
-    found: dict[str, Any] = shape_of(report)
     if limit is None:
-        return found
-    for name in FINDINGS:
-        found[name] = [] if name == "orphaned" else found[name][:limit]
+        return shape_of(report)  # type: ignore[no-any-return]
+    found = first_findings(report, limit, orphaned=0)
     if (changes := found["changes"]) is not None:
         changes |= {name: changes[name][:_MAX_CHANGED] for name in changes["counts"]}
     return found

@@ -12,7 +12,7 @@ from sense_memory.errors import InvalidInput, StoreClosed, warn_of_limit
 from sense_memory.limits import LINGER_SECONDS
 from sense_memory.memories import drafts
 from sense_memory.memories.forget import ForgetTarget, forget_targets
-from sense_memory.memories.history import history, parts_of, paths_of
+from sense_memory.memories.history import history, paths_of
 from sense_memory.memories.open_store import (
     OpenStore,
     StoreOptions,
@@ -22,46 +22,42 @@ from sense_memory.memories.open_store import (
     checked_timeouts,
     checked_urls,
     configured,
-    introspection_schedule,
 )
 from sense_memory.memories.persona import arguments as given
-from sense_memory.memories.status import Status, has_mind, status_of, was_ever_complete
-from sense_memory.nostr import address
+from sense_memory.memories.status import Status, has_mind, status_of
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.signer import as_signer
+from sense_memory.store.journal import StoreJournal
+from sense_memory.store.palace import StorePalace
+from sense_memory.store.persona_names import PersonaNames
+from sense_memory.store.relays import StoreRelays
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
     from types import TracebackType
     from typing import BinaryIO
 
+    from sense_memory.arguments import ContradictionMode, PlanName, ReviveRule, SearchedPart, StateName
     from sense_memory.config.model_choice import ModelChoice
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.backup import ImportReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
-    from sense_memory.memories.persona.remembered import Remembered
-    from sense_memory.memories.persona.reviews import IntrospectionSchedule, Pruned
     from sense_memory.memories.watch import Watch
     from sense_memory.mind.mind import Mind
     from sense_memory.mind.model import LanguageModel
-    from sense_memory.models import Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory
+    from sense_memory.models import Draft, JournalEntry, Memory, PersonaMemory, State
     from sense_memory.nostr.signer import PynostrKey, Signer
-    from sense_memory.palace.compression import Compressed
-    from sense_memory.palace.extraction import Extractor, Proposal
     from sense_memory.palace.plan import Plan
-    from sense_memory.palace.prompt_style import StyleName
-    from sense_memory.palace.search import PersonaHit
     from sense_memory.relay.client.actions import Timeouts
-    from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import SyncReport
     from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.hits import Hit, Hits
 
 
-class MemoryStore:
+class MemoryStore(PersonaNames):
     """An agent's memory: a key, a local ledger, and the relays that carry copies.
 
     Use it as `async with MemoryStore(...) as store:`. Every read answers from the ledger, and every write
@@ -121,12 +117,12 @@ class MemoryStore:
         offline_first: bool = False,
         allow_plain: bool = False,
         snapshot: bool = True,
-        plan: Plan | str | None = None,
+        plan: Plan | PlanName | None = None,
         embedder: Embedder | str | Callable[[], Embedder | None] | None = None,
         share_embeddings: bool = False,
         model: LanguageModel | str | Callable[[], LanguageModel | ModelChoice | None] | None = None,
-        contradictions: str = "act",
-        revive: str = "use",
+        contradictions: ContradictionMode = "act",
+        revive: ReviveRule = "use",
         search_forgotten: bool = False,
         close_timeout: float = LINGER_SECONDS,
         read_timeout: float | None = None,
@@ -158,6 +154,9 @@ class MemoryStore:
         self._is_opening = False
         self._opened: OpenStore | None = None
         self._mind: Mind | None = None
+        self._palace = StorePalace(self._now_open, self._options)
+        self._journal = StoreJournal(self._now_open)
+        self._relays = StoreRelays(self._options.urls, self._now_open)
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> MemoryStore:
@@ -229,6 +228,9 @@ class MemoryStore:
         self._opened.check()
         return self._opened
 
+    def _now_open(self) -> OpenStore:
+        return self._open
+
     @property
     def public_key(self) -> str:
         """Whose memory this is, 64 hex digits."""
@@ -240,9 +242,19 @@ class MemoryStore:
         return npub(self.public_key)
 
     @property
-    def relays(self) -> tuple[str, ...]:
-        """The configured relays."""
-        return self._options.urls
+    def relays(self) -> StoreRelays:
+        """The configured relays: a tuple of URLs, with the calls that ask what each holds."""
+        return self._relays
+
+    @property
+    def palace(self) -> StorePalace:
+        """The palace: the memories that fade, each under a path `domain/facet/key`."""
+        return self._palace
+
+    @property
+    def journal(self) -> StoreJournal:
+        """The journal: `await store.journal(text)` writes an entry."""
+        return self._journal
 
     @property
     def mind(self) -> Mind:
@@ -265,10 +277,13 @@ class MemoryStore:
     def __repr__(self) -> str:
         return f"MemoryStore({self.npub}, relays={len(self.relays)}, open={self._opened is not None})"
 
-    # ── v1: flat memories ───────────────────────────────────────────────────────────────
+    # ── Memories ────────────────────────────────────────────────────────────────────────
 
     async def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
         """Write a value under a key. It replaces the previous value, which stays in the local `history`.
+
+        `key` may be the path `domain/facet/key` of a palace memory, as in all calls here: `palace.remember` has more to
+        say about one.
 
         `created_at`, a datetime or seconds since 1970, is when the value was written, by default now. It does not
         affect which version wins: the version written last does. Returns the event's id, once the event is durable.
@@ -278,6 +293,8 @@ class MemoryStore:
                 long).
             ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
         """
+        if _is_path(key):
+            return await self.palace.remember(key, value, created_at=created_at)
         async with self._open.writing() as store:
             return await store.flat.remember(key, value, created_at)
 
@@ -300,14 +317,14 @@ class MemoryStore:
             arguments.callback(progress, "progress")
             return await store.flat.remember_many(arguments.pairs(pairs), store.sending(progress), created_at)
 
-    async def recall(self, key: str) -> Memory | None:
+    async def recall(self, key: str) -> Memory | PersonaMemory | None:
         """The memory under a key, from the ledger; None where the key was never written, or was forgotten.
 
-        Relays that the background asks for the first time get some seconds to answer before the result is None.
-        Raises NeedsNewerVersion where a newer sense-memory wrote the memory, and InvalidAddress where `key` cannot be
-        a key.
+        A palace memory is revived, see `palace.recall`. Relays that the background asks for the first time get some
+        seconds to answer before the result is None. Raises NeedsNewerVersion where a newer sense-memory wrote the memory,
+        and InvalidAddress where `key` cannot be a key.
         """
-        return await self._open.flat.recall(key)
+        return await (self.palace.recall(key) if _is_path(key) else self._open.flat.recall(key))
 
     async def recall_many(self, keys: Iterable[str]) -> dict[str, Memory]:
         """The memories under many keys, by key. No relay is asked; keys that the ledger does not hold are left out."""
@@ -323,7 +340,7 @@ class MemoryStore:
         The deletion is published even if the ledger does not hold the key, because relays may. A relay that ignores
         deletions keeps the tombstone; nobody can promise that every copy is gone. Returns the id of the deletion request.
         """
-        return (await self._forget([ForgetTarget.flat(key)]))[0]
+        return (await self.forget_many([key]))[0]
 
     async def forget_many(
         self, keys: Iterable[str], *, progress: Callable[[int], None] | None = None
@@ -333,13 +350,8 @@ class MemoryStore:
         Returns for each key the id of the deletion request that names it. Raises InvalidAddress where one cannot be a
         key; nothing was forgotten.
         """
-        targets = [ForgetTarget.flat(key) for key in arguments.several(keys, "keys")]
-        return await self._forget(targets, progress)
-
-    async def _forget(
-        self, targets: Sequence[ForgetTarget], progress: Callable[[int], None] | None = None
-    ) -> list[str]:
         arguments.callback(progress, "progress")
+        targets = [ForgetTarget.named(key) for key in arguments.several(keys, "keys")]
         async with self._open.writing() as store:
             return await forget_targets(store.ledger, store.writer, targets, progress)
 
@@ -351,287 +363,6 @@ class MemoryStore:
         """
         async with self._open.writing() as store:
             return await store.flat.refresh(key)
-
-    # ── v2: persona memories ────────────────────────────────────────────────────────────
-
-    async def persona_remember(  # noqa: PLR0917 - the spec's signature
-        self,
-        domain: str,
-        facet: str,
-        key: str,
-        value: str,
-        themes: Sequence[str] = (),
-        connections: Sequence[str] = (),
-        *,
-        halflife_days: float | None = None,
-        source: str | None = None,
-        confidence: float | None = None,
-        contradictions: str | None = None,
-        created_at: datetime | float | None = None,
-    ) -> Remembered:
-        """Write a persona memory under a domain, a facet and a key, at full relevance.
-
-        An edit keeps what is not passed. A memory of the same facet that the value clearly contradicts is marked as
-        superseded in the same write; `persona_reconcile` takes that back, and `persona_introspect` lists what is only
-        suspected. Writing the same value again takes all marks from the memory.
-
-        Args:
-            domain: such as self, people, projects, world, skills; any name of 1 to 64 characters but `flat`.
-            facet: such as facts, beliefs, decisions, procedures, emotions; any name of 1 to 64 characters.
-            key: 1 to 256 characters.
-            value: any text; the whole memory must fit 40,960 bytes.
-            themes: what the memory is about, for search.
-            connections: paths or unique keys of related memories, which are linked both ways; a path may be unwritten
-                yet.
-            halflife_days: days after which relevance has halved; 30 for a new memory.
-            source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
-            confidence: 0 to 1; 1 for a new memory.
-            contradictions: "act" marks, "suggest" only tells, "off" does not look, in this call; by default as the store.
-            created_at: as in `remember`; the memory fades from then on.
-
-        Returns the event's id, which also has `superseded` and `suspected` (paths) and `contradictions` (the
-        reasons). Raises as `remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
-        """
-        async with self._open.writing() as store:
-            path = address.persona_path(domain, facet, key).removeprefix(address.PERSONA)
-            fields = given.fields(value, themes, halflife_days, source, confidence)
-            if created_at is not None:
-                fields["created_at"] = arguments.written_at(created_at, self._options.clock())
-            mode = given.mode(contradictions)
-            new = given.NewMemory(path, fields, tuple(given.links(connections)))
-            return await store.persona().remember(new, contradictions=mode)
-
-    async def persona_remember_many(
-        self,
-        memories: Iterable[Mapping[str, Any]],
-        *,
-        contradictions: str | None = None,
-        created_at: datetime | float | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> list[Remembered]:
-        """Write many persona memories, in batches of 200; all are checked first.
-
-        `memories` are mappings with the arguments of `persona_remember`. Contradictions are found by
-        words alone, without the embedder; the new memories are checked in order, also against each other. A path that
-        is given twice is written once, with the last value. `created_at` as in `remember_many`. A memory that moves here may bring its past (relevance,
-        last_accessed, last_reinforced, written_at, access_count, contradicts, superseded_by, marked_by_hand, dismissed),
-        which counts where the path holds no memory yet.
-
-        Returns for each memory, in order, what `persona_remember` returns. Raises as `persona_remember`, with the
-        number of the memory, from 1.
-        """
-        async with self._open.writing() as store:
-            arguments.callback(progress, "progress")
-            mode = given.mode(contradictions)
-            new = given.new_memories(memories, self._options.clock(), created_at)
-            return await store.persona().remember_many(new, store.sending(progress), mode)
-
-    async def persona_extract(self, text: str, *, extractor: Extractor | None = None) -> list[Proposal]:
-        """Propose persona memories from a conversation; nothing is written.
-
-        Lines of `text` may begin with a speaker (`Nora: …`); otherwise the text is the user's. By default, rules read
-        what speakers say of themselves, in English, without a network; an `extractor`, such as a language model,
-        replaces the rules.
-
-        Returns proposals in the order of the text, each with its place there and the reason; accept some with
-        `persona_remember_many(proposal.arguments() for proposal in …)`.
-        """
-        given.conversation(text, extractor)
-        return await self._open.proposals(text, extractor)
-
-    async def persona_recall(
-        self,
-        domain: str | None = None,
-        facet: str | None = None,
-        key: str | None = None,
-        *,
-        include_forgotten: bool = False,
-        revive: bool = True,
-    ) -> list[PersonaMemory]:
-        """One memory by its exact key, or the active and fading memories of a facet, of a domain, or all.
-
-        Recalling by the exact key revives a memory, whatever its state: its relevance is 1 again, and its
-        access count grows by one, which relays learn on `sync`. A key without a domain or facet finds every memory
-        with that key, and revives the memory if it is the only one; `revive=False` revives none. Lists are ordered by
-        relevance, the highest first; `include_forgotten` adds forgotten and dissolved memories.
-
-        Raises NeedsNewerVersion where a newer sense-memory wrote the memory, InvalidAddress where an argument cannot
-        be a name.
-        """
-        persona = self._open.persona()
-        found = await persona.recall(domain, facet, key, include_forgotten=include_forgotten, revive=revive)
-        return await persona.suspicions.annotated(found)
-
-    async def persona_forget(self, domain: str, facet: str, key: str) -> str:
-        """Forget a persona memory everywhere, as `forget` does; links to it are ignored from then on."""
-        return (await self._forget([ForgetTarget.persona(domain, facet, key)]))[0]
-
-    async def persona_forget_many(
-        self, paths: Iterable[str], *, progress: Callable[[int], None] | None = None
-    ) -> list[str]:
-        """Forget many persona memories, each named by its path `domain/facet/key`. As `forget_many`."""
-        targets = [ForgetTarget.persona(*parts_of(path)) for path in arguments.several(paths, "paths")]
-        return await self._forget(targets, progress)
-
-    async def persona_connect(self, key1: str, key2: str) -> None:
-        """Link two memories both ways and reinforce them: each connection adds a tenth to their relevance.
-
-        If they are linked already, nothing is written.
-
-        Each is named by `domain/facet/key`, or by a key that no other memory has. Raises InvalidInput where a memory
-        does not exist, a bare key is not unique, or both are the same memory.
-        """
-        async with self._open.writing() as store:
-            await store.persona().links.connect(key1, key2)
-
-    async def persona_disconnect(self, key1: str, key2: str) -> None:
-        """Remove the link between two memories, if there is one. Arguments and errors as `persona_connect`."""
-        async with self._open.writing() as store:
-            await store.persona().links.disconnect(key1, key2)
-
-    async def persona_dismiss(self, key1: str, key2: str) -> None:
-        """Decline a connection or contradiction that `persona_introspect` suggested, for good; as `persona_reconcile`.
-
-        Arguments and errors as `persona_connect`.
-        """
-        async with self._open.writing() as store:
-            await store.persona().links.reconcile(key1, key2)
-
-    async def persona_reconcile(self, old_key: str, new_key: str) -> None:
-        """Take the mark away that one memory contradicts or supersedes another: both are right.
-
-        The mark does not come back from another device, unless it was set there by hand later, nor because one of the
-        two is written again, unless its new text makes another claim. `persona_contradict` sets it again. Arguments
-        and errors as `persona_connect`.
-        """
-        async with self._open.writing() as store:
-            await store.persona().links.reconcile(old_key, new_key)
-
-    async def persona_contradict(self, old_key: str, new_key: str) -> None:
-        """Mark a memory as superseded by another: it decays four times faster. `persona_reconcile` removes the mark.
-
-        If another device dismissed or reconciled the two, the later decision counts; if it marked the new memory as
-        superseded by the old one, the memory that was created later stands.
-        Arguments and errors as `persona_connect`; InvalidInput too where the old memory itself supersedes the new
-        one.
-        """
-        async with self._open.writing() as store:
-            await store.persona().links.contradict(old_key, new_key)
-
-    async def persona_domains(self) -> list[str]:
-        """Every domain that holds a persona memory, sorted. Raises NotSynced as `persona_recall`."""
-        return (await self._open.persona().names.catalog()).domains()
-
-    async def persona_facets(self, domain: str) -> list[str]:
-        """Every facet of a domain that holds a persona memory, sorted. Raises NotSynced as `persona_recall`."""
-        name, _ = given.selection(domain, None)
-        return [] if name is None else (await self._open.persona().names.catalog()).facets(name)
-
-    async def persona_stats(self) -> dict[str, Any]:
-        """How many persona memories there are, as `total`, `states`, `domains`, `facets` (by domain), `connections`,
-        `superseded` and `conflicts`. Raises NotSynced.
-        """
-        return await self._open.reviews().stats()
-
-    async def persona_search(
-        self,
-        query: str,
-        limit: int = 10,
-        *,
-        domain: str | None = None,
-        facet: str | None = None,
-        state: str | None = None,
-        theme: str | None = None,
-        since: float | None = None,
-        source: str | None = None,
-        include_forgotten: bool | None = None,
-        relevance_floor: float = 0.0,
-    ) -> Hits[PersonaHit]:
-        """Find persona memories by key, themes and value, and by meaning where there is an embedder; none is revived.
-
-        Arguments as `search`, but `relevance_floor` is 0 by default, as the specification has it: the higher the
-        floor, the less age counts. Fading memories are found where the query directly means them, and count as if they
-        were just about to fade.
-
-        Returns memories with their `score` and `why`, the best first; with `forgotten` as `search`.
-        """
-        from sense_memory.search.hits import scope
-
-        late = self._options.search_forgotten if include_forgotten is None else include_forgotten
-        parts = {"domain": domain, "facet": facet, "theme": theme}
-        wanted = scope("palace", since, source, state=state, forgotten=late, **parts)
-        hits = await (await self._open.search()).search_palace(query, limit, relevance_floor, wanted)
-        return hits.replaced(await self._open.persona().suspicions.ranked(hits))
-
-    async def persona_compress(
-        self,
-        domain: str | None = None,
-        *,
-        question: str | None = None,
-        max_tokens: int = 500,
-        style: StyleName = "bracketed",
-        count: Callable[[str], int] | None = None,
-    ) -> Compressed:
-        """The active persona memories as text for a prompt; nothing is revived.
-
-        Pinned memories come first, then what a search finds for a question, then standing preferences and the domain
-        `self` (a quarter of the budget each), then a share for every domain, the most relevant first.
-
-        Args:
-            domain: only of this domain.
-            question: what the prompt is about. Fading memories that answer it are in a plain text, dated.
-            max_tokens: the largest size of the text; at least 32.
-            style: `bracketed`, the specification's notation, which a plan with basic compression has word for word; or
-                `plain`: sentences under short headers.
-            count: the tokens of a text, by your model's tokenizer; by default an estimate, some 8 % too high for
-                English.
-
-        Returns the text, which also tells its `tokens`, and the paths `included` and `left_out`.
-        """
-        arguments.callback(count, "count")
-        return await self._open.compress(domain, question, max_tokens, style, count)
-
-    async def persona_pin(self, key: str) -> None:
-        """Pin a memory, so that `persona_compress` puts it first while it is active; it gets the theme `pinned`.
-
-        `key` and errors as in `persona_connect`.
-        """
-        async with self._open.writing() as store:
-            await store.persona().links.pin(key, pinned=True)
-
-    async def persona_unpin(self, key: str) -> None:
-        """Unpin a memory: its theme `pinned` is taken away. Errors as `persona_connect`."""
-        async with self._open.writing() as store:
-            await store.persona().links.pin(key, pinned=False)
-
-    async def persona_introspect(self, *, dry_run: bool = False) -> IntrospectionReport:
-        """Report on the palace: what needs attention, what could be connected, what changed since the last report.
-
-        No memory is changed. An encrypted log of keys and counts is written, with which the next introspection on any
-        device compares; `dry_run` writes none. Accept a suggested connection with `persona_connect`; decline it with
-        `persona_dismiss`.
-        """
-        return await self._open.introspect(dry_run=dry_run)
-
-    def persona_introspections(self, every: float) -> IntrospectionSchedule:
-        """An introspection now, and another every so many seconds (1 or more) until the store is closed.
-
-        Use it as `async for report in store.persona_introspections(every): …`. Without `background`, relays are asked
-        for news before each. Raises PlanLimitError where the plan allows introspection by hand only.
-        """
-        return introspection_schedule(self._options, lambda: self._open, every)
-
-    async def persona_prune(self, *, dry_run: bool = False, without: Iterable[str] = ()) -> Pruned:
-        """Write the states that changed with time, and delete memories that have been dissolved for 30 days.
-
-        Every relay is asked first, because another device may have used a memory. If a relay does not answer
-        completely, nothing is deleted and the report names the relay; `without` lists relays, by URL, that need not
-        answer. `dry_run` only reports.
-
-        Returns how many memories changed their state or were deleted; `report` lists each with the reason. Raises
-        InvalidInput where `without` names a relay that this store does not use.
-        """
-        return await self._open.prune(without, dry_run=dry_run)
 
     # ── What could not be written ───────────────────────────────────────────────────────
 
@@ -678,13 +409,6 @@ class MemoryStore:
         """
         return await self._open.flat.as_of(arguments.moment(time))
 
-    async def persona_as_of(
-        self, time: datetime | float, domain: str | None = None, facet: str | None = None
-    ) -> list[PersonaMemory]:
-        """As `as_of`, for persona memories: of one domain, of one facet, or all; ordered by path."""
-        domain, facet = given.selection(domain, facet)
-        return await self._open.persona().as_of(arguments.moment(time), domain, facet)
-
     async def undo(self, key: str) -> Memory | PersonaMemory | None:
         """Write the previous text of a memory as a new version; a second `undo` goes one text further back.
 
@@ -722,49 +446,9 @@ class MemoryStore:
         """
         await self.mind.shares.unshare(domain, facet, with_=with_)
 
-    # ── v1: journal ─────────────────────────────────────────────────────────────────────
-
-    async def journal(self, content: str, *, created_at: datetime | float | None = None) -> str:
-        """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
-
-        `created_at` and errors as in `remember`. Returns the event's id, once the event is durable in the ledger.
-        """
-        async with self._open.writing() as store:
-            return await store.journal.write(content, created_at)
-
-    async def journal_many(
-        self,
-        entries: Iterable[str | tuple[str, datetime | float]],
-        *,
-        created_at: datetime | float | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> list[str]:
-        """Write many journal entries, in batches of 1,000.
-
-        `entries` are texts, or pairs (text, created_at); `created_at` as in `remember_many`. Returns the ids of the
-        events, in order. Raises as `journal`, with the number of the entry, from 1.
-        """
-        async with self._open.writing() as store:
-            arguments.callback(progress, "progress")
-            wanted = arguments.several(entries, "entries")
-            return await store.journal.write_many(wanted, store.sending(progress), created_at)
-
     async def recent(self, limit: int = 20) -> list[JournalEntry]:
-        """The newest journal entries, newest first; `limit` is 1 to 100,000.
-
-        Raises NotSynced if there is none here and no relay has ever shown its journal entries, for example because all
-        relays hide them.
-        """
-        return await self._open.journal.recent(limit)
-
-    async def forget_entry(self, event_id: str) -> str:
-        """Remove a journal entry everywhere: purge it here, and have every relay delete it (NIP-09).
-
-        The ledger keeps the deletion, so that no copy comes back. Returns the id of the deletion request. Raises
-        InvalidInput where no journal entry has this id (64 hex digits); other events are never removed.
-        """
-        async with self._open.writing() as store:
-            return await store.journal.forget(event_id)
+        """The newest journal entries, newest first; as `journal.recent`."""
+        return await self.journal.recent(limit)
 
     # ── Search ──────────────────────────────────────────────────────────────────────────
 
@@ -773,12 +457,12 @@ class MemoryStore:
         query: str,
         limit: int = 10,
         *,
-        within: Iterable[str] = ("palace", "journal", "flat"),
+        within: Iterable[SearchedPart] = ("palace", "journal", "flat"),
         since: float | None = None,
         source: str | None = None,
         domain: str | None = None,
         facet: str | None = None,
-        state: str | None = None,
+        state: State | StateName | None = None,
         theme: str | None = None,
         include_forgotten: bool | None = None,
         relevance_floor: float = 0.9,
@@ -900,15 +584,6 @@ class MemoryStore:
 
         return await flush(self._open, lambda: self.mind)
 
-    async def holdings(self) -> list[Holding]:
-        """Compare what each relay holds with the ledger; no event is fetched or sent.
-
-        A relay that fails raises no error. All relays are asked at once, for a minute at most. The result is what the
-        relay claims: exact if it compares sets (NIP-77), a number if it counts (NIP-45), and unknown otherwise. Only
-        `sync(full=True)` reads everything back.
-        """
-        return await self._open.replication.holdings()
-
     def watch(self, *, on_relay: Callable[[str, str], None] | None = None) -> Watch:
         """The changes made elsewhere, from now on: `async for change in store.watch(): …`.
 
@@ -923,14 +598,6 @@ class MemoryStore:
         store = self._open
         arguments.callback(on_relay, "on_relay")
         return store.watchers().add(on_relay)
-
-    def drop_relay(self, url: str) -> int:
-        """Discard the queue and the pull position of a relay that this store no longer uses.
-
-        The relay keeps its events. Returns how many events were queued. Raises InvalidInput where this store uses the
-        relay, InvalidRelayUrl for a bad URL.
-        """
-        return self._open.replication.drop(url)
 
     # ── Portable ────────────────────────────────────────────────────────────────────────
 
@@ -978,19 +645,9 @@ class MemoryStore:
         pool, now = store.replication.pool_in_use, self._options.clock()
         return status_of(self.public_key, store.ledger, self.relays, pool, now)
 
-    def was_ever_complete(self) -> bool:
-        """As `status().was_ever_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""
-        return was_ever_complete(self._open.ledger, self.relays)
-
     def has_mind(self) -> bool:
         """Whether `mind.search` has anything to search: entries of the log, or passages of the archive."""
         return has_mind(self._open.ledger)
-
-    def holders(self, event_id: str) -> dict[str, str]:
-        """The state of an event at each relay, by URL: queued, acked, confirmed, refused, parked or superseded."""
-        ledger = self._open.ledger
-        stored = ledger.by_id(event_id)
-        return ledger.outbox.states_by_relay(stored.seq) if stored else {}
 
     async def rescue(self) -> RescueReport:
         """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.
@@ -1011,3 +668,8 @@ class MemoryStore:
         from sense_memory.memories.backup import integrity
 
         return integrity(self._open.ledger, self._options.signer)
+
+
+def _is_path(name: object) -> bool:
+    """Whether a name is the path of a palace memory: the key of a flat memory has no slash."""
+    return isinstance(name, str) and "/" in name

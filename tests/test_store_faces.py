@@ -1,0 +1,111 @@
+"""`store.palace`, `store.journal` and `store.relays`: what belongs together, in both faces of a store."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from sense_memory import LocalSigner, MemoryStore, SyncMemoryStore
+from sense_memory.errors import InvalidAddress, InvalidInput
+from sense_memory.store.palace import StorePalace
+from sense_memory.store.persona_names import PersonaNames
+
+
+LISA = "people/facts/lisa"
+NAMES = [name for name in vars(PersonaNames) if name.startswith("persona_")]
+
+
+@pytest.fixture
+def signer():
+    return LocalSigner.generate()
+
+
+def parameters_of(function):
+    return [(item.name, item.kind, item.default) for item in inspect.signature(function).parameters.values()][
+        1:
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_of_the_specification_takes_what_the_call_of_the_palace_takes(name):
+    """A domain, a facet and a key are a path there; `palace.memories` is `persona_recall` without a key, too."""
+    short = {"persona_recall": "memories"}.get(name, name.removeprefix("persona_"))
+    given, wanted = parameters_of(getattr(MemoryStore, name)), parameters_of(getattr(StorePalace, short))
+    if wanted[:1] and wanted[0][0] == "path":
+        assert [item[0] for item in given[:3]] == ["domain", "facet", "key"]
+        given, wanted = given[3:], wanted[1:]
+    assert given == wanted
+
+
+async def test_the_specifications_names_are_calls_of_the_palace(signer):
+    async with MemoryStore(signer, ledger=":memory:", clock=lambda: 1_790_000_000.0) as store:
+        await store.persona_remember("people", "facts", "lisa", "Lisa teaches printmaking.", ["art"])
+        assert [memory.path for memory in await store.palace.memories()] == [LISA]
+        (recalled,) = await store.persona_recall("people", "facts", "lisa", revive=False)
+        assert recalled == await store.palace.recall(LISA, revive=False)
+        assert await store.persona_search("printmaking") == await store.palace.search("printmaking")
+        await store.persona_forget("people", "facts", "lisa")
+        assert await store.palace.recall(LISA) is None
+
+
+async def test_a_path_is_a_path_in_every_call_that_takes_a_key(signer):
+    async with MemoryStore(signer, ledger=":memory:") as store:
+        await store.remember("zone", "Lisbon")
+        await store.remember(LISA, "Lisa teaches printmaking.")
+        await store.remember(LISA, "Lisa teaches etching.")
+        recalled = await store.recall(LISA)
+        assert recalled is not None
+        assert (recalled.value, recalled.access_count) == ("Lisa teaches etching.", 1)
+        assert [version.value for version in await store.history(LISA)][-1] == "Lisa teaches printmaking."
+        undone = await store.undo(LISA)
+        assert undone is not None
+        assert undone.value == "Lisa teaches printmaking."
+        assert await store.refresh(LISA)
+        await store.forget_many([LISA, "zone"])
+        assert (await store.recall(LISA), await store.recall("zone")) == (None, None)
+
+
+async def test_a_name_with_too_few_or_too_many_parts_is_refused(signer):
+    async with MemoryStore(signer, ledger=":memory:") as store:
+        for name in ("people/lisa", "a/b/c/d", "/", "people//lisa"):
+            for call in (store.remember(name, "x"), store.recall(name), store.forget(name)):
+                with pytest.raises(InvalidAddress):
+                    await call
+        assert await store.palace.memories() == []
+
+
+async def test_a_memory_of_many_may_be_named_by_its_path(signer):
+    async with MemoryStore(signer, ledger=":memory:") as store:
+        await store.palace.remember_many([{"path": LISA, "value": "Lisa teaches printmaking."}])
+        with pytest.raises(InvalidInput, match="a path and a value"):
+            await store.palace.remember_many([{"path": LISA, "key": "lisa", "value": "x"}])
+        assert [memory.path for memory in await store.palace.memories()] == [LISA]
+
+
+def test_the_blocking_store_has_the_same_parts(signer):
+    with SyncMemoryStore(signer, ["wss://relay.example"], ledger=":memory:", background=False) as store:
+        store.palace.remember(LISA, "Lisa teaches printmaking.")
+        assert store.recall(LISA).value == "Lisa teaches printmaking."
+        assert [memory.path for memory in store.palace.memories()] == [LISA]
+        ident = store.journal("Met Lisa.")
+        assert [entry.event_id for entry in store.journal.recent()] == [ident]
+        assert store.relays == ("wss://relay.example",)
+        assert ([*store.relays], len(store.relays), store.relays[0]) == (
+            ["wss://relay.example"],
+            1,
+            "wss://relay.example",
+        )
+        assert store.relays.holders(ident) == {"wss://relay.example": "queued"}
+        assert not store.relays.were_ever_complete()
+
+
+def test_what_is_printed_is_the_text_and_what_is_logged_is_not(signer):
+    with SyncMemoryStore(signer, ledger=":memory:") as store:
+        store.remember(LISA, "Lisa teaches printmaking.")
+        store.remember("zone", "Lisbon")
+        store.journal("Met Lisa.")
+        hits = [*store.search("printmaking"), *store.palace.search("printmaking")]
+        shown = [store.recall(LISA), *hits, store.recall("zone"), *store.recent()]
+        assert [str(item) for item in shown] == [*(["Lisa teaches printmaking."] * 3), "Lisbon", "Met Lisa."]
+        assert not [item for item in shown if str(item) in repr(item)]
