@@ -22,7 +22,7 @@ PINNED: Final = "pinned"  # the theme of memories that are always in the prompt
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)  # a command builds those that it uses
 
 
 class Memory(_Frozen):
@@ -289,7 +289,7 @@ class IntrospectionReport(_Frozen):
     Attributes:
         created_at: the moment that the report describes, seconds since 1970.
         total_memories: the number of memories in any state.
-        active: the number of active memories; likewise `fading`, `forgotten` and `dissolved`.
+        active, fading, forgotten, dissolved: the number of memories in this state.
         contradictions: pairs that are linked as contradicting, or of which one supersedes the other.
         conflicts: memories that keep an edit that lost against a concurrent one at `conflict_of`.
         stale_beliefs: beliefs with low confidence and low relevance.

@@ -106,7 +106,13 @@ def _checked(urls: Sequence[str], origin: str, place: str = "") -> tuple[str, ..
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A group of relays to begin with, such as "starter"; `about` says in one sentence what the group is good for."""
+    """A group of relays to begin with.
+
+    Attributes:
+        name: such as "starter".
+        about: what the group is good for, in one sentence.
+        relays: their addresses.
+    """
 
     name: str
     about: str

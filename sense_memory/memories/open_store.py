@@ -24,7 +24,7 @@ from sense_memory.memories.history import parts_of
 from sense_memory.memories.journal import Journal
 from sense_memory.memories.replication import Replication
 from sense_memory.nostr.relay_url import relay_url
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.reader import Reader
 from sense_memory.records.snapshot import Snapshot
 from sense_memory.records.writer import Writer

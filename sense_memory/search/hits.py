@@ -49,7 +49,7 @@ class Evidence(BaseModel):
         contribution: what this evidence adds to the score; the score is the sum of all contributions.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)  # a command builds those that it uses
 
     kind: str
     detail: str = Field(default="", repr=False)
@@ -67,7 +67,7 @@ class Explanation(BaseModel):
         text: the reasons as a sentence.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)  # a command builds those that it uses
 
     evidence: tuple[Evidence, ...]
     relevance: float
@@ -108,7 +108,7 @@ class Hit(BaseModel):
         why: what the score is made of.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)  # a command builds those that it uses
 
     kind: Kind
     path: str

@@ -28,7 +28,7 @@ async def test_functions_are_called_by_position_or_by_name_and_answer_with_json(
     async with MemoryStore(KEY, ledger=":memory:") as store:
         tools = by_name(store)
         await tools["remember"](LISA, "Teaches printmaking.", themes=["art"])
-        (found,) = (await tools["search"](query="printmaking"))["memories"]
+        (found,) = (await tools["search"](query="printmaking"))["hits"]
 
         assert (LISA, ["art"]) == (
             found["path"],
@@ -128,7 +128,7 @@ def test_smolagents_takes_every_function_and_calls_it(tmp_path):
             assert list(inspect.signature(functions[name]).parameters) == list(made.inputs)
         tools["remember"](path=LISA, value="Teaches printmaking.")
 
-        assert LISA == tools["search"](query="printmaking")["memories"][0]["path"]
+        assert LISA == tools["search"](query="printmaking")["hits"][0]["path"]
 
 
 @needs("autogen_core", "autogen-core is not installed")
@@ -170,7 +170,7 @@ def test_crewai_takes_every_function_and_calls_it(tmp_path):
         tools = {name: Late("crewai.tools").tool(function) for name, function in functions.items()}
         tools["remember"].run(path=LISA, value="Teaches printmaking.")
 
-        assert LISA == tools["search"].run(query="printmaking")["memories"][0]["path"]
+        assert LISA == tools["search"].run(query="printmaking")["hits"][0]["path"]
 
 
 @needs("pydantic_ai", "pydantic-ai is not installed")

@@ -10,9 +10,8 @@ import pytest
 
 from relays.faults import FaultyRelay, Refuse
 from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore
-from sense_memory.interfaces import tools
-from sense_memory.interfaces.tool_results import DATA_NOTE, MAX_LISTED_CHARS
-from sense_memory.interfaces.tools import memory_tools
+from sense_memory.interfaces.tools import memory_tools, palace
+from sense_memory.interfaces.tools.results import DATA_NOTE, MAX_LISTED_CHARS
 from sense_memory.plain_text import printed
 
 
@@ -116,7 +115,7 @@ def test_a_choice_that_makes_no_sense_is_refused(opened, options):
         ("recent", {"day": "2026-02-30"}, "YYYY-MM-DD"),
         ("connect", {"first": "a/b/c", "second": "a/b/d"}, "a/b/c"),
         ("journal", {"text": ""}, "blank"),
-        ("memory_append", {"block": "human"}, "needs 'content'"),
+        ("memory_append", {"block": "human"}, "`content` is missing"),
     ],
 )
 async def test_arguments_that_cannot_be_used_give_a_sentence_that_says_why(
@@ -151,15 +150,19 @@ async def test_a_memory_comes_back_with_where_it_is_from_and_how_old_and_alive_i
         whole = await agent("recall", path="people/facts/lisa")
 
     assert found["note"] == whole["note"] == DATA_NOTE
-    (hit,), (memory,) = found["memories"], whole["memories"]
-    assert (hit["path"], hit["source"], hit["age"], hit["relevance"]) == (
+    (hit,), (memory,) = found["hits"], whole["memories"]
+    assert (hit["path"], hit["source"], hit["age"], hit["why"]["relevance"]) == (
         "people/facts/lisa",
         "user",
         "30 days ago",
         0.5,
     )
-    assert "art in" in hit["why"]
-    assert (memory["value"], memory["state"], memory["relevance"]) == ("Lisa teaches art", "active", 1.0)
+    assert "art in" in hit["why"]["text"]
+    assert (memory["value"], memory["state"], memory["current_relevance"]) == (
+        "Lisa teaches art",
+        "active",
+        1.0,
+    )
     assert memory["themes"] == ["art"]
 
 
@@ -210,7 +213,7 @@ async def test_search_and_recall_name_the_later_memory_that_may_contradict_one(o
         (after,) = (await agent("recall", path="people/facts/ana"))["memories"]
 
     assert told["suspected"][0]["path"] == "people/facts/ana"
-    hits = {hit["path"]: hit.get("suspected_by") for hit in found["memories"]}
+    hits = {hit["path"]: hit.get("suspected_by") for hit in found["hits"]}
     assert hits == {"people/facts/ana": ["people/facts/ana-2"], "people/facts/ana-2": None}
     assert recalled["suspected_by"] == ["people/facts/ana-2"]
     assert "suspected_by" not in after
@@ -227,7 +230,7 @@ async def test_search_and_recall_say_that_a_memory_is_an_edit_that_lost(clock):
             for store in (one, two, one):
                 await store.sync()
             agent = Agent(one, clock)
-            found = (await agent("search", query="Lisa"))["memories"]
+            found = (await agent("search", query="Lisa"))["hits"]
             recalled = (await agent("recall", path="people/facts"))["memories"]
 
     for memories in (found, recalled):
@@ -259,11 +262,11 @@ async def test_recall_goes_from_the_whole_palace_to_a_facet_to_a_key(opened, clo
     assert tree == {"domains": {"people": {"facts": 2}}, "flat_keys": ["user_timezone"]}
     assert len(domain["memories"]) == len(facet["memories"]) == 2
     assert by_key["memories"][0]["path"] == "people/facts/lisa"
-    assert flat["memories"][0] | {"created": 0} == {
+    assert flat["memories"][0] | {"created_at": 0} == {
         "path": "user_timezone",
         "kind": "flat",
         "value": "Lisbon",
-        "created": 0,
+        "created_at": 0,
         "age": "just now",
     }
     assert all(answer["memories"] == [] and "search" in answer["hint"] for answer in nothing)
@@ -290,8 +293,8 @@ async def test_nothing_that_a_read_only_agent_does_changes_the_ledger(opened, cl
 
         assert not any("error" in result for result in results)
         assert results[0] == by_key
-        assert by_key["memories"][0]["relevance"] == 0.25
-        assert results[3]["counts"]["total"] == 2
+        assert by_key["memories"][0]["current_relevance"] == 0.25
+        assert results[3]["total_memories"] == 2
         assert store.status().counts == before
     assert list(agent.tools) == list(calls)
 
@@ -319,10 +322,15 @@ async def test_the_age_of_a_memory_is_that_of_its_text(opened, clock):
         await store.persona_remember("people", "facts", "kaja", "Kaja teaches art")
         clock.advance(DAY)
         agent = Agent(store, clock)
-        for answer in (await agent("recall", path="people/facts"), await agent("search", query="Lisa Kaja")):
-            lisa, kaja = sorted(answer["memories"], key=lambda memory: memory["path"], reverse=True)
-            assert (lisa["age"], lisa["created"] < lisa["written"]) == ("1 day ago", True)
-            assert (kaja["age"], kaja["created"], "written" in kaja) == ("1 day ago", lisa["written"], False)
+        recalled = (await agent("recall", path="people/facts"))["memories"]
+        for memories in (recalled, (await agent("search", query="Lisa Kaja"))["hits"]):
+            lisa, kaja = sorted(memories, key=lambda memory: memory["path"], reverse=True)
+            assert (lisa["age"], lisa["created_at"] < lisa["written_at"]) == ("1 day ago", True)
+            assert (kaja["age"], kaja["created_at"], "written_at" in kaja) == (
+                "1 day ago",
+                lisa["written_at"],
+                False,
+            )
 
 
 async def test_an_agent_is_told_of_forgotten_memories_and_what_it_is_given_revives(opened, clock):
@@ -332,14 +340,14 @@ async def test_an_agent_is_told_of_forgotten_memories_and_what_it_is_given_reviv
         await store.persona_remember("people", "facts", "ana", "Ana grows tomatoes")
         clock.advance(130 * DAY)
         answer = await agent("search", query="who plays the accordion?")
-        assert (answer["memories"], answer["forgotten"]) == ([], 1)
+        assert (answer["hits"], answer["forgotten"]) == ([], 1)
         assert answer["hint"] == (
             'Nothing found. 1 forgotten memory matches; search with state="forgotten" shows it, recall brings one back'
         )
-        (shown,) = (await agent("search", query="accordion", state="forgotten"))["memories"]
+        (shown,) = (await agent("search", query="accordion", state="forgotten"))["hits"]
         assert shown["state"] == "forgotten"
-        (again,) = (await agent("search", query="who plays the accordion?"))["memories"]
-        assert (again["state"], again["relevance"]) == ("active", 0.707)
+        (again,) = (await agent("search", query="who plays the accordion?"))["hits"]
+        assert (again["state"], round(again["why"]["relevance"], 3)) == ("active", 0.707)
 
 
 async def test_a_context_for_a_question_holds_or_names_fading_memories_and_revives_what_it_holds(
@@ -352,9 +360,9 @@ async def test_a_context_for_a_question_holds_or_names_fading_memories_and_reviv
         await store.persona_remember("people", "facts", "ana", "Ana grows tomatoes")
         clock.advance(20 * DAY)
         short = await agent("context", question="who plays the accordion?", style="bracketed")
-        assert (short["fading"], "accordion" in short["context"]) == (["people/facts/bo"], False)
+        assert (short["fading"], "accordion" in short["text"]) == (["people/facts/bo"], False)
         told = await agent("context", question="who plays the accordion?")
-        assert "Bo plays the accordion" in told["context"]
+        assert "Bo plays the accordion" in told["text"]
         assert "fading" not in told
         await agent("context", question="who grows tomatoes?")
         by_key = {memory.key: memory for memory in await store.persona_recall()}
@@ -377,7 +385,7 @@ async def test_a_search_in_a_domain_that_no_memory_has_names_the_domains(opened,
         await agent("remember", path="people/facts/lisa", value="Lisa paints")
         answer = await agent("search", query="Lisa", domain="peopel")
 
-    assert answer == {"memories": [], "hint": "No memory has the domain 'peopel'.", "domains": ["people"]}
+    assert answer == {"hits": [], "hint": "No memory has the domain 'peopel'.", "domains": ["people"]}
 
 
 async def test_introspection_names_what_to_decide_and_each_decision_is_a_tool(opened, clock):
@@ -391,12 +399,12 @@ async def test_introspection_names_what_to_decide_and_each_decision_is_a_tool(op
                 themes=["art", "teaching"],
             )
         report = await agent("introspect")
-        pair = report["suggested_connections"][0]["memories"]
+        pair = report["suggested_connections"][0]["paths"]
         await agent("connect", first=pair[0], second=pair[1], decline=True)
         after = await agent("introspect")
         joined = await agent("connect", first=pair[0], second=pair[1])
 
-    assert report["counts"]["active"] == 2
+    assert report["active"] == 2
     assert report["note"] == DATA_NOTE
     assert "suggested_connections" not in after
     assert joined == {"connected": pair}
@@ -408,25 +416,25 @@ async def test_the_journal_is_written_and_read_by_day(opened, clock):
         for text in ("first", "second"):
             await agent("journal", text=text)
             clock.advance(DAY)
-        day = (await agent("recent"))["entries"][1]["created"][:10]
+        day = (await agent("recent"))["entries"][1]["created_at"][:10]
         of_day = await agent("recent", day=day)
         none = await agent("recent", day="2000-01-01")
 
-    assert [entry["text"] for entry in of_day["entries"]] == ["first"]
+    assert [entry["value"] for entry in of_day["entries"]] == ["first"]
     assert none["entries"] == []
 
 
 async def test_a_day_is_found_behind_many_newer_journal_entries(opened, clock, monkeypatch):
-    monkeypatch.setattr(tools, "RECENT_COUNTS", (1, 100))
+    monkeypatch.setattr(palace, "RECENT_COUNTS", (1, 100))
     async with opened as store:
         agent = Agent(store, clock)
         for text in ("old", "new"):
             await agent("journal", text=text)
             clock.advance(DAY)
-        day = (await agent("recent"))["entries"][1]["created"][:10]
+        day = (await agent("recent"))["entries"][1]["created_at"][:10]
         of_day = await agent("recent", day=day)
 
-    assert [entry["text"] for entry in of_day["entries"]] == ["old"]
+    assert [entry["value"] for entry in of_day["entries"]] == ["old"]
 
 
 async def test_a_long_text_is_cut_in_a_list_and_whole_by_its_path(opened, clock):
@@ -438,9 +446,9 @@ async def test_a_long_text_is_cut_in_a_list_and_whole_by_its_path(opened, clock)
         found = await agent("search", query="painting")
         whole = await agent("recall", path="people/facts/lisa")
 
-    for answer in (listed, found):
-        assert len(answer["memories"][0]["value"]) < MAX_LISTED_CHARS + 40
-        assert "more characters" in answer["memories"][0]["value"]
+    for shown in (*listed["memories"], *found["hits"]):
+        assert len(shown["value"]) < MAX_LISTED_CHARS + 40
+        assert "more characters" in shown["value"]
     assert whole["memories"][0]["value"] == text
 
 
@@ -456,14 +464,14 @@ async def test_the_context_fits_and_counts_what_it_leaves_out(opened, clock):
         await store.persona_remember("people", "facts", "whose", "Nobody said where this is from")
         other = await agent("context", question="xylophone", domain="people")
 
-    assert (other["sources"], other["trust"]) == (["unknown"], "unknown")
+    assert (other["sources"], other["trust"]) == ([""], None)
     assert other["hint"].startswith("Nothing was found for the question; this is the palace without it.")
     assert "hint" not in found
-    assert found["context"].startswith("# world facts\n")
-    assert "Fact number 7 is about nothing much" in found["context"].splitlines()[1]
-    assert brackets["context"].startswith("[domain:world/facet:facts]\n")
+    assert found["text"].startswith("# world facts\n")
+    assert "Fact number 7 is about nothing much" in found["text"].splitlines()[1]
+    assert brackets["text"].startswith("[domain:world/facet:facts]\n")
     assert found["tokens"] <= 64
-    assert found["included"] + found["left_out"] == 40
+    assert found["counts"]["included"] + found["counts"]["left_out"] == 40
     assert (found["sources"], found["trust"]) == (["agent"], "agent")
     assert found["note"] == DATA_NOTE
 
@@ -475,7 +483,7 @@ async def test_status_says_how_many_events_a_relay_refused_and_why(clock):
             await store.remember("k", "v")
             await store.sync()
             (told,) = (await Agent(store, clock)("status"))["relays"]
-    assert (told["refused"], told["reasons"]) == (1, {"blocked": 1})
+    assert (told["events"]["refused"], told["reasons"]) == (1, {"blocked": 1})
 
 
 async def test_status_has_counts_and_relays_and_neither_key_nor_path(opened, clock):
@@ -528,8 +536,8 @@ async def test_pruning_shows_its_plan_first(opened, clock):
         done = await agent("prune", apply=True)
         left = await agent("recall")
 
-    assert [line["path"] for line in plan["memories"]] == ["world/facts/old"]
-    assert (plan["applied"], done["applied"], left["domains"]) == (False, True, {})
+    assert [line["path"] for line in plan["lines"]] == ["world/facts/old"]
+    assert (plan["dry_run"], done["dry_run"], left["domains"]) == (True, False, {})
 
 
 @pytest.mark.parametrize(
@@ -653,10 +661,10 @@ async def test_a_model_is_told_how_sure_a_search_is_and_where_probably_nothing_i
         context = await agent("context", question="Which perfume does Mira wear?")
         other = await agent("context", question="What is the name of Mira's cat?")
 
-    assert sure["confidence"] == max(hit["confidence"] for hit in sure["memories"]) > 0.4
+    assert sure["confidence"] == max(hit["answer_confidence"] for hit in sure["hits"]) > 0.4
     assert "hint" not in sure
     assert doubtful["confidence"] < 0.2
     assert doubtful["hint"] == "Probably nothing about this is kept; these are only the nearest."
-    assert doubtful["memories"]
+    assert doubtful["hits"]
     assert context["hint"] == "Probably nothing about the question is kept; the nearest comes first."
     assert "hint" not in other

@@ -94,13 +94,13 @@ async def test_tools_change_blocks_and_find_what_was_stored():
 @pytest.mark.parametrize(
     ("name", "arguments", "problem"),
     [
-        ("memory_append", {"block": "human"}, "needs 'content'"),
-        ("memory_append", {"block": "human", "content": 7}, "must be text"),
+        ("memory_append", {"block": "human"}, "`content` is missing"),
+        ("memory_append", {"block": "human", "content": 7}, "`content` must be a valid string"),
         ("memory_append", {"block": "nobody", "content": "x"}, "no block"),
-        ("memory_append", {"block": "human", "content": "x", "more": "y"}, "takes no 'more'"),
-        ("memory_insert", {"block": "human", "content": "x", "line": "1"}, "whole number"),
-        ("memory_insert", {"block": "human", "content": "x", "line": True}, "whole number"),
-        ("conversation_search", {"query": "x", "limit": 0}, "1 to 50"),
+        ("memory_append", {"block": "human", "content": "x", "more": "y"}, "`more` is not an argument"),
+        ("memory_insert", {"block": "human", "content": "x", "line": "1"}, "`line` must be a valid integer"),
+        ("memory_insert", {"block": "human", "content": "x", "line": True}, "`line` must be a valid integer"),
+        ("conversation_search", {"query": "x", "limit": 0}, "`limit` must be greater than or equal to 1"),
         ("archival_insert", {"content": " "}, "non-empty"),
     ],
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from sense_memory.interfaces.cli.invocation import program
+from sense_memory.interfaces.shapes import shape_of, thing
 from sense_memory.interfaces.text import one_line, quantity, quoted
 
 
@@ -20,29 +22,43 @@ if TYPE_CHECKING:
 _MAX_PAIRS: Final = 10  # that `remember --many` names; `introspect` names all
 
 
+@thing("contradiction")
+@dataclass(frozen=True, slots=True)
+class FoundContradiction:
+    """A memory that the text just written contradicts, or seems to.
+
+    Attributes:
+        path: of the other memory.
+        reason: a fragment to read, which quotes the memories.
+        kind: what differs: negation, antonym, sentiment, value, number, date or turn.
+        confidence: how sure it is, 0 to 1.
+    """
+
+    path: str
+    reason: str
+    kind: str
+    confidence: float
+
+
 def contradiction_data(told: Remembered, paths: Collection[str]) -> list[dict[str, Any]]:
     """The contradictions with the memories at some paths, for JSON."""
-    return [
-        {"path": path, **_details(item)}
+    found = [
+        FoundContradiction(path, item.reason, item.kind, item.confidence)
         for item in told.contradictions
         for path in (item.old, item.new)
         if path in paths
     ]
+    return shape_of(found)  # type: ignore[no-any-return]
 
 
 def data_of_many(told: Collection[Remembered]) -> dict[str, Any]:
     """The contradictions and the lost marks of memories that were written together, for JSON."""
-    found = [item for one in told for item in one.contradictions]
-    pairs = [(item.acts, {"old": item.old, "new": item.new, **_details(item)}) for item in found]
+    pairs = shape_of([item for one in told for item in one.contradictions])
     return {
-        "superseded": [pair for acts, pair in pairs if acts],
-        "suspected": [pair for acts, pair in pairs if not acts],
+        "superseded": [pair for pair in pairs if pair["acts"]],
+        "suspected": [pair for pair in pairs if not pair["acts"]],
         "unmarked": [list(mark) for one in told for mark in one.unmarked],
     }
-
-
-def _details(item: Contradiction) -> dict[str, Any]:
-    return {"reason": item.reason, "kind": item.kind, "confidence": round(item.confidence, 3)}
 
 
 def print_contradictions(told: str, name: str) -> None:

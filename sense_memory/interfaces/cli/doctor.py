@@ -10,7 +10,7 @@ import asyncio
 import stat
 import time
 import warnings
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import RelayError, SenseMemoryError
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import (
     ExitCode,
@@ -30,9 +31,10 @@ from sense_memory.interfaces.cli.invocation import (
     with_store,
 )
 from sense_memory.interfaces.cli.output import holding_data, relay_data
-from sense_memory.interfaces.cli.program import SETUP, app, ends
+from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.cli.sync import LOCAL, NOTHING_FOUND, kept, survival
+from sense_memory.interfaces.shapes import shape_of, thing
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity
 
 
@@ -84,10 +86,10 @@ def doctor(
     if invocation.as_json:
         result = {
             "ok": ok,
-            "checks": [asdict(check) for check in found.checks],
+            "checks": shape_of(found.checks),
             "relays": [_relay(relay) for relay in found.relays],
-            "embedder": None if found.embedder is None else asdict(found.embedder),
-            "rescued": None if rescued is None else {**asdict(rescued), "aside": str(rescued.aside)},
+            "embedder": shape_of(found.embedder),
+            "rescued": shape_of(rescued),
         }
         typer.echo(as_json(result))
     else:
@@ -159,9 +161,16 @@ class CheckState(StrEnum):
     FAIL = "fail"
 
 
+@thing("check")
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the table: the check, its result, and the finding."""
+    """One line of the table.
+
+    Attributes:
+        name: of the check.
+        state: how it ended.
+        finding: what was found, and what to do.
+    """
 
     name: str
     state: CheckState

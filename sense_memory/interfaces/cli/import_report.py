@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from sense_memory.interfaces.cli.invocation import program, with_options
+from sense_memory.interfaces.shapes import shape_of, thing
 from sense_memory.interfaces.text import one_line, quantity, some
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from sense_memory.exchange import Imported, ImportPlan, Step
@@ -56,17 +57,71 @@ def relays_later() -> str:
     return f"Relays get the new memories with the next sync: {program()} sync"
 
 
+@thing("bad line", or_null=("author",))
+@dataclass(frozen=True, slots=True)
+class BadImportLine:
+    """A line, or an object, of a file that was not imported.
+
+    Attributes:
+        file: its file.
+        number: of the line or the object, from 1; 0 for the whole file.
+        problem: why it was left out.
+        author: the npub of the key that signed an event; null if that is not known.
+    """
+
+    file: str
+    number: int
+    problem: str
+    author: str = ""
+
+
+@thing("unread file")
+@dataclass(frozen=True, slots=True)
+class UnreadFile:
+    """A file that could not be read, or not to its end.
+
+    Attributes:
+        file: its path.
+        problem: why.
+    """
+
+    file: str
+    problem: str
+
+
+@thing("import")
+@dataclass(frozen=True, slots=True)
+class ImportOutcome:
+    """What an import found and did.
+
+    Attributes:
+        format: of the files; `events` for events of this program, whose fields from `left_out` on are null.
+        counts: how many events or items were, or will be, filed in which way.
+        bad: what was not imported.
+        unread: files that could not be read.
+        left_out: what is not a memory, counted by reason.
+        notes: further sentences.
+        steps: what the import does with each item.
+        gone: paths of memories that were imported from these files and are no longer in them; the memories stay.
+        written: how many items of each kind were written; null where nothing was to be written.
+    """
+
+    format: str
+    counts: Mapping[str, int]
+    bad: Sequence[BadImportLine]
+    unread: Sequence[UnreadFile] = ()
+    left_out: Mapping[str, int] | None = None
+    notes: Sequence[str] | None = None
+    steps: Sequence[Step] | None = None
+    gone: Sequence[str] | None = None
+    written: Mapping[str, int] | None = None
+
+
 def events_data(found: ImportedFiles) -> dict[str, Any]:
     """The result of an import of events, for JSON."""
-    return {
-        "format": "events",
-        "counts": dict(found.counts),
-        "bad": [
-            {"file": str(file), **asdict(line), "author": line.author or None} for file, line in found.bad
-        ],
-        "unread": [{"file": str(file), "problem": problem} for file, problem in found.unread.items()],
-        **dict.fromkeys(("left_out", "notes", "steps", "gone", "written")),
-    }
+    bad = [BadImportLine(str(file), line.number, line.problem, line.author) for file, line in found.bad]
+    unread = [UnreadFile(str(file), problem) for file, problem in found.unread.items()]
+    return shape_of(ImportOutcome("events", found.counts, bad, unread))  # type: ignore[no-any-return]
 
 
 def print_events(found: ImportedFiles, has_relays: bool, owner: str, *, is_one: bool) -> None:
@@ -205,27 +260,14 @@ def print_written(done: Imported) -> None:
 def plan_data(made: ImportPlan, done: Imported | None) -> dict[str, Any]:
     """A plan, and what was written if anything, for JSON."""
     problems = [*made.problems, *(() if done is None else done.problems)]
-    return {
-        "format": made.format,
-        "counts": dict(Counter(step.fate.value for step in made.steps)),
-        "bad": [
-            {"file": problem.file, "number": problem.line, "problem": problem.reason, "author": None}
-            for problem in problems
-        ],
-        "unread": [],
-        "left_out": dict(made.left_out),
-        "notes": list(map(with_options, made.notes)),
-        "steps": [
-            {
-                "kind": step.item.kind.value,
-                "path": step.item.path or None,
-                "fate": step.fate.value,
-                "reason": step.reason or None,
-                "file": step.item.file,
-                "number": step.item.line,
-            }
-            for step in made.steps
-        ],
-        "gone": made.gone,
-        "written": None if done is None else {kind.value: count for kind, count in done.written.items()},
-    }
+    outcome = ImportOutcome(
+        made.format,
+        Counter(step.fate.value for step in made.steps),
+        [BadImportLine(problem.file, problem.line, problem.reason) for problem in problems],
+        left_out=made.left_out,
+        notes=list(map(with_options, made.notes)),
+        steps=made.steps,
+        gone=made.gone,
+        written=None if done is None else {kind.value: count for kind, count in done.written.items()},
+    )
+    return shape_of(outcome)  # type: ignore[no-any-return]

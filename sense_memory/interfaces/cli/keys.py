@@ -8,18 +8,19 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from sense_memory.errors import BadKey, InvalidInput, KeyMissing, SenseMemoryError, UnsafeFile
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import of, password_prompt, program, say, warnings_as_lines
 from sense_memory.interfaces.cli.output import show_rows
-from sense_memory.interfaces.cli.program import SETUP, app, ends
-from sense_memory.interfaces.text import age, as_json, iso, size
+from sense_memory.interfaces.cli.program import SETUP, app
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.text import age, as_json, size
 
 
 if TYPE_CHECKING:
@@ -265,9 +266,7 @@ def _npub_in_environment(settings: Settings) -> str | None:
 
 
 def _agent_data(agent: AgentFiles, settings: Settings) -> dict[str, Any]:
-    path = None if agent.ledger is None else str(agent.ledger)
-    is_in_use = agent.name == settings.agent
-    return {**asdict(agent), "ledger": path, "last_sync": iso(agent.last_sync), "is_in_use": is_in_use}
+    return {**shape_of(agent), "is_in_use": agent.name == settings.agent}
 
 
 def _agent_row(agent: Mapping[str, Any], now: float) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidAddress
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, program, unknown
-from sense_memory.interfaces.cli.output import shown_path, told_by
+from sense_memory.interfaces.cli.output import told_by
+from sense_memory.interfaces.shapes import shown_path
 from sense_memory.interfaces.text import age, one_line, quantity, quoted, some
 from sense_memory.limits import MAX_CANDIDATES_COUNT, MAX_FUTURE_SECONDS
 

@@ -1,20 +1,18 @@
-"""What commands print: the shapes of `--json`, memories for every command, and warnings that a list may be incomplete.
+"""What commands print: memories for every command, and warnings that a list may be incomplete.
 
-A thing has the same shape in every command; docs/json.md lists all shapes. Every field of a shape is always present;
-null stands for a value that is absent or not known to the command. Times are ISO 8601 in UTC. A memory has a `path`, a
-`key` (the last part of the path) and a `value` (the text).
+What `--json` prints is `shape_of` a thing (`sense_memory/interfaces/shapes/`).
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from sense_memory.interfaces.cli.invocation import echo_all, note, program
+from sense_memory.interfaces.shapes import names_of, shape_of
 from sense_memory.interfaces.text import (
     as_json,
     as_json_list,
@@ -43,172 +41,69 @@ if TYPE_CHECKING:
     from sense_memory.search.hits import Hit
     from sense_memory.store import MemoryStore
 
-_JOURNAL: Final = "journal/"
-_PALACE_TIMES: Final = ("created_at", "written_at", "last_accessed", "last_reinforced", "dissolved_at")
-
-
-def shown_path(path: str) -> str:
-    """A path as the commands name it, without the prefix of the palace."""
-    from sense_memory.nostr.address import persona_name
-
-    return persona_name(path)
-
 
 def name_data(path: str) -> dict[str, Any]:
     """The names of a memory: its path, and the key at the end of the path."""
-    shown = shown_path(path)
-    return {"path": shown, "key": shown.rpartition("/")[2]}
+    return names_of(path)
 
 
 def memory_data(memory: Memory) -> dict[str, Any]:
     """A memory under a plain key."""
-    return {**name_data(memory.key), **memory.model_dump(), "created_at": iso(memory.created_at)}
+    return shape_of(memory)  # type: ignore[no-any-return]
 
 
 def entry_data(entry: JournalEntry) -> dict[str, Any]:
     """A journal entry."""
-    return {
-        **name_data(f"{_JOURNAL}{entry.event_id}"),
-        "value": entry.content,
-        "created_at": iso(entry.created_at),
-        "event_id": entry.event_id,
-    }
+    return shape_of(entry)  # type: ignore[no-any-return]
 
 
 def palace_data(memory: PersonaMemory, now: float | None = None) -> dict[str, Any]:
-    """A palace memory; for a hit also its score and its reasons.
-
-    Args:
-        memory: its state is that of `now`.
-        now: seconds since 1970; None for this moment.
-    """
-    from sense_memory.palace.lifecycle import current_relevance
-
-    relevance = current_relevance(memory, time.time() if now is None else now)
-    fields = memory.model_dump(mode="json", exclude={"seen"})
-    for item in fields.get("why", {}).get("evidence", ()):
-        item["detail"] = item["detail"] or None
-    times = {name: iso(getattr(memory, name)) for name in _PALACE_TIMES}
-    known = {"source": memory.source or None, "current_relevance": round(relevance, 4)}
-    return {**name_data(memory.path), **fields, **times, **known}
+    """A palace memory at a time; for a hit also its score and its reasons."""
+    return shape_of(memory, now)  # type: ignore[no-any-return]
 
 
 def version_data(path: str, version: Version) -> dict[str, Any]:
     """One version of a memory."""
-    return {
-        **name_data(path),
-        "value": version.value,
-        "created_at": iso(version.created_at),
-        "event_id": version.event_id,
-        "is_head": version.is_head,
-        "forgotten": version.value is None,
-        "restored": version.restored or None,
-        "changes": list(version.changes),
-        "conflicts": list(version.conflicts),
-    }
+    return shape_of(version, path=path)  # type: ignore[no-any-return]
 
 
 def draft_data(draft: Draft) -> dict[str, Any]:
     """A draft."""
-    fields = draft.model_dump(mode="json") | {"created_at": iso(draft.created_at)}
-    return {**fields, **name_data(draft.key), "reason": draft.reason or None}
+    return shape_of(draft)  # type: ignore[no-any-return]
 
 
 def hit_data(hit: Hit) -> dict[str, Any]:
     """A hit of a search over everything."""
-    fields = hit.model_dump(mode="json")
-    for item in fields["why"]["evidence"]:
-        item["detail"] = item["detail"] or None
-    path = f"{_JOURNAL}{hit.path}" if hit.kind == "journal" else hit.path
-    times = {"created_at": iso(hit.created_at), "written_at": iso(hit.written_at)}
-    return {**fields, **name_data(path), **times, "source": hit.source or None}
+    return shape_of(hit)  # type: ignore[no-any-return]
 
 
 def mind_hit_data(hit: MindHit) -> dict[str, Any]:
     """A hit of a search of the mind."""
-    return {
-        "place": hit.place.value,
-        "id": hit.id,
-        "text": hit.text,
-        "at": iso(hit.at),
-        "score": round(hit.score, 6),
-        "actor": hit.actor or None,
-        "conversation": hit.conversation,
-        "tags": list(hit.tags),
-        "topics": list(hit.topics),
-    }
+    return shape_of(hit)  # type: ignore[no-any-return]
 
 
 def change_data(change: Change) -> dict[str, Any]:
     """A change by another device or program."""
-    fields = change.model_dump(mode="json") | {"created_at": iso(change.created_at)}
-    relay = fields.pop("relay")
-    return {**fields, **name_data(change.path), "relay_url": relay}
-
-
-# ── Relays ──────────────────────────────────────────────────────────────────────────────
+    return shape_of(change)  # type: ignore[no-any-return]
 
 
 def relay_data(
-    url: str, state: RelayStatus | None = None, *, problem: str = "", **parts: Mapping[str, Any] | None
+    url: str, state: RelayStatus | None = None, *, problem: str = "", **parts: Any
 ) -> dict[str, Any]:
-    """A relay.
+    """A relay, see `RelayFacts.of`."""
+    from sense_memory.interfaces.shapes.views import RelayFacts
 
-    Args:
-        url: its address.
-        state: what the ledger knows of it, or None where no ledger was opened.
-        problem: of this command, where it differs from the problem in the state.
-        parts: the results of this command: `sync`, `holding` or `copy`, from the functions below.
-    """
-    from sense_memory.nostr.relay_url import is_local
-
-    return {
-        "url": url,
-        "is_local": is_local(url),
-        "problem": problem or (state.problem if state else "") or None,
-        "last_complete": iso(state.last_complete) if state else None,
-        "holds_all": state.holds_all if state else None,
-        "memories": state.memories if state else None,
-        "promised": state.promised if state else None,
-        "events": dict(state.events) if state else None,
-        "reasons": dict(state.reasons) if state else None,
-        "notices": list(state.notices) if state else None,
-        "remarks": list(state.remarks) if state else None,
-        "paused_seconds": round(state.paused_seconds, 3) if state else None,
-        "sync": None,
-        "holding": None,
-        "copy": None,
-        **parts,
-    }
+    return shape_of(RelayFacts.of(url, state, problem=problem, **parts))  # type: ignore[no-any-return]
 
 
 def sync_data(report: RelayReport, *, in_step: bool) -> dict[str, Any]:
     """The result of a sync for one relay."""
-    return {
-        "complete": report.complete,
-        "in_step": in_step,
-        "asked": report.asked,
-        "held_back": report.held_back,
-        "incomplete": list(report.pulled.reasons),
-        "received": report.pulled.received,
-        "missing": report.pulled.missing,
-        "served": dict(report.served),
-        "sent": dict(report.sent),
-        "reasons": dict(report.reasons),
-        "waiting": report.waiting,
-        "refused": report.refused,
-        "useless": dict(report.useless),
-        "serves_deleted": report.serves_deleted,
-        "misbehaving": report.misbehaving,
-        "seconds": round(report.seconds, 3),
-    }
+    return {**shape_of(report), "in_step": in_step}
 
 
 def holding_data(holding: Holding) -> dict[str, Any]:
     """What a relay says it holds."""
-    found = asdict(holding) | {"problem": holding.problem or None}
-    del found["url"]
-    return found
+    return shape_of(holding)  # type: ignore[no-any-return]
 
 
 def copy_data(states: Mapping[str, int], held: int) -> dict[str, Any]:
@@ -222,11 +117,7 @@ _CELL_CHARS: Final = 200  # of a text in a table on a terminal
 
 
 def show_rows(
-    headers: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    none: str = "",
-    numbers: Sequence[str] = (),
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, none: str = "", numbers: Sequence[str] = ()
 ) -> None:
     """Rows as a table on a terminal, or one line each with tabs in a pipe.
 
@@ -255,22 +146,27 @@ def show_rows(
 
 
 def show_memory(invocation: Invocation, memory: Memory | PersonaMemory, then: float | None = None) -> None:
-    """One memory: as JSON, escaped for a terminal, or byte for byte in a pipe.
+    """One memory: as JSON, or as `as_value` prints it.
 
     Args:
         invocation: of the command.
-        memory: flat, or of the palace; stderr says why it may not hold, if there is a reason.
+        memory: flat, or of the palace.
         then: the time of its state, in seconds since 1970; None for now.
     """
     if invocation.as_json:
-        typer.echo(as_json(any_memory_data(memory, then)))
-    elif sys.stdout.isatty():
+        typer.echo(as_json(shape_of(memory, then)))
+    else:
+        as_value(memory)
+
+
+def as_value(memory: Memory | PersonaMemory, _: Any = None) -> None:
+    """The text of a memory: escaped for a terminal, or byte for byte in a pipe; stderr says why it may not hold."""
+    if sys.stdout.isatty():
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
     else:
         typer.echo(memory.value.encode(), nl=False)
-    if not invocation.as_json:
-        for line in _caution_lines(memory):
-            typer.echo(line, err=True)
+    for line in _caution_lines(memory):
+        typer.echo(line, err=True)
 
 
 def _caution_lines(memory: Memory | PersonaMemory) -> Iterator[str]:
@@ -290,11 +186,9 @@ def _caution_lines(memory: Memory | PersonaMemory) -> Iterator[str]:
         yield f"If both are right: {program()} palace dismiss {pair}"
 
 
-def any_memory_data(memory: Memory | PersonaMemory, then: float | None = None) -> dict[str, object]:
+def any_memory_data(memory: Memory | PersonaMemory, then: float | None = None) -> dict[str, Any]:
     """A flat memory or one of the palace for JSON, each in its own shape."""
-    from sense_memory.models import PersonaMemory
-
-    return palace_data(memory, then) if isinstance(memory, PersonaMemory) else memory_data(memory)
+    return shape_of(memory, then)  # type: ignore[no-any-return]
 
 
 def show_memories(invocation: Invocation, memories: Sequence[Memory], *, none: str) -> None:

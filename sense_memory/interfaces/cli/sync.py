@@ -6,18 +6,22 @@ import asyncio
 import signal
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sense_memory.errors import SenseMemoryError
+from sense_memory.interfaces.cli.delivery import paused
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, program, tell, with_options
-from sense_memory.interfaces.cli.output import change_data, relay_data, shown_path, sync_data, told_by
-from sense_memory.interfaces.cli.program import RELAYS, app, ends
+from sense_memory.interfaces.cli.output import change_data, relay_data, sync_data, told_by
+from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
+from sense_memory.interfaces.shapes import shape_of, shown_path, thing
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted
+from sense_memory.records.kinds import COUNTED
 
 
 if TYPE_CHECKING:
@@ -91,11 +95,7 @@ def sync(
     in_step = report.in_step and all(relay.holds_all for relay in status.relays)
     if invocation.as_json:
         relays = [_round(relay, state) for relay, state in zip(report.relays, status.relays, strict=True)]
-        fields = ("overruled", "written_again", "conflicts", "prevailed", "unclaimed")
-        names = {name: list(getattr(report, name)) for name in fields}
-        result = {"in_step": in_step, "complete": report.complete, "first": report.is_first, **names}
-        result["relays"] = relays
-        typer.echo(as_json(result))
+        typer.echo(as_json({**shape_of(report), "in_step": in_step, "relays": relays}))
     else:
         _print_rounds(report, status, lost, in_step=in_step)
         for scene in scenes:
@@ -123,7 +123,7 @@ def status(context: typer.Context, _json: JsonOption = False) -> None:
     state, embedder, scenes = invocation.run(work)
     if invocation.as_json:
         result = _status(state, embedder)
-        typer.echo(as_json({**result, "scenes": [asdict(scene) for scene in scenes]}))
+        typer.echo(as_json({**result, "scenes": shape_of(scenes)}))
     else:
         _print_status(state, embedder, scenes)
 
@@ -143,14 +143,6 @@ def outcome(relay: RelayReport, state: RelayStatus) -> str:
         waits = [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
         return "; ".join([*found, *waits, *paused(state)]) or "not finished"
     return f"in step ({LOCAL})" if state.is_local else "in step"
-
-
-def paused(state: RelayStatus) -> list[str]:
-    """When sending goes on, if a relay's rate limit pauses it."""
-    if not state.paused_seconds:
-        return []
-    when = age(state.paused_seconds, 0).replace("just now", "in 1 s")
-    return [f"sending goes on {when}: the relay limits the rate"]
 
 
 def _broken_word(relay: RelayReport) -> list[str]:
@@ -300,6 +292,7 @@ def _print_status(status: Status, embedder: EmbedderInUse | None, scenes: Sequen
     show(Text(), Text(survival(status)))
 
 
+@thing("scene outbox")
 @dataclass(frozen=True, slots=True)
 class SceneOutbox:
     """What a scene of the mind has not delivered.
@@ -359,9 +352,7 @@ def _events(counts: Mapping[str, int]) -> str:
     """All events of the ledger, as a sum by kind."""
     parts = {
         "heads": f"{counts['heads']:,} current",
-        "logs": quantity(counts["logs"], "log of an introspection", "logs of introspections"),
-        "embeddings": quantity(counts["embeddings"], "embedding"),
-        "mind": quantity(counts["mind"], "record of the mind", "records of the mind"),
+        **{name: quantity(counts[name], *kind.traits.counted) for name, kind in COUNTED.items()},
         "older": quantity(counts["older"], "older version"),
         "tombstones": f"{quantity(counts['tombstones'], 'tombstone')}",
         "deletions": quantity(counts["deletions"], "deletion request"),
@@ -400,16 +391,7 @@ def _note(relay: RelayStatus) -> str:
 
 
 def _status(status: Status, embedder: EmbedderInUse | None) -> dict[str, Any]:
-    return {
-        "npub": status.npub,
-        "ledger": status.ledger,
-        "counts": dict(status.counts),
-        "embedder": None if embedder is None else asdict(embedder),
-        "relays": [relay_data(relay.url, relay) for relay in status.relays],
-        "copies_elsewhere": status.copies_elsewhere,
-        "is_replicated": status.is_replicated,
-        "summary": survival(status),
-    }
+    return {**shape_of(status), "embedder": shape_of(embedder), "summary": survival(status)}
 
 
 _KEEPS_TEXT = ("linked", "changed")

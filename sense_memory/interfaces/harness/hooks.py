@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange.transcript import conversation_of, messages_of, without_keys, without_tags
 from sense_memory.interfaces.text import age, quantity
-from sense_memory.interfaces.tool_results import DATA_NOTE
+from sense_memory.interfaces.tools.results import DATA_NOTE
 from sense_memory.mind.log import NewEntry
 from sense_memory.plain_text import one_line, printed
 

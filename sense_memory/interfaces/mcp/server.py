@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput, SenseMemoryError
 from sense_memory.interfaces.text import as_json
-from sense_memory.interfaces.tool_results import DATA_NOTE
-from sense_memory.interfaces.tools import ONCE, Access, Profile, memory_tools
+from sense_memory.interfaces.tools import Access, Profile, memory_tools
+from sense_memory.interfaces.tools.results import DATA_NOTE
 from sense_memory.plain_text import one_line, printed
 from sense_memory.relay import silent_traceback
 
@@ -110,13 +110,11 @@ class MemoryServer:
         return {
             "tools": [
                 {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "inputSchema": dict(tool.parameters),
+                    **tool.as_mcp(),
                     "annotations": {
                         "readOnlyHint": tool.access is Access.READ,
                         "destructiveHint": tool.access is Access.DESTRUCTIVE,
-                        "idempotentHint": tool.access is not Access.WRITE or tool.name in ONCE,
+                        "idempotentHint": tool.access is not Access.WRITE,
                         "openWorldHint": False,
                     },
                 }

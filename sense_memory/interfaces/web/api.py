@@ -1,6 +1,7 @@
 """The API of the page: calls of a store as JSON, each answer below a megabyte. It decides nothing about memories.
 
-A long list is sent in pieces; `next` names the next piece. Texts are sent unchanged: the page shows them as text.
+Things have the fields of docs/json.md (`shape_of`), and long texts in lists are cut; the rows that the palace is drawn from are
+numbers for `decay.js`. A long list is sent in pieces; `next` names the next piece. Texts are sent unchanged: the page shows them as text.
 Reading writes nothing and revives no memory.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import wraps
 from itertools import dropwhile, islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -20,6 +21,14 @@ from starlette.routing import Route
 
 from sense_memory.__about__ import __version__
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.shapes.introspection import first_findings
+from sense_memory.interfaces.shapes.views import (
+    FINDINGS,
+    CountedConversation,
+    SearchAnswer,
+    StoredConversation,
+)
 from sense_memory.interfaces.text import forgotten_note, memories_in
 from sense_memory.interfaces.web.graph import linked
 from sense_memory.interfaces.web.prompt import prompt_of
@@ -28,7 +37,7 @@ from sense_memory.limits import MAX_RECENT_COUNT
 from sense_memory.memories.history import undo_target
 from sense_memory.mind.chat.compaction import ContextState
 from sense_memory.mind.layers.identity import AgentIdentity
-from sense_memory.palace import current_relevance
+from sense_memory.models import IntrospectionReport
 from sense_memory.palace.lifecycle import is_by_hand
 from sense_memory.relay import silent_traceback
 from sense_memory.search.hits import Hits
@@ -40,9 +49,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from sense_memory.interfaces.web.server import ServerSecrets
-    from sense_memory.mind.search.hits import MindHit
-    from sense_memory.models import IntrospectionReport, PersonaMemory
-    from sense_memory.search.hits import Hit
+    from sense_memory.models import Memory, PersonaMemory
     from sense_memory.store import MemoryStore
 
     _Handler = Callable[[Request], Awaitable[Any]]
@@ -201,26 +208,23 @@ class Api:
         """One palace memory, or a flat one: as it is, its versions, and which relays hold it."""
         path = request.query_params.get("path", "")
         versions = await self._store.history(path)
-        shown: dict[str, Any] | None = None
-        relevance: float | None = None
+        found: PersonaMemory | Memory | None = None
         if path.count("/") == 2:
-            for found in await self._store.persona_recall(*path.split("/"), revive=False):
-                shown = found.model_dump(mode="json", exclude={"seen"})
-                relevance = current_relevance(found, self._clock())
-        elif (flat := await self._store.recall(path)) is not None:
-            shown = flat.model_dump(mode="json")
-        if shown is None:
+            found = next(iter(await self._store.persona_recall(*path.split("/"), revive=False)), None)
+        else:
+            found = await self._store.recall(path)
+        if found is None:
             raise InvalidInput("there is no such memory")
-        rows = [orjson.dumps(asdict(version)) for version in versions[:_VERSIONS_COUNT]]
+        now = self._clock()
+        rows = (orjson.dumps(shape_of(version, path=path)) for version in versions[:_VERSIONS_COUNT])
         return {
-            "now": self._clock(),
-            "memory": shown,
-            "relevance": relevance,
+            "now": now,
+            "memory": shape_of(found, now),
             "versions": _bounded(rows, 0)[0],
             "versions_total": len(versions),
             "can_undo": undo_target(list(dropwhile(lambda version: not version.is_head, versions)))
             is not None,
-            "holders": self._store.relays.holders(shown["event_id"]),
+            "holders": self._store.relays.holders(found.event_id),
             "relays": list(self._store.relays),
         }
 
@@ -229,8 +233,7 @@ class Api:
         start, at = _whole(request, "start") or 0, _number(request, "at")
         memories = await (_or_nothing(self._store.recall_all()) if at is None else self._store.as_of(at))
         rows = (
-            orjson.dumps([memory.key, _excerpt(memory.value), memory.created_at])
-            for memory in memories[start:]
+            orjson.dumps(shape_of(memory) | {"value": _excerpt(memory.value)}) for memory in memories[start:]
         )
         listed, end = _bounded(rows, start)
         return {"total": len(memories), "rows": listed, "next": end, "is_whole": self._is_whole()}
@@ -257,21 +260,20 @@ class Api:
         if not query:
             return {"hits": [], "in_mind": []}
         begun = time.perf_counter()
-        hits = await _or_nothing(self._store.search(query, _SEARCH_COUNT + 1))
-        shown = list(map(_hit, hits[:_SEARCH_COUNT]))
-        late = []
-        if count := min(getattr(hits, "forgotten", 0), _SEARCH_COUNT):
-            late = list(map(_hit, await self._store.search(query, count, state="forgotten")))
+        hits: Hits[Any] = await _or(self._store.search(query, _SEARCH_COUNT + 1), Hits())
+        late: Hits[Any] = Hits()
+        if count := min(hits.forgotten, _SEARCH_COUNT):
+            late = await self._store.search(query, count, state="forgotten")
         asks_mind = self._store.has_mind()
         in_mind = await _or_nothing(self._store.mind.search(query, _SEARCH_COUNT + 1)) if asks_mind else []
+        found = shape_of(SearchAnswer.of(hits, in_mind), self._clock())
         return {
-            "hits": shown,
-            "is_doubtful": Hits(hits).is_doubtful,
+            **found,
+            "hits": [_cut(hit, "value") for hit in found["hits"][:_SEARCH_COUNT]],
             "has_more": len(hits) > _SEARCH_COUNT,
-            "forgotten": getattr(hits, "forgotten", 0),
-            "forgotten_hits": late,
-            "forgotten_note": forgotten_note(getattr(hits, "forgotten", 0), "the list below"),
-            "in_mind": list(map(_in_mind, in_mind[:_SEARCH_COUNT])),
+            "forgotten_hits": [_cut(hit, "value") for hit in shape_of(late)],
+            "forgotten_note": forgotten_note(hits.forgotten, "the list below"),
+            "in_mind": [_cut(hit, "text") for hit in found["in_mind"][:_SEARCH_COUNT]],
             "has_more_in_mind": len(in_mind) > _SEARCH_COUNT,
             "seconds": time.perf_counter() - begun,
             "is_whole": self._is_whole(),
@@ -282,28 +284,26 @@ class Api:
         try:
             found = _report(await self._store.persona_introspect(dry_run=True))
         except NotSynced:
-            found = {"total": 0, "lists": [], "digest": [], "counts": {}}
+            found = _report(IntrospectionReport(created_at=self._clock()))
         return {**found, "is_whole": self._is_whole()}
 
     async def _relays(self, _request: Request) -> dict[str, Any]:
         """What the ledger knows of each relay. No relay is asked."""
         state = self._store.status()
         heads = state.counts["heads"] + state.counts["mind"]  # as the counts of relays are
-        relays = [
-            asdict(relay) | {"holds_all": relay.holds_all and not missing, "missing": missing}
-            for relay in state.relays
-            for missing in [max(0, heads - relay.memories - relay.promised)]
-        ]
-        return {"now": self._clock(), "heads": heads, "counts": dict(state.counts), "relays": relays}
+        shape = shape_of(state)
+        for relay in shape["relays"]:
+            relay["missing"] = max(0, heads - relay["memories"] - relay["promised"])
+            relay["holds_all"] = relay["holds_all"] and not relay["missing"]
+        told = {name: shape[name] for name in ("memories", "journal_entries", "drafts", "relays")}
+        return {"now": self._clock(), "heads": heads, **told}
 
     async def _journal(self, request: Request) -> dict[str, Any]:
         """The journal, the newest entries first, in pieces."""
         start = _whole(request, "start") or 0
         count = min(start + _ENTRIES_COUNT + 1, MAX_RECENT_COUNT)
         found = await _or_nothing(self._store.recent(count))
-        rows = [
-            orjson.dumps(entry.model_dump(mode="json")) for entry in found[start : start + _ENTRIES_COUNT]
-        ]
+        rows = map(orjson.dumps, shape_of(found[start : start + _ENTRIES_COUNT]))
         listed, end = _bounded(rows, start)
         if end is None and len(found) > start + _ENTRIES_COUNT:
             end = start + _ENTRIES_COUNT
@@ -320,13 +320,13 @@ class Api:
         conversations = await _or(mind.conversations(), {})
         titles = await _or(mind.conversation_titles(), {})
         return {
-            "blocks": _listed(map(asdict, await _or_nothing(mind.blocks.all()))),
-            "topics": _listed(map(asdict, topics)),
+            "blocks": _listed(await _or_nothing(mind.blocks.all())),
+            "topics": _listed(topics),
             "topics_total": len(topics),
-            "identity": {"lines": identity.lines(), "at": identity.at, "values": identity.values},
-            "objectives": _listed(map(asdict, await _or_nothing(mind.identity.objectives()))),
+            "identity": shape_of(identity) | {"lines": identity.lines()},
+            "objectives": _listed(await _or_nothing(mind.identity.objectives())),
             "conversations": _listed(
-                {"id": name, "count": count, "title": titles.get(name, "")}
+                CountedConversation(name, count, titles.get(name, ""))
                 for name, count in conversations.items()
             ),
             "conversations_total": len(conversations),
@@ -338,20 +338,14 @@ class Api:
         conversation = self._store.mind.conversation(request.query_params.get("id", ""))
         start = _whole(request, "start") or 0
         messages = (await _or_nothing(conversation.messages()))[::-1]
-        rows = [orjson.dumps(asdict(message)) for message in messages[start : start + _ENTRIES_COUNT]]
+        state = await _or(conversation.state(), ContextState())
+        shape = shape_of(StoredConversation(conversation.id, state, messages[start : start + _ENTRIES_COUNT]))
+        rows = map(orjson.dumps, shape["messages"])
         listed, end = _bounded(rows, start)
         if end is None and len(messages) > start + _ENTRIES_COUNT:
             end = start + _ENTRIES_COUNT
-        state = await _or(conversation.state(), ContextState())
-        return {
-            "rows": listed,
-            "next": end,
-            "total": len(messages),
-            "summary": state.summary,
-            "covered": state.covered_count,
-            "dropped": state.dropped_count,
-            "is_whole": self._is_whole(),
-        }
+        whole = {"total": len(messages), "is_whole": self._is_whole()}
+        return {**shape, "messages": listed, "next": end, **whole}
 
     async def _prompt(self, request: Request) -> dict[str, Any]:
         """What an agent would get for a question, and what was left out of it and why."""
@@ -432,77 +426,21 @@ def _excerpt(text: str) -> str:
     return f"{beginning[:_EXCERPT_CHARS]}…" if cut else beginning
 
 
-_PAIRS: Final = ("contradictions", "suggested_connections")
-_LISTS: Final = (
-    "contradictions",
-    "suggested_contradictions",
-    "suggested_connections",
-    "conflicts",
-    "suggested_revisions",
-    "stale_beliefs",
-    "forgotten_memories",
-    "orphaned",
-    "overloaded_facets",
-    "suggested_compressions",
-)
-
-
 def _report(report: IntrospectionReport) -> dict[str, Any]:
-    """An introspection: each list with the beginning of its items and their reasons."""
-    lists = []
-    for name in _LISTS:
-        items = getattr(report, name)
-        decided = 0
-        if name == "contradictions":
-            items = [pair for pair in items if not is_by_hand(*pair)]  # the others come last, and are decided
-            decided = len(report.contradictions) - len(items)
-        reasons = report.reasons.get(name, ())
-        shown = [
-            {"memories": [_told(memory) for memory in memories_in(item)], "reason": reason}
-            for item, reason in zip(items[:_LISTED_COUNT], reasons, strict=False)
-        ]
-        if name in {"overloaded_facets", "suggested_compressions"}:
-            shown = [
-                {"place": place, "memories": [], "reason": reason}
-                for place, reason in zip(items[:_LISTED_COUNT], reasons, strict=False)
-            ]
-        bounded = report.bounded.get(name)
-        lists.append(
-            {"name": name, "count": len(items), "items": shown, "decided": decided, "bounded": bounded}
-        )
-    counts = {state: getattr(report, state) for state in ("active", "fading", "forgotten", "dissolved")}
-    return {
-        "at": report.created_at,
-        "total": report.total_memories,
-        "counts": counts,
-        "digest": report.digest,
-        "lists": lists,
-    }
+    """An introspection: the beginning of each list, with excerpts of the memories that it names."""
+    # The decided ones come last.
+    open_pairs = [pair for pair in report.contradictions if not is_by_hand(*pair)]
+    found = first_findings(report, _LISTED_COUNT, contradictions=len(open_pairs))
+    excerpts: dict[str, str] = {}
+    for name in FINDINGS:
+        for item in getattr(report, name)[: len(found[name])]:
+            excerpts |= {memory.path: _excerpt(memory.value) for memory in memories_in(item)}
+    return {**found, "decided": len(report.contradictions) - len(open_pairs), "excerpts": excerpts}
 
 
-def _hit(hit: Hit) -> dict[str, Any]:
-    """A hit of a search; a long text is cut."""
-    fields = hit.model_dump(mode="json")
-    fields |= {"is_cut": len(hit.value) > _SEARCH_CHARS, "value": hit.value[:_SEARCH_CHARS]}
-    return fields
-
-
-def _in_mind(hit: MindHit) -> dict[str, Any]:
-    """A hit in the mind: a message, a passage or an entry of the log."""
-    return {
-        "place": hit.place.value,
-        "text": hit.text[:_SEARCH_CHARS],
-        "is_cut": len(hit.text) > _SEARCH_CHARS,
-        "at": hit.at,
-        "actor": hit.actor,
-        "conversation": hit.conversation,
-        "is_corrected": bool(hit.corrected_by),
-        "found_by": [reason.detail or reason.kind for reason in hit.why],
-    }
-
-
-def _told(memory: PersonaMemory) -> dict[str, str]:
-    return {"path": memory.path, "excerpt": _excerpt(memory.value)}
+def _cut(hit: dict[str, Any], name: str) -> dict[str, Any]:
+    """A hit whose long text is cut."""
+    return hit | {"is_cut": len(hit[name]) > _SEARCH_CHARS, name: hit[name][:_SEARCH_CHARS]}
 
 
 # ── Answers ─────────────────────────────────────────────────────────────────────────────
@@ -551,7 +489,7 @@ def _listed(items: Iterable[Any]) -> list[orjson.Fragment]:
     """The first items of a list, at most about 200 KB."""
     rows, size = [], 0
     for item in items:
-        row = orjson.dumps(item)
+        row = orjson.dumps(shape_of(item))
         size += len(row)
         if size > MAX_ANSWER_BYTES // 4:
             break

@@ -16,7 +16,8 @@ from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.tables import print_entries, print_memories
 from sense_memory.models import JournalEntry, Memory
-from sense_memory.records.envelope import Record, RecordType, seal
+from sense_memory.records.envelope import Record, seal
+from sense_memory.records.kinds import RecordType
 from tests.time_unit import SECOND
 
 
@@ -114,7 +115,7 @@ def test_recall_as_json_has_the_time_as_iso_8601(agent):
 
     found = agent.json("recall", "lisa")
 
-    assert set(found) == {"path", "key", "value", "created_at", "event_id"}
+    assert set(found) == {"kind", "path", "key", "value", "created_at", "event_id"}
     assert found["created_at"].endswith("Z")
     assert is_recent(found["created_at"])
 
@@ -593,7 +594,7 @@ def test_recent_as_json_and_its_limit(agent):
     found = agent.json("recent", "--limit", "2")
 
     assert [entry["value"] for entry in found] == ["three", "two"]
-    assert set(found[0]) == {"path", "key", "value", "created_at", "event_id"}
+    assert set(found[0]) == {"kind", "path", "key", "value", "created_at", "event_id"}
     assert is_recent(found[0]["created_at"])
 
 

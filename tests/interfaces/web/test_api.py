@@ -129,8 +129,11 @@ async def test_the_past_has_the_flat_memories_that_it_had(opened, clock):
         ]
 
         assert (0, []) == (none["total"], none["rows"])
-        assert (1, [["editor", "vim"]]) == (past["total"], [row[:2] for row in past["rows"]])
-        assert (2, ["editor", "timezone"]) == (today["total"], [row[0] for row in today["rows"]])
+        assert (1, [("editor", "vim")]) == (
+            past["total"],
+            [(row["path"], row["value"]) for row in past["rows"]],
+        )
+        assert (2, ["editor", "timezone"]) == (today["total"], [row["path"] for row in today["rows"]])
 
 
 async def test_a_search_says_whether_there_are_more_hits_than_it_shows(opened, clock):
@@ -153,12 +156,9 @@ async def test_the_review_counts_the_contradictions_that_are_decided(opened, clo
         await store.persona_contradict("one", "two")
         await store.persona_contradict("three", "four")
 
-        lists = {
-            found["name"]: found for found in (await Client(store, clock)("/api/introspection"))[1]["lists"]
-        }
+        _, told = await Client(store, clock)("/api/introspection")
 
-        assert (0, 2) == (lists["contradictions"]["count"], lists["contradictions"]["decided"])
-        assert {0} == {found["decided"] for name, found in lists.items() if name != "contradictions"}
+        assert ([], 2, 2) == (told["contradictions"], told["counts"]["contradictions"], told["decided"])
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ async def test_a_memory_comes_with_its_versions_and_holders(opened, clock):
         _, told = await client("/api/memory?path=people/facts/lisa")
 
         assert ["printmaker", "artist"] == [version["value"] for version in told["versions"]]
-        assert ({}, [], 1.0) == (told["holders"], told["relays"], told["relevance"])
+        assert ({}, [], 1.0) == (told["holders"], told["relays"], told["memory"]["current_relevance"])
         assert (400, "there is no such memory") == _error(
             await client("/api/memory?path=people/facts/nobody")
         )
@@ -278,7 +278,11 @@ async def test_a_search_also_asks_the_mind_whose_hits_stand_apart(opened, clock)
         assert ("conversation", "talk", "Lisa", True) == tuple(
             hit[name] for name in ("place", "conversation", "actor", "is_cut")
         )
-        assert ("The press", 400, True) == (hit["text"][:9], len(hit["text"]), "press" in hit["found_by"])
+        assert ("The press", 400, True) == (
+            hit["text"][:9],
+            len(hit["text"]),
+            "press" in [reason["detail"] for reason in hit["why"]],
+        )
 
 
 async def test_a_prompt_is_what_an_agent_gets_with_its_report_and_uses_nothing(opened, clock):
@@ -389,8 +393,8 @@ async def test_decisions_are_those_of_the_store(opened, clock):
         assert ("people/facts/two",) == (await memory("one")).connections
         assert 200 == (await client.act("contradict", "people/facts/one", "people/facts/two"))[0]
         assert "people/facts/two" == (await memory("one")).superseded_by
-        lists = {found["name"]: found for found in (await client("/api/introspection"))[1]["lists"]}
-        assert (lists["contradictions"]["count"], lists["contradictions"]["items"]) == (0, [])
+        _, told = await client("/api/introspection")
+        assert (told["counts"]["contradictions"], told["decided"], told["contradictions"]) == (1, 1, [])
         assert 200 == (await client.act("reconcile", "people/facts/one", "people/facts/two"))[0]
         assert (await memory("one")).superseded_by is None
 

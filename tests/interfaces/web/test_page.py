@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 import pytest
 
-from sense_memory.models import PersonaMemory
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.models import IntrospectionReport, PersonaMemory
 from sense_memory.palace import current_relevance, current_state
 from sense_memory.plain_text import printed
 from tests.interfaces.web.conftest import running, written
@@ -394,10 +395,17 @@ def test_the_review_tells_decided_contradictions_from_those_to_confirm(page):
 @pytest.mark.parametrize("edits", [True, False])
 def test_an_edit_that_lost_has_the_command_that_settles_it(page, edits):
     path = "people/facts/lisa's~conflict-5bed31ca"
-    lost = {"memories": [{"path": path, "excerpt": "Lisa teaches etching."}], "reason": "lost to an edit"}
-    found = {"name": "conflicts", "count": 1, "decided": 0, "items": [lost]}
-    counts = dict.fromkeys(("active", "fading", "forgotten", "dissolved"), 1)
-    told = {"total": 4, "counts": counts, "lists": [found]}
+    memory = PersonaMemory(
+        domain="people",
+        facet="facts",
+        key=path.rpartition("/")[2],
+        value="Lisa teaches etching.",
+        created_at=0,
+    )
+    report = IntrospectionReport(
+        created_at=0, total_memories=1, conflicts=(memory,), reasons={"conflicts": ("lost to an edit",)}
+    )
+    told = {**shape_of(report), "decided": 0, "excerpts": {path: memory.value}}
     set_edit = "async (edit) => { const { session } = await import('/js/api.js'); const was = session.edit; session.edit = edit; return was; }"
     was = page.evaluate(set_edit, "yes" if edits else None)
     page.route("**/api/introspection", lambda route: route.fulfill(json=told))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -20,11 +21,14 @@ from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command, look, no_palace
 from sense_memory.interfaces.cli.palace.shapes import BOUNDS
-from sense_memory.interfaces.text import as_json, iso, one_line, quantity
+from sense_memory.interfaces.shapes import shape_of, thing
+from sense_memory.interfaces.text import as_json, one_line, quantity
 from sense_memory.limits import DAY_SECONDS
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from matplotlib.axes import Axes
 
     from sense_memory.palace.catalog import Forecast
@@ -77,7 +81,8 @@ def plot(
     now = time.time()
     if not memories:
         typer.echo(
-            as_json(_data(None, [], None)) if invocation.as_json else no_palace(), err=not invocation.as_json
+            as_json(shape_of(PalaceAhead())) if invocation.as_json else no_palace(),
+            err=not invocation.as_json,
         )
         return
     from sense_memory.palace.catalog import Forecast  # late: numpy takes a while
@@ -89,7 +94,7 @@ def plot(
         memories, [now + day * DAY_SECONDS for day in sorted({*_SHOWN_DAYS, days}) if day <= days]
     )
     if invocation.as_json:
-        typer.echo(as_json(_data(table, _by_domain(table), file)))
+        typer.echo(as_json(shape_of(PalaceAhead.of(table, file))))
     elif file is not None:
         typer.echo(f"drew {quantity(len(memories), 'memory', 'memories')} in {file}")
     else:
@@ -100,29 +105,66 @@ def _at(forecast: Forecast, moment: int) -> dict[str, int]:
     return {state: int(counts[moment]) for state, counts in forecast.states().items()}
 
 
-def _by_domain(forecast: Forecast) -> list[dict[str, Any]]:
-    return [
-        {
-            "domain": name,
-            "count": len(places),
-            "states": {state: int(counts[0]) for state, counts in forecast.states(places).items()},
-        }
-        for name, places in forecast.domains().items()
-    ]
+@thing("domain now")
+@dataclass(frozen=True, slots=True)
+class DomainNow:
+    """A domain as it is now.
 
+    Attributes:
+        domain: its name.
+        count: how many memories it has.
+        states: how many of them are in each state.
+    """
 
-def _data(forecast: Forecast | None, domains: list[dict[str, Any]], file: Path | None) -> dict[str, Any]:
-    """The forecast for JSON; None for an empty palace."""
-    ahead = (
-        []
-        if forecast is None
-        else [
-            {"at": iso(moment), "states": _at(forecast, number)}
-            for number, moment in enumerate(forecast.times)
+    domain: str
+    count: int
+    states: Mapping[str, int]
+
+    @classmethod
+    def all_of(cls, forecast: Forecast) -> list[DomainNow]:
+        """The domains of a forecast, the largest first."""
+        return [
+            cls(name, len(at), {state: int(counts[0]) for state, counts in forecast.states(at).items()})
+            for name, at in forecast.domains().items()
         ]
-    )
-    total = 0 if forecast is None else len(forecast.memories)
-    return {"file": None if file is None else str(file), "total": total, "ahead": ahead, "domains": domains}
+
+
+@thing("moment ahead")
+@dataclass(frozen=True, slots=True)
+class MomentAhead:
+    """The palace at a moment, if nothing is recalled until then.
+
+    Attributes:
+        at: the moment.
+        states: how many memories are in each state.
+    """
+
+    at: float
+    states: Mapping[str, int]
+
+
+@thing("forecast")
+@dataclass(frozen=True, slots=True)
+class PalaceAhead:
+    """How a palace fades if nothing is recalled.
+
+    Attributes:
+        file: the picture; null where none was drawn.
+        total: how many memories there are.
+        ahead: the palace at some moments, now first.
+        domains: each domain now, the largest first.
+    """
+
+    file: Path | None = None
+    total: int = 0
+    ahead: Sequence[MomentAhead] = ()
+    domains: Sequence[DomainNow] = ()
+
+    @classmethod
+    def of(cls, forecast: Forecast, file: Path | None) -> PalaceAhead:
+        """The forecast of a palace, and its picture if there is one."""
+        moments = [MomentAhead(at, _at(forecast, number)) for number, at in enumerate(forecast.times)]
+        return cls(file, len(forecast.memories), moments, DomainNow.all_of(forecast))
 
 
 def _print(forecast: Forecast) -> None:
@@ -135,8 +177,8 @@ def _print(forecast: Forecast) -> None:
     show_rows(("if nothing is recalled", *states), rows, numbers=states)
     if sys.stdout.isatty():
         typer.echo()
-        found = _by_domain(forecast)
-        named = [(line["domain"], *(f"{count:,}" for count in line["states"].values())) for line in found]
+        found = DomainNow.all_of(forecast)
+        named = [(one.domain, *(f"{count:,}" for count in one.states.values())) for one in found]
         show_rows(("domain, now", *states), named, numbers=states)
 
 

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -31,12 +31,12 @@ from sense_memory.interfaces.cli.invocation import (
 from sense_memory.interfaces.cli.output import warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import REVIEWS, command
 from sense_memory.interfaces.cli.streams import OutputFailed
+from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.shapes.introspection import first_findings
 from sense_memory.interfaces.text import (
     age,
     as_json,
-    iso,
     local_time,
-    memories_in,
     one_line,
     quantity,
     quoted,
@@ -45,7 +45,7 @@ from sense_memory.palace.lifecycle import is_by_hand
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from sense_memory.interfaces.cli.delivery import Written
     from sense_memory.memories.persona.reviews import Pruned
@@ -341,43 +341,12 @@ def report_data(report: IntrospectionReport, limit: int | None = MAX_ITEMS) -> d
         report: what introspection found.
         limit: how many items of each list are given, and of what is not connected none; None gives all.
     """
-    found: dict[str, Any] = {"created_at": iso(report.created_at), "total_memories": report.total_memories}
-    found |= {name: getattr(report, name) for name in ("active", "fading", "forgotten", "dissolved")}
-    found["digest"] = list(report.digest)
-    found["counts"] = {section.name: len(getattr(report, section.name)) for section in SECTIONS}
-    for section in SECTIONS:
-        items, reasons = getattr(report, section.name), report.reasons.get(section.name, ())
-        if limit is not None:
-            items = () if section.name == "orphaned" else items[:limit]
-        found[section.name] = [
-            {**_item_data(item), "reason": reasons[number] if number < len(reasons) else None}
-            for number, item in enumerate(items)
-        ]
-    found["bounded"] = dict(report.bounded)
-    found["changes"] = (
-        None
-        if report.changes is None
-        else _changes_data(report.changes, None if limit is None else _MAX_CHANGED)
-    )
+    if limit is None:
+        return shape_of(report)  # type: ignore[no-any-return]
+    found = first_findings(report, limit, orphaned=0)
+    if (changes := found["changes"]) is not None:
+        changes |= {name: changes[name][:_MAX_CHANGED] for name in changes["counts"]}
     return found
-
-
-def _changes_data(changes: PalaceChanges, limit: int | None) -> dict[str, Any]:
-    found = changes.model_dump(mode="json") | {"since": iso(changes.since)}
-    lists = [name for name, value in found.items() if name != "untold" and isinstance(value, list)]
-    return found | {
-        "counts": {name: len(found[name]) for name in lists},
-        **{name: found[name][:limit] for name in lists},
-    }
-
-
-def _item_data(item: Any) -> Mapping[str, Any]:
-    """The subject of a finding: one memory or two, or a domain or facet by its name."""
-    return {
-        "paths": [memory.path for memory in memories_in(item)],
-        "name": item if isinstance(item, str) else None,
-        "confidence": round(item.confidence, 3) if hasattr(item, "old") else None,
-    }
 
 
 _MAX_NAMED: Final = 10  # of one kind of step; all deletions are named
@@ -535,10 +504,4 @@ def _tell_refused(refused: Sequence[PruneLine]) -> None:
 
 
 def _prune_data(report: PruneReport, *, dry_run: bool) -> dict[str, Any]:
-    return {
-        "dry_run": dry_run,
-        "created_at": iso(report.created_at),
-        "count": report.count,
-        "lines": [asdict(line) for line in report.lines],
-        "held": dict(report.held),
-    }
+    return {**shape_of(report), "dry_run": dry_run}

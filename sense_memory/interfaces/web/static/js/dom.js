@@ -39,26 +39,29 @@ const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digi
 const LONG = new Intl.DateTimeFormat("en-GB", { weekday: "long", day: "numeric", month: "long", year: "numeric" });
 const NUMBER = new Intl.NumberFormat("en-GB");
 
-export const day = (seconds) => DATE.format(seconds * 1000);
-export const longDay = (seconds) => LONG.format(seconds * 1000);
-export const clock = (seconds) => TIME.format(seconds * 1000);
-export const moment = (seconds) => `${day(seconds)}, ${clock(seconds)}`;
+/** A time of the API, ISO 8601, as seconds since 1970; a number stays. */
+export const seconds = (time) => (typeof time === "string" ? Date.parse(time) / 1000 : time);
+
+export const day = (time) => DATE.format(seconds(time) * 1000);
+export const longDay = (time) => LONG.format(seconds(time) * 1000);
+export const clock = (time) => TIME.format(seconds(time) * 1000);
+export const moment = (time) => `${day(time)}, ${clock(time)}`;
 export const number = (value) => NUMBER.format(value);
 export const count = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;
 export const figure = (value) => value.toFixed(2);
 export const percent = (share) => `${Math.round(100 * share)} %`;
 
 /** How long ago, or ahead, in words. */
-export function ago(seconds, now) {
-  const passed = Math.abs(now - seconds);
+export function ago(time, now) {
+  const then = seconds(time), passed = Math.abs(now - then);
   const steps = [[60, 1, "second"], [3600, 60, "minute"], [86400, 3600, "hour"], [86400 * 60, 86400, "day"], [86400 * 730, 86400 * 30.44, "month"], [Infinity, 86400 * 365.25, "year"]];
   const [, unit, word] = steps.find(([limit]) => passed < limit);
   const value = Math.max(1, Math.round(passed / unit));
   if (passed < 45) return "just now";
-  return seconds <= now ? `${count(value, word)} ago` : `in ${count(value, word)}`;
+  return then <= now ? `${count(value, word)} ago` : `in ${count(value, word)}`;
 }
 
-export const timeOf = (seconds, words) => el("time", { datetime: new Date(seconds * 1000).toISOString(), title: moment(seconds) }, words ?? moment(seconds));
+export const timeOf = (time, words) => el("time", { datetime: new Date(seconds(time) * 1000).toISOString(), title: moment(time) }, words ?? moment(time));
 
 /** Announce a text to screen readers. */
 export function announce(words) {

@@ -1,8 +1,8 @@
 // One memory: its text, how it fades, what it is linked with, its versions, and which relays hold it.
 
 import { act, get, session } from "./api.js";
-import { GLYPHS, stateOf } from "./decay.js";
-import { ago, announce, count, day, el, figure, heading, memoryLink, moment, percent, quoted, route, timeOf } from "./dom.js";
+import { GLYPHS } from "./decay.js";
+import { ago, announce, count, day, el, figure, heading, memoryLink, moment, percent, quoted, route, seconds, timeOf } from "./dom.js";
 import { life } from "./charts.js";
 import { difference } from "./diff.js";
 import { draw } from "./app.js";
@@ -42,15 +42,15 @@ function refocus(place) {
 export async function showMemory(path) {
   const told = await get("memory", { path });
   const { memory, now } = told;
-  const isPersona = memory.domain !== undefined;
-  const state = isPersona ? stateOf(told.relevance) : null;
+  const isPersona = memory.kind === "palace";
+  const state = isPersona ? memory.state : null;
   const crumbs = isPersona
     ? [el("a", { href: "#/" }, "Palace"), " / ", el("span", { text: memory.domain, dir: "auto" }), " / ", el("a", { href: route("facet", memory.domain, memory.facet), text: memory.facet, dir: "auto" })]
     : [el("a", { href: "#/" }, "Palace"), " / ", el("a", { href: route("flat") }, "Flat memories")];
   const head = el("div", { class: "memory-head" },
     el("p", { class: "crumbs" }, crumbs),
     heading(memory.key),
-    state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · relevance ${figure(told.relevance)} · last written, linked or recalled `, timeOf(memory.last_accessed, ago(memory.last_accessed, now))) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
+    state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · relevance ${figure(memory.current_relevance)} · last written, linked or recalled `, timeOf(memory.last_accessed, ago(memory.last_accessed, now))) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
   const text = quoted(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
   const against = isPersona ? opposed(memory) : null;
   const actions = session.edit ? el("p", { class: "actions" },
@@ -65,19 +65,18 @@ function opposed(memory) {
   const names = [...new Set([memory.superseded_by, ...memory.contradicts].filter(Boolean))];
   const later = memory.suspected_by;
   if (!names.length && !later.length) return null;
-  const path = memory.path ?? `${memory.domain}/${memory.facet}/${memory.key}`;
   return el("div", { class: "against-box" }, names.map((name) => el("p", {},
     name === memory.superseded_by ? "Superseded by " : "Contradicted by ", memoryLink(name), name === memory.superseded_by ? ", so it fades four times as fast. " : ". ",
-    session.edit ? button("Both are right", "reconcile", [path, name], "Reconciled.") : null)), later.map((name) => el("p", {},
+    session.edit ? button("Both are right", "reconcile", [memory.path, name], "Reconciled.") : null)), later.map((name) => el("p", {},
     "Perhaps contradicted by ", memoryLink(name), ", written later. ",
-    session.edit ? button("The later one counts", "contradict", [path, name], "Marked.") : null,
-    session.edit ? button("Both are right", "dismiss", [path, name], "Dismissed.") : null)));
+    session.edit ? button("The later one counts", "contradict", [memory.path, name], "Marked.") : null,
+    session.edit ? button("Both are right", "dismiss", [memory.path, name], "Dismissed.") : null)));
 }
 
 function curve(memory, told) {
-  const shape = { relevance: memory.relevance, halflife: memory.halflife_days, accessed: memory.last_accessed, created: memory.created_at, connections: memory.connections.length, contradicts: memory.contradicts.length, isSuperseded: memory.superseded_by !== null };
-  const place = el("div", { class: "life", role: "img", "aria-label": `Relevance is ${figure(told.relevance)} now. It halves every ${count(memory.halflife_days, "day")}${shape.isSuperseded ? ", four times as fast because it is superseded" : ""}.` });
-  requestAnimationFrame(() => life(place, shape, told.now, told.versions.map((version) => version.created_at)));
+  const shape = { relevance: memory.relevance, halflife: memory.halflife_days, accessed: seconds(memory.last_accessed), created: seconds(memory.created_at), connections: memory.connections.length, contradicts: memory.contradicts.length, isSuperseded: memory.superseded_by !== null };
+  const place = el("div", { class: "life", role: "img", "aria-label": `Relevance is ${figure(memory.current_relevance)} now. It halves every ${count(memory.halflife_days, "day")}${shape.isSuperseded ? ", four times as fast because it is superseded" : ""}.` });
+  requestAnimationFrame(() => life(place, shape, told.now, told.versions.map((version) => seconds(version.created_at))));
   return el("section", {}, el("h2", {}, "How it fades"), place, el("p", { class: "note" }, "Solid until today; dashed if the memory is not written, linked or recalled again. Triangles mark the versions below. Until it was last written, linked or recalled, the line is what its first day alone would give."));
 }
 
@@ -97,7 +96,7 @@ function facts(memory, now) {
 
 function links(memory) {
   if (!memory.connections.length) return null;
-  const path = `${memory.domain}/${memory.facet}/${memory.key}`;
+  const { path } = memory;
   return el("section", {}, el("h2", {}, "Connected with"), el("ul", { class: "plain-list" }, memory.connections.map((name) => el("li", {}, memoryLink(name), session.edit ? [" ", button("Disconnect", "disconnect", [path, name], "Disconnected.")] : null))), el("p", {}, el("a", { href: route("graph", path) }, "Show in the graph")));
 }
 

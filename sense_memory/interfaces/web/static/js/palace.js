@@ -2,7 +2,7 @@
 
 import { get, palace } from "./api.js";
 import { GLYPHS, STATES, countsOver, memoryOf, relevanceThen, stateOf } from "./decay.js";
-import { ago, announce, clock, count, day, el, figure, growing, heading, nothing, number, quoted, route } from "./dom.js";
+import { ago, announce, clock, count, day, el, figure, growing, heading, nothing, number, quoted, route, seconds } from "./dom.js";
 import { draw } from "./app.js";
 import { colours, stacked } from "./charts.js";
 
@@ -165,7 +165,7 @@ export async function showPalace() {
   /** The flat memories of a time: those of the ledger, or until it has answered those of today by their dates. */
   function paintFlat(at, then) {
     if (!flatHolder) return;
-    const isPast = at < whole.now, rows = isPast ? flat.rows.filter(([, , created]) => created <= at) : flat.rows;
+    const isPast = at < whole.now, rows = isPast ? flat.rows.filter((memory) => seconds(memory.created_at) <= at) : flat.rows;
     const byDates = { rows, total: !isPast ? flat.total : flat.next === null ? rows.length : null };
     flatHolder.replaceChildren(...flatRoom((isPast && then) || byDates, isPast ? flat.total : null));
   }
@@ -247,7 +247,7 @@ function flatRoom(flat, today = null) {
   const all = today === null ? `All ${number(flat.total)}` : `All ${number(today)} of today`;
   return [
     el("h2", {}, el("span", {}, "Flat memories"), el("small", {}, flat.total === null ? "…" : number(flat.total))),
-    el("ul", { class: "plain-list" }, flat.rows.slice(0, 6).map(([key, excerpt]) => el("li", {}, el("a", { class: "flat", href: route("memory", key) }, el("b", { text: key, dir: "auto" }), " ", quoted(excerpt))))),
+    el("ul", { class: "plain-list" }, flat.rows.slice(0, 6).map((memory) => el("li", {}, el("a", { class: "flat", href: route("memory", memory.path) }, el("b", { text: memory.path, dir: "auto" }), " ", quoted(memory.value))))),
     el("p", { class: "note" }, flat.total === 0 ? "None was here then." : "Flat memories have a key instead of a path, and never fade."),
     (today ?? flat.total) > 6 ? el("p", {}, el("a", { href: route("flat") }, all)) : null,
   ].filter(Boolean);
@@ -299,8 +299,8 @@ export async function showFlat() {
   let next = 0, piece = null;
   async function more() {
     piece = await get("flat", { start: next });
-    for (const [key, excerpt, created] of piece.rows) {
-      list.append(el("li", {}, el("a", { class: "row", href: route("memory", key) }, el("span", { class: "row-key" }, el("b", { text: key, dir: "auto" })), quoted(excerpt, "span", "row-text"), el("span", { class: "row-state" }, `${day(created)}, ${clock(created)}`))));
+    for (const { path, value, created_at: created } of piece.rows) {
+      list.append(el("li", {}, el("a", { class: "row", href: route("memory", path) }, el("span", { class: "row-key" }, el("b", { text: path, dir: "auto" })), quoted(value, "span", "row-text"), el("span", { class: "row-state" }, `${day(created)}, ${clock(created)}`))));
     }
     next = piece.next;
     return next === null;

@@ -18,7 +18,7 @@ export async function showJournal() {
         days.append(el("section", {}, el("h2", {}, name), list));
         last = name;
       }
-      list.append(el("li", {}, timeOf(entry.created_at, clock(entry.created_at)), quoted(entry.content, "p", "entry")));
+      list.append(el("li", {}, timeOf(entry.created_at, clock(entry.created_at)), quoted(entry.value, "p", "entry")));
     }
     next = piece.next;
     return next === null;
@@ -41,7 +41,7 @@ export async function showMind() {
     mind.identity.lines.length ? el("section", {}, el("h2", {}, "Identity"), mind.identity.lines.map((line) => quoted(line, "p", "entry"))) : null,
     mind.objectives.length ? el("section", {}, el("h2", {}, "Objectives"), el("ol", { class: "objectives" }, mind.objectives.map((objective) => el("li", {}, el("span", { class: "chip" }, `priority ${objective.priority}`), quoted(objective.text))))) : null,
     mind.topics.length ? el("section", {}, el("h2", {}, "Topics", el("small", {}, number(mind.topics_total))), el("dl", { class: "topics" }, mind.topics.map((topic) => [el("dt", {}, el("b", { text: topic.name, dir: "auto" }), el("small", {}, count(topic.passages, "passage"))), el("dd", {}, topic.summary ? quoted(topic.summary) : "No summary yet.")])), unlisted(mind.topics_total - mind.topics.length)) : null,
-    mind.conversations.length ? el("section", {}, el("h2", {}, "Conversations", el("small", {}, number(mind.conversations_total))), el("ul", { class: "rows" }, mind.conversations.map((one) => el("li", {}, el("a", { class: "row", href: route("conversation", one.id) }, el("span", { class: "row-key" }, el("b", { text: one.id, dir: "auto" })), one.title ? quoted(one.title, "span", "row-text") : el("span", { class: "row-text" }), el("span", { class: "row-state" }, count(one.count, "message")))))), unlisted(mind.conversations_total - mind.conversations.length)) : null,
+    mind.conversations.length ? el("section", {}, el("h2", {}, "Conversations", el("small", {}, number(mind.conversations_total))), el("ul", { class: "rows" }, mind.conversations.map((one) => el("li", {}, el("a", { class: "row", href: route("conversation", one.id) }, el("span", { class: "row-key" }, el("b", { text: one.id, dir: "auto" })), one.title ? quoted(one.title, "span", "row-text") : el("span", { class: "row-text" }), el("span", { class: "row-state" }, count(one.messages, "message")))))), unlisted(mind.conversations_total - mind.conversations.length)) : null,
   ].filter(Boolean);
   if (!parts.length) return [title, nothing(mind, "No blocks, topics or conversations yet", "They appear here once an agent has written them. Passages without a topic, the log and scenes are not shown here.", "sense-memory mind --help")];
   return [title, mind.is_whole ? null : partial(), el("div", { class: "mind" }, parts)].filter(Boolean);
@@ -62,7 +62,7 @@ export async function showConversation(id) {
   let next = 0, told = null;
   async function more() {
     told = await get("conversation", { id, start: next });
-    for (const message of told.rows) {
+    for (const message of told.messages) {
       list.append(el("li", { class: `message ${message.role}` }, el("p", { class: "message-head" }, el("b", { text: message.name || message.role }), " ", timeOf(message.at, moment(message.at))), quoted(message.content || (message.tool_calls.length ? "(a tool call)" : "(no text)"), "p", "entry")));
     }
     next = told.next;
@@ -71,8 +71,8 @@ export async function showConversation(id) {
   const isDone = await more();
   const head = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/mind" }, "Mind"), " / Conversations"), heading(id));
   if (!told.total) return [head, nothing(told, "No messages", "This conversation has no messages on this machine.")];
-  const dropped = told.dropped ? `${count(told.dropped, "older message")} ${told.dropped === 1 ? "is" : "are"} in no summary, and no longer in the context.` : "";
-  const summary = told.summary || dropped ? el("section", { class: "summary" }, el("h2", {}, told.summary ? `Summary of ${count(told.covered, "earlier message")}` : "No summary"), told.summary ? quoted(told.summary, "p", "entry") : null, dropped ? el("p", { class: "note" }, dropped) : null) : null;
+  const dropped = told.dropped_count ? `${count(told.dropped_count, "older message")} ${told.dropped_count === 1 ? "is" : "are"} in no summary, and no longer in the context.` : "";
+  const summary = told.summary || dropped ? el("section", { class: "summary" }, el("h2", {}, told.summary ? `Summary of ${count(told.covered_count, "earlier message")}` : "No summary"), told.summary ? quoted(told.summary, "p", "entry") : null, dropped ? el("p", { class: "note" }, dropped) : null) : null;
   return [head, el("p", { class: "note" }, `${count(told.total, "message")}, the newest first`), told.is_whole ? null : partial(), summary, isDone ? list : growing(list, more)].filter(Boolean);
 }
 
@@ -81,7 +81,7 @@ export async function showConversation(id) {
 export async function showRelays() {
   const told = await get("relays");
   const title = el("h1", {}, "Relays");
-  const held = el("p", { class: "lead" }, `This machine holds ${count(told.heads, "record")}: ${count(told.counts.heads - told.counts.entries, "memory", "memories")}, ${count(told.counts.entries, "journal entry", "journal entries")}, and those of the mind.${told.counts.drafts ? ` ${count(told.counts.drafts, "draft")} ${told.counts.drafts === 1 ? "is" : "are"} in no memory.` : ""}`);
+  const held = el("p", { class: "lead" }, `This machine holds ${count(told.heads, "record")}: ${count(told.memories, "memory", "memories")}, ${count(told.journal_entries, "journal entry", "journal entries")}, and those of the mind.${told.drafts ? ` ${count(told.drafts, "draft")} ${told.drafts === 1 ? "is" : "are"} in no memory.` : ""}`);
   if (!told.relays.length) return [title, held, empty("No relays are configured", "Everything is on this machine only. If the machine is lost, the memory is lost.", "sense-memory relays add wss://relay.example")];
   const elsewhere = told.relays.filter((relay) => relay.holds_all && !relay.is_local).length;
   const fate = told.relays.every((relay) => relay.is_local) ? "the memory would be lost: its only relays are on this machine. Add one elsewhere: sense-memory relays add wss://relay.example" : "a part of the memory would be lost: no relay elsewhere has all of it. Run sense-memory sync.";

@@ -21,31 +21,31 @@ const TITLES = {
 export async function showReview() {
   const told = await get("introspection");
   const title = el("h1", {}, "Review");
-  const lists = told.lists.filter((list) => list.count || list.bounded);
-  if (!told.total) return [title, nothing(told, "Nothing to review yet", "The palace has no memories.")];
-  const head = el("p", { class: "tally" }, STATES.map((state) => el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${number(told.counts[state])} ${state}`)));
+  const lists = Object.keys(TITLES).map((name) => ({ name, count: told.counts[name] - (name === "contradictions" ? told.decided : 0), items: told[name], bounded: told.bounded[name] })).filter((list) => list.count || list.bounded);
+  if (!told.total_memories) return [title, nothing(told, "Nothing to review yet", "The palace has no memories.")];
+  const head = el("p", { class: "tally" }, STATES.map((state) => el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${number(told[state])} ${state}`)));
   const note = session.edit ? null : el("p", { class: "note" }, "Read-only. Start sense-memory web --edit to decide here.");
-  const pairs = told.lists.reduce((sum, list) => sum + list.decided, 0);
+  const pairs = told.decided;
   const decided = pairs ? el("p", { class: "note decided" }, `${count(pairs, "contradiction")} ${pairs === 1 ? "is" : "are"} decided, and not listed here.`) : null;
   if (!lists.length) return [title, head, decided, empty("All in order", "Nothing to decide, no suggestion, nothing forgotten.")].filter(Boolean);
-  return [title, head, decided, note, el("div", { class: "reviews" }, lists.map(section))].filter(Boolean);
+  return [title, head, decided, note, el("div", { class: "reviews" }, lists.map((list) => section(list, told.excerpts)))].filter(Boolean);
 }
 
-function section(list) {
+function section(list, excerpts) {
   const [title, lead] = TITLES[list.name] ?? [list.name, ""];
   const first = list.items.slice(0, 8), rest = list.items.slice(8);
   const left = list.count - list.items.length;
   return el("section", { class: `review ${list.name}`, id: list.name },
     el("h2", {}, title, el("small", {}, number(list.count))), el("p", { class: "note" }, lead),
-    list.count ? el("ul", { class: "cases" }, first.map((item) => one(list.name, item))) : null,
-    rest.length ? el("details", {}, el("summary", {}, `${number(rest.length)} more`), el("ul", { class: "cases" }, rest.map((item) => one(list.name, item)))) : null,
+    list.count ? el("ul", { class: "cases" }, first.map((item) => one(list.name, item, excerpts))) : null,
+    rest.length ? el("details", {}, el("summary", {}, `${number(rest.length)} more`), el("ul", { class: "cases" }, rest.map((item) => one(list.name, item, excerpts)))) : null,
     left > 0 ? el("p", { class: "note" }, `${count(left, "further one", "further ones")}: sense-memory palace introspect`) : null,
     list.bounded ? el("p", { class: "note" }, list.bounded) : null);
 }
 
-function one(name, item) {
-  const paths = item.memories.map((memory) => memory.path);
-  const body = item.place ? el("p", {}, el("b", { text: item.place, dir: "auto" })) : item.memories.map((memory) => el("p", { class: "case-memory" }, memoryLink(memory.path), quoted(memory.excerpt, "span", "case-text")));
+function one(name, item, excerpts) {
+  const { paths } = item;
+  const body = item.name ? el("p", {}, el("b", { text: item.name, dir: "auto" })) : paths.map((path) => el("p", { class: "case-memory" }, memoryLink(path), quoted(excerpts[path] ?? "", "span", "case-text")));
   return el("li", {}, body, item.reason ? el("p", { class: "reason" }, visible(item.reason)) : null, name === "conflicts" ? lost(paths[0]) : session.edit ? decisions(name, paths) : null);
 }
 

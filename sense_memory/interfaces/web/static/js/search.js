@@ -44,8 +44,8 @@ function found(hits, hasMore) {
 function said(hit, now) {
   const name = hit.place === "conversation" ? el("a", { class: "memory-link", href: route("conversation", hit.conversation) }, el("span", { class: "place" }, "conversation / "), el("b", { text: hit.conversation, dir: "auto" })) : el("b", {}, hit.place);
   return el("li", { class: "hit" },
-    el("p", { class: "hit-head" }, name, hit.actor ? quoted(hit.actor) : null, hit.is_corrected ? el("span", { class: "chip against" }, "perhaps corrected later") : null, el("span", { class: "hit-age" }, ago(hit.at, now))),
-    el("p", { class: "hit-text quoted", dir: "auto" }, marked(hit.text, hit.found_by), hit.is_cut ? "…" : ""));
+    el("p", { class: "hit-head" }, name, hit.actor ? quoted(hit.actor) : null, hit.corrected_by ? el("span", { class: "chip against" }, "perhaps corrected later") : null, el("span", { class: "hit-age" }, ago(hit.at, now))),
+    el("p", { class: "hit-text quoted", dir: "auto" }, marked(hit.text, hit.why.map((reason) => reason.detail ?? reason.kind)), hit.is_cut ? "…" : ""));
 }
 
 function shown(hit, best, now) {

@@ -1,267 +1,53 @@
-"""The tools that an agent uses on its memory: one definition for MCP, function calling, and plain functions.
+"""The tools of memories, palace and journal, as functions; see `sense_memory/mind/agent_tool.py` for what becomes of them.
 
-Each tool is an async function. Its signature is the JSON schema of its arguments, and its docstring is the description
-that a language model reads, so both are written for a model and kept short: every word is paid for with each prompt.
-Results are JSON values. Those that hold stored text say first that it is data and not an instruction; the text itself is
-always a JSON string, so nothing in it can end its frame. No result has a key, an event, or the path of a file.
+Those that answer with stored text say first that it is data and not an instruction; the text itself is always a JSON string,
+so nothing in it can end its frame. No answer has a key, an event, or the path of a file.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
-import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import Field
 
-from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
+from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.interfaces.text import PROBABLY_NOTHING, forgotten_note, iso
-from sense_memory.interfaces.tool_results import (
-    context_data,
-    entries,
-    flat_data,
-    hit_data,
-    memories,
-    persona_data,
+from sense_memory.interfaces.tools.results import (
+    listed,
     replaced,
-    report_data,
-    status_data,
+    told_context,
+    told_entry,
+    told_hit,
+    told_memory,
+    told_pruning,
+    told_report,
+    told_status,
 )
 from sense_memory.limits import COMPRESSED_HITS_COUNT, MAX_RECENT_COUNT
+from sense_memory.mind.agent_tool import Access, tool
 from sense_memory.nostr.address import persona_name
 from sense_memory.palace.lifecycle import unusual_in
-from sense_memory.plain_text import printed
-from sense_memory.store import MemoryStore
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from sense_memory.memories.history import Version
-    from sense_memory.mind.tools import MindTool
-    from sense_memory.models import PersonaMemory
+    from sense_memory.models import JournalEntry, PersonaMemory
+    from sense_memory.store import MemoryStore
 
 MAX_RESULTS: Final = 50
 MAX_CONTEXT_TOKENS: Final = 8_000
 _FORGOTTEN_WAY: Final = 'search with state="forgotten"'
-_MAX_ERRORS: Final = 3
 RECENT_COUNTS: Final = (1_000, MAX_RECENT_COUNT)  # journal entries read for a day: some, then all
 _DAY: Final = timedelta(days=1)
 _NO_PATH: Final = "give a path domain/facet/key, such as people/facts/lisa; nothing was done"
 
 _is_export_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}").fullmatch
-
-
-class Access(StrEnum):
-    """What a tool may do to a memory."""
-
-    READ = "read"  # changes nothing
-    WRITE = "write"  # what it changes can be taken back; called again, it changes something again (but see `ONCE`)
-    EXPORT = "export"  # adds a file, and replaces none
-    DESTRUCTIVE = "destructive"  # what it deletes is gone; called again, it changes nothing
-
-
-ONCE: Final = frozenset({"connect"})  # tools that write, and change nothing when they are called again
-
-
-class Profile(StrEnum):
-    """Which tools an agent gets."""
-
-    PALACE = "palace"  # memories, palace and journal: ten tools
-    MIND = "mind"  # the four-tier memory of `store.mind`: blocks, archive and conversations
-    ALL = "all"
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryTool:
-    """One tool.
-
-    Attributes:
-        name: as a model calls it.
-        description: what it does, for a model.
-        parameters: JSON schema of its arguments.
-        access: what it may do.
-        function: an async function with annotated arguments and a docstring. It returns a JSON object, or a text for the
-            tools of the mind, and raises SenseMemoryError.
-    """
-
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-    access: Access
-    function: Callable[..., Awaitable[Any]] = field(repr=False)
-    _run: Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]] = field(repr=False)
-
-    async def call(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Call the tool with a model's arguments, which are checked first.
-
-        Returns a JSON object. Where the arguments cannot be used, or the call failed, it has the one key `error`, with a
-        sentence that says what to do.
-        """
-        try:
-            return _shown(await self._run(arguments or {}))  # type: ignore[no-any-return]
-        except NotSynced:
-            return {
-                "error": "Not found on this machine, but no relay has shown everything yet: try again in a minute. "
-                "`status` tells how far each relay is."
-            }
-        except SenseMemoryError as error:
-            return {"error": str(error)}
-
-
-def _shown(result: Any) -> Any:
-    """A result whose texts are safe to show to a model."""
-    if isinstance(result, str):
-        return printed(result)
-    if isinstance(result, dict):
-        return {_shown(name): _shown(item) for name, item in result.items()}
-    return list(map(_shown, result)) if isinstance(result, list | tuple) else result
-
-
-def memory_tools(
-    store: MemoryStore | Callable[[], Awaitable[MemoryStore]],
-    *,
-    profile: Profile | str = Profile.PALACE,
-    read_only: bool = False,
-    allow_destructive: bool = False,
-    export_folder: Path | None = None,
-    clock: Callable[[], float] = time.time,
-) -> list[MemoryTool]:
-    """The tools of an agent.
-
-    Args:
-        store: an open store, or an async function that gives one when a tool is first used.
-        profile: which tools; see `Profile`.
-        read_only: only tools that read; with it, `recall` revives nothing and `introspect` keeps no log.
-        allow_destructive: also `forget` and `prune`, and `export` where there is an `export_folder`.
-        export_folder: an existing folder, the only one that `export` writes to.
-        clock: returns seconds since 1970.
-
-    Raises:
-        InvalidInput: no such profile, or both `read_only` and `allow_destructive`.
-    """
-    if profile not in list(Profile):
-        raise InvalidInput(f"profile must be one of {', '.join(Profile)}")
-    if read_only and allow_destructive:
-        raise InvalidInput("read_only and allow_destructive contradict each other; choose one")
-
-    async def given() -> MemoryStore:
-        return store if isinstance(store, MemoryStore) else await store()
-
-    calls = _Calls(given, clock, read_only=read_only, export_folder=export_folder)
-    found = [] if profile == Profile.MIND else _palace_tools(calls)
-    if profile != Profile.PALACE:
-        found += _mind_tools(given)
-    allowed = {Access.READ}
-    if not read_only:
-        allowed |= set(Access) if allow_destructive else {Access.WRITE}
-    return [
-        tool
-        for tool in found
-        if tool.access in allowed and (tool.name != "export" or export_folder is not None)
-    ]
-
-
-# ── From a function to a tool ───────────────────────────────────────────────────────────
-
-
-def _palace_tools(calls: _Calls) -> list[MemoryTool]:
-    noting = Access.READ if calls.is_read_only else Access.WRITE  # they keep that they were called, or when
-    return [
-        _tool(calls.remember, Access.WRITE),
-        _tool(calls.recall, noting),
-        _tool(calls.search, Access.READ),
-        _tool(calls.context, Access.READ),
-        _tool(calls.connect, Access.WRITE),
-        _tool(calls.supersede, Access.WRITE),
-        _tool(calls.introspect, noting),
-        _tool(calls.journal, Access.WRITE),
-        _tool(calls.recent, Access.READ),
-        _tool(calls.status, Access.READ),
-        _tool(calls.forget, Access.DESTRUCTIVE),
-        _tool(calls.prune, Access.DESTRUCTIVE),
-        _tool(calls.export, Access.EXPORT),
-    ]
-
-
-def _tool(function: Callable[..., Awaitable[dict[str, Any]]], access: Access) -> MemoryTool:
-    name, description = function.__name__, " ".join((inspect.getdoc(function) or "").split())
-    model, schema = _arguments(getattr(function, "__func__", function))
-
-    async def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        given = {
-            key: value for key, value in arguments.items() if value is not None
-        }  # models send null for "not given"
-        try:
-            checked = model.model_validate(given)
-        except ValidationError as error:
-            raise InvalidInput(f"{name}: {_problems(error)}; nothing was done") from None
-        return await function(**{key: getattr(checked, key) for key in checked.model_fields_set})
-
-    return MemoryTool(name, description, schema, access, function, run)
-
-
-@cache
-def _arguments(function: Callable[..., Any]) -> tuple[type[BaseModel], dict[str, Any]]:
-    """A model that checks the arguments of a function, and their schema without what a language model does not need."""
-    hints = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {
-        name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
-        for name, parameter in inspect.signature(function).parameters.items()
-        if name != "self"
-    }
-    model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
-    full = model.model_json_schema()
-    properties = {name: _plain(part) for name, part in full["properties"].items()}
-    schema = {"type": "object", "properties": properties, "required": full.get("required", [])}
-    return model, {**schema, "additionalProperties": False}
-
-
-def _plain(part: Mapping[str, Any]) -> dict[str, Any]:
-    """One property: without a title, without null, and with a default only where it says something."""
-    found = {key: value for key, value in part.items() if key not in {"title", "anyOf"}}
-    for choice in part.get("anyOf", ()):
-        if choice != {"type": "null"}:
-            found |= choice
-    if not found.get("default"):
-        found.pop("default", None)
-    return found
-
-
-def _problems(error: ValidationError) -> str:
-    """What is wrong with arguments, without their values, which may be long or private."""
-    found = []
-    for item in error.errors(include_input=False, include_url=False, include_context=False)[:_MAX_ERRORS]:
-        where = ".".join(map(str, item["loc"]))
-        told = {"missing": "is missing", "extra_forbidden": "is not an argument"}.get(item["type"])
-        found.append(f"`{where}` {told or item['msg'].replace('Input should be', 'must be')}")
-    return "; ".join(found)
-
-
-def _mind_tools(given: Callable[[], Awaitable[MemoryStore]]) -> list[MemoryTool]:
-    from sense_memory.mind.tools import mind_tools
-
-    # Only their schemas are used: each call gets the tools of the open store.
-    nothing: Any = None
-    return [_mind_tool(tool, given) for tool in mind_tools(nothing, nothing, nothing)]
-
-
-def _mind_tool(shape: MindTool, given: Callable[[], Awaitable[MemoryStore]]) -> MemoryTool:
-    async def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        tools = (await given()).mind.tools()
-        told = await next(tool for tool in tools if tool.name == shape.name).call(arguments)
-        is_error = told.startswith("error: ")
-        return {"error": told.removeprefix("error: ")} if is_error else {"result": told}
-
-    access = Access.READ if shape.name.endswith("_search") else Access.WRITE
-    return MemoryTool(shape.name, shape.description, shape.parameters, access, shape.function, run)
 
 
 # ── The tools ───────────────────────────────────────────────────────────────────────────
@@ -271,7 +57,7 @@ _Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS, description="how many at mos
 _Domain = Annotated[str | None, Field(description="only of this domain")]
 
 
-class _Calls:
+class PalaceCalls:
     """The functions of the tools, on the store that `given` gives; if `read_only`, recalls and reports leave no trace."""
 
     def __init__(
@@ -285,6 +71,7 @@ class _Calls:
         self._given, self._clock = given, clock
         self.is_read_only, self._export_folder = read_only, export_folder
 
+    @tool(Access.WRITE)
     async def remember(
         self,
         path: Annotated[str, Field(description="domain/facet/key such as people/facts/lisa, or a flat key")],
@@ -344,6 +131,7 @@ class _Calls:
             )
         return result
 
+    @tool(Access.NOTE)
     async def recall(
         self,
         path: Annotated[
@@ -372,15 +160,16 @@ class _Calls:
         else:
             flat = (await store.recall_many([path])).get(path)
             if flat is not None:
-                return memories([flat_data(flat, now)])
+                return listed("memories", [told_memory(flat, now)])
             if path in await store.persona_domains():
                 return await self._listed(store, path, None, limit=limit, is_all=include_forgotten)
             found = await store.persona_recall(key=path, revive=revives)
         if not found:
             await self._check_synced(store)
             return {"memories": [], "hint": f"No memory at {path!r}. Try search, or recall without a path."}
-        return memories((persona_data(memory, now) for memory in found[:limit]), total=len(found))
+        return listed("memories", (told_memory(memory, now) for memory in found[:limit]), total=len(found))
 
+    @tool(Access.READ)
     async def search(
         self,
         query: Annotated[str, Field(description='words or a question; "quoted" words must be there')],
@@ -412,15 +201,17 @@ class _Calls:
             PROBABLY_NOTHING if hits.is_doubtful else "",
         )
         if not hits and domain is not None and domain not in (known := await store.persona_domains()):
-            return {"memories": [], "hint": f"No memory has the domain {domain!r}.", "domains": known}
+            return {"hits": [], "hint": f"No memory has the domain {domain!r}.", "domains": known}
         if not hits:
             hint = late or "Try other words, or recall a domain."
-            return {"memories": [], "forgotten": hits.forgotten, "hint": f"Nothing found. {hint}"}
+            return {"hits": [], "forgotten": hits.forgotten, "hint": f"Nothing found. {hint}"}
         more = {"forgotten": hits.forgotten} if hits.forgotten else {}
         told = " ".join(filter(None, (doubt, late)))
-        found = memories(hit_data(hit, self._clock()) for hit in hits) | {"confidence": hits.confidence}
+        found = listed("hits", (told_hit(hit, self._clock()) for hit in hits))
+        found["confidence"] = round(hits.confidence, 3)
         return found | more | ({"hint": told} if told else {})
 
+    @tool(Access.READ)
     async def context(
         self,
         question: Annotated[
@@ -439,12 +230,13 @@ class _Calls:
             domain, question=question or None, max_tokens=max_tokens, style=style
         )
         if not question:
-            return context_data(found)
+            return told_context(found)
         hits = await store.persona_search(question, COMPRESSED_HITS_COUNT, domain=domain, relevance_floor=1.0)
         if not self.is_read_only:
             await store.mark_used([hit for hit in hits if hit.path in found.included])
-        return context_data(found, hits)
+        return told_context(found, hits)
 
+    @tool(Access.SETTLE)
     async def connect(
         self,
         first: _Path,
@@ -459,6 +251,7 @@ class _Calls:
         await store.persona_connect(first, second)
         return {"connected": [first, second]}
 
+    @tool(Access.WRITE)
     async def supersede(
         self,
         old: Annotated[str, Field(description="path of the memory that is no longer true")],
@@ -480,19 +273,22 @@ class _Calls:
             return result
         return {**result, "unusual": unusual, "next": "If this is a mistake: supersede with undo=true."}
 
+    @tool(Access.NOTE)
     async def introspect(self) -> dict[str, Any]:
         """Report what needs attention: contradictions, stale beliefs, suggested connections, what is about to be
         forgotten.
         """
         store = await self._given()
-        return report_data(await store.persona_introspect(dry_run=self.is_read_only))
+        return told_report(await store.persona_introspect(dry_run=self.is_read_only))
 
+    @tool(Access.WRITE)
     async def journal(self, text: Annotated[str, Field(description="the entry")]) -> dict[str, Any]:
         """Write a journal entry: what happened, what you learnt. Entries are never replaced."""
         store = await self._given()
         await store.journal(text)
         return {"written": iso(self._clock())}
 
+    @tool(Access.READ)
     async def recent(
         self,
         limit: _Limit = 10,
@@ -501,7 +297,7 @@ class _Calls:
         """Read journal entries, the newest first."""
         store = await self._given()
         if day is None:
-            return entries(await store.recent(limit), self._clock())
+            return self._entries(await store.recent(limit))
         begin = _day(day)
         first, last = begin.timestamp(), (begin + _DAY).timestamp()
         for count in RECENT_COUNTS:
@@ -509,15 +305,17 @@ class _Calls:
             if len(newest) < count or newest[-1].created_at < first:
                 break
         found = [entry for entry in newest if first <= entry.created_at < last]
-        return entries(found[:limit], self._clock(), total=len(found))
+        return self._entries(found[:limit], total=len(found))
 
+    @tool(Access.READ)
     async def status(self) -> dict[str, Any]:
         """How many memories there are, and how far each relay has copies of them."""
         store = await self._given()
-        return status_data(store.status(), self._clock())
+        return told_status(store.status())
 
     # ── Those that cannot be taken back ─────────────────────────────────────────────────
 
+    @tool(Access.DESTRUCTIVE)
     async def forget(self, path: _Path) -> dict[str, Any]:
         """Delete one memory for good here, and ask every relay to delete it. Only when the user asks for it."""
         store = await self._given()
@@ -529,20 +327,16 @@ class _Calls:
             await store.forget(path)
         return {"forgotten": path}
 
+    @tool(Access.DESTRUCTIVE)
     async def prune(
         self, apply: Annotated[bool, Field(description="delete; otherwise only show what would be")] = False
     ) -> dict[str, Any]:
         """Delete memories that have been dissolved for 30 days. Show the plan to the user first."""
         store = await self._given()
         report = (await store.persona_prune(dry_run=not apply)).report
-        lines = [{"path": line.path, "outcome": line.outcome, "reason": line.reason} for line in report.lines]
-        return {
-            "applied": apply,
-            "memories": lines[:MAX_RESULTS],
-            "total": len(lines),
-            "held": dict(report.held),
-        }
+        return {"dry_run": not apply, **told_pruning(report, MAX_RESULTS)}
 
+    @tool(Access.EXPORT)
     async def export(
         self, name: Annotated[str, Field(description="a new file's name, such as backup.jsonl")]
     ) -> dict[str, Any]:
@@ -570,8 +364,11 @@ class _Calls:
         if not found:
             stats = await store.persona_stats()
             return {"memories": [], "hint": "No active memory there.", "domains": stats["facets"]}
-        shown = (persona_data(memory, self._clock(), is_cut=True) for memory in found[:limit])
-        return memories(shown, total=len(found))
+        shown = (told_memory(memory, self._clock(), is_cut=True) for memory in found[:limit])
+        return listed("memories", shown, total=len(found))
+
+    def _entries(self, found: Sequence[JournalEntry], total: int | None = None) -> dict[str, Any]:
+        return listed("entries", (told_entry(entry, self._clock()) for entry in found), total)
 
     async def _check_synced(self, store: MemoryStore) -> None:
         """Raise NotSynced where a relay may hold what is not here."""

@@ -1,0 +1,236 @@
+"""The things of the product, by the full name of their class, and what differs from its own fields; see `Shape`.
+
+Classes are named by text, so that a command imports only those whose objects it shows.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.interfaces.shapes.shape import Shape
+from sense_memory.interfaces.shapes.views import (
+    FINDINGS,
+    Finding,
+    RelayFacts,
+    asked_relays,
+    counted_findings,
+    findings,
+    known_relays,
+)
+
+
+if TYPE_CHECKING:
+    from sense_memory.memories.history import Version
+    from sense_memory.memories.status import Status
+    from sense_memory.mind.scenes.share import SharedMemory
+    from sense_memory.models import IntrospectionReport, JournalEntry, PalaceChanges, PersonaMemory, State
+    from sense_memory.palace.compression import Compressed
+    from sense_memory.search.hits import Hit
+
+
+def _relevance(memory: PersonaMemory, now: float) -> float:
+    """The relevance at the moment of the command, 0 or more."""
+    from sense_memory.palace.lifecycle import current_relevance
+
+    return current_relevance(memory, now)
+
+
+def _state(memory: PersonaMemory, now: float) -> State:
+    """The state at the moment of the command, which follows from the relevance."""
+    from sense_memory.palace.lifecycle import current_state
+
+    return current_state(memory, now)
+
+
+def _entry_path(entry: JournalEntry, _now: float) -> str:
+    return f"journal/{entry.event_id}"
+
+
+def _hit_path(hit: Hit, _now: float) -> str:
+    return f"journal/{hit.path}" if hit.kind == "journal" else hit.path
+
+
+def _is_forgotten(version: Version, _now: float) -> bool:
+    """Whether this version is a tombstone: the memory was forgotten."""
+    return version.value is None
+
+
+def _text(found: Compressed, _now: float) -> str:
+    """The shorthand."""
+    return str(found)
+
+
+def _trust(found: Compressed, _now: float) -> str | None:
+    """The least trusted source in the text, which bounds the trust in the whole text."""
+    return found.trust or None
+
+
+def _found(name: str, report: IntrospectionReport, _now: float) -> list[Finding]:
+    return findings(report, name)
+
+
+CHANGED: Final = (
+    "new",
+    "gone",
+    "rewritten",
+    "faded",
+    "forgotten",
+    "dissolved",
+    "revived",
+    "contradicted",
+    "settled",
+)  # the lists of `PalaceChanges`
+
+
+def _counted_changes(changes: PalaceChanges, _now: float) -> dict[str, int]:
+    """How many memories each list has, whether or not all are given."""
+    return {name: len(getattr(changes, name)) for name in CHANGED}
+
+
+def _npub(item: SharedMemory, _now: float) -> str:
+    """The public key of the agent that shares the memory."""
+    from sense_memory.nostr.keys import npub
+
+    return npub(item.owner)
+
+
+def _memories(status: Status, _now: float) -> int:
+    """How many memories are here, without journal entries."""
+    return status.counts["heads"] - status.counts["entries"]
+
+
+def _journal_entries(status: Status, _now: float) -> int:
+    """How many journal entries are here."""
+    return status.counts["entries"]
+
+
+def _drafts(status: Status, _now: float) -> int:
+    """How many drafts are here."""
+    return status.counts["drafts"]
+
+
+_MEMORIES: Final = {
+    "models.Memory": Shape("memory", path="key", kind="flat"),
+    "models.PersonaMemory": Shape(
+        "palace memory",
+        path="path",
+        kind="palace",
+        without=("seen",),
+        plus={"current_relevance": _relevance, "state": _state},
+        or_null=("source",),
+    ),
+    "models.JournalEntry": Shape(
+        "journal entry", path=_entry_path, kind="journal", plus={"value": "content"}
+    ),
+    "models.Draft": Shape("draft", path="key", or_null=("reason",)),
+    "models.Change": Shape("change", path="path", plus={"relay_url": "relay"}),
+    "memories.history.Version": Shape(
+        "version", plus={"forgotten": _is_forgotten}, or_null=("restored",), is_named=True
+    ),
+    "models.PalaceChanges": Shape("changes", plus={"counts": _counted_changes}),
+    "models.IntrospectionReport": Shape(
+        "introspection",
+        without=("reasons",),
+        plus={"counts": counted_findings, **{name: partial(_found, name) for name in FINDINGS}},
+    ),
+    "palace.compression.Compressed": Shape(
+        "shorthand",
+        plus={
+            "text": _text,
+            "tokens": "tokens",
+            "included": "included",
+            "left_out": "left_out",
+            "sources": "sources",
+            "trust": _trust,
+            "has_answer": "has_answer",
+            "is_doubtful": "is_doubtful",
+        },
+    ),
+    "exchange.import_plan.Step": Shape(
+        "import step",
+        without=("item",),
+        plus={"kind": "item.kind", "path": "item.path", "file": "item.file", "number": "item.line"},
+        or_null=("path", "reason"),
+    ),
+    "palace.pruning.PruneReport": Shape("pruning", plus={"count": "count"}),
+    "palace.pruning.PruneLine": Shape("step"),
+    "palace.contradictions.detection.Contradiction": Shape("contradicting pair"),
+    "memories.embedding_jobs.EmbedReport": Shape(
+        "embedding", plus={"left": "count", "problem": "trouble"}, without=("unread",), or_null=("model",)
+    ),
+}
+_HITS: Final = {
+    "search.hits.Hit": Shape("hit", path=_hit_path, or_null=("source",)),
+    "search.hits.Explanation": Shape("explanation"),
+    "search.hits.Evidence": Shape("evidence", or_null=("detail",)),
+    "palace.search.PersonaHit": Shape(
+        "palace hit",
+        path="path",
+        without=("seen",),
+        plus={"current_relevance": _relevance, "state": _state},
+        or_null=("source",),
+    ),
+    "palace.search.Why": Shape("palace explanation"),
+    "palace.search.Match": Shape("match"),
+    "mind.search.hits.MindHit": Shape("mind hit", or_null=("actor", "corrected_by")),
+    "search.ranking.Reason": Shape("reason", plus={"contribution": "share"}, or_null=("detail",)),
+}
+_RELAYS: Final = {
+    "memories.status.Status": Shape(
+        "store",
+        plus={
+            "memories": _memories,
+            "journal_entries": _journal_entries,
+            "drafts": _drafts,
+            "relays": known_relays,
+            "copies_elsewhere": "copies_elsewhere",
+            "is_replicated": "is_replicated",
+        },
+    ),
+    "memories.status.RelayStatus": Shape("relay", view=lambda state: RelayFacts.of(state.url, state)),
+    "relay.sync.reports.SyncReport": Shape(
+        "synchronisation",
+        plus={
+            "in_step": "in_step",
+            "complete": "complete",
+            "first": "is_first",
+            "relays": asked_relays,
+        },
+    ),
+    "relay.sync.reports.RelayReport": Shape(
+        "sync part",
+        without=("url", "problem", "pulled", "paused_seconds"),
+        plus={
+            "complete": "complete",
+            "in_step": "in_step",
+            "incomplete": "pulled.reasons",
+            "received": "pulled.received",
+            "missing": "pulled.missing",
+        },
+    ),
+    "relay.sync.holdings.Holding": Shape("holding", without=("url",), or_null=("problem",)),
+    "ledger.rescue.RescueReport": Shape("rescue"),
+    "config.relays.Preset": Shape("preset"),
+    "memories.agents.AgentFiles": Shape("agent"),
+}
+_MIND: Final = {
+    "mind.blocks.Block": Shape("block"),
+    "mind.layers.archive.Passage": Shape("passage", or_null=("title", "source")),
+    "mind.layers.topics.Topic": Shape("topic", or_null=("last",)),
+    "mind.layers.topics.TopicProposal": Shape("topic proposal"),
+    "mind.layers.identity.AgentIdentity": Shape("identity", without=("sketch",)),
+    "mind.layers.identity.Objective": Shape("objective"),
+    "mind.log.LogEntry": Shape("log entry", plus={"text": "text"}, or_null=("author",)),
+    "mind.chat.messages.Message": Shape("message", or_null=("name",)),
+    "mind.chat.messages.ToolCall": Shape("tool call", or_null=("name",)),
+    "mind.scenes.membership.SceneState": Shape("scene", without=("keys",), plus={"members": "members"}),
+    "mind.scenes.share.SharedMemory": Shape("shared memory", plus={"owner": _npub}),
+    "mind.prompts.prompt.Prompt": Shape("prompt", without=("recalled",), plus={"messages": "messages"}),
+    "mind.prompts.prompt.PromptReport": Shape("prompt report"),
+    "mind.prompts.prompt.PartReport": Shape("prompt part"),
+}
+
+TABLE: Final[dict[str, Any]] = {
+    f"sense_memory.{name}": shape for name, shape in (_MEMORIES | _HITS | _RELAYS | _MIND).items()
+}
