@@ -207,7 +207,7 @@ class MemorySearch(CachedIndex):
         found = PalaceIndex(index).search(
             query,
             now=now,
-            limit=limit + (not scope.forgotten),  # for the clues of the last hit
+            limit=limit,
             relevance_floor=relevance_floor,
             near=self._near(index, asked.asked),
             state=scope.state,
@@ -217,7 +217,7 @@ class MemorySearch(CachedIndex):
             beyond_names=asked.beyond_names,
         )
         hits = list[PersonaHit]()
-        for match in found[:limit]:
+        for match in found:
             memory = catalog.get(match.path)
             if memory is not None:
                 why, sure = match.why.noting(self._note), confidence_in(memory.value, query, match.clues)

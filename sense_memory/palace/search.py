@@ -308,15 +308,15 @@ class PalaceIndex:
         note = self._keep_quoted(query, scored, is_first)
         if dated is not None and dated.is_all(wanted):
             scored.keep_dated()
-        best = list[tuple[float, int]]()
+        best, more = list[tuple[float, int]](), limit + 1  # the clues of the last hit need the next one
         for is_shown in (is_first, is_late) if forgotten else (is_first,):
-            best += self._best(scored, is_shown, limit - len(best))
+            best += self._best(scored, is_shown, more - len(best))
         ids, said = self.index.documents.ids, frozenset[str]() if dated is None else dated.words
         shown = [(ids[rows[at]], score, scored.on_day(at)) for score, at in best]
         clues = self.index.clues(query, wanted, shown, beyond_names, said)
         found = [
             PalaceMatch(self._path(rows[at]), score, scored.why(at, note), known)
-            for (score, at), known in zip(best, clues, strict=True)
+            for (score, at), known in zip(best[:limit], clues, strict=False)
         ]
         late = int(np.count_nonzero(totals[is_late]))
         return Hits(found, forgotten=late - sum(match.why.relevance < FADING_FROM for match in found if late))
