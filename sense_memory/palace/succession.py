@@ -1,10 +1,11 @@
 """Which of several hits holds now: one that supersedes another, that may contradict it, or that is the newest. Pure.
 
 Guaranteed: a memory never ranks before the memory that supersedes it, directly or through others, if a search may show
-the latter; nor before a later hit that may contradict it and is about what is asked. Evidence cannot tell the two apart: both
-are about the same thing, and an outdated memory may well be nearer to the words of the question. A question for what is
-"current" or "latest" prefers the newest of the hits that have the same words of it. A hit that moves up takes the score of
-the hit that it passes, and gives that as a reason. This costs one look at each hit, and a look-up for each superseded one.
+the latter; nor before a later hit that may contradict it and is about what is asked. Evidence cannot tell the two
+apart: both are about the same thing, and an outdated memory may well be nearer to the words of the question. A question
+for what is "current" or "latest" prefers the newest of the hits that have the same words of it. A hit that moves up
+takes the score of the hit that it passes, and gives that as a reason. This costs one look at each hit, and a look-up
+for each superseded one.
 """
 
 from __future__ import annotations

@@ -98,11 +98,11 @@ class StorePalace:
     ) -> list[Remembered]:
         """Write many palace memories, in batches of 200; all are checked first.
 
-        `memories` are mappings with the arguments of `remember`. Contradictions are found by
-        words alone, without the embedder; the new memories are checked in order, also against each other. A path that
-        is given twice is written once, with the last value. `created_at` as in `remember_many`. A memory that moves here may bring its past (relevance,
-        last_accessed, last_reinforced, written_at, access_count, contradicts, superseded_by, marked_by_hand, dismissed),
-        which counts where the path holds no memory yet.
+        `memories` are mappings with the arguments of `remember`. Contradictions are found by words alone, without the
+        embedder; the new memories are checked in order, also against each other. A path that is given twice is written
+        once, with the last value. `created_at` as in `remember_many`. A memory that moves here may bring its past
+        (relevance, last_accessed, last_reinforced, written_at, access_count, contradicts, superseded_by,
+        marked_by_hand, dismissed), which counts where the path holds no memory yet.
 
         Returns for each memory, in order, what `remember` returns. Raises as `remember`, with the
         number of the memory, from 1.

@@ -1,10 +1,10 @@
 """A prompt from what was gathered, within one budget. Pure.
 
-How the budget is shared. The instructions of the caller are never cut. Of the rest, the parts of the system prompt get what
-they need, up to 40 %; then the newest exchange, which is the last message of the user and what follows it. What is left is
-shared by recalled memories and older messages, the newest first; what one of them does not need, the other gets, and the
-best memory comes before older messages. An
-exchange that does not fit loses the middles of its longest messages, so a prompt is never empty.
+How the budget is shared. The instructions of the caller are never cut. Of the rest, the parts of the system prompt get
+what they need, up to 40 %; then the newest exchange, which is the last message of the user and what follows it. What is
+left is shared by recalled memories and older messages, the newest first; what one of them does not need, the other
+gets, and the best memory comes before older messages. An exchange that does not fit loses the middles of its longest
+messages, so a prompt is never empty.
 
 Guaranteed: the prompt costs no more than the budget; a tool's result is never shown without its call; nothing that is
 shown in a message is recalled; and a part without content has no heading.

@@ -48,7 +48,7 @@ def _as_hit(entry: LogEntry, score: float) -> MindHit:
 
 
 def _revision(hit: MindHit, after: Sequence[LogEntry], said: MessageList) -> tuple[LogEntry, bool] | None:
-    """The first of some messages that surely revises a hit, or else that may, and nothing that its speaker said before it."""
+    """The first of some messages that surely revises a hit, or else may, and nothing said before the hit; is it sure?"""
     suspected: LogEntry | None = None
     for number, entry in enumerate(after):
         text = text_of(entry.payload)
