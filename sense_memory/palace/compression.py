@@ -66,7 +66,7 @@ _FIRST_SHARE: Final = (
 _MAX_MISSES: Final = (
     8  # after so many consecutive memories that do not fit, the rest of a domain is not tried
 )
-_MAX_ROUNDS: Final = 4
+_MAX_ROUNDS: Final = 4  # of choosing memories, each with the tokens that the round before left
 _SLACK_SHARE: Final = 60  # one 60th of the budget is not worth another round
 _MAX_CHARS_PER_TOKEN: Final = 16  # a longer value cannot fit, however well it compresses
 _MAX_CHECKS: Final = (

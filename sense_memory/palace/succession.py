@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sense_memory.models import PersonaMemory
 
-LATER_SHARE: Final = 0.5
+LATER_SHARE: Final = 0.5  # of the question's words in the earlier hit, which the later one must have too
 _H = TypeVar("_H", Hit, PersonaHit)
 
 

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 # chats, where results hardly change around them, and are round on purpose. An option that is off adds nothing.
 
 CANDIDATES: Final = 1_000  # memories that the words select and all evidence orders
-SPEAKER_WEIGHT: Final = 8.0
-DATE_WEIGHT: Final = 8.0
+SPEAKER_WEIGHT: Final = 8.0  # nats, of the speaker that is asked for
+DATE_WEIGHT: Final = 8.0  # nats, of a memory within the time that is asked for
 SESSION_WEIGHT: Final = 1.0  # of one standard deviation among the candidates
 SESSION_MEMORIES: Final = 25  # a longer session says less about each of its memories
 _SAMPLED: Final = 16  # one score in this many is read to estimate where the highest are
@@ -114,7 +114,7 @@ SUM_SHARE: Final = (
 _DIGITS: Final = 5  # scores that agree to this many decimals are a tie
 _NEARLY: Final = 1e-4  # scores further apart than this are no tie
 _DATED_KEY: Final = 0.5  # added for a day that the query asks for, when candidates are chosen
-_SPOKEN_KEY: Final = 0.2
+_SPOKEN_KEY: Final = 0.2  # the share that the speaker who is asked for adds, when candidates are chosen
 _STEP: Final = 64  # candidates whose factors are computed at a time
 
 Factors = Callable[["Sequence[str]"], "Sequence[float]"]  # of some ids, each 0 to 1; 0 leaves an id out

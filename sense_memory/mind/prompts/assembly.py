@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SYSTEM_SHARE: Final = (
     0.4  # of the budget, for the parts of the system prompt apart from the caller's instructions
 )
-_SCENE_SHARE: Final = 0.15
+_SCENE_SHARE: Final = 0.15  # of what the instructions leave
 _LEAST_RECALLED_SHARE: Final = 0.2  # which a long exchange leaves for recalled memories
 _RECALLED_SHARE: Final = 0.6  # of what is left, for recalled memories; older messages get the rest
 _SHARES: Final = {"blocks": 0.25, "identity": 0.08, "objectives": 0.08, "preferences": 0.15, "summary": 0.12}

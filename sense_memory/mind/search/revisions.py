@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_CHARS: Final = (
     160  # longer texts are not compared: they say too much to revise, or to be revised, as a whole
 )
-_MOST_SENTENCES: Final = 3
+_MOST_SENTENCES: Final = 3  # in a text that is compared
 _SHORT: Final = 10  # words of a remark that may state a fact
 _FACTS: Final = frozenset(
     {
@@ -43,8 +43,8 @@ _CHANGE: Final = {
     "name": 0.75,
     "number": 1.25,
 }  # the points of another value of a kind; 1.5 for the other kinds
-_SURE: Final = 4.0
-_SUSPECTED: Final = 2.5
+_SURE: Final = 4.0  # points for a mark
+_SUSPECTED: Final = 2.5  # points for the place before the earlier statement
 _LANGUAGES: Final = ("english", "german", "french")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NEAR_COUNT: Final = 12  # messages after a hit
 _FAR_COUNT: Final = 30  # messages after one of the first hits
-_FIRST_COUNT: Final = 10
+_FIRST_COUNT: Final = 10  # hits for which weaker signs are looked for, and farther away
 _BEFORE_COUNT: Final = 12  # messages before a hit, which a correction may mean instead
 
 
