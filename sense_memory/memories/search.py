@@ -268,7 +268,7 @@ class MemorySearch(CachedIndex):
         query: str,
         scope: Scope,
     ) -> list[_H]:
-        """The hits as `palace.succession` ranks them; one that joins is alive, in the scope, and as quoted."""
+        """Hits with the newest first, then with successors first, which may be older; those that join fit the search."""
 
         def joining(memory: PersonaMemory) -> _H | None:
             relevance, first = current_relevance(memory, self._clock()), hits[0]
@@ -279,7 +279,7 @@ class MemorySearch(CachedIndex):
                 return None
             return made(memory, relevance)
 
-        return with_newest_first(with_successors_first(hits, self._palace.catalog.meant, joining), query)
+        return with_successors_first(with_newest_first(hits, query), self._palace.catalog.meant, joining)
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
 
