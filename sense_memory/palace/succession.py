@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from sense_memory.models import State
 from sense_memory.palace.search import KIND, Match, PersonaHit, Why
 from sense_memory.search.hits import Evidence, Explanation, Hit, told
 from sense_memory.search.newest import Aged, newest_first
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
 
 LATER_SHARE: Final = 0.5  # of the question's words in the earlier hit, which the later one must have too
+_LATE: Final = frozenset({State.FORGOTTEN, State.DISSOLVED})
 _H = TypeVar("_H", Hit, PersonaHit)
 
 
@@ -80,13 +82,24 @@ def with_later_first(hits: Sequence[_H]) -> list[_H]:
 
 
 def with_newest_first(hits: Sequence[_H], question: str) -> list[_H]:
-    """Hits in which, where a question asks for what holds now, the newest of those about one thing ranks first."""
+    """Hits in which, where a question asks for what holds now, the newest of those about one thing ranks first.
+
+    Forgotten hits stay behind all others, and are ordered in the same way among themselves.
+    """
+    late = [hit for hit in hits if hit.state in _LATE]
+    return [
+        *_newest_first([hit for hit in hits if hit.state not in _LATE], question),
+        *_newest_first(late, question),
+    ]
+
+
+def _newest_first(hits: Sequence[_H], question: str) -> list[_H]:
     order: list[int] = newest_first(
         question, [Aged(_words_of(hit.why), hit.score, hit.written_at) for hit in hits]
     )
     ranked = list[_H]()
     for place, at in reversed([*enumerate(order)]):
-        passes = any(other < at for other in order[place + 1 :])  # forgotten hits are last with any score
+        passes = any(other < at for other in order[place + 1 :])
         ranked.append(_raised(hits[at], ranked[-1], "newest") if passes else hits[at])
     return ranked[::-1]
 
