@@ -86,11 +86,10 @@ def with_newest_first(hits: Sequence[_H], question: str) -> list[_H]:
 
     Forgotten hits stay behind all others, and are ordered in the same way among themselves.
     """
-    late = [hit for hit in hits if hit.state in _LATE]
-    return [
-        *_newest_first([hit for hit in hits if hit.state not in _LATE], question),
-        *_newest_first(late, question),
-    ]
+    first, late = list[_H](), list[_H]()
+    for hit in hits:
+        (late if hit.state in _LATE else first).append(hit)
+    return _newest_first(first, question) + _newest_first(late, question)
 
 
 def _newest_first(hits: Sequence[_H], question: str) -> list[_H]:
