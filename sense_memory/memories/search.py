@@ -99,13 +99,13 @@ class MemorySearch:
         self._options = SearchOptions()
         self._palace, self._clock, self._catalog, self._ask = palace, clock, catalog, ask
         self._zone = zone
-        self._said = RecordItems(ledger, reader)
+        self._records = RecordItems(ledger, reader)
         self._keeper = IndexKeeper(
             "everything",
             made_of("the index of everything", FORMAT, LANGUAGE, self._options),
             ledger,
             reader,
-            (PalaceItems(palace, ledger), self._said),
+            (PalaceItems(palace, ledger), self._records),
             embedder=self._open_embedder,
             was_read=self._was_read,
         )
@@ -193,7 +193,7 @@ class MemorySearch:
         found = PalaceIndex(index).search(
             query,
             now=now,
-            limit=limit + (not scope.forgotten),  # for the clues of the last hit
+            limit=limit,
             relevance_floor=relevance_floor,
             near=self._near(index, asked.asked),
             state=scope.state,
@@ -203,7 +203,7 @@ class MemorySearch:
             beyond_names=asked.beyond_names,
         )
         hits = list[PersonaHit]()
-        for match in found[:limit]:
+        for match in found:
             memory = catalog.get(match.path)
             if memory is not None:
                 why, sure = match.why.noting(self._note), confidence_in(memory.value, query, match.clues)
@@ -254,7 +254,7 @@ class MemorySearch:
         query: str,
         scope: Scope,
     ) -> list[_H]:
-        """The hits as `palace.succession` ranks them; one that joins is alive, in the scope, and as quoted."""
+        """Hits with the newest first, then with successors first, which may be older; those that join fit the search."""
 
         def joining(memory: PersonaMemory) -> _H | None:
             relevance, first = current_relevance(memory, self._clock()), hits[0]
@@ -265,7 +265,7 @@ class MemorySearch:
                 return None
             return made(memory, relevance)
 
-        return with_newest_first(with_successors_first(hits, self._palace.catalog.meant, joining), query)
+        return with_successors_first(with_newest_first(hits, query), self._palace.catalog.meant, joining)
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
 
@@ -310,14 +310,14 @@ class MemorySearch:
     def origins(self) -> dict[str, VectorSource]:
         """The path, slot and stamp of every memory, by its name in the index."""
         persona = [] if self._keeper.index is None else self._keeper.index.ids_of(Kind.PALACE)
-        names = [*self._said.names(), *persona]
+        names = [*self._records.names(), *persona]
         return {name: origin for name in names if (origin := self.origin(name)) is not None}
 
     def origin(self, name: str) -> VectorSource | None:
         """The path, slot and stamp of a memory; None where the memory is gone."""
         kind, _, path = name.partition("/")
         if kind != Kind.PALACE:
-            return self._said.origin(name)
+            return self._records.origin(name)
         stamp, path = (
             None if self._keeper.index is None else self._keeper.index.stamp(name),
             address.PERSONA + path,
@@ -329,8 +329,8 @@ class MemorySearch:
     async def items(self, names: Sequence[str]) -> list[SearchItem]:
         """Memories as the index takes them, by their names in it."""
         items = [item_of(memory) for name in names if (memory := self._memory(name)) is not None]
-        said = await self._said.read(names)
-        found = (item_of_record(opened.record, opened.id.hex(), opened.created_at) for opened in said)
+        opened = await self._records.read(names)
+        found = (item_of_record(one.record, one.id.hex(), one.created_at) for one in opened)
         return items + [item for item in found if item is not None]
 
     # ── The index ───────────────────────────────────────────────────────────────────────
@@ -374,9 +374,9 @@ class MemorySearch:
             memory = self._memory(name)
             if memory is not None:
                 return scope.holds(memory)
-            if scope.source is not None or name not in self._said:
+            if scope.source is not None or name not in self._records:
                 return False
-            return scope.since is None or self._said.written_at(name) >= scope.since
+            return scope.since is None or self._records.written_at(name) >= scope.since
 
         return is_meant
 
@@ -393,7 +393,7 @@ class MemorySearch:
             why = weigher.explain(found, fields).noting(note)
             sure = confidence_in(memory.value, query, found.clues)
             return Hit.of(memory, state_at(why.relevance), found.score, why, sure)
-        opened = await self._said.read([found.id])
+        opened = await self._records.read([found.id])
         if not opened:
             return None  # forgotten while this search waited
         (event,) = opened
