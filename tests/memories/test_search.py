@@ -14,12 +14,21 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
-from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, MemoryStore, NotSynced, SyncMemoryStore
+from sense_memory import (
+    EmbeddedRelay,
+    InvalidInput,
+    LocalSigner,
+    MemoryStore,
+    NotSynced,
+    StoreClosed,
+    SyncMemoryStore,
+)
 from sense_memory.ledger import Ledger
 from sense_memory.memories.weigher import Weigher
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Unsigned
 from sense_memory.records import envelope, snapshot
 from sense_memory.records import snapshot as blocks
+from sense_memory.records.sealed_caches import CachedIndex
 from sense_memory.search.documents import SearchItem
 from sense_memory.search.index import SearchIndex
 from sense_memory.search.lexical import LexicalIndex
@@ -1062,6 +1071,25 @@ async def test_reading_everything_says_how_far_it_is_and_leaves_others_their_tur
         assert told[-1][:2] == (900, 900)
         assert len({at for *_, at in told}) >= 4
         assert len(await store.search("otter", 1_000)) == 900
+
+
+@pytest.mark.parametrize("palace", [False, True])
+async def test_a_search_that_waits_while_its_store_closes_says_so_and_is_not_cancelled(
+    open_store, monkeypatch, palace
+):
+    begun = asyncio.Event()
+
+    async def held(_index):
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(CachedIndex, "saved", held)
+    async with open_store() as store:
+        waiting = asyncio.create_task((store.palace if palace else store).search("otter"))
+        async with asyncio.timeout(10 * SECOND):
+            await begun.wait()
+    with pytest.raises(StoreClosed):
+        await waiting
 
 
 @pytest.mark.usefixtures("hasty")
