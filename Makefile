@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs docs bench clean
+.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs golden docs bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -48,6 +48,9 @@ sync-store: $(VENV)/.installed-test  ## write sync_store.pyi anew, after a chang
 
 json-docs: $(VENV)/.installed-test  ## write the fields in docs/json.md anew, after a change of a model or its shape
 	@$(BIN)/python -m scripts.generate_json_docs
+
+golden: $(VENV)/.installed-test  ## write what commands say anew, after a change of their words; read the difference
+	@$(BIN)/python -m pytest tests/interfaces/cli/test_golden.py -n 0 --update-golden
 
 docs: $(VENV)/.installed-docs  ## the pages of docs/ as a site with a search and the API, in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean

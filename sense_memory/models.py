@@ -22,7 +22,7 @@ PINNED: Final = "pinned"  # the theme of memories that are always in the prompt
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)  # a command builds those that it uses
 
 
 class Memory(_Frozen):

@@ -18,6 +18,7 @@ selectors of a Chinese or Mongolian letter.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 from sense_memory.limits import MAX_NOTICE_CHARS
@@ -47,21 +48,26 @@ _FLAGS: Final = "|".join(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in name) + "\U000e007f"
     for name in ("gbeng", "gbsct", "gbwls")
 )
-_unsafe: Final = re.compile(
-    rf"(?P<kept>{_FLAGS}|(?=[{_HIDDEN}])(?:"  # most characters are seen, and are not looked at further
-    rf"(?<=[{_JOINING}])[\u200c\u200d](?![{_HIDDEN}])"
-    rf"|(?<=[^\s{_HIDDEN}])\u200c(?=[{_JOINING}])"  # an ending of a Persian word behind a Latin one
-    rf"|(?<=[{_UNSPACED}])\u200b(?=[{_UNSPACED}])"
-    rf"|(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
-    rf"|(?<=[{_EMOJI}0-9#*\xa9\xae\u203c\u2049\u2122\u2139])[\ufe0e\ufe0f](?![{_SELECTORS}])"
-    rf"|(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[{_SELECTORS}](?![{_SELECTORS}])"
-    rf"|(?<=[\u1820-\u18aa])[\u180b-\u180e](?![{_HIDDEN}])"
-    rf"|(?:(?<=[{_RIGHT_TO_LEFT}])|(?<=[{_RIGHT_TO_LEFT}][{_SIGNS}])|(?<=[{_RIGHT_TO_LEFT}][{_SIGNS}]{{2}}))"
-    rf"[\u061c\u200e\u200f](?![{_HIDDEN}])"
-    rf"|(?<![{_HIDDEN}])[\u061c\u200e\u200f](?=[{_SIGNS}]{{0,2}}[{_RIGHT_TO_LEFT}])))"
-    rf"|[{_HIDDEN}]+"
-)
 _BRACKETS: Final = str.maketrans("[]", "()")
+
+
+@cache
+def _unsafe() -> re.Pattern[str]:
+    """What is hidden or kept. It takes a while to compile, and most programs meet no such text."""
+    return re.compile(
+        rf"(?P<kept>{_FLAGS}|(?=[{_HIDDEN}])(?:"  # most characters are seen, and are not looked at further
+        rf"(?<=[{_JOINING}])[\u200c\u200d](?![{_HIDDEN}])"
+        rf"|(?<=[^\s{_HIDDEN}])\u200c(?=[{_JOINING}])"  # an ending of a Persian word behind a Latin one
+        rf"|(?<=[{_UNSPACED}])\u200b(?=[{_UNSPACED}])"
+        rf"|(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
+        rf"|(?<=[{_EMOJI}0-9#*\xa9\xae\u203c\u2049\u2122\u2139])[\ufe0e\ufe0f](?![{_SELECTORS}])"
+        rf"|(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[{_SELECTORS}](?![{_SELECTORS}])"
+        rf"|(?<=[\u1820-\u18aa])[\u180b-\u180e](?![{_HIDDEN}])"
+        rf"|(?:(?<=[{_RIGHT_TO_LEFT}])|(?<=[{_RIGHT_TO_LEFT}][{_SIGNS}])|(?<=[{_RIGHT_TO_LEFT}][{_SIGNS}]{{2}}))"
+        rf"[\u061c\u200e\u200f](?![{_HIDDEN}])"
+        rf"|(?<![{_HIDDEN}])[\u061c\u200e\u200f](?=[{_SIGNS}]{{0,2}}[{_RIGHT_TO_LEFT}])))"
+        rf"|[{_HIDDEN}]+"
+    )
 
 
 def printed(text: str) -> str:
@@ -70,7 +76,9 @@ def printed(text: str) -> str:
     >>> printed("a\x1b[2Jb\r\nc")
     'a\\u001b[2Jb\nc'
     """
-    return _unsafe.sub(_shown, text.replace("\r\n", "\n"))
+    if text.isascii() and text.isprintable():
+        return text
+    return _unsafe().sub(_shown, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:

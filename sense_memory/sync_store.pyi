@@ -27,6 +27,7 @@ from sense_memory.memories.history import Version
 from sense_memory.memories.persona.remembered import Remembered
 from sense_memory.memories.persona.reviews import Pruned
 from sense_memory.memories.status import Status
+from sense_memory.mind.agent_tool import Access
 from sense_memory.mind.blocks import Block
 from sense_memory.mind.chat.compaction import ContextState
 from sense_memory.mind.chat.messages import Message, ToolCall
@@ -1657,21 +1658,24 @@ class SyncMemoryManager:
         """Choose the messages in context; see `Conversation.set_message_ids`."""
 
 class SyncMindTool:
-    """One tool.
+    """A tool of the four-tier memory; its answers are text for a model."""
+    def call(self, arguments: Mapping[str, Any]) -> str:
+        """Call the tool with a model's arguments.
 
-    Attributes:
-        name: the name by which a model calls the tool.
-        description: what the tool does, for a model.
-        parameters: the JSON schema of the arguments.
-        function: takes the arguments by name; returns text for the model.
-    """
-
+        Where that fails, the text begins with `error:`, so that a model can correct itself; nothing was changed.
+        """
     name: str
     description: str
     parameters: Mapping[str, Any]
-    function: Callable[..., Awaitable[str]]
-    def call(self, arguments: Mapping[str, Any]) -> str:
-        """Call the tool with a model's arguments; for an invalid argument, return a text that begins with `error:`."""
+    access: Access
+    function: Callable[..., Awaitable[Any]]
+    def run(self, arguments: Mapping[str, Any]) -> Any:
+        """Call the tool with a model's arguments; null stands for an argument that is not given.
+
+        Raises:
+            InvalidInput: the arguments cannot be used.
+            SenseMemoryError: the call failed.
+        """
     def as_openai(self) -> dict[str, Any]:
         """The tool for OpenAI's chat completions; `interfaces.openai_tools` has strict ones, and those of responses."""
     def as_anthropic(self) -> dict[str, Any]:

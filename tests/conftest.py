@@ -91,6 +91,14 @@ def pytest_collection_finish():
     gc.set_threshold(2_000, 20, 50)
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write what commands say now into tests/interfaces/cli/golden",
+    )
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "virtual_time: an hour takes as long as its work")
     if _is_part_of_all(config):

@@ -108,6 +108,13 @@ def test_every_character_of_a_hidden_category_is_escaped_where_it_stands_alone()
     assert shown == [f"a{plain_text.escaped(char)}b" for char in hidden]
 
 
+def test_printable_ascii_is_never_looked_at_twice_and_the_pattern_agrees_that_nothing_hides_in_it():
+    text = "".join(map(chr, range(32, 127)))
+
+    assert printed(text) == text
+    assert plain_text._unsafe().sub("", text) == text
+
+
 def test_a_long_run_of_hidden_characters_costs_a_prompt_little():
     assert printed("\U000e0041" * 1_000) == "\\U000e0041" * 4 + "\ufffd"
 

@@ -24,7 +24,7 @@ from .recall import DATASETS, as_item, existing, loaded
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .recall import Row
+    from .plain_retrievers import Row
 
 FLOORS: Final = (0.0, 0.5, 0.9, 1.0)
 _YEAR_DAYS: Final = 365.0

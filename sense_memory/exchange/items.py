@@ -38,7 +38,7 @@ class ItemKind(StrEnum):
     FLAT = "flat"
     JOURNAL = "journal"
     LOG = "log"  # an entry of the mind's log, such as a message of a conversation
-    MIND = "mind"  # a record of the mind: a block, a passage, a topic, the identity, an objective
+    MIND = "mind"  # a record that names its path: a block, a passage, a topic, the identity, an objective
 
 
 @dataclass(frozen=True, slots=True)

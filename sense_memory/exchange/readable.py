@@ -30,6 +30,7 @@ from sense_memory.limits import DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
 from sense_memory.memories.backup import write_export
 from sense_memory.memories.persona.arguments import PAST
 from sense_memory.operating_system import create_private
+from sense_memory.records.kinds import RecordType
 
 
 if TYPE_CHECKING:
@@ -49,13 +50,14 @@ MANIFEST: Final = "sense-memory.json"
 KIND_FIELD: Final = "sense-memory"  # the field with the kind of an entry; it also marks our files
 _VERSION: Final = 1
 _EXPORT: Final = "readable export"
-_TEXTS: Final = {  # the exported parts of the mind, each with the field of its records that is the text
-    "block": "value",
-    "archive": "content",
-    "topic": "summary",
-    "identity": "themes",
-    "objective": "text",
-    "conversation": "summary",
+_TEXTS: Final = {  # the paths of exported records, or prefixes of them, each with the field that is the text
+    "mind/block/": "value",
+    "mind/archive/": "content",
+    "mind/topic/": "summary",
+    "mind/identity": "themes",
+    "mind/objective/": "text",
+    "mind/conversation/": "summary",
+    **{kind.traits.prefix: kind.traits.text for kind in RecordType if kind.traits.is_exported},
 }
 _DEVICE_FIELDS: Final = frozenset(
     {"seen", "said"}
@@ -176,16 +178,16 @@ async def _entries(store: MemoryStore, exported: Exported) -> list[ExportedMemor
         exported.notes.append(f"only the newest {MAX_RECENT_COUNT:,} journal entries were exported")
     entries += map(_journal, reversed(journal))
     records = store.mind.records
-    for part, named in _TEXTS.items():
-        under = _identity(records) if part == "identity" else records.under(f"mind/{part}/")
-        held = await read_all(f"records of the mind ({part})", under)
-        entries += [_record(record, part, named) for record in held]
+    for prefix, named in _TEXTS.items():
+        found = records.under(prefix) if prefix.endswith("/") else _single(records, prefix)
+        held = await read_all(f"records of the mind ({prefix.rstrip('/').rpartition('/')[2]})", found)
+        entries += [_record(record, named) for record in held]
     entries += map(_log, await read_all("entries of the log", store.mind.log.entries()))
     return entries
 
 
-async def _identity(records: MindRecords) -> list[MindRecord]:
-    record = await records.read("mind/identity")
+async def _single(records: MindRecords, path: str) -> list[MindRecord]:
+    record = await records.read(path)
     return [] if record is None else [record]
 
 
@@ -224,18 +226,18 @@ def _journal(entry: JournalEntry) -> ExportedMemory:
     return ExportedMemory(("journal", str(when)[:7]), f"{day} {entry.event_id[:8]}", values, entry.content)
 
 
-def _record(record: MindRecord, part: str, named: str) -> ExportedMemory:
+def _record(record: MindRecord, named: str) -> ExportedMemory:
     fields = {name: value for name, value in record.fields.items() if name not in _DEVICE_FIELDS}
     is_text = isinstance(fields.get(named), str)
     text = fields.pop(named) if is_text else ""
     values = {KIND_FIELD: "mind", "path": record.path, "text_is": named if is_text else "", "fields": fields}
     values["exported"] = record_state(record.fields)
-    folder = ("mind",) if part == "identity" else ("mind", part)
-    return ExportedMemory(folder, record.name, values, text)
+    *folder, _ = record.path.split("/")
+    return ExportedMemory(tuple(folder), record.name, values, text)
 
 
 def record_state(fields: Mapping[str, Any]) -> str:
-    """A hash of the fields of a record of the mind, 16 hex digits."""
+    """A hash of the fields of a record, 16 hex digits."""
     shared = {name: value for name, value in fields.items() if name not in _DEVICE_FIELDS}
     return fingerprint(orjson.dumps(shared, option=orjson.OPT_SORT_KEYS).decode())
 
@@ -488,7 +490,9 @@ def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
         case "mind":
             named = str(values["text_is"])
             fields = {**values["fields"], **({named: text} if named else {})}
-            return Item(ItemKind.MIND, _mind_path(values["path"]), text, file, line, None, "", fields, state)
+            return Item(
+                ItemKind.MIND, _record_path(values["path"]), text, file, line, None, "", fields, state
+            )
         case "log":
             names = ("id", "kind", "actor", "turn", "payload")
             fields = {name: values[name] for name in names}
@@ -498,14 +502,15 @@ def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
     raise ValueError(values[KIND_FIELD])
 
 
-def _mind_path(path: object) -> str:
-    """A path of a record of the mind that an export may contain; keys of scenes are never imported from a file.
+def _record_path(path: object) -> str:
+    """A path of a record that an export may contain; keys of scenes are never imported from a file.
 
     Raises:
         ValueError: any other path.
     """
-    parts = str(path).split("/")
-    if parts[0] != "mind" or len(parts) not in {2, 3} or parts[1] not in _TEXTS:
+    roots = {root.rstrip("/") for root in _TEXTS}
+    folder, slash, _ = str(path).rpartition("/")
+    if not slash or roots.isdisjoint({str(path), folder}):
         raise ValueError(path)
     return str(path)
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 
+    from sense_memory.mind.thread_records import Value
     from sense_memory.store import MemoryStore
     from sense_memory.sync_store import SyncMemoryStore
 
@@ -164,14 +165,17 @@ class SenseMemorySaver(BaseCheckpointSaver[int]):  # type: ignore[misc]  # mypy 
     ) -> None:
         thread, namespace = _place(config)
         name = f"{_name(_WRITES, namespace, config['configurable']['checkpoint_id'])}-{_hash(task_id)}"
-        held = await self._threads.read(thread, name)
-        known = {} if held is None else self._loaded(*held)
-        for number, (channel, value) in enumerate(writes):
-            place = WRITES_IDX_MAP.get(channel, number)
-            if place < 0 or place not in known:  # a task that runs again keeps what it wrote first
-                known[place] = [channel, value]
-        kind, data = self.serde.dumps_typed(known)
-        await self._threads.write(thread, name, {"kind": kind, "task": task_id, "task_path": task_path}, data)
+
+        def added(held: Value | None) -> tuple[Mapping[str, Any], bytes]:
+            known = {} if held is None else self._loaded(*held)
+            for number, (channel, value) in enumerate(writes):
+                place = WRITES_IDX_MAP.get(channel, number)
+                if place < 0 or place not in known:  # a task that runs again keeps what it wrote first
+                    known[place] = [channel, value]
+            kind, data = self.serde.dumps_typed(known)
+            return {"kind": kind, "task": task_id, "task_path": task_path}, data
+
+        await self._threads.change(thread, name, added)
 
     async def _get(self, config: RunnableConfig) -> CheckpointTuple | None:
         thread, namespace = _place(config)

@@ -6,11 +6,12 @@ parts (`outbox`, `heads`, `feed`, …).
 
 from __future__ import annotations
 
-from sense_memory.ledger.edits import Basis
+from sense_memory.ledger.edits import Basis, retry_while_moved
 from sense_memory.ledger.heads import StoredEvent
 from sense_memory.ledger.ledger import Ledger
 from sense_memory.ledger.removals import HeadMoved, Origin, Removal
-from sense_memory.ledger.schema import HELD, Role
+from sense_memory.ledger.roles import Role
+from sense_memory.ledger.schema import HELD
 from sense_memory.ledger.versions import FiledEvent, FilingResult
 
 
@@ -25,4 +26,5 @@ __all__ = [
     "Removal",
     "Role",
     "StoredEvent",
+    "retry_while_moved",
 ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import LedgerError
 from sense_memory.ledger.heads import Heads
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.roles import IS_DERIVED, IS_LIVE
 from sense_memory.nostr.address import EMBEDDING, JOURNAL, PREFIX
 from sense_memory.operating_system import open_plain
 
@@ -47,7 +47,7 @@ _HEADS_COUNT: Final = 1_000
 # A temporary trigger, for this connection only, covers every way of removing a memory, including ways added later.
 _FORGET: Final = (
     "CREATE TEMP TRIGGER forgetting_reaches_the_snapshot AFTER DELETE ON main.events "
-    f"WHEN OLD.role = {int(Role.MEMORY)} AND OLD.quarantined = 0 "
+    f"WHEN OLD.{IS_LIVE} AND OLD.quarantined = 0 "
     f"BEGIN DELETE FROM meta WHERE name IN ('{_KEY}', '{_NEXT}', '{_ERA}'); END"
 )
 
@@ -239,7 +239,7 @@ _VECTORS_KEY: Final = "vectors_key"
 _MANY: Final = 1_000  # for this many slots or more, the whole table is read
 _SAVE: Final = (  # only if the memory was not forgotten while its vectors were computed
     "INSERT OR REPLACE INTO vectors (slot, model, body) SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM slots s "
-    f"JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role = {int(Role.MEMORY)})"
+    f"JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.{IS_LIVE})"
 )
 _WITHOUT_EMBEDDING: Final = (
     "SELECT slot FROM vectors WHERE model = ? AND NOT EXISTS (SELECT 1 FROM slots s WHERE s.head = told)"
@@ -249,14 +249,14 @@ _READABLE: Final = f"{PREFIX}{EMBEDDING}"  # slots of embeddings, except hashed 
 _ORPHANS: Final = (
     "SELECT s.slot FROM deletions d CROSS JOIN slots s ON s.slot = iif(substr(d.target, 1, 1) = '#', "
     f"'{_READABLE}{JOURNAL}' || substr(d.target, 2), '{_READABLE}' || substr(d.target, {len(PREFIX) + 1})) "
-    f"CROSS JOIN events e ON e.seq = s.head AND e.role = {int(Role.EMBEDDING)} WHERE NOT EXISTS "
-    f"(SELECT 1 FROM slots m JOIN events h ON h.seq = m.head AND h.role = {int(Role.MEMORY)} WHERE m.slot = d.target)"
+    f"CROSS JOIN events e ON e.seq = s.head AND e.{IS_DERIVED} WHERE NOT EXISTS "
+    f"(SELECT 1 FROM slots m JOIN events h ON h.seq = m.head AND h.{IS_LIVE} WHERE m.slot = d.target)"
 )
 
 # A temporary trigger, for this connection only, covers every way of removing a memory, including ways added later.
 _FORGET_VECTORS: Final = (
     "CREATE TEMP TRIGGER forgetting_reaches_the_vectors AFTER DELETE ON main.events "
-    f"WHEN OLD.role = {int(Role.MEMORY)} BEGIN DELETE FROM vectors WHERE slot = OLD.slot; END"
+    f"WHEN OLD.{IS_LIVE} BEGIN DELETE FROM vectors WHERE slot = OLD.slot; END"
 )
 
 

@@ -16,8 +16,9 @@ since its last edit.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sense_memory.ledger.device_id import DeviceId, is_own_device, wrote
 from sense_memory.ledger.removals import (
@@ -28,20 +29,34 @@ from sense_memory.ledger.removals import (
     add_head_fork,
     read_removal,
 )
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.roles import IS_TOMBSTONE
 from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from sense_memory.ledger.database import Database
     from sense_memory.ledger.versions import FiledEvent
 
 _COVERED_TO = (
     "SELECT max(second) FROM (SELECT until AS second FROM deletions WHERE target = ? UNION ALL "
-    f"SELECT created_at FROM events WHERE slot = ? AND role = {int(Role.TOMBSTONE)} AND quarantined = 0)"
+    f"SELECT created_at FROM events WHERE slot = ? AND {IS_TOMBSTONE} AND quarantined = 0)"
 )
+
+
+_T = TypeVar("_T")
+
+
+async def retry_while_moved(attempt: Callable[[], Awaitable[_T]]) -> _T:
+    """Await an attempt that reads, decides and writes once, and repeat it after each `HeadMoved`.
+
+    Each repetition means that another writer succeeded. Every edit of this package that starts from what it read is such an
+    attempt, so none replaces a version that it did not read.
+    """
+    while True:
+        with suppress(HeadMoved):
+            return await attempt()
 
 
 @dataclass(frozen=True, slots=True)

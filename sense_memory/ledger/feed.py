@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sense_memory.ledger.heads import stored
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.roles import IS_FOLLOWED, IS_REQUEST, ROLES
 from sense_memory.ledger.versions import deletion_targets
 from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _BATCH_COUNT: Final = 500  # events in one batch for watchers
 _NEW: Final = (
-    f"SELECT seq, slot, role, iif(role = {int(Role.DELETION)}, body, NULL) FROM events WHERE seq > ? "
-    f"AND quarantined = 0 AND role NOT IN ({int(Role.EMBEDDING)}, {int(Role.REPLACED)}) ORDER BY seq LIMIT ?"
+    f"SELECT seq, slot, role, iif({IS_REQUEST}, body, NULL) FROM events WHERE seq > ? "
+    f"AND quarantined = 0 AND {IS_FOLLOWED} ORDER BY seq LIMIT ?"
 )
 _EVENTS: Final = "SELECT seq, id, slot, role, body FROM events WHERE seq IN "
 
@@ -97,9 +97,9 @@ class ChangeFeed:
         ids: set[bytes] = set()
         rows = self._db.rows(_NEW, cursor.seq, limit)
         for seq, slot, role, body in rows:
-            if role == Role.MEMORY:
+            if not ROLES[role].is_removal:  # live
                 slots.setdefault(slot, 0)
-            elif role == Role.TOMBSTONE:
+            elif ROLES[role].is_tombstone:
                 slots[slot] = seq
                 tombstones.add(slot)
             else:

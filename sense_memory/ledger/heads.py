@@ -10,30 +10,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.roles import IS_CONTENT, IS_DERIVED, IS_LIVE, ROLES
 from sense_memory.limits import MAX_FUTURE_SECONDS
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from sense_memory.ledger.database import Database
+    from sense_memory.ledger.roles import Role
 
 LOGS: Final = address.PREFIX + address.INTROSPECTION  # prefix of the slots of introspection logs
 _READABLE_EMBEDDINGS: Final = f"{address.PREFIX}{address.EMBEDDING}"
-_MIND: Final = f"{address.PREFIX}{address.MIND}"
 _HASHED: Final = f"{address.PREFIX}~"  # prefix of slots that contain a hash instead of the path
 
-_ROLES: Final = {int(role): role for role in Role}
 _JOIN: Final = "FROM slots s JOIN events e ON e.seq = s.head"
-_LIVE: Final = f"{_JOIN} WHERE e.role = {int(Role.MEMORY)}"
+_LIVE: Final = f"{_JOIN} WHERE e.{IS_LIVE}"
 _STORED: Final = "SELECT e.seq, e.id, e.slot, e.role, e.body"
 _LIVE_HEADS: Final = f"SELECT s.slot, e.seq, e.id {_LIVE} AND "
 _BENEATH: Final = "s.slot >= ? AND s.slot < ?"
 _UNDER: Final = f"{_BENEATH} AND instr(substr(s.slot, ?), '/') = 0"  # directly under a prefix; see `_under`
-_EMBEDDINGS: Final = f"SELECT s.slot, s.head {_JOIN} WHERE e.role = {int(Role.EMBEDDING)} AND "
+_EMBEDDINGS: Final = f"SELECT s.slot, s.head {_JOIN} WHERE e.{IS_DERIVED} AND "
 
 
 class StoredEvent(NamedTuple):
@@ -114,8 +113,7 @@ class Heads:
 
     def is_live_after(self, slot: str, second: int) -> bool:
         """Whether a slot has a memory, or an embedding, that is dated after a second."""
-        roles = f"e.role IN ({int(Role.MEMORY)}, {int(Role.EMBEDDING)})"
-        query = f"SELECT 1 {_JOIN} WHERE s.slot = ? AND {roles} AND e.created_at > ?"
+        query = f"SELECT 1 {_JOIN} WHERE s.slot = ? AND e.{IS_CONTENT} AND e.created_at > ?"
         return self._db.row(query, slot, second) is not None
 
     # ── Under a prefix ──────────────────────────────────────────────────────────────────
@@ -220,21 +218,20 @@ class Heads:
         query = f"{_LIVE_HEADS}s.slot > ? ORDER BY s.slot LIMIT ?"
         return [Head(*row) for row in self._db.rows(query, slot, limit)]
 
-    def live_counts(self) -> tuple[int, int, int, int]:
-        """The number of live heads, and of these the journal entries, introspection logs, and records of the mind."""
-        ((live, entries, logs, mind),) = self._db.rows(
-            "SELECT count(*), coalesce(sum(e.kind = ? OR substr(e.slot, 1, ?) = ?), 0), "
-            "coalesce(sum(substr(e.slot, 1, ?) = ?), 0), "
-            f"coalesce(sum(substr(e.slot, 1, ?) = ?), 0) {_LIVE}",
-            KIND_DIRECT_MESSAGE,
-            len(address.JOURNAL_PREFIX),
-            address.JOURNAL_PREFIX,
-            len(LOGS),
-            LOGS,
-            len(_MIND),
-            _MIND,
+    def live_counts(self, apart: Mapping[str, str]) -> tuple[int, int, dict[str, int]]:
+        """The number of live heads, and of these the journal entries, and those at some prefixes by the names of the counts.
+
+        Args:
+            apart: by the name of each count, the prefix of its slots.
+        """
+        counted = ["e.kind = ? OR substr(e.slot, 1, ?) = ?", *["substr(e.slot, 1, ?) = ?"] * len(apart)]
+        sums = ", ".join(f"coalesce(sum({condition}), 0)" for condition in counted)
+        lengths = (
+            value for prefix in (address.JOURNAL_PREFIX, *apart.values()) for value in (len(prefix), prefix)
         )
-        return live, entries, logs, mind
+        query = f"SELECT count(*), {sums} {_LIVE}"
+        ((live, entries, *others),) = self._db.rows(query, KIND_DIRECT_MESSAGE, *lengths)
+        return live, entries, dict(zip(apart, others, strict=True))
 
     # ── Of every role, deletions included ───────────────────────────────────────────────
 
@@ -266,7 +263,7 @@ class Heads:
 def stored(row: tuple[Any, ...]) -> StoredEvent:
     """The event in a row with the columns seq, id, slot, role and body."""
     seq, ident, slot, role, body = row
-    return StoredEvent(seq, ident, slot, _ROLES[role], body)
+    return StoredEvent(seq, ident, slot, ROLES[role], body)
 
 
 def beneath(prefix: str) -> tuple[str, str]:

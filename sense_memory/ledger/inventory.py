@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from sense_memory.ledger.heads import LOGS, Heads, beneath
 from sense_memory.ledger.outbox import WAS_ACCEPTED
 from sense_memory.ledger.relays import LedgerReason, RelayRecords, Remark
-from sense_memory.ledger.schema import HELD, Role
+from sense_memory.ledger.roles import IS_LIVE, IS_REQUEST, IS_TOMBSTONE
+from sense_memory.ledger.schema import HELD
 from sense_memory.limits import HEAL_SECONDS
 from sense_memory.nostr.event import KINDS
 
@@ -39,10 +40,10 @@ Pair: TypeAlias = tuple[int, bytes]  # created_at in seconds, and an id of 32 by
 _DROPS = f"EXISTS (SELECT 1 FROM remarks WHERE relay = ?1 AND remark = '{Remark.DROPS_DELETIONS.value}')"
 _EXEMPT = (
     "SELECT o.event FROM outbox o WHERE o.relay = ?1 AND o.state IN ('refused', 'parked') UNION "
-    f"SELECT e.seq FROM events e CROSS JOIN outbox o ON o.relay = ?1 AND o.event = e.seq WHERE e.role = {int(Role.DELETION)} "
+    f"SELECT e.seq FROM events e CROSS JOIN outbox o ON o.relay = ?1 AND o.event = e.seq WHERE e.{IS_REQUEST} "
     f"AND (o.state = 'superseded' OR o.state IN {HELD} AND {_DROPS}) UNION "
     "SELECT s.head FROM deletions d CROSS JOIN slots s ON s.slot = d.target "
-    f"CROSS JOIN events e ON e.seq = s.head AND e.role = {int(Role.TOMBSTONE)} AND e.created_at <= d.until "
+    f"CROSS JOIN events e ON e.seq = s.head AND e.{IS_TOMBSTONE} AND e.created_at <= d.until "
     "CROSS JOIN events x ON x.id = d.by_event CROSS JOIN outbox o ON o.relay = ?1 AND o.event = x.seq "
     f"WHERE o.state IN {HELD} AND NOT {_DROPS}"
 )
@@ -80,10 +81,10 @@ _CONFIRMED = (
 )
 _ACCEPTED = f"SELECT event FROM outbox WHERE relay = ? AND {WAS_ACCEPTED}"
 # The last condition, because only this one reads events, and few heads are left by then.
-_IS_MEMORY = f"EXISTS (SELECT 1 FROM events e WHERE e.seq = s.head AND e.role = {int(Role.MEMORY)})"
+_HEAD_IS_LIVE = f"EXISTS (SELECT 1 FROM events e WHERE e.seq = s.head AND e.{IS_LIVE})"
 _HELD = (
     "SELECT o.state, count(*) FROM outbox o JOIN slots s ON s.head = o.event WHERE o.relay = ? "
-    f"AND o.state IN {HELD} AND NOT (s.slot >= ? AND s.slot < ?) AND {_IS_MEMORY} GROUP BY o.state"
+    f"AND o.state IN {HELD} AND NOT (s.slot >= ? AND s.slot < ?) AND {_HEAD_IS_LIVE} GROUP BY o.state"
 )
 _THERE_AFTER_ALL = (
     "UPDATE outbox SET state = 'acked', reason = '', due_at = ? WHERE relay = ? "

@@ -17,7 +17,7 @@ from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.outbox import Outbox
 from sense_memory.ledger.relays import RelayRecords, Remark
 from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, record_overruled, save_draft
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.roles import AS_HISTORY, AS_MEMORY, HAS_ORIGIN, IS_HISTORY, IS_TOMBSTONE, ROLES, Role
 from sense_memory.ledger.stamps import Stamps
 from sense_memory.ledger.suspicions import SuspicionRows
 from sense_memory.ledger.versions import FiledEvent, FilingResult
@@ -46,9 +46,8 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _READ_COUNT = 500  # events held at a time when many are read
 _BY_ID = "SELECT id, slot, role FROM events WHERE id IN "
-_IS_REPLACED = f"role = {int(Role.REPLACED)}"
 _USED = (
-    f"SELECT count(*) - (SELECT count(*) FROM events WHERE created_at = ?1 AND {_IS_REPLACED}) "
+    f"SELECT count(*) - (SELECT count(*) FROM events WHERE created_at = ?1 AND {IS_HISTORY}) "
     "FROM events WHERE created_at = ?1"
 )
 
@@ -236,7 +235,7 @@ class Ledger:
         marks = self.marks(item.slot for item in items)
         for item in items:
             second = item.event.created_at
-            is_again = second < marks.get(item.slot, -1) and item.role is Role.TOMBSTONE
+            is_again = second < marks.get(item.slot, -1) and item.role.is_tombstone
             if is_again:
                 if self.open_tombstones([item.slot], second).get(item.slot) != second:
                     raise _SecondTaken
@@ -347,8 +346,7 @@ class Ledger:
         columns = "e.seq, e.id, e.slot, e.role, e.body"
         rows = [
             *self._db.rows_in(
-                f"SELECT {columns} FROM events e WHERE e.role IN ({int(Role.MEMORY)}, {int(Role.REPLACED)}) "
-                "AND e.quarantined = 0 AND e.slot IN ",
+                f"SELECT {columns} FROM events e WHERE e.{HAS_ORIGIN} AND e.quarantined = 0 AND e.slot IN ",
                 removed,
             )
         ]
@@ -406,9 +404,9 @@ class Ledger:
         return [
             stored(row)
             for row in self._db.rows(
-                f"SELECT seq, id, slot, iif({_IS_REPLACED}, {int(Role.MEMORY)}, role), body FROM events "
+                f"SELECT seq, id, slot, {AS_MEMORY}, body FROM events "
                 "WHERE slot = ? AND quarantined = 0 "
-                f"ORDER BY created_at DESC, {_IS_REPLACED}, iif({_IS_REPLACED}, -seq, id)",
+                f"ORDER BY created_at DESC, {IS_HISTORY}, iif({IS_HISTORY}, -seq, id)",
                 slot,
             )
         ]
@@ -423,19 +421,18 @@ class Ledger:
         not_head = "seq = ?1 AND NOT EXISTS (SELECT 1 FROM slots WHERE head = ?1)"
         numbers = [(seq,) for seq in seqs]
         with self._change():
-            # Triggers remove the snapshot and the vectors with a memory (MEMORY), not with history (REPLACED).
-            role = Role.MEMORY if forgets else Role.REPLACED
-            self._db.execute_many(f"UPDATE events SET role = {int(role)} WHERE {not_head}", numbers)
+            # Triggers remove the snapshot and the vectors with what is live, not with history.
+            role = AS_MEMORY if forgets else AS_HISTORY
+            self._db.execute_many(f"UPDATE events SET role = {role} WHERE {not_head}", numbers)
             self._db.execute_many(f"DELETE FROM events WHERE {not_head}", numbers)
 
     def ids_after(self, slot: str, second: int, limit: int) -> list[str]:
         """The ids (hex) of a slot's newest versions dated after a second, without tombstones and replaced versions."""
         rows = self._db.rows(
-            f"SELECT id FROM events WHERE slot = ? AND created_at > ? AND NOT {_IS_REPLACED} AND role <> ? "
+            f"SELECT id FROM events WHERE slot = ? AND created_at > ? AND NOT {IS_HISTORY} AND NOT {IS_TOMBSTONE} "
             "ORDER BY created_at DESC, id LIMIT ?",
             slot,
             second,
-            int(Role.TOMBSTONE),
             limit,
         )
         return [ident.hex() for (ident,) in rows]
@@ -464,7 +461,7 @@ class Ledger:
         ids = (bytes.fromhex(event.id) for event in events)
         known = {row[0].hex(): row for row in self._db.rows_in(_BY_ID, ids)}
         return {
-            event.id: FiledEvent(event, known[event.id][1], Role(known[event.id][2]))
+            event.id: FiledEvent(event, known[event.id][1], ROLES[known[event.id][2]])
             for event in events
             if event.id in known
         }
@@ -483,9 +480,9 @@ class Ledger:
             )
         )
 
-    def counts_by_kind(self) -> dict[str, int]:
+    def counts_by_kind(self, apart: Mapping[str, str] | None = None) -> dict[str, int]:
         """Counts of what the ledger holds, such as heads, entries, events and drafts; see `rescue.counts_by_kind`."""
-        return rescue.counts_by_kind(self._db)
+        return rescue.counts_by_kind(self._db, apart or {})
 
     def bodies(self) -> Iterator[bytes]:
         """Every event's canonical JSON in order of arrival, read in batches."""
@@ -500,7 +497,7 @@ class Ledger:
         # On a full disk this write fails, but no event can be replaced then either.
         with suppress(StorageFullError), self._db.transaction():
             stamps.record_all_sent(self._db)
-        yield from self._bodies(f"NOT {_IS_REPLACED}", self.feed.cursor().seq)
+        yield from self._bodies(f"NOT {IS_HISTORY}", self.feed.cursor().seq)
 
     def _bodies(self, condition: str, until: int = MAX_SAFE_INTEGER) -> Iterator[bytes]:
         query = (
@@ -559,7 +556,7 @@ class Ledger:
         second = item.event.created_at
         if second not in used:
             used[second] = self._used(second)
-        return item.role is not Role.DELETION and used[second] >= MAX_EVENTS_PER_SECOND_COUNT
+        return not item.role.is_request and used[second] >= MAX_EVENTS_PER_SECOND_COUNT
 
     def _check_open(self, item: FiledEvent, based: Collection[str]) -> None:
         """Raise _SecondTaken if another process wrote, so that an event may not replace the version in its second."""

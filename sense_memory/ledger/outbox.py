@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.heads import Heads
 from sense_memory.ledger.relays import LedgerReason, RelayRecords, Remark, reason_code, reason_sentence
-from sense_memory.ledger.schema import HELD, Role
+from sense_memory.ledger.roles import IS_CONTENT, IS_REMOVAL, IS_REQUEST, IS_TOMBSTONE, ROLES
+from sense_memory.ledger.schema import HELD
 from sense_memory.ledger.versions import deletion_targets
 from sense_memory.limits import (
     AFTER_DELETION_SECONDS,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from sense_memory.ledger.database import Database
+    from sense_memory.ledger.roles import Role
 
 
 # Accepted before a given time, even if the relay has lost the event since.
@@ -87,7 +89,7 @@ class Outbox:
         marks = ", ".join("?" * len(urls))
         self._db.execute_many(
             f"INSERT OR IGNORE INTO outbox (relay, event, state, due_at) SELECT relay, seq, 'queued', {_DUE} "
-            f"FROM events, relays WHERE seq = ? AND ({_ALWAYS_SENT} OR EXISTS (SELECT 1 FROM slots WHERE head = seq)) "
+            f"FROM events, relays WHERE seq = ? AND ({IS_REMOVAL} OR EXISTS (SELECT 1 FROM slots WHERE head = seq)) "
             f"AND url IN ({marks})",
             [(now, now, seq, *urls) for seq in seqs],
         )
@@ -138,7 +140,7 @@ class Outbox:
             "SELECT o.event FROM outbox o JOIN relays r USING (relay) JOIN events e ON e.seq = o.event "
             "JOIN slots s ON s.head = e.seq WHERE r.url = ? AND coalesce(o.seen_at, 0) < ? AND e.created_at >= ? "
             f"AND {WAS_ACCEPTED} AND e.kind IN (SELECT value FROM json_each(?)) "
-            f"AND {_NO_DELETION if self._drops_deletions(url) else f'NOT {_IS_SETTLED}'}",
+            f"AND {f'NOT e.{IS_REQUEST}' if self._drops_deletions(url) else f'NOT {_IS_SETTLED}'}",
             url,
             begun,
             since,
@@ -433,7 +435,7 @@ class Outbox:
         # A rate limit is no failure of the event, so it does not count as an attempt.
         counts = verdict.outcome is not RelayOutcome.RATE_LIMITED
         relay, tries, first = row[0], row[1] + counts, row[2] or (now if counts else None)
-        verdict = self._interpreted(url, relay, seq, Role(row[3]), verdict)
+        verdict = self._interpreted(url, relay, seq, ROLES[row[3]], verdict)
         state, due = self._next(verdict.outcome, tries, first or now, now)
         self._db.execute(
             "UPDATE outbox SET state = ?, reason = ?, tries = ?, first_try_at = ?, due_at = ? "
@@ -450,7 +452,7 @@ class Outbox:
     def _interpreted(self, url: str, relay: int, seq: int, role: Role, verdict: RelayVerdict) -> RelayVerdict:
         """A verdict, interpreted by what is known of the relay and the event."""
         outcome = verdict.outcome
-        if outcome is RelayOutcome.DELETED and role not in {Role.TOMBSTONE, Role.DELETION}:
+        if outcome is RelayOutcome.DELETED and not role.is_removal:
             # The relay says that the author deleted this memory, which this ledger did not do: the status shows it.
             why = (
                 LedgerReason.OLD_DELETION
@@ -458,7 +460,7 @@ class Outbox:
                 else LedgerReason.NOT_OUR_DELETION
             )
             return RelayVerdict(RelayOutcome.REFUSED, why)
-        if role is Role.TOMBSTONE and outcome in _NEGATIVE_OUTCOMES and self._db.row(_SETTLED, relay, seq):
+        if role.is_tombstone and outcome in _NEGATIVE_OUTCOMES and self._db.row(_SETTLED, relay, seq):
             # Some relays do not use the prefix `deleted`. At a relay that keeps no requests, the tombstone is tried
             # again: nothing else there says that the memory was forgotten.
             drops = self._drops_deletions(url)
@@ -495,7 +497,6 @@ _ACCEPTS: Final = RelayVerdict(RelayOutcome.ACCEPTED)
 _NEGATIVE_OUTCOMES: Final = frozenset({RelayOutcome.DELETED, RelayOutcome.RETRY, RelayOutcome.REFUSED})
 # An event dated ahead waits until its second, but at most `AHEAD_SECONDS`; see `stamps`.
 _DUE = f"max(?, min(created_at, ? + {AHEAD_SECONDS}))"
-_ALWAYS_SENT = f"role IN ({int(Role.TOMBSTONE)}, {int(Role.DELETION)})"  # even if it is not a head
 _NEXT = (
     "SELECT e.seq, e.id, e.slot, e.body, o.due_at, u.event IS NOT NULL FROM outbox o JOIN relays r USING (relay) "
     "JOIN events e ON e.seq = o.event LEFT JOIN unsent u ON u.event = o.event "
@@ -522,13 +523,9 @@ _MAKE_DUE = (
     "UPDATE outbox SET due_at = ?1 WHERE state = 'queued' AND due_at > ?1 AND reason NOT IN ('', ?3, ?4) "
     "AND relay = (SELECT relay FROM relays WHERE url = ?2)"
 )
-_TOMBSTONE: Final = f"role = {int(Role.TOMBSTONE)}"
-_DELETION: Final = f"role = {int(Role.DELETION)}"
-_LIVING: Final = f"role IN ({int(Role.MEMORY)}, {int(Role.EMBEDDING)})"
-_NO_DELETION: Final = f"e.role <> {int(Role.DELETION)}"
 # Whether the event `e` of the row `o` is a tombstone whose deletion the same relay has accepted.
 _IS_SETTLED = (
-    f"(e.{_TOMBSTONE} AND EXISTS (SELECT 1 FROM deletions d JOIN events x ON x.id = d.by_event "
+    f"(e.{IS_TOMBSTONE} AND EXISTS (SELECT 1 FROM deletions d JOIN events x ON x.id = d.by_event "
     "JOIN outbox k ON k.event = x.seq AND k.relay = o.relay "
     f"WHERE d.target = e.slot AND d.until >= e.created_at AND k.state IN {HELD}))"
 )
@@ -538,19 +535,19 @@ _DELETED_THERE = (
     f"AND state IN {HELD} AND (s.head IS NULL OR s.mark_at <= d.until)"
 )
 _TOMBSTONES_THERE = (
-    f"SELECT 1 FROM slots s JOIN events e ON e.seq = s.head AND e.{_TOMBSTONE} JOIN outbox o ON o.event = e.seq "
+    f"SELECT 1 FROM slots s JOIN events e ON e.seq = s.head AND e.{IS_TOMBSTONE} JOIN outbox o ON o.event = e.seq "
     f"JOIN relays r USING (relay) WHERE s.slot = ? AND url = ? AND state IN {HELD}"
 )
 _FORGOTTEN_ONCE = "SELECT 1 FROM deletions d JOIN events e ON e.slot = d.target WHERE e.seq = ?"
 # INDEXED BY, because SQLite would otherwise scan every row of a relay for the few that are queued.
 _WAITING = "outbox o INDEXED BY outbox_waiting"
 _QUEUED_DELETIONS = (
-    f"SELECT e.seq, o.reason, e.body FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.{_DELETION} "
+    f"SELECT e.seq, o.reason, e.body FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.{IS_REQUEST} "
     "WHERE o.relay = ? AND o.state = 'queued'"
 )
 _DELAYED = f"SELECT 1 FROM {_WAITING} WHERE o.relay = ? AND o.state = 'queued' AND o.due_at > ? AND o.reason = ? LIMIT 1"
 _QUEUED_TOMBSTONES = (
-    f"SELECT e.seq FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.{_TOMBSTONE} WHERE o.relay = ? "
+    f"SELECT e.seq FROM {_WAITING} CROSS JOIN events e ON e.seq = o.event AND e.{IS_TOMBSTONE} WHERE o.relay = ? "
     "AND o.state = 'queued' AND NOT EXISTS (SELECT 1 FROM slots WHERE head = e.seq)"
 )
 _DELAY = (
@@ -565,15 +562,15 @@ _RELEASE = "UPDATE outbox SET due_at = ?2, reason = '' WHERE relay = ?1 AND stat
 _LEAVE_OUT = "UPDATE outbox SET state = 'superseded', reason = '' WHERE relay = ? AND event = ?"
 _KEPT_DELETION = (
     "SELECT 1 FROM events e CROSS JOIN outbox o ON o.event = e.seq JOIN relays r USING (relay) "
-    f"WHERE e.{_DELETION} AND o.state = 'confirmed' AND r.url = ?"
+    f"WHERE e.{IS_REQUEST} AND o.state = 'confirmed' AND r.url = ?"
 )
 _UNPROVEN = (
     "SELECT e.id FROM events e CROSS JOIN outbox o ON o.event = e.seq JOIN relays r USING (relay) "
-    f"WHERE e.{_DELETION} AND o.state = 'acked' AND r.url = ? ORDER BY e.seq DESC LIMIT 20"
+    f"WHERE e.{IS_REQUEST} AND o.state = 'acked' AND r.url = ? ORDER BY e.seq DESC LIMIT 20"
 )
 _REQUEUE_TOMBSTONES = (
     "INSERT INTO outbox (relay, event, state, due_at) SELECT ?2, s.head, 'queued', ?1 FROM deletions d "
-    f"CROSS JOIN slots s ON s.slot = d.target CROSS JOIN events e ON e.seq = s.head AND e.{_TOMBSTONE} WHERE ?2 > 0 "
+    f"CROSS JOIN slots s ON s.slot = d.target CROSS JOIN events e ON e.seq = s.head AND e.{IS_TOMBSTONE} WHERE ?2 > 0 "
     "ON CONFLICT DO UPDATE SET state = 'queued', reason = '', due_at = excluded.due_at, tries = 0, "
     "first_try_at = NULL WHERE state IN ('acked', 'confirmed', 'superseded')"
 )
@@ -593,7 +590,7 @@ _SETTLED = (
 )
 _CURRENT_OF_SLOT = (
     "SELECT head FROM slots WHERE slot = ? AND head IS NOT NULL UNION "
-    f"SELECT e.seq FROM deletions d JOIN events e ON e.id = d.by_event AND e.role = {int(Role.DELETION)} "
+    f"SELECT e.seq FROM deletions d JOIN events e ON e.id = d.by_event AND e.{IS_REQUEST} "
     "WHERE d.target = ? AND NOT EXISTS (SELECT 1 FROM slots s JOIN events h ON h.seq = s.head "
-    f"WHERE s.slot = d.target AND h.{_LIVING} AND h.created_at > d.until)"
+    f"WHERE s.slot = d.target AND h.{IS_CONTENT} AND h.created_at > d.until)"
 )

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.database import open_damaged
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.roles import IS_REMOVAL
 from sense_memory.limits import (
     CURSOR_OVERLAP_SECONDS,
     HEAL_SECONDS,
@@ -324,8 +324,7 @@ class RelayRecords:
         A relay cannot honour a deletion that it no longer has. The deletion is sent again; a relay that has still lost
         events when it is asked next is not excused.
         """
-        roles = f"{int(Role.TOMBSTONE)}, {int(Role.DELETION)}"
-        deletions = self._db.rows_in(f"SELECT seq FROM events WHERE role IN ({roles}) AND seq IN ", lost)
+        deletions = self._db.rows_in(f"SELECT seq FROM events WHERE {IS_REMOVAL} AND seq IN ", lost)
         if not self.has_remark(url, Remark.FORGETFUL) and any(deletions):
             self.remove_remark(url, Remark.UNDELETED)
 

@@ -31,7 +31,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.ledger.device_id import is_own_device
-from sense_memory.ledger.schema import HELD, Role
+from sense_memory.ledger.roles import (
+    GOES_BY_DATE,
+    HAS_ORIGIN,
+    IS_LIVE,
+    IS_NO_HISTORY,
+    IS_TOMBSTONE,
+    ROLES,
+)
+from sense_memory.ledger.schema import HELD
 from sense_memory.limits import MAX_FORGOTTEN_TEXTS_COUNT
 from sense_memory.nostr import address
 from sense_memory.nostr.event import Event, wins_over
@@ -59,7 +67,7 @@ class Origin:
         seen: the version vector: what the version knew, by device.
         copy_of: for a conflict copy, the slot of the original memory; else empty.
         text: a fingerprint of the text, valid within this process.
-        is_flat: whether the version is of a flat memory, which a hashed address does not show.
+        is_merged: whether versions of this kind may be merged, which a hashed address does not show.
     """
 
     at: int
@@ -70,7 +78,7 @@ class Origin:
     seen: Mapping[str, int] = field(default_factory=dict)
     copy_of: str = ""
     text: int = 0
-    is_flat: bool = False
+    is_merged: bool = True
 
     @classmethod
     def plain(cls, event_id: str, created_at: int) -> Origin:
@@ -197,7 +205,7 @@ def add_head_fork(db: Database, slot: str) -> None:
     if address.may_be_persona(slot):
         db.execute(
             "INSERT OR IGNORE INTO forks (slot, event) SELECT s.slot, s.head FROM slots s "
-            f"JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.role = {int(Role.MEMORY)}",
+            f"JOIN events e ON e.seq = s.head WHERE s.slot = ? AND e.{IS_LIVE}",
             slot,
         )
 
@@ -257,7 +265,7 @@ _DRAFTED: Final = f"SELECT draft FROM drafts WHERE said <> '' AND substr(said, 1
 # A version that a deletion or a tombstone covers is never the head.
 _ELECTED: Final = (
     "SELECT e.seq FROM events e LEFT JOIN deletions d ON d.target = e.slot WHERE e.slot = ? AND e.quarantined = 0 "
-    f"AND e.role <> {int(Role.REPLACED)} AND (e.role = {int(Role.TOMBSTONE)} OR d.until IS NULL OR e.created_at > d.until) "
+    f"AND e.{IS_NO_HISTORY} AND (e.{IS_TOMBSTONE} OR d.until IS NULL OR e.created_at > d.until) "
     "ORDER BY e.created_at DESC, e.id LIMIT 1"
 )
 TOO_LARGE: Final = "another device's text won, and this text is too large for a conflict copy"
@@ -345,12 +353,11 @@ def remove_versions(db: Database, slot: str, cover: Cover, removal: Removal, con
     join_removal(db, slot, removal)
     _drop_drafts(db, removal)
     rows = db.rows(
-        f"SELECT seq, id, created_at, role {_OF_SLOT} AND role IN ({int(Role.MEMORY)}, {int(Role.REPLACED)}) "
-        "ORDER BY created_at DESC, id",
+        f"SELECT seq, id, created_at, role {_OF_SLOT} AND {HAS_ORIGIN} ORDER BY created_at DESC, id",
         slot,
     )
     stored = [
-        _StoredMemory(seq, ident, at, context.of(ident, at), is_history=role == Role.REPLACED)
+        _StoredMemory(seq, ident, at, context.of(ident, at), is_history=ROLES[role].is_history)
         for seq, ident, at, role in rows
     ]
     spared = _accessed(db, slot, stored, removal)
@@ -367,7 +374,7 @@ def remove_versions(db: Database, slot: str, cover: Cover, removal: Removal, con
     )  # first, because the head is a foreign key
     db.execute_many("DELETE FROM events WHERE seq = ?", [(item.seq,) for item in gone])
     db.execute(
-        f"DELETE {_OF_SLOT} AND role = {int(Role.EMBEDDING)} AND created_at <= ?",
+        f"DELETE {_OF_SLOT} AND {GOES_BY_DATE} AND created_at <= ?",
         slot,
         cover.until,
     )

@@ -21,7 +21,7 @@ from sense_memory.ledger import versions
 from sense_memory.ledger.caches import LOG_KEY
 from sense_memory.ledger.database import open_damaged
 from sense_memory.ledger.heads import Heads
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.roles import Role
 from sense_memory.limits import MAX_SALVAGED_COUNT
 from sense_memory.nostr.event import Event
 
@@ -38,30 +38,33 @@ _COMPANIONS: Final = ("", "-journal", "-wal", "-shm")
 # ── Checking ────────────────────────────────────────────────────────────────────────────
 
 
-def counts_by_kind(db: Database) -> dict[str, int]:
+def counts_by_kind(db: Database, apart: Mapping[str, str]) -> dict[str, int]:
     """Counts of what the ledger holds.
 
-    `heads` are memories and journal entries, `entries` the journal entries among them, `logs` the introspection logs,
-    `mind` the records of the mind, and `embeddings` the vectors of memories. Every event is a head, a log, a record of
-    the mind, an embedding, an `older` version, a tombstone, a deletion, or quarantined. `drafts` are not events.
+    `heads` are memories and journal entries, `entries` the journal entries among them. What is counted apart has a name of
+    its own: live heads at the prefixes of `apart`, and the roles with a name, such as `tombstones`. Every event is a head,
+    counted apart, an `older` version, or quarantined. `drafts` are not events.
+
+    Args:
+        db: the open ledger file.
+        apart: by the name of each count, the prefix of its slots.
     """
-    roles = Role.TOMBSTONE, Role.DELETION, Role.EMBEDDING
-    sums = ", ".join(f"sum(role = {int(role)} AND NOT quarantined)" for role in roles)
-    rest = db.row(f"SELECT count(*), {sums}, sum(quarantined) FROM events")
-    live, entries, logs, mind = Heads(db).live_counts()
-    heads = live - logs - mind
+    roles = {role.traits.counted_as: role for role in Role if role.traits.counted_as}
+    sums = ", ".join(f"sum(role = {int(role)} AND NOT quarantined)" for role in roles.values())
+    events, *others, quarantined = (
+        int(value or 0)
+        for value in db.row(f"SELECT count(*), {sums}, sum(quarantined) FROM events")
+        or (0,) * (len(roles) + 2)
+    )
+    live, entries, kinds = Heads(db).live_counts(apart)
     (drafts,) = db.row("SELECT count(*) FROM drafts") or (0,)
-    events, tombstones, deletions, embeddings, quarantined = (int(value or 0) for value in rest or (0,) * 5)
     return {
-        "heads": heads,
+        "heads": live - sum(kinds.values()),
         "entries": entries,
-        "logs": logs,
-        "mind": mind,
-        "embeddings": embeddings,
+        **kinds,
         "events": events,
-        "older": events - live - embeddings - tombstones - deletions - quarantined,
-        "tombstones": tombstones,
-        "deletions": deletions,
+        "older": events - live - sum(others) - quarantined,
+        **dict(zip(roles, others, strict=True)),
         "quarantined": quarantined,
         "drafts": drafts,
     }

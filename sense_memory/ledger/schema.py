@@ -1,4 +1,4 @@
-"""The tables of the ledger file, as a list of migrations, and the roles of events.
+"""The tables of the ledger file, as a list of migrations.
 
 Guaranteed: every released ledger can be opened, and a migration is applied whole or not at all. A newer file is refused
 (`LedgerTooNew`), because an older program does not know the newer tables.
@@ -15,7 +15,6 @@ from __future__ import annotations
 import atexit
 import sqlite3
 import threading
-from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -28,16 +27,6 @@ _TEMPLATE_LOCK: Final = threading.Lock()  # because stores may be opened in seve
 
 
 HELD: Final = ("acked", "confirmed")  # outbox states of events that a relay holds: it said OK, or served them
-
-
-class Role(IntEnum):
-    """The role of an event in the ledger, which the envelope reads from inside the ciphertext."""
-
-    MEMORY = 0
-    TOMBSTONE = 1
-    DELETION = 2
-    EMBEDDING = 3  # vectors of a memory; only the newest is kept
-    REPLACED = 4  # a memory that was rewritten in its own second, before it was handed out: history only
 
 
 # Each entry migrates from the version of its index. A file's version is the number of entries applied.

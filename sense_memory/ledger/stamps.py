@@ -24,7 +24,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import ClockSkewError
-from sense_memory.ledger.schema import Role
+from sense_memory.ledger.roles import IS_LIVE, IS_NO_HISTORY, IS_TOMBSTONE, ROLES, Role
 from sense_memory.limits import (
     MAX_EVENTS_PER_SECOND_COUNT,
     MAX_FUTURE_SECONDS,
@@ -129,7 +129,7 @@ class Stamps:
 # (NIP-01). So versions that were handed out need different seconds, and a hundred quick rewrites would be dated a
 # hundred seconds ahead of the clock: a `forget` would then destroy what another device writes half a minute later. A
 # version that was not handed out competes with no other. The next version may take its second, and the replaced
-# version stays in the history of this ledger only (`Role.REPLACED`): neither relays nor exports get it. An event
+# version stays in the history of this ledger only (`Role.history`): neither relays nor exports get it. An event
 # dated ahead waits for its second before it is sent (`Outbox.due`), so rewriting never dates an address more than a
 # second ahead.
 #
@@ -147,12 +147,12 @@ _OPEN: Final = (
 _OPEN_TOMBSTONES: Final = (
     "SELECT s.slot, t.created_at, coalesce((SELECT until FROM deletions d WHERE d.target = s.slot), 0) "
     "FROM slots s JOIN events h ON h.seq = s.head AND h.created_at = s.mark_at "
-    f"AND h.role = {int(Role.MEMORY)} JOIN unsent u ON u.event = h.seq "
-    f"JOIN events t ON t.slot = s.slot AND t.role = {int(Role.TOMBSTONE)} AND t.quarantined = 0 "
+    f"AND h.{IS_LIVE} JOIN unsent u ON u.event = h.seq "
+    f"JOIN events t ON t.slot = s.slot AND t.{IS_TOMBSTONE} AND t.quarantined = 0 "
     "JOIN unsent v ON v.event = t.seq WHERE NOT EXISTS "
     "(SELECT 1 FROM outbox o WHERE o.event IN (h.seq, t.seq) AND o.state <> 'queued') AND NOT EXISTS "
     "(SELECT 1 FROM events x WHERE x.slot = s.slot AND x.created_at >= t.created_at AND x.quarantined = 0 "
-    f"AND x.seq NOT IN (h.seq, t.seq) AND x.role <> {int(Role.REPLACED)}) AND s.slot IN "
+    f"AND x.seq NOT IN (h.seq, t.seq) AND x.{IS_NO_HISTORY}) AND s.slot IN "
 )
 
 
@@ -177,7 +177,7 @@ def open_slots(db: Database, wanted: Mapping[str, Role], known: Collection[str])
     return {
         slot
         for slot, role in db.rows_in(_OPEN, wanted)
-        if may_share_second(Role(role), wanted[slot]) and needs_no_merge(slot, wanted[slot], known)
+        if may_share_second(ROLES[role], wanted[slot]) and needs_no_merge(slot, wanted[slot], known)
     }
 
 
@@ -212,9 +212,9 @@ def undo_tombstone(db: Database, slot: str, second: int) -> None:
 
 def may_share_second(before: Role, role: Role) -> bool:
     """Whether a version may replace the previous one in the same second: one of the same role, or a tombstone."""
-    return role is before or role is Role.TOMBSTONE
+    return role is before or role.is_tombstone
 
 
 def needs_no_merge(slot: str, role: Role, known: Collection[str]) -> bool:
     """Whether a new version need not be merged: a tombstone, one that knows the previous version, or not persona."""
-    return role is Role.TOMBSTONE or slot in known or not address.may_be_persona(slot)
+    return role.is_tombstone or slot in known or not address.may_be_persona(slot)

@@ -37,7 +37,8 @@ from sense_memory.ledger.removals import (
     record_overruled,
     remove_versions,
 )
-from sense_memory.ledger.schema import HELD, Role
+from sense_memory.ledger.roles import HAS_NO_ORIGIN, IS_HISTORY, IS_TOMBSTONE, ROLES, UNREAD, Role
+from sense_memory.ledger.schema import HELD
 from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_SAFE_INTEGER
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, Event, is_hex64, wins_over
@@ -88,7 +89,7 @@ class FiledEvent:
 
     event: Event
     slot: str
-    role: Role = Role.MEMORY
+    role: Role = UNREAD
     origin: Origin | None = None
     removals: Mapping[str, Removal] = field(default_factory=dict)
 
@@ -100,9 +101,9 @@ class FiledEvent:
     @property
     def targets(self) -> frozenset[str]:
         """The slots at which this event removes something."""
-        if self.role is Role.TOMBSTONE:
+        if self.role.is_tombstone:
             return frozenset((self.slot,))
-        if self.role is Role.DELETION:
+        if self.role.is_request:
             return frozenset(slot for slot, _ in deletion_targets(self.event) if not slot.startswith("#"))
         return frozenset()
 
@@ -132,7 +133,7 @@ def file_event(db: Database, filed: FiledEvent, context: FilingContext) -> tuple
         return (FilingResult.QUARANTINED if state.quarantined else FilingResult.KNOWN), state.known
     if event.created_at > context.now + MAX_FUTURE_SECONDS:
         return FilingResult.QUARANTINED, _insert(db, filed, quarantined=True)
-    if filed.role is Role.DELETION:
+    if filed.role.is_request:
         seq = _insert(db, filed)
         _set_head(db, filed.slot, event.created_at, seq)
         for target, until in deletion_targets(event):
@@ -141,10 +142,10 @@ def file_event(db: Database, filed: FiledEvent, context: FilingContext) -> tuple
             elif not any(removal.is_automatic for removal in filed.removals.values()):
                 _delete_by_id(db, target, _ALONE if filed.removals else until, ident, context)
         return FilingResult.NEW, seq
-    if filed.role is Role.TOMBSTONE:
+    if filed.role.is_tombstone:
         return _file_tombstone(db, filed, state, context)
     result, kept = _file_version(db, filed, state, context)
-    if not context.knows and filed.role is Role.MEMORY:
+    if not context.knows and filed.role.has_origin:
         is_doubtful = result is FilingResult.STALE or state.has_tombstone or state.until != _NEVER
         add_fork(db, filed.slot, kept if is_doubtful else None)
         add_fork(
@@ -169,7 +170,7 @@ def _file_conflict_copy(db: Database, filed: FiledEvent, seq: int, copied: str, 
 def due(db: Database, now: float) -> list[FiledEvent]:
     """The quarantined events that are due, as they were filed."""
     waiting = db.rows(DUE, int(now) + MAX_FUTURE_SECONDS)
-    return [FiledEvent(Event.restored(body), slot, Role(role)) for slot, role, body in waiting]
+    return [FiledEvent(Event.restored(body), slot, ROLES[role]) for slot, role, body in waiting]
 
 
 def release(db: Database, items: Iterable[FiledEvent], context: FilingContext) -> int:
@@ -237,7 +238,7 @@ def _previous_state(db: Database, filed: FiledEvent, ident: bytes) -> _PreviousS
         head,
         _NEVER if head_at is None else head_at,
         "" if head_id is None else head_id.hex(),
-        role == Role.TOMBSTONE,
+        role is not None and ROLES[role].is_tombstone,
         _NEVER if until is None else until,
         deleted_by,
         named_until == _ALONE,
@@ -248,12 +249,12 @@ def _replace_head(db: Database, filed: FiledEvent) -> None:
     """Make room for a new head in the same second: a memory becomes history, any other event is deleted."""
     (head,) = db.row("SELECT head FROM slots WHERE slot = ?", filed.slot) or (None,)
     db.execute("UPDATE slots SET head = NULL WHERE slot = ?", filed.slot)
-    if filed.role is not Role.MEMORY:
+    if (history := filed.role.history) is None:
         db.execute("DELETE FROM events WHERE seq = ?", head)
         return
     for table in ("outbox", "unsent"):
         db.execute(f"DELETE FROM {table} WHERE event = ?", head)
-    db.execute(f"UPDATE events SET role = {int(Role.REPLACED)} WHERE seq = ?", head)
+    db.execute("UPDATE events SET role = ? WHERE seq = ?", int(history), head)
 
 
 def _file_version(
@@ -276,8 +277,8 @@ def _file_version(
             _record_if_overruled(db, filed, state, context)
         seq = _insert(db, filed)
         _set_head(db, filed.slot, max(state.mark_at, event.created_at), seq)
-        if filed.role is Role.EMBEDDING:
-            db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.EMBEDDING)} AND seq <> ?", filed.slot, seq)
+        if not filed.role.traits.keeps_older:
+            db.execute(f"DELETE {_OF_SLOT} AND role = ? AND seq <> ?", filed.slot, int(filed.role), seq)
         if state.head is not None and not state.has_tombstone:
             # A replaced version need not be sent; tombstones and deletions are always sent.
             db.execute(
@@ -286,7 +287,7 @@ def _file_version(
         return FilingResult.NEW, seq
     if not (wins or context.is_ours):
         _record_if_unknown(db, filed, state, context)
-    return FilingResult.STALE, None if filed.role is Role.EMBEDDING else _insert(db, filed)
+    return FilingResult.STALE, _insert(db, filed) if filed.role.traits.keeps_older else None
 
 
 def _is_removed(db: Database, filed: FiledEvent, *, is_covered: bool) -> bool:
@@ -294,7 +295,7 @@ def _is_removed(db: Database, filed: FiledEvent, *, is_covered: bool) -> bool:
 
     A version of a forgotten text that is dated later is kept, because it must first be replaced on relays.
     """
-    if filed.role is not Role.MEMORY:
+    if not filed.role.has_origin:
         return is_covered
     removal = read_removal(db, filed.slot)
     return removal.names(filed.event.id) or (is_covered and removal.reaches(filed.known_origin))
@@ -310,7 +311,7 @@ def _record_if_overruled(
         return
     if state.has_tombstone:
         removal = read_removal(db, filed.slot)
-        if filed.role is Role.MEMORY and removal.is_forgetting and not removal.forgets(filed.known_origin):
+        if filed.role.has_origin and removal.is_forgetting and not removal.forgets(filed.known_origin):
             record_overruled(db, filed.slot)
         return
     if not overwrites(filed):
@@ -347,13 +348,13 @@ def overwrites(filed: FiledEvent) -> bool:
 
     A page of the log does not: readers unite the pages, so no page replaces the entries of another.
     """
-    if filed.role is not Role.MEMORY or address.is_log_page(filed.slot):
+    if not filed.role.has_origin or address.is_log_page(filed.slot):
         return False
     return not (_may_merge(filed) and filed.known_origin.seen)
 
 
 def _may_merge(filed: FiledEvent) -> bool:
-    return address.may_be_persona(filed.slot) and not filed.known_origin.is_flat
+    return address.may_be_persona(filed.slot) and filed.known_origin.is_merged
 
 
 def _file_tombstone(
@@ -371,7 +372,7 @@ def _file_tombstone(
         seq = _insert(db, filed)
         db.execute("UPDATE slots SET head = NULL WHERE slot = ?", filed.slot)
         db.execute(
-            f"DELETE {_OF_SLOT} AND seq <> ? AND role NOT IN ({int(Role.MEMORY)}, {int(Role.REPLACED)}) "
+            f"DELETE {_OF_SLOT} AND seq <> ? AND {HAS_NO_ORIGIN} "
             "AND (created_at < ? OR created_at = ? AND id > ?)",
             filed.slot,
             seq,
@@ -390,7 +391,7 @@ _HELD: Final = f"SELECT 1 FROM outbox WHERE event = ? AND state IN {HELD} LIMIT 
 
 def _has_better_tombstone(db: Database, filed: FiledEvent) -> bool:
     """Whether a stored tombstone wins over an event."""
-    found = db.row(f"SELECT created_at, id {_OF_SLOT} AND role = {int(Role.TOMBSTONE)}", filed.slot)
+    found = db.row(f"SELECT created_at, id {_OF_SLOT} AND {IS_TOMBSTONE}", filed.slot)
     return found is not None and wins_over(found[0], found[1].hex(), filed.event.created_at, filed.event.id)
 
 
@@ -453,7 +454,7 @@ def _delete_by_id(db: Database, target: str, until: int, by_event: bytes, contex
         "SELECT seq, slot, role, created_at, quarantined FROM events WHERE id = ?",
         bytes.fromhex(target.removeprefix("#")),
     )
-    if found is None or found[2] in {Role.TOMBSTONE, Role.DELETION}:
+    if found is None or ROLES[found[2]].is_removal:
         return
     seq, slot, _, created_at, quarantined = found
     if slot == target:
@@ -475,5 +476,5 @@ def _delete_version(
         until = created_at - 1
         # A blind removal goes by date, so nobody has to open the versions.
         _delete(db, slot, (by_event, until), Removal.blind(until), FilingContext(context.now))
-        db.execute(f"DELETE {_OF_SLOT} AND role = {int(Role.REPLACED)} AND created_at = ?", slot, created_at)
+        db.execute(f"DELETE {_OF_SLOT} AND {IS_HISTORY} AND created_at = ?", slot, created_at)
         db.execute("UPDATE slots SET mark_at = max(mark_at, ?) WHERE slot = ?", created_at, slot)

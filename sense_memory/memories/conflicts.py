@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sense_memory.ledger import Role
 from sense_memory.nostr import address
 from sense_memory.palace.version import copy_key
-from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import origin_of
 
 
@@ -73,7 +71,7 @@ async def copies_of(ledger: Ledger, reader: Reader, path: str) -> list[ConflictC
     slots = {slot for slot, _ in ledger.heads.seqs_beneath(f"{address.PREFIX}{copy_key(path, '')}")}
     for stored in ledger.versions(address.d_tag(path)):
         record = await reader.record(stored)
-        if record is not None and record.type is RecordType.PERSONA:
+        if record is not None and record.type.traits.is_merged:
             said = origin_of(record, stored.id.hex(), stored.created_at).said
             slots.add(address.d_tag(copy_key(path, said)))
     found = [await copy_at(ledger, reader, slot) for slot in slots]
@@ -84,9 +82,9 @@ async def copies_of(ledger: Ledger, reader: Reader, path: str) -> list[ConflictC
 async def copy_at(ledger: Ledger, reader: Reader, slot: str) -> ConflictCopy | None:
     """The conflict copy at a slot; None if another memory is there, or none."""
     head = ledger.head(slot)
-    if head is None or head.role is not Role.MEMORY:
+    if head is None or not head.role.is_live:
         return None
-    *_, first = (stored for stored in ledger.versions(slot) if stored.role is Role.MEMORY)
+    *_, first = (stored for stored in ledger.versions(slot) if stored.role.is_live)
     record = await reader.record(first)
     original = None if record is None else record.fields.get("conflict_of")
     if record is None or not isinstance(original, str) or not original:
@@ -136,6 +134,6 @@ async def _texts(ledger: Ledger, reader: Reader, slot: str) -> list[tuple[Stored
     found = []
     for stored in ledger.versions(slot):
         record = await reader.record(stored)
-        if record is not None and record.type is not RecordType.TOMBSTONE:
+        if record is not None and not record.type.role.is_tombstone:
             found.append((stored, origin_of(record, stored.id.hex(), stored.created_at)))
     return found

@@ -39,7 +39,7 @@ async def drafts(ledger: Ledger, signer: Signer) -> list[Draft]:
             Draft(
                 number=draft.number,
                 key=record.path.removeprefix(address.PERSONA),
-                value=words_in(record.fields),
+                value=words_in(record),
                 created_at=draft.created_at,
                 reason=draft.reason,
             )

@@ -7,29 +7,26 @@ version.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory import arguments
-from sense_memory.errors import ClockSkewError, InvalidInput, NeedsNewerVersion, TooLargeError
-from sense_memory.ledger import Role
-from sense_memory.limits import APPLY_BATCH_COUNT, MAX_FUTURE_SECONDS, MAX_PLAINTEXT_BYTES
+from sense_memory.memories.bulk import BulkWrite, write_batches
 from sense_memory.memories.history import RESTORED, head_at, history, is_deleted, paths_of, undo_target
 from sense_memory.models import Memory
 from sense_memory.nostr import address
-from sense_memory.plain_text import printable
 from sense_memory.records import envelope
-from sense_memory.records.envelope import Record, RecordType
+from sense_memory.records.envelope import Record
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.origins import next_seen
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from sense_memory.ledger import Ledger, StoredEvent
+    from sense_memory.memories.bulk import BulkEntry
     from sense_memory.palace.plan import Plan
     from sense_memory.records.reader import Reader
     from sense_memory.records.snapshot import OpenedRecord
@@ -92,19 +89,17 @@ class FlatMemories:
             created_at: when values without a time of their own were written; None for now.
         """
         now = self._clock()
-        bulk, done = BulkWrite(now, arguments.written_at(created_at, now)), 0
+        bulk = BulkWrite(now, arguments.written_at(created_at, now))
         for item in pairs:
             bulk.add(item)
         await bulk.prepare(self._carry_over)
         await self._check_plan(bulk.records)
-        for batch in bulk.batches(self._ledger.marks):
+
+        async def write(batch: Sequence[BulkEntry]) -> Sequence[str]:
             with bulk.name_entry_in_error(self._ledger.marks):
-                bulk.add_ids(batch, await self._writer.write([entry.record for entry in batch]))
-            done += len(batch)
-            written(done)
-            if len(batch) == APPLY_BATCH_COUNT:
-                await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
-        return bulk.ids()
+                return await self._writer.write([entry.record for entry in batch])
+
+        return bulk.ids(await write_batches(bulk.batches(self._ledger.marks), write, written))
 
     async def recall(self, key: str) -> Memory | None:
         """The memory under a key; None if no memory has the key, or the memory was forgotten."""
@@ -113,7 +108,7 @@ class FlatMemories:
         if stored is None and not is_deleted(self._ledger, paths):
             await self._ask("this memory is", lambda: head_at(self._ledger, paths))
             stored = head_at(self._ledger, paths)
-        if stored is None or stored.role is Role.TOMBSTONE:
+        if stored is None or stored.role.is_tombstone:
             return None
         record = await self._reader.readable_record(stored)
         return _memory(stored, record) if record.type is RecordType.FLAT and record.path in paths else None
@@ -166,7 +161,7 @@ class FlatMemories:
         if "/" not in name and await self.recall(name) is None:
             return None
         stored = head_at(self._ledger, paths)
-        if stored is None or stored.role is not Role.MEMORY:
+        if stored is None or not stored.role.is_live:
             return None
         record, origin = await self._reader.readable_record(stored), await self._reader.origin(stored)
         fields = {
@@ -201,7 +196,7 @@ class FlatMemories:
         """
         ledger = self._ledger
         head, kept, origin = ledger.head(address.d_tag(record.path)), {}, None
-        if head is not None and head.role is Role.MEMORY:
+        if head is not None and head.role.is_live:
             old = await self._reader.readable_record(head)
             if old.type is record.type:
                 kept = {name: value for name, value in old.fields.items() if name != RESTORED}
@@ -218,128 +213,3 @@ def _memory(stored: StoredEvent | OpenedRecord, record: Record) -> Memory:
         created_at=record.written_at(stored),
         event_id=stored.id.hex(),
     )
-
-
-# ── Bulk writes ─────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(slots=True)
-class BulkEntry:
-    """One memory of a bulk write.
-
-    Attributes:
-        number: the number of the last pair with its key, counted from 1.
-        record: the record to write.
-    """
-
-    number: int
-    record: Record
-
-
-class BulkWrite:
-    """The pairs of one bulk write, and the record for each key.
-
-    Args:
-        now: seconds since 1970.
-        created_at: the time of values that are given without a time.
-    """
-
-    def __init__(self, now: float, created_at: float) -> None:
-        self._now, self._created_at = now, created_at
-        self._entries: dict[str, BulkEntry] = {}  # by path, in the order in which the keys were first given
-        self._paths: list[str] = []  # the path of each pair
-        self._ids: dict[str, str] = {}  # by path
-
-    def add(self, item: object) -> None:
-        """Add a pair.
-
-        Raises:
-            InvalidInput: `item` is not a pair, its key breaks the naming rules, or its value is blank or not a text.
-        """
-        number = len(self._paths) + 1
-        with numbered_errors(number, item):
-            key, value, *times = _pair(item)
-            at = arguments.written_at(times[0], self._now) if times else self._created_at
-            record = envelope.flat(key, arguments.value(value), at)
-        self._paths.append(record.path)
-        self._entries[record.path] = BulkEntry(number, record)  # an existing entry keeps its place
-
-    async def prepare(self, carry_over: Callable[[Record], Awaitable[Record]]) -> None:
-        """Complete each record with `carry_over`, and check that the record fits an event.
-
-        Raises:
-            TooLargeError: a record does not fit an event.
-            NeedsNewerVersion: a newer sense-memory wrote the head of a key.
-        """
-        for entry in self._entries.values():
-            with numbered_errors(entry.number, (entry.record.path,)):
-                entry.record = await carry_over(entry.record)
-                if (size := envelope.plaintext_bytes(entry.record)) > MAX_PLAINTEXT_BYTES:
-                    raise TooLargeError(size, MAX_PLAINTEXT_BYTES)
-
-    @property
-    def records(self) -> list[Record]:
-        """The records to write."""
-        return [entry.record for entry in self._entries.values()]
-
-    def batches(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> Iterator[list[BulkEntry]]:
-        """The memories in batches; each batch is written whole or not at all.
-
-        If the clock does not allow one of the memories to be written, all memories are one batch: its write fails, and
-        keeps all texts as drafts.
-
-        Args:
-            marks: gives the newest second ever seen at each of some slots.
-        """
-        entries = list(self._entries.values())
-        step = max(len(entries), 1) if self._ahead(marks) else APPLY_BATCH_COUNT
-        yield from (entries[start : start + step] for start in range(0, len(entries), step))
-
-    @contextmanager
-    def name_entry_in_error(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> Iterator[None]:
-        """Name the entry in a `ClockSkewError`."""
-        try:
-            yield
-        except ClockSkewError as error:
-            if (entry := self._ahead(marks)) is not None:
-                error.args = (_of_entry(entry.number, entry.record.path, str(error)),)
-            raise
-
-    def add_ids(self, entries: Sequence[BulkEntry], ids: Sequence[str]) -> None:
-        """Note the event ids of some entries."""
-        self._ids.update((entry.record.path, ident) for entry, ident in zip(entries, ids, strict=True))
-
-    def ids(self) -> list[str]:
-        """For each pair, the id of the event that holds its key."""
-        return [self._ids[path] for path in self._paths]
-
-    def _ahead(self, marks: Callable[[Iterable[str]], Mapping[str, int]]) -> BulkEntry | None:
-        """The first memory whose newest version is further in the future than any clock may be wrong."""
-        latest = int(self._now) + MAX_FUTURE_SECONDS
-        slots = {address.d_tag(path): path for path in self._entries}
-        ahead = {slots[slot] for slot, mark in marks(slots).items() if mark > latest}
-        return next((entry for path, entry in self._entries.items() if path in ahead), None)
-
-
-def _pair(item: object) -> Sequence[Any]:
-    """Check that an item is a key and a value, with or without a time. A text of two characters is not a pair."""
-    if not isinstance(item, tuple | list) or len(item) not in {2, 3}:
-        raise InvalidInput("it must be a pair of key and value, or key, value and a time")
-    return item
-
-
-@contextmanager
-def numbered_errors(number: int, item: object) -> Iterator[None]:
-    """Name an entry of a bulk write in its error, by number (counted from 1) and key, the first part of `item`."""
-    try:
-        yield
-    except (InvalidInput, NeedsNewerVersion) as error:
-        key = item[0] if isinstance(item, tuple | list) and item else None
-        error.args = (_of_entry(number, key, str(error)),)
-        raise
-
-
-def _of_entry(number: int, key: object, problem: str) -> str:
-    name = f" ({printable(repr(key), _KEY_CHARS)})" if isinstance(key, str) else ""
-    sentence = problem if "nothing was" in problem else f"{problem}; nothing was written"
-    return f"entry {number}{name}: {sentence}"

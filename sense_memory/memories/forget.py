@@ -7,12 +7,11 @@ the clock would not allow a write.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sense_memory.ledger import Role
 from sense_memory.limits import MAX_DELETED_COUNT
+from sense_memory.memories.bulk import batches, write_batches
 from sense_memory.memories.history import parts_of
 from sense_memory.nostr import address
 
@@ -70,19 +69,15 @@ async def forget_targets(
         InvalidAddress: the ledger does not hold a memory, and its name breaks the rules; nothing was forgotten.
         LedgerError: the ledger could not be written; batches before this one stay forgotten.
     """
-    paths = [_paths_to_forget(ledger, target) for target in targets]
-    ids: list[str] = []
-    for start in range(0, len(targets), MAX_DELETED_COUNT):
-        batch = slice(start, start + MAX_DELETED_COUNT)
-        named = dict.fromkeys(path for found in paths[batch] for path in found)
-        drafts = dict.fromkeys(path for target in targets[batch] for path in target.paths)
+    found = [(target, _paths_to_forget(ledger, target)) for target in targets]
+
+    async def forget(batch: Sequence[tuple[ForgetTarget, Sequence[str]]]) -> list[str]:
+        named = dict.fromkeys(path for _, paths in batch for path in paths)
+        drafts = dict.fromkeys(path for target, _ in batch for path in target.paths)
         slots = [address.d_tag(path) for path in drafts | named]
-        ident = await writer.forget_all(list(named), insists=True, discarded=slots)
-        ids += [ident] * len(targets[batch])
-        if progress is not None:
-            progress(len(ids))
-        if len(targets) > MAX_DELETED_COUNT:
-            await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
+        return [await writer.forget_all(list(named), insists=True, discarded=slots)] * len(batch)
+
+    ids = await write_batches(batches(found, MAX_DELETED_COUNT), forget, progress)
     if ids:
         ledger.checkpoint()
     return ids
@@ -91,7 +86,7 @@ async def forget_targets(
 def _paths_to_forget(ledger: Ledger, target: ForgetTarget) -> Sequence[str]:
     """The paths that hold a memory; if none does, the paths that get a tombstone."""
     heads = {path: ledger.head(address.d_tag(path)) for path in dict.fromkeys(target.paths)}
-    live = [path for path, head in heads.items() if head is not None and head.role is Role.MEMORY]
+    live = [path for path, head in heads.items() if head is not None and head.role.is_live]
     if live:
         return live
     return target.paths[:1] if target.key is None else (address.flat_path(target.key), target.key)

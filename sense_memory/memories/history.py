@@ -11,12 +11,10 @@ from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidAddress
-from sense_memory.ledger import Role
 from sense_memory.memories.conflicts import copies_of
 from sense_memory.memories.version_changes import SIGNED_AGAIN, changes
 from sense_memory.nostr import address
 from sense_memory.plain_text import printable
-from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import origin_of
 
 
@@ -61,7 +59,7 @@ def parts_of(name: str) -> tuple[str, str, str]:
 def head_at(ledger: Ledger, paths: Sequence[str]) -> StoredEvent | None:
     """The head at one of these paths, a memory before a tombstone; None if no path has a head."""
     found = [stored for path in paths if (stored := ledger.head(address.d_tag(path)))]
-    return next((stored for stored in found if stored.role is Role.MEMORY), found[0] if found else None)
+    return next((stored for stored in found if stored.role.is_live), found[0] if found else None)
 
 
 def is_deleted(ledger: Ledger, paths: Sequence[str]) -> bool:
@@ -70,7 +68,6 @@ def is_deleted(ledger: Ledger, paths: Sequence[str]) -> bool:
 
 
 RESTORED: Final = "restored"  # the field that names the event whose value an undo brought back
-_MEMORIES: Final = frozenset({RecordType.FLAT, RecordType.PERSONA, RecordType.TOMBSTONE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,11 @@ async def history(ledger: Ledger, reader: Reader, paths: Sequence[str]) -> list[
     # Each path has its own versions. The sort is stable, so versions of one second keep the ledger's order.
     for stored in sorted(versions, key=lambda item: -item.created_at):
         record = await reader.record(stored)
-        if record is not None and record.type in _MEMORIES and not _is_stray(ledger, record, stored):
+        if (
+            record is not None
+            and (record.type.has_history or record.type.role.is_tombstone)
+            and not _is_stray(ledger, record, stored)
+        ):
             kept.append((stored, record, origin_of(record, stored.id.hex(), stored.created_at)))
     found = []
     for (stored, record, origin), older in zip_longest(kept, kept[1:]):
@@ -146,14 +147,14 @@ def _with_conflicts(
 
 def _is_stray(ledger: Ledger, record: Record, stored: StoredEvent) -> bool:
     """Whether a version belongs to a persona memory that was forgotten before, see `memories.persona.forks`."""
-    if record.type is not RecordType.PERSONA:
+    if not record.type.traits.is_merged:
         return False
     return ledger.edits.forgets(stored.slot, origin_of(record, stored.id.hex(), stored.created_at))
 
 
 def version(record: Record, event_id: str, created_at: float, *, is_head: bool) -> Version:
     """A version from the record of a memory or a tombstone."""
-    forgotten = record.type is RecordType.TOMBSTONE
+    forgotten = record.type.role.is_tombstone
     original = record.fields.get("conflict_of")
     return Version(
         None if forgotten else record.fields["value"],

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from sense_memory import arguments
 from sense_memory.errors import InvalidInput, TooLargeError
-from sense_memory.ledger import Role
 from sense_memory.limits import (
     APPLY_BATCH_COUNT,
     ENTRY_AHEAD_SECONDS,
@@ -15,12 +13,12 @@ from sense_memory.limits import (
     MAX_PLAINTEXT_BYTES,
     MAX_RECENT_COUNT,
 )
-from sense_memory.memories.flat import numbered_errors
+from sense_memory.memories.bulk import batches, numbered_errors, write_batches
 from sense_memory.models import JournalEntry
 from sense_memory.nostr import address
 from sense_memory.plain_text import printable
 from sense_memory.records import envelope
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 
 
 if TYPE_CHECKING:
@@ -80,12 +78,7 @@ class Journal:
                 records.append(self._entry(content, at))
                 if (size := envelope.plaintext_bytes(records[-1])) > MAX_PLAINTEXT_BYTES:
                     raise TooLargeError(size, MAX_PLAINTEXT_BYTES)
-        ids: list[str] = []
-        for start in range(0, len(records), APPLY_BATCH_COUNT):
-            ids += await self._writer.write(records[start : start + APPLY_BATCH_COUNT])
-            written(len(ids))
-            await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
-        return ids
+        return await write_batches(batches(records, APPLY_BATCH_COUNT), self._writer.write, written)
 
     def _entry(self, content: Any, created_at: object) -> Record:
         if created_at is not None:
@@ -112,7 +105,7 @@ class Journal:
         stored = self._ledger.by_id(event_id)
         if stored is None and await self._ask("this journal entry is"):
             stored = self._ledger.by_id(event_id)
-        record = await self._reader.readable_record(stored) if stored and stored.role is Role.MEMORY else None
+        record = await self._reader.readable_record(stored) if stored and stored.role.is_live else None
         if stored is None or record is None or record.type is not RecordType.JOURNAL:
             raise InvalidInput("no journal entry has this id; nothing was removed")
         ident = await self._writer.forget_entry(stored.event())

@@ -24,7 +24,7 @@ from sense_memory.memories.history import parts_of
 from sense_memory.memories.journal import Journal
 from sense_memory.memories.replication import Replication
 from sense_memory.nostr.relay_url import relay_url
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.reader import Reader
 from sense_memory.records.snapshot import Snapshot
 from sense_memory.records.writer import Writer
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.watch import Watchers
     from sense_memory.models import IntrospectionReport, Memory, PersonaMemory
     from sense_memory.nostr.signer import Signer
+    from sense_memory.palace.candidates import Bears
     from sense_memory.palace.compression import Compressed
     from sense_memory.palace.extraction import Extractor, Proposal
     from sense_memory.palace.plan import Plan
@@ -383,10 +384,15 @@ class OpenStore:
     ) -> Compressed:
         """The palace as text for a prompt; what a search finds for `question`, if one is given, comes first."""
         hits: Hits[PersonaHit] = Hits()
+        bears: Bears | None = None
         if question is not None:
-            hits = await (await self.search()).search_palace(question, COMPRESSED_HITS_COUNT, 1.0)
+            search = await self.search()
+            hits = await search.search_palace(question, COMPRESSED_HITS_COUNT, 1.0)
+            bears = await search.bearing_on(question)
         is_full = self.options.plan.compression == "full"
-        return await self.reviews().compress(domain, max_tokens, style, count, hits, full=is_full)
+        return await self.reviews().compress(
+            domain, max_tokens, style, count, hits, full=is_full, bears=bears
+        )
 
     async def use(self, paths: Iterable[str]) -> int:
         """Count a use of persona memories by a model, unless `revive` says that only recalls count; returns how many revived."""

@@ -19,7 +19,6 @@ from sense_memory.limits import HOUR_SECONDS, SMALL_EVENT_BYTES
 from sense_memory.nostr import address
 from sense_memory.nostr.relay_url import relay_url
 from sense_memory.plain_text import printable
-from sense_memory.records.envelope import RecordType
 
 
 if TYPE_CHECKING:
@@ -364,9 +363,7 @@ class Replication:
         if self._pool is None or size < SMALL_EVENT_BYTES:
             return
         for url, limit in self._pool.broken_limits(size, len(sealed.content)).items():
-            what = record.path.removeprefix(address.PERSONA) or "a journal entry"
-            if record.type is RecordType.EMBEDDING:
-                what = "the vectors of a memory"
+            what = record.type.traits.described or record.path.removeprefix(address.PERSONA)
             self._warn(
                 f"{url} will refuse {printable(what)}: the relay accepts {limit}. "
                 "The event is stored here and sent to the other relays."

@@ -26,14 +26,9 @@ from sense_memory.memories.search_items import RecordItems, item_of_record, text
 from sense_memory.memories.weigher import Weigher
 from sense_memory.models import State
 from sense_memory.nostr import address
+from sense_memory.palace.bearing import bearing_on
 from sense_memory.palace.lifecycle import current_relevance, state_at
-from sense_memory.palace.search import (
-    STAMP_BYTES,
-    PalaceIndex,
-    PersonaHit,
-    Why,
-    item_of,
-)
+from sense_memory.palace.search import STAMP_BYTES, PalaceIndex, PersonaHit, Why, item_of
 from sense_memory.palace.succession import with_newest_first, with_successors_first
 from sense_memory.records.sealed_caches import (
     CachedIndex,
@@ -46,6 +41,7 @@ from sense_memory.records.sealed_caches import (
 from sense_memory.search.confidence import confidence_in
 from sense_memory.search.hits import NOT_QUOTED, PALACE, Explanation, Hit, Hits, Kind
 from sense_memory.search.index import FORMAT, SearchIndex
+from sense_memory.search.quotations import quotes_like, quoting
 from sense_memory.search.ranking import SearchOptions
 from sense_memory.search.second_look import with_named
 
@@ -60,6 +56,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.persona.palace import Palace
     from sense_memory.memories.shared_embeddings import SharedEmbeddings
     from sense_memory.models import PersonaMemory
+    from sense_memory.palace.candidates import Bears
     from sense_memory.palace.catalog import Catalog
     from sense_memory.records.reader import Reader
     from sense_memory.search.documents import SearchItem
@@ -141,15 +138,23 @@ class MemorySearch(CachedIndex):
         meant = await self._directions(index, query)
         similar = None if meant.asked is None else index.similar(meant.asked)
         now = self._clock()
-        near = index.near_rows(similar)
-        weigher = Weigher(index, query=query, now=now, floor=relevance_floor, state=scope.state, near=near)
+        zone = self._zone(now)
+        weigher = Weigher(
+            index,
+            query=query,
+            now=now,
+            floor=relevance_floor,
+            state=scope.state,
+            near=index.near_rows(similar),
+            zone=zone,
+        )
         # The day of the query tells journal entries apart; it would be unfair to memories that have no day.
         by_day = scope.within == {Kind.JOURNAL}
         asked = partial(
             index.search,
             query,
             now=now,
-            zone=self._zone(now),
+            zone=zone,
             options=replace(self._options, session=by_day, dense=similar is not None),
             similar=similar,
             beyond_names=meant.beyond_names,
@@ -167,14 +172,14 @@ class MemorySearch(CachedIndex):
             is_late = np.zeros(len(index.documents), np.bool_)
             is_late[forgotten] = True
             late = asked(limit - len(found), only=is_late, factors=weigher.forgotten_factors)
-        has_quoted = index.quoting(query) if found else None
+        has_quoted = quoting(index, query) if found else None
         note = self._note
         if has_quoted is not None and not has_quoted[index.documents.rows[found[0].id]]:
             note = f"{note}; {NOT_QUOTED}" if note else NOT_QUOTED
         there = list[Hit]()
         for part in (found, late):
             hits = [hit for one in part if (hit := await self._hit(one, weigher, note, query)) is not None]
-            there += sorted(hits, key=lambda hit: (-hit.score, -hit.created_at, hit.path))
+            there += sorted(hits, key=lambda hit: (-hit.score, -hit.written_at, hit.path))
 
         def joining(memory: PersonaMemory, relevance: float) -> Hit:
             factor = relevance_floor + (1 - relevance_floor) * min(1.0, relevance)
@@ -202,30 +207,27 @@ class MemorySearch(CachedIndex):
         found = PalaceIndex(index).search(
             query,
             now=now,
-            limit=limit,
+            limit=limit + (not scope.forgotten),  # for the clues of the last hit
             relevance_floor=relevance_floor,
             near=self._near(index, asked.asked),
             state=scope.state,
             only=is_meant if scope.narrows else None,
             zone=self._zone(now),
             forgotten=scope.forgotten,
+            beyond_names=asked.beyond_names,
         )
-        dated = index.dated(query, now, self._zone(now))
-        named = [(f"{Kind.PALACE}/{match.path}", match.score, match.on_day) for match in found]
-        clues = index.clues(query, named, asked.beyond_names, () if dated is None else dated.words)
         hits = list[PersonaHit]()
-        for match, known in zip(found, clues, strict=True):
+        for match in found[:limit]:
             memory = catalog.get(match.path)
             if memory is not None:
-                memory = memory.changed(state=state_at(match.why.relevance))
-                why, sure = match.why.noting(self._note), confidence_in(memory.value, query, known)
+                why, sure = match.why.noting(self._note), confidence_in(memory.value, query, match.clues)
                 hits.append(PersonaHit.of(memory, match.score, why, sure))
 
         def joining(memory: PersonaMemory, relevance: float) -> PersonaHit:
             factor = relevance_floor + (1 - relevance_floor) * relevance
             text = f"relevance {relevance:.2f}"
             why = Why(matches=(), evidence=(), relevance=relevance, factor=factor, text=text)
-            return PersonaHit.of(memory.changed(state=state_at(relevance)), 0.0, why.noting(self._note))
+            return PersonaHit.of(memory, 0.0, why.noting(self._note))
 
         first = self._successors_first(hits, joining, index, query, scope)[:limit]
         return Hits(first, forgotten=found.forgotten)
@@ -273,13 +275,18 @@ class MemorySearch(CachedIndex):
             state = state_at(relevance)
             is_shown = state in _ALIVE if scope.state is None else state in _STATES_OF[scope.state]
             names = f"{first.kind}/{first.path}", f"{Kind.PALACE}/{memory.path}"
-            if not (is_shown and scope.holds(memory) and index.quotes_like(query, *names)):
+            if not (is_shown and scope.holds(memory) and quotes_like(index, query, *names)):
                 return None
             return made(memory, relevance)
 
         return with_newest_first(with_successors_first(hits, self._palace.catalog.meant, joining), query)
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
+
+    async def bearing_on(self, request: str) -> Bears:
+        """How much standing memories bear on a request: by topics, names and words, and by meaning."""
+        index = await self._with_palace()
+        return bearing_on(index, request, (await self._directions(index, request)).asked)
 
     async def embed(
         self,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sense_memory.ledger.feed import Cursor
 from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS
 from sense_memory.nostr import address
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.sealed_caches import VectorSource
 from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.hits import Kind
@@ -31,23 +31,24 @@ if TYPE_CHECKING:
 # Flat memories and journal entries as the index takes them: a flat memory does not age, a journal entry does.
 
 STAMP_BYTES: Final = 8
-_JOURNAL_RATE: Final = 1 / (DEFAULT_HALFLIFE_DAYS * DAY_SECONDS)  # halvings per second
+_RATE: Final = 1 / (DEFAULT_HALFLIFE_DAYS * DAY_SECONDS)  # halvings per second
 
 
 def text_of(record: Record) -> str:
     """The text of a flat memory or a journal entry."""
-    return str(record.fields["content" if record.type is RecordType.JOURNAL else "value"])
+    return record.type.text_of(record.fields) or ""
 
 
 def item_of_record(record: Record, event_id: str, created_at: float) -> SearchItem | None:
     """A flat memory or journal entry as the index takes it; None for anything else."""
-    text = text_of(record) if record.type in {RecordType.JOURNAL, RecordType.FLAT} else ""
+    ageing = Ageing(created_at, _RATE) if record.type.traits.fades else Ageing()
     if record.type is RecordType.JOURNAL:
-        ageing = Ageing(created_at, _JOURNAL_RATE)
-        return SearchItem(f"{Kind.JOURNAL}/{event_id}", text, created_at, kind=Kind.JOURNAL, ageing=ageing)
+        name = f"{Kind.JOURNAL}/{event_id}"
+        return SearchItem(name, text_of(record), created_at, kind=Kind.JOURNAL, ageing=ageing)
     if record.type is RecordType.FLAT:
         key = record.fields["key"]
-        return SearchItem(f"{Kind.FLAT}/{key}", text, key=key, kind=Kind.FLAT, written=created_at)
+        name = f"{Kind.FLAT}/{key}"
+        return SearchItem(name, text_of(record), key=key, kind=Kind.FLAT, ageing=ageing, written=created_at)
     return None
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sense_memory.errors import ClockSkewError
-from sense_memory.ledger import Role
 from sense_memory.limits import MAX_DELETED_COUNT
 from sense_memory.nostr import address
 from sense_memory.records import envelope
@@ -159,7 +158,7 @@ class SharedEmbeddings:
     def _is_foreign(self, slot: str) -> bool:
         """Whether the address of an embedding holds a record of a newer sense-memory, or of another program."""
         head = self._ledger.head(slot)
-        return head is not None and head.role is Role.MEMORY
+        return head is not None and head.role.is_live
 
     async def _write(self, records: Mapping[VectorSource, Record]) -> list[VectorSource]:
         """Write embeddings, except those that the clock does not allow; returns the memories of the written ones.

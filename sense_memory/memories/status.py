@@ -9,6 +9,7 @@ from sense_memory.ledger.relays import Remark
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.relay_url import is_local
+from sense_memory.records.kinds import SECTIONS
 
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ class Status:
     Attributes:
         npub: the agent's public key.
         ledger: the file, or ":memory:".
-        counts: heads, with the journal entries among them; events, with the logs of introspection, embeddings, older
-            versions, tombstones, deletions and quarantined events among them; and drafts.
+        counts: heads, with the journal entries among them; the records that are counted apart, such as logs of
+            introspection and records of the mind; events, with embeddings, older versions, tombstones, deletions and
+            quarantined events among them; and drafts.
         relays: the state of each relay.
         dated_ahead: the addresses whose newest version here is dated too far ahead of this clock to be edited before
             that date, each with the date, seconds since 1970.
@@ -148,5 +150,5 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
     names = {
         slot.removeprefix(address.PREFIX).removeprefix(address.PERSONA): at for slot, at in ahead.items()
     }
-    counts, path = ledger.counts_by_kind(), str(ledger.path or ":memory:")
+    counts, path = ledger.counts_by_kind(SECTIONS), str(ledger.path or ":memory:")
     return Status(npub(public_key), path, counts, tuple(lines), names, len(ledger.log_rows))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.palace.lifecycle import opponents
 from sense_memory.palace.version import memory_of
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ def changes(before: Record, known: Origin, after: Record, origin: Origin) -> tup
         after: the version.
         origin: its origin.
     """
-    if not before.type is after.type in {RecordType.FLAT, RecordType.PERSONA}:
+    if before.type is not after.type or not after.type.has_history:
         return ()
     is_same = before.fields["value"] == after.fields["value"]
     if (
-        after.type is RecordType.FLAT
+        not after.type.traits.is_merged
         and not is_same
         and origin.seen
         and known.device

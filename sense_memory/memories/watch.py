@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from weakref import WeakSet
 
 from sense_memory.errors import ChangesMissed, SenseMemoryError
-from sense_memory.ledger import Role
 from sense_memory.ledger.feed import START
 from sense_memory.limits import MAX_CHANGES_COUNT, POLL_SECONDS
 from sense_memory.models import Change, ChangeKind
 from sense_memory.nostr import address
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType, kind_at
 
 
 if TYPE_CHECKING:
@@ -248,16 +247,16 @@ class Watchers:
     async def _change(self, head: HeadChange) -> Change | None:
         """The change to report for a head; None if the head is not a memory, or needs a newer sense-memory."""
         ident = head.by.id.hex()
-        record = None if head.by.role is Role.DELETION else await self._reader.record(head.by)
+        record = None if head.by.role.is_request else await self._reader.record(head.by)
         path, fields = self._path(head, record), record.fields if record is not None else {}
         if not path or (head.gone is None and record is None):
             return None
         kind, value, superseded_by, conflict_of = ChangeKind.FORGOTTEN, None, None, None
         if head.gone is None:
-            kind, value = ChangeKind.REMEMBERED, fields.get("value")
-            if record is not None and record.type is RecordType.JOURNAL:
-                kind, value = ChangeKind.JOURNAL, fields.get("content")
-            elif record is not None and record.type is RecordType.PERSONA:
+            is_memory = record is None or record.type.has_address
+            kind = ChangeKind.REMEMBERED if is_memory else ChangeKind.JOURNAL
+            value = None if record is None else record.type.text_of(fields)
+            if record is not None and record.type is RecordType.PERSONA:
                 kind, superseded_by = await self._kind(head, record)
                 copied = fields.get("conflict_of")
                 conflict_of = copied if isinstance(copied, str) and kind is ChangeKind.REMEMBERED else None
@@ -280,7 +279,7 @@ class Watchers:
         """
         versions = self._ledger.versions(head.slot)
         known = next(
-            (item for item in versions if item.role is Role.MEMORY and item.seq <= self._reported.seq), None
+            (item for item in versions if item.role.is_live and item.seq <= self._reported.seq), None
         )
         before = None if known is None else await self._reader.record(known)
         by = record.fields.get("superseded_by")
@@ -303,7 +302,8 @@ class Watchers:
             path = record.path
             if slot.startswith(_HASHED):
                 self._paths[slot] = path
-        return path if "/" not in path or path.startswith("persona/") else ""
+        kind = record.type if record is not None and record.type.role.is_live else kind_at(path)
+        return path if kind is not None and kind.traits.is_watched else ""
 
 
 def _time(fields: Mapping[str, Any], stored: StoredEvent) -> float:

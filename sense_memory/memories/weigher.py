@@ -11,8 +11,8 @@ from sense_memory.limits import FADING_FROM
 from sense_memory.palace.catalog import relevances_at
 from sense_memory.palace.search import age_factors, is_in_state, is_open
 from sense_memory.search.direct_relevance import DirectRelevance
+from sense_memory.search.found_fields import FoundFields
 from sense_memory.search.hits import Evidence, Explanation, Kind
-from sense_memory.search.query import Fields
 
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Weigher:
         floor: the lowest factor of a memory that is shown.
         state: of the only memories that are shown; by default active ones, and fading ones directly meant.
         near: by row, how near in meaning it is to the question, where there is an embedder.
+        zone: the offset from UTC of the clocks that the question means, in seconds east.
     """
 
     def __init__(
@@ -48,11 +49,14 @@ class Weigher:
         floor: float,
         state: State | None = None,
         near: Mapping[int, float] = MappingProxyType({}),
+        zone: float = 0.0,
     ) -> None:
         self._state = state
         self._index, self._now, self._floor = index, now, floor
         self._is_fadable = index.documents.of_kind(Kind.PALACE)
-        self._direct = DirectRelevance(index, query, self._is_fadable, near)
+        dated = index.dated(query, now, zone)
+        self._direct = DirectRelevance(index, query, self._is_fadable, near, dated)
+        self._fields = FoundFields(index, query)
         self._known: dict[str, tuple[float, float]] = {}  # by name, what age has left, and the factor
 
     def factors(self, names: Sequence[str]) -> list[float]:
@@ -81,12 +85,11 @@ class Weigher:
 
         The index may have changed since the search.
         """
-        fields = Fields(texts, self._index.vocabulary)
         evidence = [
             Evidence(
                 kind=reason.kind,
                 detail=reason.detail,
-                fields=fields.having(reason.detail) if reason.kind in _WORDS else (),
+                fields=self._fields.having(hit.id, reason.detail, texts) if reason.kind in _WORDS else (),
                 contribution=reason.share,
             )
             for reason in hit.why

@@ -31,6 +31,7 @@ import orjson
 from sense_memory.errors import InvalidAddress, InvalidInput
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.versioned import VersionedRecords
 from sense_memory.nostr import address
 from sense_memory.plain_text import printed
 from sense_memory.records import envelope
@@ -49,6 +50,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
 _INTRODUCTION: Final = "The following memory blocks are currently engaged in your core memory unit:"
 _label = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}").fullmatch  # the name of an XML element
 _NOTHING: Final = "; nothing was changed"
+_PREFIX: Final = f"{address.MIND}block/"
 _MORE: Final = f"{address.MIND}more/"
 _ROOM: Final = MAX_PLAINTEXT_BYTES - 2_000  # for a block's record; the rest is for the edits that it knows
 _PIECE_BYTES: Final = MAX_PLAINTEXT_BYTES - 1_000  # of text in the record of a piece
@@ -90,6 +92,7 @@ class Blocks:
 
     def __init__(self, records: MindRecords) -> None:
         self._records = records
+        self._blocks = _BlockRecords(records, _PREFIX, _block, _fields)
         self._turn = asyncio.Lock()  # held by a change, which reads a block and writes it back
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────
@@ -99,8 +102,7 @@ class Blocks:
 
         A record that another program wrote under a name that cannot be a label is left out.
         """
-        records = await self._records.under(_path(""))
-        stored = {record.name: await self._block(record) for record in records if _label(record.name)}
+        stored = {name: block for name, block in (await self._blocks.all()).items() if _label(name)}
         defaults = {label: Block(label, description) for label, description in DESCRIPTIONS.items()}
         found = defaults | stored
         return [found[label] for label in (*defaults, *sorted(found.keys() - defaults.keys()))]
@@ -111,12 +113,11 @@ class Blocks:
         Raises:
             InvalidInput: no block has this label.
         """
-        return await self._found(label, await self._records.read(_path(_checked_label(label))))
+        return _existing(label, await self._blocks.get(_checked_label(label)))
 
     async def history(self, label: str) -> list[Block]:
         """The versions of a block in this ledger, newest first."""
-        versions = await self._records.versions(_path(_checked_label(label)))
-        return [await self._block(version) for version in versions if not version.is_forgotten]
+        return await self._blocks.history(_checked_label(label))
 
     async def compile(self) -> str:
         """All blocks as XML for a system prompt; see `compile_blocks`."""
@@ -180,7 +181,7 @@ class Blocks:
         """
         await self.get(label)
         pieces = await self._records.under(f"{_MORE}{label}/", asks=False)
-        return await self._records.forget([_path(label), *(piece.path for piece in pieces)])
+        return await self._records.forget([self._blocks.path(label), *(piece.path for piece in pieces)])
 
     # ── Changes by an agent's tools ─────────────────────────────────────────────────────
 
@@ -241,35 +242,37 @@ class Blocks:
         self, label: str, edit: Callable[[Block], Block], default: Block | None = None
     ) -> Block:
         """Edit the current version of a block, again if it changes meanwhile; returns the new version."""
-        path, now = _path(_checked_label(label)), self._records.store.options.clock
-        written: list[Block] = []
+        now = self._records.store.options.clock
 
-        async def edited(records: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
-            block = edit(await self._found(label, records.get(path), default))
+        async def edited(found: Block | None) -> Block:
+            block = edit(_existing(_checked_label(label), found, default))
             _check(block)
-            written[:] = [replace(block, version=block.version + 1, updated_at=now(), is_whole=True)]
-            return await self._records_of(written[0])
+            return replace(block, version=block.version + 1, updated_at=now(), is_whole=True)
 
         async with self._turn:
-            await self._records.change([path], edited)
-        return written[0]
+            changed = await self._blocks.change(_checked_label(label), edited)
+        return _existing(label, changed)
 
-    async def _records_of(self, block: Block) -> dict[str, dict[str, Any]]:
-        """The records of a block by path: one record, or several if the text has to be split into pieces."""
-        path, fields = _path(block.label), _fields(block)
-        if envelope.plaintext_bytes(envelope.mind(path, fields)) <= _ROOM:
-            return {path: fields}
-        ledger, token = self._records.store.ledger, secrets.token_hex(8)
-        device = await ledger.write_if_due(lambda: ledger.edits.device)
-        room = _ROOM - envelope.plaintext_bytes(envelope.mind(path, {**fields, "value": ""}))
-        first, *others = _pieces(block.value, room)
-        more = {"device": device, "of": token, "count": len(others)}
-        held = {path: {**fields, "value": first, "more": more, "read_only": True, "locked": block.read_only}}
-        for number, piece in enumerate(others):
-            held[_piece_path(block.label, device, number)] = {"of": token, "text": piece}
-        return held
 
-    async def _block(self, record: MindRecord) -> Block:
+def _existing(label: str, found: Block | None, default: Block | None = None) -> Block:
+    """The stored block, or the default of its label, or another one.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    if found is not None:
+        return found
+    if label in DESCRIPTIONS:
+        return Block(label, DESCRIPTIONS[label])
+    if default is None:
+        raise InvalidInput(f"there is no block {label!r}{_NOTHING}")
+    return default
+
+
+class _BlockRecords(VersionedRecords[Block]):
+    """Blocks as records: one for each, or several if the text has to be split into pieces."""
+
+    async def value(self, record: MindRecord) -> Block:
         """A block from its record, with the pieces of this version."""
         block, more = _block(record), record.fields.get("more")
         if not isinstance(more, dict):
@@ -291,19 +294,25 @@ class Blocks:
             is_whole=is_whole,
         )
 
+    async def records_of(self, name: str, value: Block) -> dict[str, dict[str, Any]]:
+        """The records of a block by path."""
+        path, fields = self.path(name), _fields(value)
+        if envelope.plaintext_bytes(envelope.record_at(path, fields)) <= _ROOM:
+            return {path: fields}
+        ledger, token = self._records.store.ledger, secrets.token_hex(8)
+        device = await ledger.write_if_due(lambda: ledger.edits.device)
+        room = _ROOM - envelope.plaintext_bytes(envelope.record_at(path, {**fields, "value": ""}))
+        first, *others = _pieces(value.value, room)
+        more = {"device": device, "of": token, "count": len(others)}
+        held = {path: {**fields, "value": first, "more": more, "read_only": True, "locked": value.read_only}}
+        for number, piece in enumerate(others):
+            held[_piece_path(name, device, number)] = {"of": token, "text": piece}
+        return held
+
     async def _piece(self, path: str, token: object) -> str | None:
         """A piece of one version of a block, from the head or the history; None if it has not arrived."""
         versions = await self._records.versions(path)
         return next((version.text("text") for version in versions if version.fields.get("of") == token), None)
-
-    async def _found(self, label: str, record: MindRecord | None, default: Block | None = None) -> Block:
-        if record is not None:
-            return await self._block(record)
-        if label in DESCRIPTIONS:
-            return Block(label, DESCRIPTIONS[label])
-        if default is None:
-            raise InvalidInput(f"there is no block {label!r}{_NOTHING}")
-        return default
 
 
 def compile_blocks(blocks: Iterable[Block]) -> str:
@@ -371,10 +380,6 @@ def _pieces(text: str, room: int) -> list[str]:
 
 def _piece_path(label: str, device: str, number: int) -> str:
     return address.mind_path("more", label, f"{device}-{number}")
-
-
-def _path(label: str) -> str:
-    return f"{address.MIND}block/{label}"
 
 
 def _fields(block: Block) -> dict[str, Any]:

@@ -48,7 +48,7 @@ from sense_memory.mind.log_pages import (
     is_row,
 )
 from sense_memory.nostr import address
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.local_cipher import LOG_KEY_NAME, LocalCipher, local_cipher
 
 

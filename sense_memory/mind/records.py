@@ -1,4 +1,4 @@
-"""The records of the mind.
+"""The records of the mind, and of every other kind that names its path.
 
 A record is one event at a path such as `mind/block/persona`. As for a flat memory, the newest version counts, and earlier
 versions stay in the local history. All parts read and write records through `MindRecords`; the log also has rows.
@@ -13,17 +13,16 @@ The cost is one read and one write for each attempt.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from sense_memory.ledger import HeadMoved, Role
+from sense_memory.ledger import retry_while_moved
 from sense_memory.ledger.feed import START
 from sense_memory.mind.fields import texts_in
 from sense_memory.nostr import address
 from sense_memory.records import envelope
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType, kind_at
 from sense_memory.records.origins import edited_by
 
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# Records with words of the user or the agent: `sync` names the edits of these that lost to another device.
+# Records of the mind with words of the user or the agent; the other parts are computed, or united.
 _WORDS: Final = (f"{address.MIND}block/", f"{address.MIND}objective/")
 
 
@@ -145,7 +144,7 @@ class MindRecords:
             LedgerError: the ledger could not be written; nothing was written.
             HeadMoved: a record has changed since its basis was read; nothing was written.
         """
-        made = [envelope.mind(path, fields) for path, fields in records.items()]
+        made = [envelope.record_at(path, fields) for path, fields in records.items()]
         async with self.store.writing() as store:
             return await store.writer.write(made, drafts=False, bases=bases)
 
@@ -164,7 +163,8 @@ class MindRecords:
         """
         slots = {path: address.d_tag(path) for path in paths}
         edits = self.store.ledger.edits
-        while True:
+
+        async def attempt() -> None:
             bases = {slot: edits.basis(slot) for slot in slots.values()}
             before = {path: found for path in slots if (found := await self.read(path)) is not None}
             changed = await edit(before)
@@ -172,14 +172,14 @@ class MindRecords:
                 return
             device = await self.store.ledger.write_if_due(lambda: edits.device)
             for path in changed:
-                if path.startswith(_WORDS):
+                if _says_edits(path):
                     known = edited_by(
                         device, before[path].fields if path in before else {}, self.store.options.clock()
                     )
                     changed = {**changed, path: {**changed[path], **known}}
-            with suppress(HeadMoved):
-                await self.write(changed, bases=bases)
-                return
+            await self.write(changed, bases=bases)
+
+        await retry_while_moved(attempt)
 
     async def forget(self, paths: Iterable[str]) -> str:
         """Forget records here, and ask relays to delete them (NIP-09); an unknown path is not an error.
@@ -219,7 +219,7 @@ class MindRecords:
         return [
             MindRecord(item.path, _content(item.record.fields), item.id.hex(), item.created_at)
             for item in await self.store.reader.opened(heads)
-            if item.type is RecordType.MIND
+            if item.type is not None and item.type.traits.names_path
         ]
 
 
@@ -294,8 +294,15 @@ class RecordView(Generic[_T]):
         self.changed += (*removed, *found)
 
 
+def _says_edits(path: str) -> bool:
+    """Whether the record at a path says who edited it, so that `sync` names an edit that lost to another device."""
+    kind = kind_at(path)
+    is_with_words = kind is not RecordType.MIND or path.startswith(_WORDS)
+    return kind is not None and kind.traits.says_edits and is_with_words
+
+
 def _version(stored: StoredEvent, record: envelope.Record, created_at: int) -> MindRecord:
-    is_forgotten = stored.role is Role.TOMBSTONE
+    is_forgotten = stored.role.is_tombstone
     fields = {} if is_forgotten else _content(record.fields)
     return MindRecord(record.path, fields, stored.id.hex(), created_at, is_forgotten)
 

@@ -3,9 +3,9 @@
 A summary consists of sentences of the conversation. Facts compete by what they say (corrections, decisions, allergies,
 instructions, dates, names and figures) for each word that they take, and not by age, so a summary of a summary still says what
 mattered at first. What was corrected is there as corrected only: the correction replaces the old sentence, or, where it gives
-only the new value ("No, it's the 14th"), takes the place of the old value in it. Small talk, questions and remarks are never
-facts. Where all facts together are too long, each is shortened by words that say nothing, never by a negation, a name or a
-number.
+only the new value ("No, it's the 14th"), takes the place of the old value in it. Small talk and questions are never
+facts, and a remark only where it has figures or names. Where all facts together are too long, each is shortened to the clauses
+that tell most and to their words that carry content; negations, names and numbers stay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from sense_memory.mind.sentence_kinds import (
     split_sentences,
     subject_of,
 )
+from sense_memory.mind.sentence_patterns import WORDS
 from sense_memory.mind.sentence_values import values_of
+from sense_memory.search.tokens import STOP_WORDS
 
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ _HEALTH: Final = re.compile(
 _WHO: Final = re.compile(
     r"\b(?:my name is|call me|I (?:live|work|teach|run|was born))\b|\b(?:I'm|I am) (?:[A-Z]\w+|(?:the|an?) \w+ (?:at|of|in|for)\b)"
 )
+_STANDING: Final = re.compile(r"\b(?:always|never|ever|remind me|remember that)\b", re.IGNORECASE)
 _WEIGHTS: Final = {
     SentenceKind.CORRECTION: 5,
     SentenceKind.INSTRUCTION: 5,
@@ -63,8 +66,10 @@ _WEIGHTS: Final = {
     SentenceKind.DATE: 4,
     SentenceKind.PREFERENCE: 4,
     SentenceKind.OPEN_QUESTION: 4,
-    SentenceKind.STATEMENT: 3,
-    SentenceKind.REMARK: 0,
+    SentenceKind.STATEMENT: 1.5,
+    SentenceKind.COMMAND: 3,
+    SentenceKind.QUESTION: 3,
+    SentenceKind.REMARK: 1,
 }
 
 
@@ -158,10 +163,10 @@ class RuleSummary:
                 done = item.message
             if item.message == done:
                 continue
-            if item.kind not in SAYING:
+            if not _tells(item):
                 latest[item.who] = _subject(item.text) or latest.get(item.who, "")
                 continue
-            if self._correct(facts, item, number, gone):
+            if item.kind in SAYING and self._correct(facts, item, number, gone):
                 continue
             text = _named(item, latest.get(item.who, ""))
             latest[item.who] = _subject(item.text) or latest.get(item.who, "")
@@ -289,9 +294,21 @@ def _shortened(facts: Sequence[_Fact], parts: _Parts, max_words: int) -> str:
         "Next": _cut(_brief(parts.last), _LEAST) if is_step else "",
     }
     shown = {text for text in (first, parts.last) if _brief(text) in told.values()}
-    left = max_words - len(_joined(told).split()) - 1
+    left = min(max_words, MAX_SUMMARY_WORDS - 1) - len(_joined(told).split()) - 1
     told["Facts"] = _chosen(facts, shown, left)
     return _joined({name: told[name] for name in ("Task", "Facts", "Next")})
+
+
+def _tells(item: _Said) -> bool:
+    """Whether a sentence may be a fact: it says something, or somebody wants it remembered, or it has values."""
+    if item.kind in SAYING or item.who != "user":
+        return item.kind in SAYING
+    if item.kind in {SentenceKind.COMMAND, SentenceKind.QUESTION}:
+        return bool(_STANDING.search(item.text))
+    return (
+        item.kind is not SentenceKind.SMALL_TALK
+        and _weight(item.text, item.kind) > _WEIGHTS[SentenceKind.REMARK]
+    )
 
 
 def _says(text: str) -> bool:
@@ -346,25 +363,25 @@ def _kind_of_fact(text: str) -> SentenceKind:
 
 def _weight(text: str, kind: SentenceKind) -> float:
     """How much a later question may want a sentence."""
-    values = values_of(text)
+    values = _values(text)
     return (
         _WEIGHTS.get(kind, 0)
-        + bool(values)
-        + len(values.keys() - {"weekday"}) / 2
-        + 4 * bool(_HEALTH.search(text) or _WHO.search(text))
+        + 2 * bool(values)
+        + sum(map(len, values.values())) / 2
+        + 8 * bool(_HEALTH.search(text) or _WHO.search(text))
     )
 
 
 def _density(fact: _Fact) -> float:
     """The weight of a fact for the words that it takes."""
-    return float(fact.weight**0.7) / (1 + len(_brief(fact.text).split()))
+    return fact.weight / (2 + len(_brief(fact.text).split()))
 
 
 def _chosen(facts: Sequence[_Fact], excluded: Iterable[str], limit: int) -> str:
     """The facts that say most within `limit` words, shortened, in their order; of equal ones, the earlier."""
     without, chosen, text = set(excluded), set[int](), ""
     for fact in sorted(facts, key=_density, reverse=True):
-        if fact.text in without or len(_brief(fact.text).split()) > _FACT_WORDS:
+        if fact.text in without or not 0 < len(_brief(fact.text).split()) <= _FACT_WORDS:
             continue
         more = _listing(_brief(item.text) for item in facts if id(item) in chosen or item is fact)
         if len(more.split()) <= limit:
@@ -392,48 +409,96 @@ _ASIDE: Final = re.compile(
     re.IGNORECASE,
 )
 _OPENING: Final = re.compile(
-    r"^(?:(?:can you|could you|would you|hi|hello|hey|oh|ah|well|ok|okay|yes|no|wait|sorry|actually|also|and|but|so|by the way|btw|fyi|good news|quick correction|correction|"
-    r"please|remember|note|that|about|honestly|my mistake|update|haha|lol|just|great|good|right|because|let's)\b[,:.!]*\s+)+",
+    r"^(?:(?:can you|could you|would you|hi|hello|hey|oh|ah|yeah|alright|anyway|well|ok|okay|yes|no|wait|sorry|actually|also|and|but|so|by the way|btw|fyi|good news|quick correction|correction|"
+    r"please|remember|note|that|about|honestly|my mistake|update|haha|lol|ugh|hmm|before I forget|just for the record|I (?:think|guess|know|told you|just remembered)|we said(?: that)?|just|great|good|right|because|let's)\b[,:.!]*\s+)+",
     re.IGNORECASE,
 )
-_ME: Final = re.compile(
-    r"^(?:I'm|I am|I've|I have(?= (?:decided|agreed|chosen|picked|lived|worked))|I|we're|we are|we've|we|my|our)\s+",
+# Words without content, apart from those that change what a sentence means.
+_FILLER: Final = STOP_WORDS["english"].union(
+    WORDS("""i'm i've i'd it's he's she's that's there's we're we've they're you're really actually honestly altogether anyway
+basically bit lot coming supposed moment everybody called named always""")
+) - {
+    *WORDS("""not no nor never nothing nobody none neither without cannot than until from by before after since over under above
+below off against only again every each all both few more most less who what which whether how where when why or want wants
+must may might ask asking use using instead rather between during through""")
+}
+_TELLING: Final = re.compile(
+    rf"{_HEALTH.pattern}|\b(?:not|never|always|no longer|without|only|prefer\w*|like|love|hate|stand)\b|n't\b|\b(?:open|agreed|decided):",
     re.IGNORECASE,
 )
-_EMPTY: Final = re.compile(
-    r"\b(?:the|(?-i:an?)|really|just|also|actually|already|there|will|is|are|am|going to|now|very|quite|(?:called|named)(?= (?-i:[A-Z]))|(?<!afraid )(?<!head )(?<!out )(?<!full )of(?= \w+ \d))\s+(?!not\b|n't|no longer|never)",
-    re.IGNORECASE,
+_REASON: Final = re.compile(r"(?:so|because|since|although|though|which) ")
+_CLAUSE_WORDS: Final = 8  # clauses are added up to so many words
+_DECIDED: Final = re.compile(
+    r"^(?:(?:I|we)(?: have|'ve)? )?(decided|agreed)(?: yesterday| today)? (?:to|on|that) ", re.IGNORECASE
 )
-_DECIDED: Final = re.compile(r"^(decided|agreed) (?:to|on|that) ", re.IGNORECASE)
 _NOT_KNOWN: Final = re.compile(
-    r"^(?:still |it )*(?:(?:don't|do not) (?:yet )?know(?: yet)?|haven't (?:yet )?(?:decided|settled)(?: yet)?(?: on)?|(?:still )?(?:open|unclear)|(?:need|have) to find out"
+    r"^(?:but |and |I |we |still |it )*(?:(?:don't|do not) (?:yet )?know(?: yet)?|haven't (?:yet )?(?:decided|settled)(?: yet)?(?: on)?|(?:still )?(?:open|unclear)|(?:need|have) to find out"
     r"|to be decided:?) (?=(?:who|what|which|when|where|whether|if|how)\b)",
     re.IGNORECASE,
 )
-_BEFORE_DATE: Final = re.compile(
-    r"\b(?:on|at) (?=(?:the )?(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|\d))", re.IGNORECASE
-)
-_CLAUSE_WORDS: Final = (
-    8  # a longer fact is shortened to its first clause, unless the others have names or numbers
-)
-_FURTHER: Final = re.compile(
-    r"(?<=\w),? (?:so|because|since|although|though|but|which)\b.*$|(?<=\w), (?:he|she|it|they|I|we|don't|and)\b.*$",
+_CLAUSE: Final = re.compile(
+    r"[,;]? (?=(?:so|because|since(?! \d)|although|though|but|which)\b)|[,;]+ (?:and )?| (?=and (?:he|she|it|they|I|we|the|my|our)\b)| - ",
     re.IGNORECASE,
 )
 
 
 def _brief(text: str) -> str:
-    """A sentence without the words that say nothing; its negations, names and numbers stay.
+    """The clauses of a sentence that tell something, without the words that say nothing; negations, names and numbers stay.
 
     >>> _brief("My sister Anna is arriving on Thursday with the 14:30 train.")
-    'sister Anna arriving on Thursday with 14:30 train'
+    'sister Anna arriving Thursday 14:30 train'
+    >>> _brief("Before I forget, I have a severe peanut allergy, so never suggest anything with satay.")
+    'severe peanut allergy, never suggest satay'
+    >>> _brief("We decided to use Hugo instead of WordPress, it's faster."), _brief("We don't know yet who drives.")
+    ('decided: use Hugo instead WordPress', 'open: who drives')
     """
-    short = _ASIDE.sub("", _OPENING.sub("", text.strip().rstrip(".!… ")))
-    short = _DECIDED.sub(r"\1: ", _EMPTY.sub("", _ME.sub("", short)))
-    if len(short.split()) > _CLAUSE_WORDS:
-        short = _FURTHER.sub(lambda match: match[0] if values_of(match[0]) else "", short)
-    short = _NOT_KNOWN.sub("open: ", _BEFORE_DATE.sub("", short)).strip(" ,;")
-    return short or text.strip()
+    short = _DECIDED.sub(r"\1: ", _ASIDE.sub("", _OPENING.sub("", text.strip().rstrip(".!…? "))))
+    clauses = [_NOT_KNOWN.sub("open: ", clause) for clause in _CLAUSE.split(short) if clause.strip()]
+    briefs = [_telegram(clause) for clause in clauses]
+    tells = [
+        _telling(clause, short) + (place == 0) / 2 - bool(_REASON.match(clause)) / 2
+        for place, clause in enumerate(clauses)
+    ]
+    kept, count = set[int](), 0
+    for place in sorted(range(len(clauses)), key=lambda place: -tells[place]):
+        size = len(briefs[place].split())
+        if not kept or (tells[place] and count + size <= _CLAUSE_WORDS):
+            kept.add(place)
+            count += size
+    return ", ".join(briefs[place] for place in sorted(kept) if briefs[place])
+
+
+def _telegram(clause: str) -> str:
+    """The words of a clause that carry content; a capital within it is of a name ("May", "Will")."""
+    words = [word.strip(",;") for word in clause.split()]
+    return " ".join(
+        word
+        for place, word in enumerate(words)
+        if word.lower() not in _FILLER
+        or (place and word[:1].isupper() and word != "I")
+        or (word == "to" and words[place + 1 : place + 2] and words[place + 1][0].isdigit())
+    )
+
+
+def _telling(clause: str, sentence: str) -> float:
+    """How much of what later questions ask for a clause of a sentence tells: figures, names, health, a denial."""
+    held = {kind: sum(value in clause for value in found) for kind, found in _values(f"x {sentence}").items()}
+    figures = sum(count for kind, count in held.items() if kind != "name")
+    return (
+        3 * figures
+        + bool(held.get("name"))
+        + bool(_TELLING.search(clause))
+        + 3 * bool(_HEALTH.search(clause))
+    )
+
+
+def _values(text: str) -> dict[str, tuple[str, ...]]:
+    """The values in a text that still tell something later: "today" does not."""
+    held = {
+        kind: tuple(value for value in found if value.lower() not in {"today", "tonight", "tomorrow"})
+        for kind, found in values_of(text).items()
+    }
+    return {kind: found for kind, found in held.items() if found}
 
 
 def _cleaned(text: str) -> str:

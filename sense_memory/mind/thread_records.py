@@ -2,7 +2,8 @@
 
 A value is compressed, and written in one transaction: its first piece in the record of its name, the others beside it.
 Guaranteed: a value is read whole or not at all, because each piece carries the token of its value; so a checkpoint of which a
-relay has not sent everything yet counts as missing, and the one before it is the newest. A relay sees sizes, times and a
+relay has not sent everything yet counts as missing, and the one before it is the newest. `change` never replaces a version
+that it did not read, written by whichever task or process on this ledger. A relay sees sizes, times and a
 hash of the thread's id. The cost is one event for each 28 KB.
 """
 
@@ -12,15 +13,17 @@ import secrets
 import zlib
 from base64 import b64decode, b64encode
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sense_memory.mind.records import MindRecord, MindRecords
+
+Value: TypeAlias = "tuple[Mapping[str, Any], bytes]"  # the fields and the bytes of a value
 
 _FOLDER: Final = f"{address.MIND}thread/"
 _PIECE_BYTES: Final = 28_000  # as base64, 37 of the 40 KB of an event
@@ -46,29 +49,42 @@ class ThreadRecords:
             fields: plain JSON values that are read with it.
             value: the bytes.
         """
-        packed, token = zlib.compress(value), secrets.token_hex(8)
-        pieces = [packed[start : start + _PIECE_BYTES] for start in range(0, len(packed), _PIECE_BYTES)]
-        path = f"{_folder(thread)}{name}"
-        made = {
-            path: {**fields, "thread": thread, "of": token, "count": len(pieces), "data": _text(pieces[0])}
-        }
-        for number, piece in enumerate(pieces[1:], 1):
-            made[f"{path}{_PIECE}{number}"] = {"of": token, "data": _text(piece)}
-        await self._records.write(made)
+        await self._records.write(_records(thread, name, fields, value))
 
-    async def read(self, thread: str, name: str) -> tuple[Mapping[str, Any], bytes] | None:
+    async def change(
+        self, thread: str, name: str, edit: Callable[[Value | None], tuple[Mapping[str, Any], bytes]]
+    ) -> None:
+        """Write what an edit makes of a value, with its fields; repeat this if another writer was faster.
+
+        Args:
+            thread: as `write`.
+            name: as `write`.
+            edit: gets the value as `read` returns it, and returns what to write; may be called several times.
+
+        Raises: as `MindRecords.change`; nothing was written then.
+        """
+        path = f"{_folder(thread)}{name}"
+
+        async def edited(before: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
+            value = await self._value(before[path]) if path in before else None
+            return _records(thread, name, *edit(value))
+
+        await self._records.change([path], edited)
+
+    async def read(self, thread: str, name: str) -> Value | None:
         """The fields and the bytes of a value; None if it does not exist, or has not arrived as a whole.
 
         Raises:
             NotSynced: the ledger does not have it, and no relay has answered completely yet.
         """
-        path = f"{_folder(thread)}{name}"
-        first = await self._records.read(path)
-        if first is None:
-            return None
+        first = await self._records.read(f"{_folder(thread)}{name}")
+        return None if first is None else await self._value(first)
+
+    async def _value(self, first: MindRecord) -> Value | None:
+        """The value whose first piece is in a record; None if the others are of another value or did not arrive."""
         found = [first]
         for number in range(1, first.whole("count", 1)):
-            piece = await self._records.read(f"{path}{_PIECE}{number}")
+            piece = await self._records.read(f"{first.path}{_PIECE}{number}")
             if piece is None or piece.text("of") != first.text("of"):
                 return None
             found.append(piece)
@@ -100,6 +116,19 @@ class ThreadRecords:
         """Forget everything of a thread here, and ask relays to delete it."""
         folder = _folder(thread)
         await self._records.forget([f"{folder}{name}" for name in self._records.names_under(folder)])
+
+
+def _records(thread: str, name: str, fields: Mapping[str, Any], value: bytes) -> dict[str, Mapping[str, Any]]:
+    """The records of a value, by path."""
+    packed, token = zlib.compress(value), secrets.token_hex(8)
+    pieces = [packed[start : start + _PIECE_BYTES] for start in range(0, len(packed), _PIECE_BYTES)]
+    path, about = f"{_folder(thread)}{name}", {"of": token, "count": len(pieces)}
+    made: dict[str, Mapping[str, Any]] = {
+        path: {**fields, "thread": thread, **about, "data": _text(pieces[0])}
+    }
+    for number, piece in enumerate(pieces[1:], 1):
+        made[f"{path}{_PIECE}{number}"] = {"of": token, "data": _text(piece)}
+    return made
 
 
 def _folder(thread: str) -> str:

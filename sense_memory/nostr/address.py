@@ -94,7 +94,19 @@ def mind_path(*parts: str) -> str:
     Raises:
         InvalidAddress: a part breaks the rules of `flat_path`, or the path is too long to be spelled out in a d-tag.
     """
-    path = MIND + "/".join(_name("name", part, MAX_KEY_CHARS) for part in parts)
+    *above, name = parts
+    return record_path(
+        "/".join((MIND[:-1], *(_name("name", part, MAX_KEY_CHARS) for part in above), "")), name
+    )
+
+
+def record_path(prefix: str, name: str) -> str:
+    """The path of a record that names its path, such as `mind/block/{name}`.
+
+    Raises:
+        InvalidAddress: as `mind_path`.
+    """
+    path = prefix + _name("name", name, MAX_KEY_CHARS)
     if not _is_short(PREFIX + path):
         raise InvalidAddress(
             f"choose a shorter name: the address would have more than {MAX_D_TAG_BYTES} bytes"

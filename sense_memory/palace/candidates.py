@@ -2,7 +2,8 @@
 
 Pinned memories come first, then those that a question needs. The others wait in queues, by relevance: standing preferences
 and instructions in one (`palace.standing`), and one for each domain. A queue is read only as far as the budget goes, so
-that a palace of a hundred thousand costs little more than one of a hundred.
+that a palace of a hundred thousand costs little more than one of a hundred. For a request, standing memories are in the order
+in which they bear on it (`palace.bearing`), the five hundred most relevant of them.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ from sense_memory.palace.standing import has_standing_kind, is_standing
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from sense_memory.models import PersonaMemory
+
+    Bears = Callable[[Sequence[PersonaMemory]], Sequence[float]]
 
 
 IDENTITY: Final = "self"  # the domain of the agent's identity
 STANDING: Final = "\0standing"  # the queue of preferences and instructions; no domain has this name
 _MAX_SPARE_COUNT: Final = 200  # memories that are tried for the rest of the budget
 _MAX_READ_COUNT: Final = 1_000  # memories whose text is searched for a standing preference
+_MAX_ORDERED_COUNT: Final = 500  # standing memories that are put in the order of a request
 _WINDOW: Final = 12  # memories of a queue of which one without a new header may come first
 
 
@@ -131,11 +135,13 @@ class Candidates:
         first: pinned memories, then those that a question needs.
         queues: the others: `STANDING`, then the domains by name.
         has_question: whether any memory is needed.
+        is_by_bearing: whether standing memories are in the order in which they bear on a request.
     """
 
     first: Queue
     queues: dict[str, Queue]
     has_question: bool
+    is_by_bearing: bool = False
 
     @classmethod
     def of(
@@ -144,8 +150,12 @@ class Candidates:
         relevances: NDArray[np.float64],
         which: NDArray[np.intp],
         needed: Sequence[str],
+        bears: Bears | None = None,
     ) -> Self:
-        """The candidates among `memories[index]` for each index of `which`; `needed` are paths, most needed first."""
+        """The candidates among `memories[index]` for each index of `which`; `needed` are paths, most needed first.
+
+        `bears` tells how much each of some standing memories bears on a request; None without one.
+        """
         pinned: list[int] = []
         found: dict[str, PersonaMemory] = {}
         rest: list[int] = []
@@ -156,13 +166,16 @@ class Candidates:
             memory = memories[index]
             if memory.themes and PINNED in memory.themes:
                 pinned.append(index)
-            elif paths and memory.path in paths:
+                continue
+            rest.append(index)
+            if paths and memory.path in paths:
                 found[memory.path] = memory
             else:
-                rest.append(index)
                 domains[memory.domain].append(index)
-                if has_standing_kind(memory):
-                    kinds.append(index)
+            if has_standing_kind(
+                memory
+            ):  # a needed one too, for which the other needed ones may leave no room
+                kinds.append(index)
 
         def ranked(indices: list[int]) -> Iterator[PersonaMemory]:
             return by_relevance(memories, relevances, np.array(indices, dtype=np.intp))
@@ -170,7 +183,15 @@ class Candidates:
         first = [*ranked(pinned), *(found[path] for path in needed if path in found)]
         queues = {name: Queue(ranked(domains[name])) for name in sorted(domains)}
         spoken = (memory for memory in islice(ranked(rest), _MAX_READ_COUNT) if is_standing(memory))
-        return cls(Queue(first), {STANDING: Queue(chain(ranked(kinds), spoken)), **queues}, bool(found))
+        standing: Iterable[PersonaMemory] = chain(ranked(kinds), spoken)
+        if bears is not None:
+            standing = first_by_bearing(standing, bears)
+        return cls(Queue(first), {STANDING: Queue(standing), **queues}, bool(found), bears is not None)
+
+    def queue(self, name: str, begun: set[tuple[str, ...]]) -> Iterator[PersonaMemory]:
+        """The memories of a queue in the order in which they are tried; for `begun` see `NearFirst`."""
+        queue = self.queues[name]
+        return iter(queue) if name == STANDING and self.is_by_bearing else NearFirst(queue, begun)
 
     def spare(self, taken: set[str]) -> list[PersonaMemory]:
         """Memories whose paths are not in `taken`: pinned and needed ones, then each queue in turn."""
@@ -178,3 +199,18 @@ class Candidates:
         rest = chain(self.first, (memory for turn in turns for memory in turn if memory is not None))
         found = {memory.path: memory for memory in islice(rest, _MAX_SPARE_COUNT + len(taken))}
         return [memory for path, memory in found.items() if path not in taken]
+
+
+def first_by_bearing(standing: Iterable[PersonaMemory], bears: Bears) -> Iterator[PersonaMemory]:
+    """Standing memories, each once: pinned ones, then those that bear most on a request; ties stay in their order.
+
+    From number `_MAX_ORDERED_COUNT` on, they stay in their order too.
+    """
+    source = iter(standing)
+    once = list({memory.path: memory for memory in islice(source, _MAX_ORDERED_COUNT)}.values())
+    bearing = [
+        np.inf if PINNED in memory.themes else one for memory, one in zip(once, bears(once), strict=True)
+    ]
+    order = np.argsort(-np.asarray(bearing, np.float64), kind="stable")
+    yield from (once[place] for place in order.tolist())
+    yield from source

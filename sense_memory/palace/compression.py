@@ -11,8 +11,8 @@ half a memory can say the opposite; and the same memories give the same text. Sa
 as a whole before it is returned. The cost is one pass over the active memories, and a few rounds over those that fit.
 
 Selection (`palace.candidates`). Memories with the theme `pinned` come first, then those that a question needs, if there is a
-question. Then standing preferences and instructions get up to a quarter of the budget, and so does identity, the domain
-`self`. The domains share the rest: the next memory always comes from the domain that has cost least so far. Within a domain
+question. Then standing preferences and instructions get up to a quarter of the budget, for a question in the order in which
+they bear on it (`palace.bearing`), and so does identity, the domain `self`. The domains share the rest: the next memory always comes from the domain that has cost least so far. Within a domain
 the most relevant come first, ties by path, but of twelve, one under a header that stands goes first. A memory that does not fit
 is left out, and shorter ones are still tried. The whole text costs less than the sum of its parts, so further rounds fill the
 rest of the budget.
@@ -41,7 +41,7 @@ import numpy as np
 
 from sense_memory.errors import InvalidInput
 from sense_memory.limits import ACTIVE_ABOVE
-from sense_memory.palace.candidates import IDENTITY, STANDING, Candidates, NearFirst, active, by_relevance
+from sense_memory.palace.candidates import IDENTITY, STANDING, Candidates, active, by_relevance
 from sense_memory.palace.catalog import Columns
 from sense_memory.palace.contradictions.claim_index import ClaimIndex
 from sense_memory.palace.prompt_style import Chosen, Style, StyleName, style_of, text_of, with_key
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sense_memory.models import PersonaMemory
+    from sense_memory.palace.candidates import Bears
 
 
 DEFAULT_MAX_TOKENS: Final = 500  # the specification's target for all active memories
@@ -144,6 +145,7 @@ def compress(
     *,
     domain: str | None = None,
     needed: Sequence[str] = (),
+    bears: Bears | None = None,
     max_tokens: int = DEFAULT_MAX_TOKENS,
     relevances: NDArray[np.float64] | None = None,
     count: Callable[[str], int] = estimated_tokens,
@@ -162,6 +164,8 @@ def compress(
         domain: only memories of this domain; None for all.
         needed: the paths of memories that a question needs, most needed first. They come right after pinned memories, and
             the text begins with their headers. As sentences, they may be fading, and are then dated.
+        bears: tells how much each of some standing memories bears on what is asked for, see `palace.bearing`; they
+            come in that order. None: by relevance.
         max_tokens: the budget of the text, 32 or more.
         relevances: the current relevance of each memory, in the order of `memories`; computed if None.
         count: counts the tokens of a text; the default is an estimate that errs upward.
@@ -181,39 +185,36 @@ def compress(
         relevances = Columns.of(memories).relevances(now)
     written = style_of(style, is_full=full)
     which = active(memories, relevances, domain, frozenset(needed if written.faded else ()))
-    candidates = Candidates.of(memories, relevances, which, needed)
-    by_path = {memories[index].path: memories[index] for index in which.tolist()}
+    candidates = Candidates.of(memories, relevances, which, needed, bears)
     pieces = _Pieces(written, partial(_checked_count, count), is_sorted=not candidates.has_question)
     fading = which[relevances[which] <= ACTIVE_ABOVE]
     faded = {memories[i].path: written.marked(written.faded, memories[i]) for i in fading.tolist()}
-    pieces.mark(faded | _marks(written, memories, by_path))
+    pieces.mark(faded | _marks(written, memories, which))
     claims = ClaimIndex()
     for _ in range(_MAX_CHECKS):
         draft = _fitted(candidates, pieces, len(which), max_tokens)
-        chosen = [by_path[item.path] for item in draft.chosen]
-        if not compares or not pieces.doubt(_doubts(claims, chosen, suspected), by_path):
+        chosen = [pieces.memories[item.path] for item in draft.chosen]
+        if not compares or not pieces.doubt(_doubts(claims, chosen, suspected)):
             break
     ranked = by_relevance(memories, relevances, which)
     included = tuple(item.path for item in draft.chosen)
-    sources = (by_path[path].source for path in included)
+    sources = (pieces.memories[path].source for path in included)
     return Compressed.of(
         draft.text, draft.tokens, included, ranked, sources=sources, has_answer=candidates.has_question
     )
 
 
-def _marks(
-    style: Style, memories: Sequence[PersonaMemory], by_path: Mapping[str, PersonaMemory]
-) -> dict[str, str]:
-    """By path, the marks of edits that lost, and of memories that another one replaced which is not among `by_path`."""
+def _marks(style: Style, memories: Sequence[PersonaMemory], which: NDArray[np.intp]) -> dict[str, str]:
+    """By path, the marks of edits that lost, and of memories that another one replaced which is not among `which`."""
     marks: dict[str, str] = {}
     known: set[str] = set()
-    for path, memory in by_path.items():
+    for memory in (memories[index] for index in which.tolist()):
         if memory.conflict_of is not None:
-            marks[path] = style.marked(style.lost, memory)
+            marks[memory.path] = style.marked(style.lost, memory)
         elif memory.superseded_by is not None:
             known = known or {one.path for one in memories}
-            if memory.superseded_by in known:
-                marks[path] = style.marked(style.replaced, memory, memory.superseded_by.rpartition("/")[2])
+            if (newer := memory.superseded_by) in known:
+                marks[memory.path] = style.marked(style.replaced, memory, newer.rpartition("/")[2])
     return marks
 
 
@@ -346,12 +347,17 @@ def _checked_count(count: Callable[[str], int], text: str) -> int:
 
 
 class _Pieces:
-    """The pieces of memories and the costs of texts, each computed once for all rounds."""
+    """The pieces of memories and the costs of texts, each computed once for all rounds.
+
+    Attributes:
+        memories: those with a piece, by path.
+    """
 
     def __init__(self, style: Style, count: Callable[[str], int], *, is_sorted: bool) -> None:
         self.style, self.count, self.is_sorted = style, count, is_sorted
         self._marks: dict[str, str] = {}
         self._named: set[str] = set()
+        self.memories: dict[str, PersonaMemory] = {}
         self._made: dict[str, Chosen] = {}
         self._costs: dict[str, int] = {}
 
@@ -363,13 +369,13 @@ class _Pieces:
             self._made.pop(path, None)
         return bool(unmarked)
 
-    def doubt(self, later: Mapping[str, str], by_path: Mapping[str, PersonaMemory]) -> bool:
+    def doubt(self, later: Mapping[str, str]) -> bool:
         """Mark memories that later ones may contradict, and begin the lines of these with their keys, which the marks name.
 
         Returns whether any of them had no mark before.
         """
         marks = {
-            path: self.style.marked(self.style.later, by_path[path], other.rpartition("/")[2])
+            path: self.style.marked(self.style.later, self.memories[path], other.rpartition("/")[2])
             for path, other in later.items()
         }
         named = set(later.values()) - self._named
@@ -382,6 +388,7 @@ class _Pieces:
         path = memory.path
         made = self._made.get(path)
         if made is None:
+            self.memories[path] = memory
             piece, mark = self.style.piece(memory), self._marks.get(path)
             if path in self._named:
                 piece = with_key(piece, memory)
@@ -449,7 +456,7 @@ def _chosen(candidates: Candidates, pieces: _Pieces, room: int, max_tokens: int)
     page = _Round(pieces, room)
     first = iter(candidates.first)
     _fill(page, first, room - max_tokens // _FIRST_SHARE if candidates.has_question else room)
-    sources = {name: NearFirst(queue, page.begun) for name, queue in candidates.queues.items()}
+    sources = {name: candidates.queue(name, page.begun) for name in candidates.queues}
     spent = dict.fromkeys(sources, 0)
     for name in (STANDING, IDENTITY):
         if name in sources:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,13 +28,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from sense_memory.limits import ACTIVE_ABOVE, FADING_FROM
 from sense_memory.models import PersonaMemory, State
 from sense_memory.palace.catalog import STATES, relevances_at, row, states_at
-from sense_memory.search import evidence
+from sense_memory.palace.field_matches import DATE, DATE_WEIGHT, FIELDS, MEANING, PLACES, FieldMatches
+from sense_memory.palace.lifecycle import state_at
 from sense_memory.search.direct_relevance import DirectRelevance
 from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.hits import NOT_QUOTED, Evidence, Explanation, Hits, Kind, told
 from sense_memory.search.index import SearchIndex
-from sense_memory.search.postings import FIELD_WEIGHTS, KEY, OTHER_FORM_WEIGHT, THEMES, VALUE, fits
-from sense_memory.search.query import FAR_WEIGHT, parse, resolve
+from sense_memory.search.query import parse, resolve
+from sense_memory.search.quotations import quoting
 from sense_memory.search.ranking import highest_rows
 
 
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sense_memory.palace.field_matches import FieldMatch
+    from sense_memory.search.confidence import Clues
     from sense_memory.search.date_evidence import DateEvidence
-    from sense_memory.search.query import Wanted
 
 
 # ── What a search of the palace gives ───────────────────────────────────────────────────
@@ -106,23 +108,27 @@ class PersonaHit(PersonaMemory):
 
     @classmethod
     def of(cls, memory: PersonaMemory, score: float, why: Why, answer_confidence: float = 0.0) -> PersonaHit:
-        """A memory with its score and reasons, made without validating the fields again."""
-        fields = {name: getattr(memory, name) for name in type(memory).model_fields}
-        fields["current_relevance"] = why.relevance
-        return cls.model_construct(**fields, score=score, why=why, answer_confidence=answer_confidence)
+        """A memory in its state of now, with its score and reasons.
+
+        The fields are not validated again, which would cost more than the search (`model_construct` does too).
+        """
+        hit = cls.__new__(cls)
+        own = {"kind": Kind.PALACE, "score": score, "answer_confidence": answer_confidence, "why": why}
+        now = {"state": state_at(why.relevance), "current_relevance": why.relevance}
+        for name, value in (
+            ("__dict__", {**vars(memory), **now, **own}),
+            ("__pydantic_fields_set__", set(cls.model_fields)),
+            ("__pydantic_extra__", None),
+            ("__pydantic_private__", None),
+        ):
+            object.__setattr__(hit, name, value)
+        return hit
 
 
-FIELDS: Final = ("key", "themes", "value")
-MEANING: Final = "meaning"  # the field of a match by meaning
-DATE: Final = "date"  # the field of a match by a time
-DATE_WEIGHT: Final = 3.0  # of a memory of the time that is asked for: a word in its key
-MEANING_WEIGHT: Final = 18.0  # of a memory that means exactly the question: three words in all fields
 KIND: Final = "palace"  # of persona memories, in the index and in item ids
 ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" in a question may mean
 STAMP_BYTES: Final = 8
 _ID: Final = f"{KIND}/"
-_SEARCHED: Final = (KEY, THEMES, VALUE)  # the index's fields, in the order of `FIELDS`
-_PLACES: Final = (*FIELDS, MEANING, DATE)
 _RANKED: Final = frozenset({DATE, "supersedes", "later", "newest"})  # matches that are no place of a word
 _LEAST_FACTOR: Final = 1e-12  # so that the score of a memory that has almost no relevance is not 0
 _DIGITS: Final = 6  # scores that agree to this many decimals are a tie
@@ -200,31 +206,13 @@ class PalaceMatch:
         path: `domain/facet/key`.
         score: higher is better; comparable within one search only.
         why: what the score is made of.
+        clues: for `search.confidence`.
     """
 
     path: str
     score: float
     why: Why
-
-    @property
-    def on_day(self) -> float:
-        """How well the memory fits the times that the query names, 0 to 1."""
-        shares = (match.contribution for match in self.why.matches if match.field == DATE)
-        return sum(shares) / (DATE_WEIGHT * self.why.factor)
-
-
-_Parts: TypeAlias = (
-    "Sequence[tuple[NDArray[Any], NDArray[np.float32]]]"  # rows and fits, by field of `FIELDS`
-)
-
-
-class _FieldMatch(NamedTuple):
-    """One part of a query in one field, with the score that it adds to each matching row."""
-
-    field: int  # in `_PLACES`
-    kind: str  # as of `Evidence`
-    label: str  # empty for a time, which `_why` names
-    values: NDArray[np.float32]
+    clues: Clues
 
 
 class PalaceIndex:
@@ -274,6 +262,7 @@ class PalaceIndex:
         only: Callable[[str], bool] | None = None,
         forgotten: bool = False,
         zone: float = 0.0,
+        beyond_names: NDArray[np.float32] | None = None,
     ) -> Hits[PalaceMatch]:
         """The memories that a query means, the best first.
 
@@ -292,11 +281,12 @@ class PalaceIndex:
             only: whether a path may be found.
             forgotten: find forgotten and dissolved memories too, after all others, if the query directly means them.
             zone: as for `SearchIndex.search`.
+            beyond_names: as for `SearchIndex.search`.
 
         Returns:
-            Best first; ties by relevance, then by path.
+            Best first; ties by relevance, then by path; for a question that names a time, the newest before.
         """
-        look = _PalaceQuery(self.index, self._is_there())
+        look = FieldMatches(self.index, self._is_there())
         dated = self.index.dated(query, now, zone)
         ask = parse(query)
         wanted = resolve(ask, self.index.vocabulary, is_used=look.is_used)
@@ -308,44 +298,56 @@ class PalaceIndex:
         current = relevances_at(now, self.index.documents.ages(rows))
         factors = np.maximum(age_factors(current, relevance_floor), _LEAST_FACTOR)
         totals = np.sum([match.values for match in matches], axis=0, dtype=np.float64) * factors
-        direct = DirectRelevance(self.index, query, self._is_there(), meant)
-        if state is None:
-            is_first = is_open(current, lambda: direct.rows[rows])
-            is_late = np.zeros(len(rows), np.bool_)
-            gone = np.flatnonzero((current < FADING_FROM) & (totals > 0))
-            is_late[gone] = direct.rows[rows[gone]] if len(gone) else False
-        else:
-            is_first, is_late = is_in_state(current, state), np.zeros(len(rows), np.bool_)
+        scored = _Scored(rows, matches, current, factors, totals, dated)
+        direct = DirectRelevance(self.index, query, look.is_there, meant, dated)
+        is_first, is_late = _shown(direct, scored, state)
         totals[~(is_first | is_late)] = 0
         if only is not None:
             for at in np.flatnonzero(totals).tolist():
                 totals[at] *= only(self._path(rows[at]))
-        has_quoted, note = self.index.quoting(query), ""
-        if has_quoted is not None:
-            if (totals[has_quoted[rows] & is_first] > 0).any():
-                totals[~has_quoted[rows]] = 0
-            else:
-                note = NOT_QUOTED
-        if dated is not None and dated.is_all(wanted) and (totals[matches[-1].values > 0] > 0).any():
-            totals[matches[-1].values == 0] = 0
-        found = list[PalaceMatch]()
+        note = self._keep_quoted(query, scored, is_first)
+        if dated is not None and dated.is_all(wanted):
+            scored.keep_dated()
+        best = list[tuple[float, int]]()
         for is_shown in (is_first, is_late) if forgotten else (is_first,):
-            for score, at in self._best(np.where(is_shown, totals, 0), current, rows, limit - len(found)):
-                of_row = _with_time(matches, dated, int(rows[at]))
-                why = _why(of_row, at, factors[at], float(current[at]), note)
-                found.append(PalaceMatch(self._path(rows[at]), score, why))
+            best += self._best(scored, is_shown, limit - len(best))
+        ids, said = self.index.documents.ids, frozenset[str]() if dated is None else dated.words
+        shown = [(ids[rows[at]], score, scored.on_day(at)) for score, at in best]
+        clues = self.index.clues(query, wanted, shown, beyond_names, said)
+        found = [
+            PalaceMatch(self._path(rows[at]), score, scored.why(at, note), known)
+            for (score, at), known in zip(best, clues, strict=True)
+        ]
         late = int(np.count_nonzero(totals[is_late]))
         return Hits(found, forgotten=late - sum(match.why.relevance < FADING_FROM for match in found if late))
 
-    def _best(
-        self, totals: NDArray[np.float64], current: NDArray[np.float64], rows: NDArray[np.int64], limit: int
-    ) -> list[tuple[float, int]]:
-        """The highest totals above 0 and their places; ties by relevance, then by path."""
+    def _keep_quoted(self, query: str, scored: _Scored, is_first: NDArray[np.bool_]) -> str:
+        """Keep only what has all that the query quotes, if a memory has that which a search shows; else a note on it."""
+        has_quoted = quoting(self.index, query)
+        if has_quoted is None:
+            return ""
+        has_quoted = has_quoted[scored.rows]
+        if not (scored.totals[has_quoted & is_first] > 0).any():
+            return NOT_QUOTED
+        scored.totals[~has_quoted] = 0
+        return ""
+
+    def _best(self, scored: _Scored, is_shown: NDArray[np.bool_], limit: int) -> list[tuple[float, int]]:
+        """The highest totals above 0 and their places; ties: for a dated question the newest first, then by relevance and path."""
+        totals, rows = np.where(is_shown, scored.totals, 0), scored.rows
+        is_dated = scored.dated is not None
+        times = self.index.documents.last_times(rows) if is_dated else np.zeros(len(rows))
         keyed = sorted(
-            (-round(float(totals[at]), _DIGITS), -float(current[at]), self._path(rows[at]), at)
+            (
+                -round(float(totals[at]), _DIGITS),
+                -float(times[at]),
+                -float(scored.current[at]),
+                self._path(rows[at]),
+                at,
+            )
             for at in (highest_rows(totals, limit).tolist() if limit > 0 else ())
         )
-        return [(-score, at) for score, _, _, at in keyed[:limit]]
+        return [(-key[0], key[-1]) for key in keyed[:limit]]
 
     def _is_there(self) -> NDArray[np.bool_]:
         return self.index.documents.of_kind(KIND)
@@ -354,182 +356,79 @@ class PalaceIndex:
         return self.index.documents.ids[row].removeprefix(_ID)
 
 
-# ── Matching ────────────────────────────────────────────────────────────────────────────
+# ── What a search weighs ────────────────────────────────────────────────────────────────
 
 
-class _PalaceQuery:
-    """One search: the places of its terms among persona memories, each term looked up once.
+class _Scored(NamedTuple):
+    """The memories that match a query.
 
-    Args:
-        index: the index that is searched.
-        is_there: which documents of the index are persona memories.
+    Attributes:
+        rows: in the index.
+        matches: what the score is made of, before age; where the query names a time, that comes last.
+        current: their relevances.
+        factors: of the scores, for that relevance.
+        totals: the scores; 0 for a memory that is not found after all.
+        dated: the times that the query names.
     """
 
-    def __init__(self, index: SearchIndex, is_there: NDArray[np.bool_]) -> None:
-        self._index, self._is_there = index, is_there
-        self._count = int(np.count_nonzero(is_there))
-        self._found: dict[int, tuple[NDArray[np.int32], NDArray[np.uint8]]] = {}
+    rows: NDArray[np.int64]
+    matches: Sequence[FieldMatch]
+    current: NDArray[np.float64]
+    factors: NDArray[np.float64]
+    totals: NDArray[np.float64]
+    dated: DateEvidence | None
 
-    def is_used(self, term: int) -> bool:
-        """Whether a persona memory has a term."""
-        return len(self._with_term(term)[0]) > 0
+    def keep_dated(self) -> None:
+        """Keep only the memories of the times that the query names, if there are any."""
+        is_dated = self.matches[-1].values > 0
+        if (self.totals[is_dated] > 0).any():
+            self.totals[~is_dated] = 0
 
-    def matched(
-        self,
-        wanted: Sequence[Wanted],
-        meant: Mapping[int, float],
-        is_sentence: bool,
-        dated: DateEvidence | None,
-    ) -> tuple[NDArray[np.int64], list[_FieldMatch]]:
-        """The documents that match any part of a query, and the score that each match adds."""
-        by_parts = [self._fits(item) for item in wanted]
-        anywhere = np.zeros(len(self._is_there), np.bool_)
-        anywhere[list(meant)] = True
-        fits = None if dated is None else dated.fits() * self._is_there
-        if fits is not None:
-            anywhere |= fits > 0
-        holders = [self._holders(by_field) for by_field in by_parts]
-        for found in holders:
-            anywhere[found] = True
-        rarities = [self._rarity(len(found)) for found in holders]
-        present = [rarity for rarity in rarities if rarity]
-        mean = sum(present) / len(present) if present else 1.0
-        rows = np.flatnonzero(anywhere)
-        matches = list[_FieldMatch]()
-        dense = np.zeros(len(self._is_there), np.float32)
-        credit = self._credit(rows, rarities, by_parts)
-        for item, rarity, by_field in zip(wanted, rarities, by_parts, strict=True):
-            for place, (found, strengths) in enumerate(by_field):
-                if len(found):
-                    weight = FIELD_WEIGHTS[_SEARCHED[place]] * rarity / mean
-                    dense[found] = strengths * np.float32(weight)
-                    matches.append(_FieldMatch(place, item.kind, item.label, dense[rows] * credit))
-                    dense[found] = 0
-        if meant:
-            only = evidence.only_words(holders, len(dense))
-            near = self._near(rows, meant, only, matches if is_sentence else ())
-            for number, item in enumerate(wanted):
-                if item.other < OTHER_FORM_WEIGHT:
-                    itself = self._has_itself(by_parts[number])[rows]
-                    evidence.lower_others(near, (only[rows] == number) & ~itself, itself)
-            matches.append(_FieldMatch(len(FIELDS), MEANING, MEANING, near))
-        if fits is not None:
-            weighed = fits[rows] * np.float32(DATE_WEIGHT)
-            matches.append(_FieldMatch(_PLACES.index(DATE), DATE, "", weighed))
-        return rows, matches
+    def on_day(self, at: int) -> float:
+        """How well a memory fits the times that the query names, 0 to 1."""
+        return 0.0 if self.dated is None else float(self.matches[-1].values[at]) / DATE_WEIGHT
 
-    def _near(
-        self,
-        rows: NDArray[np.int64],
-        meant: Mapping[int, float],
-        only: NDArray[np.int16],
-        matches: Sequence[_FieldMatch],
-    ) -> NDArray[np.float32]:
-        """What meaning adds to each row beside the matches of a question's words; as in `search.ranking`."""
-        near = np.zeros(len(self._is_there), np.float32)
-        near[list(meant)] = np.fromiter(meant.values(), np.float32) * np.float32(MEANING_WEIGHT)
-        if not matches:
-            return near[rows]
-        words = sum((match.values for match in matches), np.zeros(len(rows), np.float32))
-        found: NDArray[np.float32] = np.maximum(near[rows] - words, evidence.beyond_words(near, only)[rows])
-        return np.maximum(found, np.float32(0), out=found)
-
-    def _has_itself(self, by_field: _Parts) -> NDArray[np.bool_]:
-        """Whether documents match a part of the query by more than a form that is another word more often."""
-        there = np.zeros(len(self._is_there), np.bool_)
-        for found, strengths in by_field:
-            there[found[strengths > FAR_WEIGHT]] = True
-        return there
-
-    def _holders(self, by_field: _Parts) -> NDArray[np.int64]:
-        """The documents that match a part of the query in any field."""
-        there = np.zeros(len(self._is_there), np.bool_)
-        for found, _ in by_field:
-            there[found] = True
-        return np.flatnonzero(there)
-
-    def _credit(
-        self, rows: NDArray[np.int64], rarities: Sequence[float], by_parts: Sequence[_Parts]
-    ) -> NDArray[np.float32]:
-        """How much of the score of each row its words earn: the share of the question that it covers, squared."""
-        present = [(rarity, by_field) for rarity, by_field in zip(rarities, by_parts, strict=True) if rarity]
-        if len(present) < 2:
-            return np.ones(len(rows), np.float32)
-        shares, there = np.zeros(len(rows), np.float32), np.zeros(len(self._is_there), np.float32)
-        for rarity, by_field in present:
-            share = np.float32(rarity / sum(rarities))
-            for found, _ in by_field:
-                there[found] = share
-            shares += there[rows]
-            for found, _ in by_field:
-                there[found] = 0
-        return shares * shares
-
-    def _rarity(self, count: int) -> float:
-        """The rarity of a part that so many documents contain."""
-        return float(np.log1p((self._count - count + 0.5) / (count + 0.5))) if count else 0.0
-
-    def _fits(self, wanted: Wanted) -> _Parts:
-        """By field of `FIELDS`, the documents that contain a part of the query, and the fit of its best term there."""
-        if wanted.kind == "phrase" or len(wanted.terms) == 1:
-            if wanted.kind == "phrase":
-                rows, fields = self._among(*self._index.with_phrase(wanted.terms))
-            else:
-                rows, fields = self._with_term(wanted.terms[0])
-            strengths = np.full(len(rows), wanted.weights[0], np.float32)
-            if wanted.form is not None:
-                strengths *= fits(fields, wanted.form, wanted.other)
-            places = [fields & (1 << field) > 0 for field in _SEARCHED]
-            return [(rows[place], strengths[place]) for place in places]
-        found: list[tuple[NDArray[Any], NDArray[np.float32]]] = []
-        listed = [self._with_term(term) for term in wanted.terms]
-        for field in _SEARCHED:
-            strongest = np.zeros(len(self._is_there), np.float32)
-            for place, ((rows, fields), weight) in enumerate(zip(listed, wanted.weights, strict=True)):
-                fit = np.full(len(rows), weight, np.float32)
-                if not place and wanted.form is not None:
-                    fit *= fits(fields, wanted.form, wanted.other)
-                is_own = fields & (1 << field) > 0
-                own = rows[is_own]
-                strongest[own] = np.maximum(strongest[own], fit[is_own])
-            there = np.flatnonzero(strongest)
-            found.append((there, strongest[there]))
-        return found
-
-    def _with_term(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        if term not in self._found:
-            self._found[term] = self._among(*self._index.with_term(term))
-        return self._found[term]
-
-    def _among(
-        self, rows: NDArray[np.int32], fields: NDArray[np.uint8]
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        there = self._is_there[rows]
-        return rows[there], fields[there]
+    def why(self, at: int, note: str) -> Why:
+        """The reasons of a memory."""
+        matches = _with_time(self.matches, self.dated, int(self.rows[at]))
+        return _why(matches, at, self.factors[at], float(self.current[at]), note)
 
 
-def _with_time(matches: Sequence[_FieldMatch], dated: DateEvidence | None, row: int) -> Sequence[_FieldMatch]:
+def _shown(
+    direct: DirectRelevance, scored: _Scored, state: State | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which memories a search may show, and which only after these, or count: forgotten ones that are directly meant."""
+    rows, current = scored.rows, scored.current
+    is_late = np.zeros(len(rows), np.bool_)
+    if state is not None:
+        return is_in_state(current, state), is_late
+    gone = np.flatnonzero((current < FADING_FROM) & (scored.totals > 0))
+    if len(gone):
+        is_late[gone] = direct.rows[rows[gone]]
+    return is_open(current, lambda: direct.rows[rows]), is_late
+
+
+def _with_time(matches: Sequence[FieldMatch], dated: DateEvidence | None, row: int) -> Sequence[FieldMatch]:
     """The matches with the time of a row that fits the question best."""
     if dated is None:
         return matches
     return [match._replace(label=dated.fit_of(row)) if match.kind == DATE else match for match in matches]
 
 
-def _why(matches: Sequence[_FieldMatch], at: int, factor: float, relevance: float, note: str) -> Why:
+def _why(matches: Sequence[FieldMatch], at: int, factor: float, relevance: float, note: str) -> Why:
     shares = [(match, float(match.values[at] * factor)) for match in matches if match.values[at] > 0]
     shares.sort(key=lambda share: (-share[1], share[0].field, share[0].label))
     found = tuple(
-        Match.model_construct(field=_PLACES[match.field], term=match.label, contribution=share)
-        for match, share in shares
+        Match(field=PLACES[match.field], term=match.label, contribution=share) for match, share in shares
     )
     text = f"{', '.join(map(str, found))}; relevance {relevance:.2f}"
     text += f"; {note}" if note else ""
-    return Why.model_construct(
+    return Why(
         matches=found, evidence=_evidence(shares), relevance=relevance, factor=float(factor), text=text
     )
 
 
-def _evidence(shares: Sequence[tuple[_FieldMatch, float]]) -> tuple[Evidence, ...]:
+def _evidence(shares: Sequence[tuple[FieldMatch, float]]) -> tuple[Evidence, ...]:
     """The matches of one hit by word."""
     parts: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for match, share in shares:

@@ -7,7 +7,8 @@ does not name it, and a prompt takes it by its kind. The kind is told by its pla
 instruction for one task only.
 
 Superseded memories, and edits that lost, are none of them. Safe to be wrong in both directions: what is missed is still
-found by a question, and what is taken wrongly costs a line. Texts are understood in English, and where they begin with a
+found by a question, and what is taken wrongly costs a line. Sentences of a conversation have a rule of their own
+(`mind.prompts.standing`), since "Write a mail" commands once there and is a rule here. Texts are understood in English, and where they begin with a
 command in German, French or Spanish. `tests/palace/test_standing.py` says how many texts are told apart that the patterns
 were not made with.
 """
@@ -15,6 +16,7 @@ were not made with.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 
@@ -52,6 +54,11 @@ _ELSEWHERE: Final = re.compile(
 _ALLERGY: Final = re.compile(
     r"\b(?:allergic to|allerg(?:y|ies) to|allergisch|al[ée]rgic[oa]|allergique)\b", re.IGNORECASE
 )
+_HEALTH: Final = re.compile(
+    r"\b(?:allerg(?:ic|y|ies|isch|ique)|al[ée]rgic[oa]|vegan\w*|végan\w*|vegetari\w+|végétarien\w*|coeliac|celiac|celíac[oa]|cœliaque|zöliakie"
+    r"|diab[eé]t\w+|(?:lactose|laktose|gluten)[- ]?intoleran\w*|intoléran\w+|epilep\w+)\b",
+    re.IGNORECASE,
+)
 _BOUND: Final = re.compile(
     r"\b(?:please(?! note)|from now on|whenever .{3,60} (?:remember|say|mention))\b|\b(?:i|we) (?:\w+ ){0,6}?(?:never|always) (?:\w+ )?"
     r"(?:send|say|repeat|ask|answer|name|tell|show|delete|write|call|quote|share|reply)\b",
@@ -68,25 +75,54 @@ _MUST: Final = re.compile(
     re.IGNORECASE,
 )
 
+# Without one of these, the pattern cannot match, and to look for them costs a tenth of the pattern.
+_BOUND_PARTS: Final = ("please", "from now on", "whenever", "never", "always")
+_WANTS_PARTS: Final = ("prefer", "want", "like", "hate", "insist", "expect", "ask")
+
 
 def has_standing_kind(memory: PersonaMemory) -> bool:
     """Whether the domain, the facet or a theme of a memory says so; without a look at its text."""
-    return not _PLACES.isdisjoint(map(str.lower, (memory.domain, memory.facet, *memory.themes)))
+    return _is_place(memory.domain) or _is_place(memory.facet) or any(map(_is_place, memory.themes))
+
+
+@lru_cache(4_096)  # a palace has far fewer domains, facets and themes than memories
+def _is_place(name: str) -> bool:
+    return name.lower() in _PLACES
+
+
+def is_about_health(text: str) -> bool:
+    """Whether a text names an allergy, a diet or an illness: where little fits, such a text goes before a wish.
+
+    >>> is_about_health("Ines is allergic to walnuts."), is_about_health("Lisa wants short answers.")
+    (True, False)
+    """
+    return bool(_HEALTH.search(text[:_READ_CHARS]))
 
 
 def is_standing(memory: PersonaMemory) -> bool:
     """Whether a memory belongs into every prompt: by its place, or by its text."""
     if memory.superseded_by is not None or memory.conflict_of is not None:
         return False
+    return has_standing_kind(memory) or says_so(memory)
+
+
+def says_so(memory: PersonaMemory) -> bool:
+    """Whether the text of a memory says that it holds for every answer, whatever its place."""
     text = memory.value[:_READ_CHARS].strip()
-    if has_standing_kind(memory) or _ALLERGY.search(text):
+    if _ALLERGY.search(text):
         return True
     places = {memory.domain.lower(), memory.facet.lower(), *map(str.lower, memory.themes)}
     if not _OPINIONS.isdisjoint(places):
         return False
-    if _BOUND.search(text) or _ELSEWHERE.search(text):
+    folded = text.lower()
+    if _ELSEWHERE.match(text) or (_has(folded, _BOUND_PARTS) and _BOUND.search(text)):
         return True
-    return _TASKS.isdisjoint(places) and any(
-        found is not None
-        for found in (_COMMAND.match(text), _WANTS.search(text), _MUST.match(text), _MUST_NOT.match(text))
-    )
+    if not _TASKS.isdisjoint(places):
+        return False
+    if _COMMAND.match(text) or _MUST.match(text) or _MUST_NOT.match(text):
+        return True
+    return _has(folded, _WANTS_PARTS) and _WANTS.search(text) is not None
+
+
+def _has(folded: str, parts: tuple[str, ...]) -> bool:
+    return any(part in folded for part in parts)

@@ -80,10 +80,13 @@ def with_later_first(hits: Sequence[_H]) -> list[_H]:
 
 def with_newest_first(hits: Sequence[_H], question: str) -> list[_H]:
     """Hits in which, where a question asks for what holds now, the newest of those about one thing ranks first."""
-    aged = [Aged(_words_of(hit.why), hit.score, hit.written_at) for hit in hits]
+    order: list[int] = newest_first(
+        question, [Aged(_words_of(hit.why), hit.score, hit.written_at) for hit in hits]
+    )
     ranked = list[_H]()
-    for at in reversed(newest_first(question, aged)):
-        ranked.append(_raised(hits[at], ranked[-1], "newest") if ranked else hits[at])
+    for place, at in reversed([*enumerate(order)]):
+        passes = any(other < at for other in order[place + 1 :])  # forgotten hits are last with any score
+        ranked.append(_raised(hits[at], ranked[-1], "newest") if passes else hits[at])
     return ranked[::-1]
 
 

@@ -13,13 +13,13 @@ ledger or a relay.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
 from sense_memory.errors import (
     BadPayload,
+    InvalidAddress,
     InvalidInput,
     MisfiledError,
     NeedsNewerVersion,
@@ -29,6 +29,7 @@ from sense_memory.errors import (
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, Unsigned
+from sense_memory.records.kinds import KINDS, RecordType, kind_at
 
 
 if TYPE_CHECKING:
@@ -40,30 +41,6 @@ if TYPE_CHECKING:
 DELETION_TYPE: Final = "sense-memory:deletion"
 SCHEMA_VERSION: Final = 1  # a record with a larger `v` is kept, and not shown
 _SURELY_SHALLOW: Final = 200  # brackets; JSON with fewer has fewer levels
-
-
-class RecordType(StrEnum):
-    """The `type` field of a record: what the ciphertext holds."""
-
-    FLAT = "sense-memory:kv"
-    JOURNAL = "sense-memory:journal"
-    PERSONA = "sense-memory:persona"
-    INTROSPECTION = "sense-memory:introspection"
-    EMBEDDING = "sense-memory:embedding"
-    MIND = "sense-memory:mind"
-    TOMBSTONE = "sense-memory:tombstone"
-
-
-_KNOWN_TYPES: Final = {kind.value: kind for kind in RecordType}
-_REQUIRED: Final = {  # the text fields that a record must have
-    RecordType.FLAT: ("key", "value"),
-    RecordType.JOURNAL: ("content",),
-    RecordType.PERSONA: ("domain", "facet", "key", "value"),
-    RecordType.INTROSPECTION: (),
-    RecordType.EMBEDDING: ("key", "model"),
-    RecordType.MIND: ("path",),
-    RecordType.TOMBSTONE: ("key",),
-}
 
 
 class DatedEvent(Protocol):
@@ -79,7 +56,7 @@ class Record:
     """The inside of an event.
 
     Attributes:
-        type: one of the types above.
+        type: the kind of the record.
         path: the record's path (`nostr.address`); empty for a journal entry.
         fields: the JSON fields, without `type`; unknown fields are kept.
     """
@@ -154,9 +131,16 @@ def embedding(path: str, fields: Mapping[str, Any]) -> Record:
     return Record(RecordType.EMBEDDING, address.EMBEDDING + path, {"key": path, **fields})
 
 
-def mind(path: str, fields: Mapping[str, Any]) -> Record:
-    """A record of the mind at a path from `address.mind_path`, such as a block, a passage or a page of the log."""
-    return Record(RecordType.MIND, path, {**fields, "path": path})
+def record_at(path: str, fields: Mapping[str, Any]) -> Record:
+    """A record that names its path, such as a block, a passage or a page of the log; the path shows its kind.
+
+    Raises:
+        InvalidAddress: records that name their path do not lie there.
+    """
+    kind = kind_at(path)
+    if kind is None or not kind.traits.names_path:
+        raise InvalidAddress(f"no record can be written at {path!r}; nothing was written")
+    return Record(kind, path, {**fields, "path": path})
 
 
 def tombstone(path: str, removing: Mapping[str, Any] | None = None) -> Record:
@@ -190,7 +174,7 @@ async def seal(signer: Signer, record: Record) -> SealedRecord:
         raise SealVerificationError from None
     if opened != plaintext:
         raise SealVerificationError
-    if record.type is RecordType.JOURNAL:
+    if not record.type.has_address:
         return SealedRecord(KIND_DIRECT_MESSAGE, (("p", me),), content)
     return SealedRecord(KIND_APP_DATA, (("d", address.d_tag(record.path)),), content)
 
@@ -267,7 +251,7 @@ async def open_event(signer: Signer, event: Event) -> Record:
     name = fields.pop("type", None)
     if not isinstance(name, str) or not name.startswith("sense-memory:"):
         raise BadPayload("not a record of sense-memory")
-    kind = _KNOWN_TYPES.get(name)
+    kind = KINDS.get(name)
     if type(version) is not int or version > SCHEMA_VERSION or kind is None:
         raise NeedsNewerVersion(event.id, version if type(version) is int else 0)
     path = _path(kind, fields)
@@ -288,11 +272,11 @@ async def open_draft(signer: Signer, content: str, slot: str) -> Record:
         BadPayload: not NIP-44 for this key, not a record of sense-memory, or a record for another address.
     """
     fields = _fields(await signer.decrypt(content, signer.public_key))
-    kind = _KNOWN_TYPES.get(fields.pop("type", ""))
+    kind = KINDS.get(fields.pop("type", ""))
     if kind is None:
         raise BadPayload("not a record of sense-memory")
     path = _path(kind, fields)
-    if slot != ("" if kind is RecordType.JOURNAL else address.d_tag(path)):
+    if slot != (address.d_tag(path) if kind.has_address else ""):
         raise BadPayload("a draft for another address")
     return Record(kind, path, fields)
 
@@ -320,25 +304,15 @@ def _can_be_encoded(value: dict[str, Any]) -> bool:
 
 def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
     """The path that the fields name; not normalised, because other writers do not normalise paths."""
-    for name in _REQUIRED[kind]:
+    for name in kind.traits.required:
         if not isinstance(fields.get(name), str):
             raise BadPayload("a field of the record is missing, or is not text")
-    if kind is RecordType.JOURNAL:
-        return ""
-    if kind is RecordType.PERSONA:
-        return f"{address.PERSONA}{fields['domain']}/{fields['facet']}/{fields['key']}"
-    if kind is RecordType.INTROSPECTION:
-        return f"{address.INTROSPECTION}{fields.get('ts', fields.get('timestamp'))}"
-    if kind is RecordType.EMBEDDING:
-        return address.EMBEDDING + str(fields["key"])
-    if kind is RecordType.MIND:
-        return str(fields["path"])
-    path = fields.get("path", fields["key"]) if kind is RecordType.TOMBSTONE else fields["key"]
+    path = "" if kind.traits.path is None else kind.traits.path(fields)
     return path if isinstance(path, str) else ""
 
 
 def _is_at_its_address(event: Event, kind: RecordType, path: str, fields: Mapping[str, Any]) -> bool:
-    if kind is not RecordType.JOURNAL:
+    if kind.has_address:
         tag = event.d_tag
         return event.kind == KIND_APP_DATA and (tag == address.PREFIX + path or tag == address.d_tag(path))
     if event.kind == KIND_DIRECT_MESSAGE:

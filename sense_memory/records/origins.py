@@ -12,7 +12,6 @@ from sense_memory.ledger.removals import ID_CHARS, Origin, Removal
 from sense_memory.limits import MAX_SAFE_INTEGER, MAX_VECTOR_COUNT
 from sense_memory.nostr import address
 from sense_memory.palace.version import copy_key, counts_in, provenance_in
-from sense_memory.records.envelope import RecordType
 
 
 if TYPE_CHECKING:
@@ -29,21 +28,21 @@ def origin_of(record: Record, event_id: str, created_at: int) -> Origin:
     """The origin of a memory, as its record says.
 
     Args:
-        record: a flat or persona memory, or a record of the mind with the fields of `edited_by`; any other record has
-            a plain origin.
+        record: a memory with a history, or a record with the fields of `edited_by`; any other record has a plain origin.
         event_id: the id of the event, 64 hex digits.
         created_at: the date of the event, seconds since 1970.
     """
-    fields = record.fields
-    if record.type not in {RecordType.FLAT, RecordType.PERSONA} and not _has_words(record):
+    fields, kind = record.fields, record.type
+    if not _says_edits(record):
         return Origin.plain(event_id, created_at)
     seen = counts_in(fields.get("seen"))
     said = provenance_in(fields.get("said"), seen, event_id, created_at)
     copied = fields.get("conflict_of")
     slot = address.d_tag(address.PERSONA + copied) if isinstance(copied, str) and copied else ""
-    text = hash(words_in(fields))
-    is_flat = record.type is RecordType.FLAT
-    return Origin(created_at, said.id, said.at, said.device, said.count, seen, slot, text, is_flat)
+    text = hash(words_in(record))
+    return Origin(
+        created_at, said.id, said.at, said.device, said.count, seen, slot, text, kind.traits.is_merged
+    )
 
 
 def next_seen(before: Origin | None, device: str, now: float) -> dict[str, int]:
@@ -85,14 +84,18 @@ def edited_by(device: str, before: Mapping[str, Any], now: float) -> dict[str, A
     return {"seen": counted(seen, device, max(seen.get(device, 0) + 1, int(now))), "said": device}
 
 
-def words_in(fields: Mapping[str, Any]) -> str:
-    """The text of a record: its `value`, or the `text` of an objective; empty if it has neither."""
-    found = fields.get("value", fields.get("text"))
+def words_in(record: Record) -> str:
+    """The text of a record: the field that its kind names, or else the text of a block or an objective; may be empty."""
+    found = record.type.text_of(record.fields)
+    if found is None and record.type.traits.names_path:
+        found = record.fields.get("value", record.fields.get("text"))
     return found if isinstance(found, str) else ""
 
 
-def _has_words(record: Record) -> bool:
-    return record.type is RecordType.MIND and isinstance(record.fields.get("seen"), dict)
+def _says_edits(record: Record) -> bool:
+    """Whether a record says who edited it: every memory with a history does, others only with a version vector."""
+    kind = record.type
+    return kind.has_history or (kind.traits.says_edits and isinstance(record.fields.get("seen"), dict))
 
 
 def removing(why: str, removal: Removal) -> dict[str, Any]:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
-from sense_memory.ledger import FiledEvent, FilingResult, HeadMoved, Origin, Role
+from sense_memory.ledger import FiledEvent, FilingResult, Origin, retry_while_moved
 from sense_memory.ledger.database import remedy
+from sense_memory.ledger.roles import REQUEST
 from sense_memory.ledger.versions import deletion_targets, slot_of
 from sense_memory.limits import HELD_BYTES, SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, wins_over
 from sense_memory.records import envelope
-from sense_memory.records.envelope import Record, RecordType
 from sense_memory.records.origins import origin_of, removal_of, removals_of
 from sense_memory.records.snapshot import OpenedRecord
 
@@ -30,12 +29,12 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger, StoredEvent
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
+    from sense_memory.records.envelope import Record
     from sense_memory.records.snapshot import Snapshot, SnapshotExtra
 
 
 _RECORD_OVERHEAD_BYTES: Final = 400  # of a record in memory, without its body
 _OPENED_COUNT: Final = 200  # events opened without a pause: some 10 ms
-ROLES: Final = {RecordType.TOMBSTONE: Role.TOMBSTONE, RecordType.EMBEDDING: Role.EMBEDDING}  # others: MEMORY
 
 
 class Reader:
@@ -104,14 +103,14 @@ class Reader:
         for number, stored in enumerate(self._ledger.read([seq for _, seq in unknown]), 1):
             if number % _OPENED_COUNT == 0:
                 await asyncio.sleep(0)  # a local signer never waits: let other tasks run
-            if stored.role is Role.MEMORY:
+            if stored.role.is_live:
                 found[stored.seq] = await self._opened(stored)
         alive = (found[seq] for _, seq in heads if seq in found)
         return [item for item in alive if item.type is not None]
 
     def hold_record(self, filed: FiledEvent, record: Record) -> None:
         """Hold the record of an event that this process has just sealed. Vectors are not held: they are read once."""
-        if record.type is not RecordType.EMBEDDING:
+        if not record.type.role.traits.is_derived:
             ident = bytes.fromhex(filed.event.id)
             self._open[filed.slot] = OpenedRecord.of(ident, record, filed.event.created_at)
 
@@ -195,7 +194,7 @@ class Reader:
                 "ledger is damaged; it was left as it is"
             ) from None
         opened = OpenedRecord.of(stored.id, record, event.created_at, stored.seq)
-        if stored.role is not Role.EMBEDDING and (
+        if not stored.role.traits.is_derived and (
             known is None or wins_over(event.created_at, event.id, known.created_at, known.id.hex())
         ):
             self._open[stored.slot] = opened  # an old version does not replace the held head
@@ -241,26 +240,29 @@ class Reader:
 
     async def _apply(self, filed: Sequence[FiledEvent], relay: str | None) -> Sequence[FilingResult]:
         """File events, after reading every version that the events may remove or replace."""
-        while True:
+
+        async def attempt() -> Sequence[FilingResult]:
             origins = await self.origins(filed)
-            with suppress(HeadMoved):
-                return await self._ledger.write(
-                    self._ledger.file_events, filed, relay, self._clock(), origins=origins
-                )
+            return await self._ledger.write(
+                self._ledger.file_events, filed, relay, self._clock(), origins=origins
+            )
+
+        return await retry_while_moved(attempt)
 
     async def file_quarantined(self) -> int:
         """File the quarantined events that are due; returns how many."""
-        while True:
-            waiting = [
-                await self._classified(item.event, {}) for item in self._ledger.quarantined_due(self._clock())
-            ]
-            if not waiting:
-                return 0
-            origins = await self.origins(waiting)
-            with suppress(HeadMoved):
-                return await self._ledger.write(
-                    self._ledger.file_quarantined, self._clock(), waiting, origins=origins
-                )
+        return await retry_while_moved(self._file_quarantined)
+
+    async def _file_quarantined(self) -> int:
+        waiting = [
+            await self._classified(item.event, {}) for item in self._ledger.quarantined_due(self._clock())
+        ]
+        if not waiting:
+            return 0
+        origins = await self.origins(waiting)
+        return await self._ledger.write(
+            self._ledger.file_quarantined, self._clock(), waiting, origins=origins
+        )
 
     async def origins(
         self, filed: Sequence[FiledEvent], known: Mapping[bytes, Origin] | None = None
@@ -274,9 +276,7 @@ class Reader:
         Raises:
             LedgerCorrupt: a stored event can no longer be opened.
         """
-        found = {
-            bytes.fromhex(item.event.id): item.known_origin for item in filed if item.role is Role.MEMORY
-        }
+        found = {bytes.fromhex(item.event.id): item.known_origin for item in filed if item.role.has_origin}
         known = known or {}
         for stored in self._ledger.affected_memories(filed):
             found[stored.id] = known.get(stored.id) or await self.origin(stored)
@@ -291,7 +291,7 @@ class Reader:
 
     def _hold_new_head(self, filed: FiledEvent, record: Record | None) -> None:
         """Hold the record of a new head, within `held_bytes`; drop the record that the event replaces or deletes."""
-        if filed.role is Role.DELETION:
+        if filed.role.is_request:
             self.drop_deleted(filed.event)
         elif record is not None:
             self._open.pop(filed.slot, None)
@@ -317,7 +317,7 @@ class Reader:
                 address.d_tag(path): removal_of(fields, path, event.created_at)
                 for path, fields in removed.items()
             }
-            return FiledEvent(event, slot_of(event), Role.DELETION, removals=removals)
+            return FiledEvent(event, slot_of(event), REQUEST, removals=removals)
         if event.kind not in {KIND_APP_DATA, KIND_DIRECT_MESSAGE}:
             raise _ForeignEvent  # relays are not asked for other kinds, but a file may contain any
         if event.kind == KIND_APP_DATA and (event.d_tag is None or not address.is_ours(event.d_tag)):
@@ -337,10 +337,10 @@ class Reader:
 
 def filed_as(record: Record, event: Event) -> FiledEvent:
     """The event of a record, with its slot, its role, and its origin or removals. Not for deletions."""
-    role, slot = ROLES.get(record.type, Role.MEMORY), slot_of(event)
-    if role is Role.TOMBSTONE:
+    role, slot = record.type.role, slot_of(event)
+    if role.is_tombstone:
         return FiledEvent(event, slot, role, removals=removals_of(record, slot, event.created_at))
-    origin = origin_of(record, event.id, event.created_at) if role is Role.MEMORY else None
+    origin = origin_of(record, event.id, event.created_at) if role.has_origin else None
     return FiledEvent(event, slot, role, origin)
 
 

@@ -32,7 +32,8 @@ from sense_memory.errors import NeedsNewerVersion
 from sense_memory.limits import SNAPSHOT_MESSAGE_BYTES, SNAPSHOT_SEAL_SECONDS, SNAPSHOT_WORTH_SHARE
 from sense_memory.nostr.address import PREFIX
 from sense_memory.nostr.signer import LocalSigner
-from sense_memory.records.envelope import SCHEMA_VERSION, Record, RecordType
+from sense_memory.records.envelope import SCHEMA_VERSION, Record
+from sense_memory.records.kinds import KINDS
 
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.caches import SnapshotFile
     from sense_memory.nostr.signer import Signer
+    from sense_memory.records.kinds import RecordType
 
 
 # ── The file of a snapshot ──────────────────────────────────────────────────────────────
@@ -54,8 +56,6 @@ MAGIC: Final = b"sense-memory snapshot 4\n"  # another file format gets another 
 BLOCK_ROWS: Final = 500  # fewer if the records are long
 _DIRECTORY: Final = 0  # the directory's number; other messages are numbered from 1
 _WORD_BYTES: Final = 8  # of the directory's offset, and of the length of a block's header
-_TYPES: Final = {kind.value: kind for kind in RecordType}
-_UNSAVED_TYPES: Final = frozenset({None, RecordType.TOMBSTONE, RecordType.EMBEDDING})
 
 
 class OpenedRecord(NamedTuple):
@@ -109,7 +109,7 @@ class OpenedRecord(NamedTuple):
     @property
     def can_be_saved(self) -> bool:
         """Whether a snapshot holds records of this type."""
-        return self.type not in _UNSAVED_TYPES
+        return self.type is not None and self.type.role.is_live
 
 
 class _MessageLocation(NamedTuple):
@@ -333,7 +333,7 @@ def _opened(text: bytes) -> Iterator[tuple[str, OpenedRecord]]:
     ):
         where = slot.removeprefix(PREFIX) if path is None else path
         body = text[at : at + size]
-        yield slot, OpenedRecord(bytes.fromhex(ident), _TYPES[kind], where, body, created_at, seq, True)
+        yield slot, OpenedRecord(bytes.fromhex(ident), KINDS[kind], where, body, created_at, seq, True)
         at += size
 
 

@@ -16,14 +16,14 @@ all records. Nothing is sent from here.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import ClockSkewError, InvalidEvent
-from sense_memory.ledger import FiledEvent, HeadMoved, Removal, Role
+from sense_memory.ledger import FiledEvent, Removal, retry_while_moved
 from sense_memory.ledger.removals import ID_CHARS
+from sense_memory.ledger.roles import REQUEST
 from sense_memory.ledger.stamps import BurstWait, needs_no_merge
 from sense_memory.ledger.versions import slot_of
 from sense_memory.limits import (
@@ -36,9 +36,8 @@ from sense_memory.nostr import address
 from sense_memory.nostr.event import Unsigned
 from sense_memory.palace.version import copy_key
 from sense_memory.records import envelope
-from sense_memory.records.envelope import RecordType
 from sense_memory.records.origins import AGAIN, FORGET, PRUNE, removal_of, removing
-from sense_memory.records.reader import ROLES, filed_as
+from sense_memory.records.reader import filed_as
 
 
 if TYPE_CHECKING:
@@ -49,10 +48,6 @@ if TYPE_CHECKING:
     from sense_memory.nostr.signer import Signer
     from sense_memory.records.envelope import Record, SealedRecord
     from sense_memory.records.reader import Reader
-
-
-class _MovedOn(Exception):
-    """A slot changed while a deletion was being made: the deletion has to be made again."""
 
 
 class Writer:
@@ -156,9 +151,8 @@ class Writer:
         """
         paths = [*paths, *self._embeddings(paths)]
         bare = self._undatable_marks(paths) if insists else {}
-        while True:
-            with suppress(_MovedOn):
-                return await self._forget_once(paths, bare, bases, why, discarded=discarded)
+        once = partial(self._forget_once, paths, bare, bases, why, discarded=discarded)
+        return await (retry_while_moved(once) if bases is None else once())
 
     async def _forget_once(
         self,
@@ -172,7 +166,7 @@ class Writer:
         """Forget addresses in their current state; returns the request's id.
 
         Raises:
-            _MovedOn: a slot has changed meanwhile; nothing was written.
+            HeadMoved: a slot has changed meanwhile; nothing was written.
         """
         known: dict[bytes, Origin] = {}
         fields = await self._removal_fields(paths, why, known)
@@ -185,13 +179,7 @@ class Writer:
             request = await self._request(fields, tombstones, bare, content)
             items = [*tombstones, request]
             origins = await self._reader.origins(items, known)
-            try:
-                is_done = await self._append(items, bases=bases, origins=origins, discarded=discarded)
-            except HeadMoved:
-                if bases is None:
-                    raise _MovedOn from None
-                raise
-            if is_done:
+            if await self._append(items, bases=bases, origins=origins, discarded=discarded):
                 break
         self._reader.drop_deleted(request.event)
         for tombstone, record in zip(tombstones, records, strict=True):
@@ -225,7 +213,7 @@ class Writer:
         )
         request = await self._signed(unsigned)
         removals = {address.d_tag(path): removal_of(said, path, second) for path, said in fields.items()}
-        return FiledEvent(request, slot_of(request), Role.DELETION, removals=removals)
+        return FiledEvent(request, slot_of(request), REQUEST, removals=removals)
 
     async def _removal_fields(
         self, paths: Sequence[str], why: str, origins: dict[bytes, Origin]
@@ -237,7 +225,7 @@ class Writer:
         found = {}
         for path in paths:
             slot = address.d_tag(path)
-            stored = [item for item in self._ledger.versions(slot) if item.role is Role.MEMORY]
+            stored = [item for item in self._ledger.versions(slot) if item.role.has_origin]
             origins |= {item.id: await self._reader.origin(item) for item in stored}
             versions = [origins[item.id] for item in stored]
             removal = self._ledger.edits.removal(slot)
@@ -263,7 +251,7 @@ class Writer:
             copy = None
             if path.startswith(address.PERSONA):
                 copy = self._ledger.head(address.d_tag(copy_key(path, version.said)))
-            is_kept = copy is not None and copy.role is Role.MEMORY
+            is_kept = copy is not None and copy.role.is_live
             (kept if is_kept else texts).append(version.said[:ID_CHARS])
         return texts, kept
 
@@ -290,7 +278,7 @@ class Writer:
         except ClockSkewError:  # the request names the entry by its id, which does not depend on time
             second = self._second_by_id(entry.created_at)
         request = await self._signed(envelope.entry_deletion(entry, second))
-        await self._append([FiledEvent(request, slot_of(request), Role.DELETION)])
+        await self._append([FiledEvent(request, slot_of(request), REQUEST)])
         self._reader.drop_deleted(request)
         if embeddings := self._embeddings([address.JOURNAL + entry.id]):
             await self.forget_all(embeddings, insists=True)
@@ -370,9 +358,9 @@ class Writer:
         stamps = self._ledger.stamps(self._clock())
         slots = [_slot(record) for record in records]
         marks = self._ledger.marks(filter(None, slots))
-        roles = {slot: _role(record) for slot, record in zip(slots, records, strict=True) if slot in marks}
+        roles = {slot: record.type.role for slot, record in zip(slots, records, strict=True) if slot in marks}
         is_open = self._ledger.open_slots(roles, known)
-        forgotten = [slot for slot, role in roles.items() if role is Role.TOMBSTONE]
+        forgotten = [slot for slot, role in roles.items() if role.is_tombstone]
         tombstones = self._ledger.open_tombstones(forgotten, self._clock())
         seconds = []
         for slot, record in zip(slots, records, strict=True):
@@ -380,7 +368,7 @@ class Writer:
             seconds.append(second)
             if slot:  # this event is not handed out yet: the next event of the batch may replace it
                 marks[slot] = second
-                if needs_no_merge(slot, _role(record), known):
+                if needs_no_merge(slot, record.type.role, known):
                     is_open.add(slot)
         return seconds
 
@@ -395,11 +383,6 @@ class Writer:
         return event
 
 
-def _role(record: Record) -> Role:
-    """The role that the event of a record has in the ledger."""
-    return ROLES.get(record.type, Role.MEMORY)
-
-
 def _slot(record: Record) -> str:
     """The address of a record; empty for a journal entry, whose slot is its event's id."""
-    return "" if record.type is RecordType.JOURNAL else address.d_tag(record.path)
+    return address.d_tag(record.path) if record.type.has_address else ""

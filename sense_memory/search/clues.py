@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sense_memory.search.lexical import TermScores
+    from sense_memory.search.lexical import TermRows, TermScores
 
 
 # The share of its rarity with which a word counts that asks, and hardly ever stands in the answer.
@@ -40,35 +40,38 @@ class QuestionPart(NamedTuple):
 
     rarity: float
     is_name: bool
-    found: TermScores | None
+    found: TermRows | TermScores | None
 
     def fits(self, spans: NDArray[np.int32]) -> list[float]:
         """How well each of some memories has it, 0 to 1, in its best piece; see `clues_of`."""
         if self.found is None:
             return [0.0] * len(spans)
-        rows, counts, is_other = self.found.rows, self.found.counts, self.found.is_other
+        counts, is_other = self.found.counts, self.found.is_other
         best = []
-        for start, stop in rows.searchsorted(spans).tolist():
-            fit = min(1.0, float(counts[start:stop].max())) if start < stop else 0.0
-            if fit and is_other is not None and is_other[start:stop].all():
-                fit *= self.found.wanted.other
+        for start, stop in self.found.rows.searchsorted(spans).tolist():
+            fit = 0.0
+            if start < stop:
+                one = counts[start] if stop == start + 1 else counts[start:stop].max()
+                fit = min(1.0, float(one))
+                if is_other is not None and is_other[start:stop].all():
+                    fit *= self.found.wanted.other
             best.append(fit)
         return best
 
 
 def parts_of(
-    scored: Iterable[TermScores], missing: Iterable[str], names: Collection[str], count: int
+    found: Iterable[TermRows | TermScores], missing: Iterable[str], names: Collection[str], count: int
 ) -> list[QuestionPart]:
     """The parts of a question.
 
     Args:
-        scored: its words, beginnings and phrases, with the pieces that have them.
+        found: its words, beginnings and phrases, with the pieces that have them.
         missing: its words and beginnings that nothing has.
         names: its names.
         count: of all memories.
     """
     rarest = float(np.log1p((count + 0.5) / 0.5))
-    known = [(item.wanted.label, item.rarity, item) for item in scored if item.wanted.kind != "phrase"]
+    known = [(item.wanted.label, item.rarity, item) for item in found if item.wanted.kind != "phrase"]
     return [
         QuestionPart(rarity * (_GENERAL if label in _GENERAL_WORDS else 1), bare(label) in names, item)
         for label, rarity, item in (*known, *((word, rarest, None) for word in missing))
@@ -90,16 +93,19 @@ def clues_of(
         parts: of the question.
         is_lookup: whether its words are only looked up.
     """
-    by_words = _by_words(spans, [score for _, score, _ in found], parts)
     looked_up = len(parts) if is_lookup else 0
+    by_words = _by_words(spans, [score for _, score, _ in found], parts, looked_up)
     return [
-        _on_days(clues, share, is_all=not parts)._replace(looked_up=looked_up)
+        _on_days(clues, share, is_all=not parts) if share else clues
         for clues, (_, _, share) in zip(by_words, found, strict=True)
     ]
 
 
 def _by_words(
-    spans: Sequence[tuple[int, int]], scores: Sequence[float], parts: Sequence[QuestionPart]
+    spans: Sequence[tuple[int, int]],
+    scores: Sequence[float],
+    parts: Sequence[QuestionPart],
+    looked_up: int,
 ) -> list[Clues]:
     of_names = sum(part.rarity for part in parts if part.is_name)
     of_others = sum(part.rarity for part in parts if not part.is_name)
@@ -108,9 +114,12 @@ def _by_words(
     )  # of the type of the pieces: another one would be converted
     fits = [part.fits(places) for part in parts]
     found = []
-    for number, (score, after) in enumerate(zip(scores, (*scores, 0.0)[1:], strict=True)):
-        had = [part.rarity * fit[number] for part, fit in zip(parts, fits, strict=True)]
-        names = sum(rarity for rarity, part in zip(had, parts, strict=True) if part.is_name)
+    rarities = [part.rarity for part in parts]
+    are_names = [number for number, part in enumerate(parts) if part.is_name]
+    last = 0.0 if len(scores) < 2 else scores[-1]  # the last of several is not apart: it only ends the list
+    for number, (score, after) in enumerate(zip(scores, (*scores, last)[1:], strict=True)):
+        had = [rarity * fit[number] for rarity, fit in zip(rarities, fits, strict=True)]
+        names = sum(had[place] for place in are_names)
         named = names / of_names if of_names else 1.0
         others = (sum(had) - names) / of_others if of_others else UNKNOWN
         found.append(
@@ -118,6 +127,7 @@ def _by_words(
                 covered=named * others if parts else 0.0,
                 named=named if of_names else UNKNOWN,
                 apart=max(0.0, 1 - after / score) if score > 0 else 0.0,
+                looked_up=looked_up,
             )
         )
     return found

@@ -79,8 +79,8 @@ class _Weights(NamedTuple):
     meaning: float = 0.0
 
 
-_BY_WORDS: Final = _Weights(-7.4, 3.9, 3.9, 1.9, 1.0, 2.5)
-_BY_MEANING: Final = _Weights(-10.8, 2.4, 6.2, 3.75, 0.5, 3.0, 0.45)
+_BY_WORDS: Final = _Weights(-6.7, 3.7, 3.6, 2.4, 0.9, 2.5)
+_BY_MEANING: Final = _Weights(-9.9, 1.0, 4.2, 3.3, 0.3, 3.4, 0.9)
 
 
 def confidence(clues: Clues, is_answered: bool | None = None) -> float:

@@ -37,6 +37,16 @@ NAMED_FIT: Final = (
 )
 WITHIN_FIT: Final = 0.68  # the least of a time within; of one in the week after, it is less
 LEAST_FIT: Final = 0.3  # of a text that names a far longer time
+_ASKING_ENGLISH: Final = """
+note notes noted write wrote written say said tell told mention mentioned discuss discussed talked happen happens happened
+happening learn learned learnt remember remembered keep kept save saved stored recorded
+"""
+_ASKING_ELSEWHERE: Final = """
+notiert notierte notizen geschrieben schrieb gesagt sagte erzahlt erzahlte besprochen passiert passierte geschah geschehen
+gelernt gemerkt note notes ecrit dit raconte passe appris retenu anote anotado apunte escribi escrito dije dicho paso
+ocurrio aprendi
+"""
+ASKING_WORDS: Final = frozenset(f"{_ASKING_ENGLISH} {_ASKING_ELSEWHERE}".split())
 _SENTENCE: Final = re.compile(r"(?<=[^\d][.!?])\s+|\n+")  # not at "14. Juni"
 _VERBS: Final = ("", "written on ", "first written on ")  # of `TIMES`
 
@@ -50,18 +60,19 @@ class DateEvidence:
         zone: the offset of their clocks from UTC, in seconds east.
 
     Attributes:
-        words: those of the reading.
+        words: those by which the question names the times, and those that only ask for what was kept, such as "note" in
+            "What did I note in March?": an answer need not have them.
     """
 
     def __init__(self, table: DocumentTable, reading: DateReading, zone: float = 0.0) -> None:
         self._table, self._periods, self._zone = table, reading.periods, zone
-        self.words = reading.words
+        self.words = reading.words | ASKING_WORDS
         self._shifted = [
             Period(period.start - zone, period.end - zone, period.direction) for period in self._periods
         ]
 
     def is_all(self, wanted: Iterable[Wanted]) -> bool:
-        """Whether a question asks for its times alone: no other part of it is a word of the memories."""
+        """Whether a question asks for its times alone: no part of it but `words` is a word of the memories."""
         return all(item.label in self.words for item in wanted)
 
     def fits(self) -> NDArray[np.float32]:

@@ -5,6 +5,8 @@ A memory is directly relevant to a question that
 * contains its whole key or one of its themes, or quotes a phrase of it; or
 * shares most of its content words with the memory, weighed by how rare they are, and with words so rare that few
   memories can have them by chance; or
+* names the time of the memory, which counts as a word that few memories have, and shares one of its other words; if it
+  has no other words ("What did I note in March?"), the time alone is what is asked for; or
 * is near to it in meaning, where there is an embedder, as few other memories are.
 
 Costs one look at the postings of each word of the question, and some vector operations over all rows.
@@ -19,16 +21,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from sense_memory.search.date_evidence import WITHIN_FIT
 from sense_memory.search.lexical import MAX_NAME_WORDS
 from sense_memory.search.postings import NAME, OTHER_FORM_WEIGHT, fits
 from sense_memory.search.query import MAX_QUERY_CHARS, parse, resolve
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from sense_memory.search.date_evidence import DateEvidence
     from sense_memory.search.index import SearchIndex
     from sense_memory.search.query import Wanted
 
@@ -46,6 +50,7 @@ class DirectRelevance:
         query: the question.
         among: the rows that count; rarity is counted among them.
         near: by row, how near in meaning it is to the question, as of `SearchIndex.near_rows`.
+        dated: the times that the question names; None if it names none.
     """
 
     def __init__(
@@ -54,8 +59,10 @@ class DirectRelevance:
         query: str,
         among: NDArray[np.bool_],
         near: Mapping[int, float] = MappingProxyType({}),
+        dated: DateEvidence | None = None,
     ) -> None:
         self._index, self._query, self._among, self._near = index, query, among, near
+        self._dated = dated
         self._ask = parse(query)
         self._found: dict[int, tuple[NDArray[np.int32], NDArray[np.uint8]]] = {}
 
@@ -64,6 +71,8 @@ class DirectRelevance:
         """Whether the question directly means each row."""
         found = self.named()
         found[self._sharing()] = True
+        if self._dated is not None:
+            found |= self._on_days(self._dated)
         found[[row for row, share in self._near.items() if share >= MEANING_SHARE]] = True
         found &= self._among
         return found
@@ -83,32 +92,71 @@ class DirectRelevance:
 
     def _sharing(self) -> NDArray[np.intp]:
         """The rows that share most words of the question, by rarity, with words that are rare enough."""
-        ask, vocabulary = self._ask, self._index.vocabulary
-        # Only the words themselves, in any form: to look for compounds and similar words costs as much as the search.
-        words = [item for item in resolve(ask, vocabulary, is_spread=False) if item.kind != "phrase"]
-        count = int(np.count_nonzero(self._among))
-        total = (len(ask.words) + len(ask.beginnings) - len(words)) * UNKNOWN_SHARE * _rarity(0, count)
+        ask, words = self._ask, self._words
+        missing_count = len(ask.words) + len(ask.beginnings) - len(words)
+        shared, total = self._shared(words, missing_count)
+        return np.flatnonzero(shared > self._least(total))
+
+    def _on_days(self, dated: DateEvidence) -> NDArray[np.bool_]:
+        """The rows of the times that the question names, if they also share one of its other words, or it has none."""
+        within = self._among & (dated.fits() >= WITHIN_FIT)
+        others = [word for word in self._words if word[0] not in dated.words]
+        asked = {*self._ask.words, *(f"{beginning}*" for beginning in self._ask.beginnings)} - dated.words
+        if not asked:
+            return within
+        shared, total = self._shared(others, len(asked - {label for label, _, _ in others}))
+        rarity = _rarity(int(np.count_nonzero(within)), self._count)
+        found: NDArray[np.bool_] = within & (shared > 0) & (shared + rarity > self._least(total + rarity))
+        return found
+
+    @cached_property
+    def _count(self) -> int:
+        return int(np.count_nonzero(self._among))
+
+    @cached_property
+    def _words(self) -> list[tuple[str, NDArray[np.int32], float]]:
+        """The known words of the question, the rows that have each, and how rare it is.
+
+        Only the words themselves, in any form: to look for compounds and similar words costs as much as the search.
+        """
+        found = []
+        for item in resolve(self._ask, self._index.vocabulary, is_spread=False):
+            if item.kind != "phrase":
+                rows = self._holders(item)
+                held = rows[self._among[rows]]
+                holders = int(np.count_nonzero(held[1:] != held[:-1])) + bool(len(held))
+                rarity = _rarity(holders, self._count) * (1.0 if holders else UNKNOWN_SHARE)
+                found.append((item.label, rows, rarity))
+        return found
+
+    def _shared(
+        self, words: Sequence[tuple[str, NDArray[np.int32], float]], missing_count: int
+    ) -> tuple[NDArray[np.float32], float]:
+        """The rarity of the words that each row has, and that of all words, so many unknown ones included."""
         shared = np.zeros(len(self._among), np.float32)
-        for item in words:
-            rows = self._holders(item)
-            rarity = _rarity(len(rows), count) * (1.0 if len(rows) else UNKNOWN_SHARE)
-            shared[rows] += np.float32(rarity)
+        total = missing_count * UNKNOWN_SHARE * _rarity(0, self._count)
+        for _, rows, rarity in words:
+            shared[rows] += np.float32(rarity)  # once where a row is listed twice
             total += rarity
-        least = max(WORD_SHARE * total, math.log(max(count, 1) / CHANCE_COUNT), 0.0)
-        return np.flatnonzero(shared > least)
+        return shared, total
+
+    def _least(self, total: float) -> float:
+        """What a row must share more than."""
+        return max(WORD_SHARE * total, math.log(max(self._count, 1) / CHANCE_COUNT), 0.0)
 
     def _holders(self, wanted: Wanted) -> NDArray[np.int32]:
-        """The rows that have a part of the question, and not only a form that often is another word."""
+        """The rows that have a part of the question, and not only a form that often is another word.
+
+        They ascend, and some are repeated.
+        """
         parts = []
         for number, term in enumerate(wanted.terms):
             rows, fields = self._with_term(term)
             if not number and wanted.form is not None and wanted.other < OTHER_FORM_WEIGHT:
-                rows = rows[
-                    np.broadcast_to(fits(fields, wanted.form, wanted.other) > wanted.other, rows.shape)
-                ]
+                fit = fits(fields, wanted.form, wanted.other)
+                rows = rows[fit > wanted.other] if isinstance(fit, np.ndarray) else rows
             parts.append(rows)
-        every = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
-        return every[self._among[every] & (np.diff(every, prepend=-1) > 0)]  # ascending, some repeated
+        return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
 
     def _with_term(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
         if term not in self._found:

@@ -178,6 +178,11 @@ class DocumentTable:
         """The ageing of some rows, shape (3, n), in the order of `Ageing`."""
         return np.stack([self.column(name)[rows] for name in _AGES])
 
+    def last_times(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """When the text of each of some rows was said or written; before all times where that is unknown."""
+        said, written = self.column("times")[rows], self.column("written")[rows]
+        return np.nan_to_num(np.where(np.isnan(said), written, said), nan=-inf)
+
     def update(self, item: SearchItem) -> None:
         """Set the ageing, the event and the times of writing of a memory whose text has not changed."""
         row = self.rows[item.id]

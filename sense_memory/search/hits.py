@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, SupportsIndex, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -49,7 +49,7 @@ class Evidence(BaseModel):
         contribution: what this evidence adds to the score; the score is the sum of all contributions.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)  # a command builds those that it uses
 
     kind: str
     detail: str = Field(default="", repr=False)
@@ -67,7 +67,7 @@ class Explanation(BaseModel):
         text: the reasons as a sentence.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)  # a command builds those that it uses
 
     evidence: tuple[Evidence, ...]
     relevance: float
@@ -108,7 +108,7 @@ class Hit(BaseModel):
         why: what the score is made of.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)  # a command builds those that it uses
 
     kind: Kind
     path: str
@@ -167,7 +167,7 @@ class Hit(BaseModel):
 class Hits(list[_H]):
     """The hits of one search, the best first: a list that also knows what it leaves out.
 
-    It compares and prints as the list that it is. A slice, a sum or a sorted copy is a plain list.
+    It compares and prints as the list that it is. A slice knows the same; a sum or a sorted copy is a plain list.
 
     Attributes:
         forgotten: how many forgotten or dissolved persona memories the query directly means and the hits leave out; 0
@@ -179,6 +179,13 @@ class Hits(list[_H]):
     def __init__(self, hits: Iterable[_H] = (), *, forgotten: int = 0) -> None:
         super().__init__(hits)
         self.forgotten = forgotten
+
+    @overload
+    def __getitem__(self, at: SupportsIndex, /) -> _H: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> Hits[_H]: ...
+    def __getitem__(self, at: SupportsIndex | slice, /) -> _H | Hits[_H]:
+        return self.replaced(super().__getitem__(at)) if isinstance(at, slice) else super().__getitem__(at)
 
     @property
     def confidence(self) -> float:

@@ -33,16 +33,9 @@ from sense_memory.search.dates import read_dates
 from sense_memory.search.documents import DocumentTable, SearchItem
 from sense_memory.search.item_texts import rows_of, texts_of
 from sense_memory.search.lexical import LexicalIndex, packed, unpack
-from sense_memory.search.postings import NAME, Postings
-from sense_memory.search.query import (
-    MAX_QUERY_CHARS,
-    looks_up,
-    names_in,
-    parse,
-    quotes,
-    resolve,
-    without_names,
-)
+from sense_memory.search.postings import Postings
+from sense_memory.search.query import MAX_QUERY_CHARS, looks_up, names_in, parse, resolve, without_names
+from sense_memory.search.quotations import quoting
 from sense_memory.search.ranking import (
     MIN_SIMILAR,
     IndexContents,
@@ -65,7 +58,7 @@ if TYPE_CHECKING:
     from sense_memory.errors import EmbedderError
     from sense_memory.search.confidence import Clues
     from sense_memory.search.embedders.embedder import Embedder
-    from sense_memory.search.lexical import RowText
+    from sense_memory.search.lexical import RowText, TermRows, TermScores
     from sense_memory.search.postings import Listing, SortedPostings
     from sense_memory.search.query import Ask, Wanted
     from sense_memory.search.ranking import Factors
@@ -292,19 +285,20 @@ class SearchIndex:
             question = replace(question, allowed=self._allowed(kinds, only))
         if not (question.scored or question.dated or question.only_speaker or question.dense is not None):
             return []
-        hits, has_quoted = list[SearchHit](), self.quoting(query)
+        hits, has_quoted, more = list[SearchHit](), quoting(self, query), k + explain  # the last one's next
         if has_quoted is not None:
             allowed = has_quoted if question.allowed is None else question.allowed & has_quoted
             narrowed = replace(question, allowed=allowed)
-            hits = rank(narrowed, self._contents(), options).hits(self._table.ids, k, explain, factors)
+            hits = rank(narrowed, self._contents(), options).hits(self._table.ids, more, explain, factors)
         if not hits:
-            hits = rank(question, self._contents(), options).hits(self._table.ids, k, explain, factors)
+            hits = rank(question, self._contents(), options).hits(self._table.ids, more, explain, factors)
         if not explain:
             return hits
-        found = [(hit.id, hit.score, hit.on_day) for hit in hits]
-        parts = self._parts(query, question, frozenset() if dated is None else dated.words)
+        found = [(hit.id, hit.score, 0.0 if dated is None else hit.on_day) for hit in hits]
+        said = frozenset[str]() if dated is None else dated.words
+        parts = self._parts(query, question.scored, question.missing, said)
         clues = self._clues(query, found, parts, beyond_names)
-        return [replace(hit, clues=one) for hit, one in zip(hits, clues, strict=True)]
+        return [SearchHit(hit.id, hit.score, hit.why, one) for hit, one in zip(hits[:k], clues, strict=False)]
 
     def _allowed(
         self, kinds: Collection[str] | None, only: Callable[[str], bool] | NDArray[np.bool_] | None
@@ -334,6 +328,7 @@ class SearchIndex:
     def clues(
         self,
         query: str,
+        wanted: Sequence[Wanted],
         found: Sequence[tuple[str, float, float]],
         direction: NDArray[np.float32] | None = None,
         said: Collection[str] = (),
@@ -342,20 +337,27 @@ class SearchIndex:
 
         Args:
             query: the question.
+            wanted: its parts, as `query.resolve` gives them.
             found: the ids of the hits, their scores, and how well they fit the times of the question; the best first.
             direction: the vector of `asks_beyond_names`; None for words only.
             said: the words by which the question names times, which an answer need not have.
         """
         query = query[:MAX_QUERY_CHARS]
-        question = self._question(query, None, replace(self.options, dense=False), None, None)
-        return self._clues(query, found, self._parts(query, question, said), direction)
+        missing = self._missing(parse(query), wanted)
+        parts = self._parts(query, self._lexical.found(wanted), missing, said)
+        return self._clues(query, found, parts, direction)
 
-    def _parts(self, query: str, question: ResolvedQuery, said: Collection[str]) -> list[QuestionPart]:
+    def _parts(
+        self,
+        query: str,
+        found: Iterable[TermRows | TermScores],
+        missing: Iterable[str],
+        said: Collection[str],
+    ) -> list[QuestionPart]:
         """The parts of a question but the words by which it names times."""
-        others = [item for item in question.scored if item.wanted.label not in said]
-        missing = (word for word in question.missing if word not in said)
+        others = (item for item in found if item.wanted.label not in said)
         names = frozenset[str]() if looks_up(query) else names_in(query)
-        return parts_of(others, missing, names, len(self))
+        return parts_of(others, (word for word in missing if word not in said), names, len(self))
 
     def _clues(
         self,
@@ -423,31 +425,6 @@ class SearchIndex:
         """As `with_term`, for consecutive terms."""
         return self._owned(self._lexical.postings.phrase(terms))
 
-    def quoting(self, query: str) -> NDArray[np.bool_] | None:
-        """Whether each item contains all quotations of a query; None if the query has none."""
-        if not (quotes(query) and (quoted := parse(query).quoted)):
-            return None
-        found = self._table.column("alive").copy()
-        for phrase in quoted:
-            terms = [term for word in phrase if (term := self._lexical.vocabulary.find(word)) is not None]
-            there = np.zeros(len(self._table), np.bool_)
-            if len(terms) == len(phrase):
-                there[(self.with_phrase(terms) if len(terms) > 1 else self._with_word(terms[0]))[0]] = True
-            found &= there
-        return found
-
-    def quotes_like(self, query: str, first: str, other: str) -> bool:
-        """Whether an item, by its id, has all that a query quotes; also true if the first hit of the search has not."""
-        has_quoted, rows = self.quoting(query), self._table.rows
-        if has_quoted is None or first not in rows or not has_quoted[rows[first]]:
-            return True
-        return other in rows and bool(has_quoted[rows[other]])
-
-    def _with_word(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """As `with_term`, without items that contain the term only in a name of several words."""
-        rows, fields = self.with_term(term)
-        return rows[fields & ((1 << NAME) - 1) > 0], fields
-
     def _owned(self, listing: Listing) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
         owners: NDArray[np.int32] = self._owners.view[listing.rows]
         return owners, listing.fields
@@ -482,11 +459,14 @@ class SearchIndex:
         self, query: str, names: Collection[str], options: SearchOptions
     ) -> tuple[list[Wanted], list[str], Ask]:
         """The terms that a query asks for, its words and beginnings that no item has, and its parts."""
-        vocabulary, ask = self._lexical.vocabulary, parse(query, names)
-        wanted = resolve(ask, vocabulary, options.spread, self._lexical.postings.has)
+        ask = parse(query, names)
+        wanted = resolve(ask, self.vocabulary, options.spread, self._lexical.postings.has)
+        return wanted, self._missing(ask, wanted), ask
+
+    def _missing(self, ask: Ask, wanted: Sequence[Wanted]) -> list[str]:
         known = {item.label for item in wanted} | {term for item in wanted for term in item.terms}
         asked = [*ask.words, *(f"{beginning}*" for beginning in ask.beginnings)]
-        return wanted, [word for word in asked if known.isdisjoint((word, vocabulary.find(word)))], ask
+        return [word for word in asked if known.isdisjoint((word, self.vocabulary.find(word)))]
 
     def similar(self, direction: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """The similarity in meaning of every item to the question; None without vectors."""

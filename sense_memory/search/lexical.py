@@ -7,6 +7,7 @@ has to encrypt before storage, and loading takes milliseconds. This module never
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from sense_memory.search.vocabulary import Vocabulary
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -53,6 +54,26 @@ class RowText(NamedTuple):
     themes: str = ""
     key: str = ""
     names: tuple[str, ...] = ()
+
+
+class TermRows(NamedTuple):
+    """The rows that have one part of a query.
+
+    Attributes:
+        wanted: the part of the query.
+        rows: the rows that contain the part, ascending.
+        counts: how often the part occurs in each row.
+        rarity: how surprising it is that a row contains the part at all, in nats.
+        fit: how well the form of the word in each row fits.
+        is_other: whether a row has only a form that is another word more often ("jammed" for "jam"); None if none has.
+    """
+
+    wanted: Wanted
+    rows: NDArray[np.int32]
+    counts: NDArray[np.float32]
+    rarity: float
+    fit: NDArray[np.float32] | np.float32
+    is_other: NDArray[np.bool_] | None = None
 
 
 class TermScores(NamedTuple):
@@ -156,28 +177,35 @@ class LexicalIndex:
         counts = np.bincount(places, np.concatenate(weighed), len(rows)).astype(np.float32)
         return Listing(rows, counts, fields)
 
-    def scored(self, wanted: Sequence[Wanted]) -> list[TermScores]:
-        """The BM25 scores of each part of a query."""
-        postings = self.postings
-        if not postings.live:
-            return []
-        mean = postings.total / postings.live
-        found = []
+    def found(self, wanted: Iterable[Wanted]) -> Iterator[TermRows]:
+        """The rows that have each part of a query; without the parts that none has."""
+        live = self.postings.live
         for item in wanted:
             rows, counts, fields = self.listing(item)
             if len(rows):
-                rarity = float(np.log1p((postings.live - len(rows) + 0.5) / (len(rows) + 0.5)))
-                norms = postings.lengths.view[rows] * np.float32(SATURATION * LENGTH_SHARE / mean)
-                norms += np.float32(SATURATION * (1 - LENGTH_SHARE))
-                scores = counts * np.float32(rarity * (SATURATION + 1)) / (counts + norms)
+                rarity = math.log1p((live - len(rows) + 0.5) / (len(rows) + 0.5))
+                fit = np.float32(1) if item.form is None else fits(fields, item.form, item.other)
                 is_other = None
-                if item.form is not None:
-                    fit = fits(fields, item.form, item.other)
-                    scores *= fit
-                    if isinstance(fit, np.ndarray) and item.other < OTHER_FORM_WEIGHT:
-                        is_other = fit == np.float32(item.other)
-                found.append(TermScores(item, rows, scores, counts, rarity, is_other))
-        return found
+                if isinstance(fit, np.ndarray) and item.other < OTHER_FORM_WEIGHT:
+                    is_other = fit == np.float32(item.other)
+                yield TermRows(item, rows, counts, rarity, fit, is_other)
+
+    def scored(self, wanted: Iterable[Wanted]) -> list[TermScores]:
+        """The BM25 scores of each part of a query."""
+        postings, scored = self.postings, []
+        if not postings.live:
+            return []
+        mean = postings.total / postings.live
+        for found in self.found(wanted):
+            norms = postings.lengths.view[found.rows] * np.float32(SATURATION * LENGTH_SHARE / mean)
+            norms += np.float32(SATURATION * (1 - LENGTH_SHARE))
+            scores = found.counts * np.float32(found.rarity * (SATURATION + 1)) / (found.counts + norms)
+            if isinstance(found.fit, np.ndarray):
+                scores *= found.fit
+            scored.append(
+                TermScores(found.wanted, found.rows, scores, found.counts, found.rarity, found.is_other)
+            )
+        return scored
 
     def totals(self, scored: Iterable[TermScores]) -> NDArray[np.float32]:
         """The sum of the scores of every row; 0 for rows without a hit."""

@@ -16,6 +16,7 @@ until a phrase is searched.
 from __future__ import annotations
 
 from array import array
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -84,13 +85,19 @@ def fits(fields: NDArray[np.uint8], form: int, far: float) -> NDArray[np.float32
     """
     if not (fields & (1 << (_FIRST_FORM + form))).any():
         return np.float32(1)
-    held = np.arange(1 << (_FORMS + 1))  # by the forms that a row may have
+    found: NDArray[np.float32] = _form_weights(form, far)[fields >> _FIRST_FORM]
+    return found
+
+
+@lru_cache(64)
+def _form_weights(form: int, far: float) -> NDArray[np.float32]:
+    """The fits of `fits`, by the forms that a row has."""
+    held = np.arange(1 << (_FORMS + 1))
     weights = np.full(len(held), OTHER_FORM_WEIGHT, np.float32)
     if form in _OFTEN_ANOTHER:
         weights[held == 1 << _OFTEN_ANOTHER[form]] = far
     weights[held >> form & 1 > 0] = 1
-    found: NDArray[np.float32] = weights[fields >> _FIRST_FORM]
-    return found
+    return weights
 
 
 class SortedPostings(NamedTuple):
@@ -188,6 +195,9 @@ class Postings:
 
     def has(self, term: int) -> bool:
         """Whether any row contains a term."""
+        known = self._offsets[term : term + 2]
+        if self.live == len(self) and len(known) == 2 and known[0] < known[1]:
+            return True
         return len(self.listing(term).rows) > 0
 
     def phrase(self, terms: Sequence[int]) -> Listing:

@@ -112,6 +112,7 @@ SUM_SHARE: Final = (
     0.5  # the share of neighbours' scores that counts as a sum; the rest counts for missing words only
 )
 _DIGITS: Final = 5  # scores that agree to this many decimals are a tie
+_NEARLY: Final = 1e-4  # scores further apart than this are no tie
 _DATED_KEY: Final = 0.5  # added for a day that the query asks for, when candidates are chosen
 _SPOKEN_KEY: Final = 0.2
 _STEP: Final = 64  # candidates whose factors are computed at a time
@@ -233,13 +234,13 @@ class Ranking:
             if len(keyed) >= limit and total[part_of[0]] < -keyed[limit - 1][0]:
                 break  # factors only lower scores, so no later candidate can enter
             names = [ids[row] for row in self.rows[part_of].tolist()]
-            times = self.times[part_of].tolist()
             shares = [1.0] * len(names) if factors is None else factors(names)
-            keyed += [
-                (-round(float(total[at]) * share, _DIGITS), -time, name, at, share)
-                for at, time, name, share in zip(part_of.tolist(), times, names, shares, strict=True)
-                if total[at] * share > 0
-            ]
+            weighed = total[part_of] * shares
+            least = _last_of(weighed, limit) - _NEARLY  # the others cannot enter
+            for place in np.flatnonzero((weighed > 0) & (weighed >= least)).tolist():
+                at = int(part_of[place])
+                score = round(float(weighed[place]), _DIGITS)
+                keyed.append((-score, -float(self.times[at]), names[place], at, shares[place]))
             keyed.sort()
         best = keyed[:limit]
         reasons = self._why([hit[-2:] for hit in best]) if is_explained else [()] * len(best)
@@ -304,7 +305,7 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
         parts.append(Summand("date", dated.fit_of, told[rows] * np.float32(DATE_WEIGHT)))
     if meaning is not None:
         parts.append(Summand("meaning", _always(""), meaning))
-    return Ranking(rows, np.nan_to_num(contents.table.column("times")[rows], nan=-np.inf), parts)
+    return Ranking(rows, contents.table.last_times(rows), parts)
 
 
 def _meant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from random import Random
 from typing import Annotated, TypedDict
@@ -13,7 +14,8 @@ from langgraph.types import Command, interrupt
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, SyncMemoryStore
 from sense_memory.interfaces.langgraph_checkpointer import SenseMemorySaver
-from tests.mind.test_log import opened
+from tests.mind.test_log import ME, opened
+from tests.mind.test_records import Slow
 
 
 CONFIG = {"configurable": {"thread_id": "a thread/with: any name"}}
@@ -124,6 +126,23 @@ async def test_a_task_that_runs_again_keeps_what_it_wrote_first():
         await saver.aput_writes(kept, [("said", "second"), ("more", 1)], "task")
         found = await saver.aget_tuple(config)
         assert found.pending_writes == [("task", "said", "first"), ("task", "more", 1)]
+
+
+async def test_writes_of_a_task_from_two_processes_at_once_are_all_kept(tmp_path):
+    stores = [
+        MemoryStore(Slow.from_hex(ME), ledger=tmp_path / "a.db", background=False, snapshot=False)
+        for _ in range(2)
+    ]
+    async with stores[0], stores[1]:
+        savers = list(map(SenseMemorySaver, stores))
+        config = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        kept = await savers[0].aput(config, empty_checkpoint(), {"step": 0}, {})
+        noise = Random(1).randbytes(30_000).hex()  # more than one event holds
+        many = [("said", noise), ("__error__", "e"), ("__interrupt__", "i"), ("__resume__", "r")]
+        calls = [(savers[number % 2], write) for number, write in enumerate(many)]
+        await asyncio.gather(*(saver.aput_writes(kept, [write], "task") for saver, write in calls))
+        found = await savers[0].aget_tuple(config)
+        assert sorted(value for _, _, value in found.pending_writes) == sorted([noise, "e", "i", "r"])
 
 
 def test_a_graph_in_threads_uses_a_store_without_a_loop():

@@ -13,6 +13,7 @@ from sense_memory.ledger import FiledEvent, Ledger, Removal, Role
 from sense_memory.ledger.heads import LOGS
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE
+from sense_memory.records.kinds import SECTIONS
 
 
 NOW = 10_000.0
@@ -221,11 +222,15 @@ def test_flat_memories_and_journal_entries_of_both_kinds(world):
 
 def test_counts_of_live_heads(world):
     assert world.heads.flat_count() == len(FLAT_LIVE - {HASHED})
-    assert world.heads.live_counts() == (len(LIVE) + 1, 2, 1, 1)  # entries: kind 4, and that of 0.3.1
+    assert world.heads.live_counts(SECTIONS) == (
+        len(LIVE) + 1,
+        2,
+        {"logs": 1, "mind": 1},
+    )  # entries: kind 4, and that of 0.3.1
 
 
 def test_an_empty_ledger_counts_nothing(ledger):
-    assert ledger.heads.live_counts() == (0, 0, 0, 0)
+    assert ledger.heads.live_counts(SECTIONS) == (0, 0, {"logs": 0, "mind": 0})
     assert ledger.heads.flat_count() == 0
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sense_memory.ledger import Role
 from sense_memory.limits import MAX_FUTURE_SECONDS, STAMP_LOOKBACK_SECONDS
+from sense_memory.records.kinds import SECTIONS
 
 
 NOW = 100_000.0
@@ -50,7 +51,7 @@ def test_every_event_is_counted_once(me, ledger):
     ledger.drafts.add([("sense-memory/a", "sealed")], NOW)
 
     counts = {name: len(items) for name, items in counted.items()}
-    assert ledger.counts_by_kind() == {**counts, "events": len(every), "entries": 2, "drafts": 1}
+    assert ledger.counts_by_kind(SECTIONS) == {**counts, "events": len(every), "entries": 2, "drafts": 1}
     assert len(list(ledger.bodies())) == len(every)
 
 

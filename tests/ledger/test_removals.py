@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sense_memory.ledger import Ledger, database
+from sense_memory.ledger import Ledger, Role, database
 from sense_memory.ledger.removals import FORGOTTEN_ELSEWHERE, ID_CHARS, NOTHING, Origin, Removal
-from sense_memory.ledger.schema import MIGRATIONS, Role
+from sense_memory.ledger.schema import MIGRATIONS
 from tests.inside import database_of
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sense_memory import EmbeddedRelay, MemoryStore, Version
 from sense_memory.memories.history import undo_target, version, version_at
 from sense_memory.nostr.event import KIND_APP_DATA, Unsigned
-from sense_memory.records.envelope import Record, RecordType
+from sense_memory.records.envelope import Record
+from sense_memory.records.kinds import RecordType
 from tests.inside import ledger_of, parts_of
 
 

@@ -281,6 +281,40 @@ async def test_a_palace_memory_is_found_by_when_it_was_written_and_by_what_it_sa
             assert [hit.key for hit in await search("What happened on 19 March?")] == ["dorado"]
 
 
+async def fill_with_fading(store):
+    """One memory of each fifth day: those from before 23 May are faded, and those from before April gone."""
+    for days in range(10, 130, 5):
+        at, subject = NOON - days * DAY, "boiler" if days in {55, 60, 65, 70} else "lamp"
+        key = time.strftime("%m-%d", time.gmtime(at))
+        await store.persona_remember("home", "facts", key, f"Saw to the {subject}", created_at=at)
+
+
+async def test_a_question_for_a_time_finds_what_faded_since_the_newest_of_equals_first(dated):
+    async with dated as store:
+        await fill_with_fading(store)
+        for search in (store.search, store.persona_search):
+            hits = await search("What did I note in May?", 4)
+            assert [hit.key for hit in hits] == ["05-27", "05-22", "05-17", "05-12"]
+            assert (hits[-1].state, hits.confidence > 0.8) == ("fading", True)
+
+
+async def test_what_is_forgotten_of_a_time_is_counted(dated):
+    async with dated as store:
+        await fill_with_fading(store)
+        for search in (store.search, store.persona_search):
+            hits = await search("What happened in March?")
+            assert (hits, hits.forgotten) == ([], 4)
+
+
+async def test_a_dated_question_about_a_thing_finds_no_other_faded_memories_of_that_time(dated):
+    async with dated as store:
+        await fill_with_fading(store)
+        for search in (store.search, store.persona_search):
+            hits = await search("What was wrong with the boiler in May?", 20)
+            faded = {hit.key for hit in hits if hit.state == "fading"}
+            assert faded == {"05-22", "05-17", "05-12", "05-07"}
+
+
 async def test_the_journal_knows_holidays_parts_of_the_day_and_directions(dated):
     async with dated as store:
         for days, hour, text in (
@@ -313,6 +347,20 @@ async def test_this_morning_is_that_of_the_machines_time_zone(dated, monkeypatch
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+async def test_a_forgotten_memory_with_a_high_score_raises_no_other(dated):
+    async with dated as store:
+        year = NOON - 365 * DAY
+        await store.persona_remember(
+            "home", "facts", "boiler-code", "The boiler code is 4711", created_at=year
+        )
+        await store.persona_remember("home", "facts", "shed", "The code of the shed is 12")
+        hits = await store.search("boiler code", include_forgotten=True)
+
+    assert [hit.key for hit in hits] == ["shed", "boiler-code"]
+    assert hits[0].score < hits[1].score
+    assert not any(item.kind == "newest" for hit in hits for item in hit.why.evidence)
 
 
 async def test_a_question_for_what_holds_now_prefers_the_newest(dated):
@@ -539,6 +587,7 @@ async def test_a_search_tells_how_many_forgotten_memories_it_directly_means(open
             assert (await search("watercolour", state="active")).forgotten == 0
         hits = await store.search("watercolour")
         assert (hits, repr(hits), len(hits)) == ([*hits], repr([*hits]), 1)
+        assert (hits[:3].forgotten, hits[:3].confidence, hits[0]) == (2, hits.confidence, next(iter(hits)))
         assert (await store.search("watercolour", within=("journal",))).forgotten == 0
 
 

@@ -2,7 +2,8 @@
 
 A fact is the words that a summary has to contain to answer a later question; words after `not` were corrected, and a summary
 must not contain them. The rules were written with `WEEK` in view; `OTHER_WEEK` was kept apart and read once, at the end (19
-of its 28 facts). What it showed then was mended: an agent's "No banners" corrected what the person had said.
+of its 28 facts). What it showed then was mended: an agent's "No banners" corrected what the person had said. `LONG_WEEK` has long sentences and 45 facts; the rules
+were written with another such week in view.
 """
 
 from __future__ import annotations
@@ -349,4 +350,171 @@ Sparkasse
 dark blue
 Eckernförde + July
 142
+""")
+
+LONG_WEEK = _talk("""
+u: hi! I'm new here, a friend told me to try this.
+a: Welcome! What shall I call you?
+u: My name is Tadeusz, but everybody calls me Tad.
+a: Nice to meet you, Tad!
+u: I'm a beekeeper and part-time music teacher near Kraków, in a village called Mogilany.
+a: What a combination.
+u: It is! The bees are less noisy than the children, haha.
+a: I believe it.
+u: I have 26 hives in two places, fourteen at home and the rest at my uncle's orchard.
+a: Noted.
+u: I want you to help me keep track of things, because my wife says I live in chaos.
+a: Happy to help.
+u: My wife is Agnieszka and she works at the town library, mostly afternoons.
+a: Good.
+u: We have a daughter, Zosia, who starts school on 2 September.
+a: Exciting!
+u: Zosia is lactose intolerant, so whenever you plan meals for us, leave out milk.
+a: No milk for Zosia.
+u: nice weather finally
+a: Enjoy the sun!
+u: The honey harvest this year begins around 20 June if the lindens bloom in time.
+a: 20 June, roughly.
+u: I sell a jar for 45 zloty, and for ten jars or more I give a discount of ten percent.
+a: Noted the prices.
+u: By the way the choir of the school gives a concert on 28 May at seven in the evening.
+a: Sounds lovely.
+u: We'll sing two songs by Moniuszko and one by me, I'm a bit nervous.
+a: You'll do great.
+u: Please write to me in English only, I want to practise.
+a: English it is.
+u: And no emojis, I find them childish.
+a: None.
+u: Did you know that bees can recognise faces?
+a: Fascinating!
+u: The vet comes to look at the hives on Monday the 6th.
+a: Noted.
+u: Actually no, the vet just wrote, he can only make it on the 9th.
+a: The 9th then.
+u: I'm off, the children are waiting. Bye!
+a: Bye, Tad!
+u: Me again. The rehearsal was a disaster.
+a: Oh no, what happened?
+u: Half of the altos were ill and the piano is out of tune.
+a: That's unlucky.
+u: The piano tuner is called Pan Lis and his number is 512 880 034, I should call him tomorrow.
+a: Saved.
+u: We decided to move the concert to the church because the gym has no heating.
+a: Makes sense.
+u: The car is in the garage again, the repair will be about 1,200 zloty.
+a: Ouch.
+u: yeah well, it's an old Skoda
+a: They last.
+u: I have to renew my passport before the 15th of July since we are flying to Lisbon on 3 August.
+a: Passport first.
+u: In Lisbon we're staying with Agnieszka's cousin Marta, who has a flat in Alfama.
+a: How nice.
+u: We said that we would not take the big suitcases, only hand luggage.
+a: Travelling light.
+u: Never share my address with customers, they should order through the shop page.
+a: Understood.
+u: My blood pressure was 150 over 95 this morning, and the doctor wants me to measure it every day.
+a: I'll remind you.
+u: I take 5 mg of ramipril in the morning.
+a: Noted.
+u: so tired today
+a: Get some rest.
+u: I'm also allergic to penicillin, which is good to know I guess.
+a: Very important, yes.
+u: We're still looking for someone who can look after the hives in August, no idea who yet.
+a: Perhaps a neighbour?
+u: My uncle's name is Staszek and his orchard is in Siepraw.
+a: Noted.
+u: He turns 80 on 11 October and wants no presents.
+a: A modest man.
+u: The website costs me 19 euros a month, at a hoster called Cyberfolks.
+a: OK.
+u: Zosia has swimming every Wednesday at four, I drive her and Agnieszka picks her up.
+a: Good teamwork.
+u: see you tomorrow!
+a: See you!
+u: Hello hello.
+a: Hello Tad!
+u: The price of a jar has gone up, it's 48 zloty from now on, glass is so expensive.
+a: 48 zloty.
+u: I bought a new extractor for 3,400 zloty, stainless steel, four frames.
+a: Impressive.
+u: It's from a company in Sądecki called Łysoń, with a warranty of two years.
+a: Noted.
+u: The dose was changed: I take 10 mg of ramipril now.
+a: 10 mg.
+u: what a day, I was stung six times
+a: Ouch!
+u: The inspection of the school by the ministry will be on 17 June and I have to hand in my plans by the 10th.
+a: Two dates noted.
+u: I prefer tea to coffee in the evening, and without sugar.
+a: Tea without sugar.
+u: We agreed with Staszek that he gets 15 jars a year for the place.
+a: Fair.
+u: Can we use the meeting room at the library for the beekeepers' club? Agnieszka asks her boss.
+a: Fingers crossed.
+u: The beekeepers' club meets on the first Tuesday of each month, and I'm the secretary there.
+a: OK.
+u: Agnieszka's boss said yes, the room is free after five.
+a: Wonderful.
+u: Don't book anything for me on Sundays, that's family time.
+a: Sundays are free.
+u: We haven't decided yet whether Zosia gets a dog.
+a: A big decision.
+u: She wants to call it Bursztyn, which means amber.
+a: Cute.
+u: Mites: I treat the hives with oxalic acid in December, never earlier.
+a: Noted.
+u: My teacher's licence has to be renewed every five years, next time in 2028.
+a: 2028.
+u: Alright, that's enough for today, thank you!
+a: You're welcome!
+""")
+
+LONG_FACTS = _facts("""
+Tad
+beekeeper
+Mogilany
+26 hives
+Agnieszka + library
+Zosia + 2 September
+lactose
+20 June
+48 zloty not 45
+ten percent
+28 May
+English
+emojis
+vet + 9th not 6th
+512 880 034
+church
+1,200
+Skoda
+passport + 15
+Lisbon + 3 August
+Alfama
+luggage
+address
+150 over 95
+10 mg not 5 mg
+penicillin
+hives + August
+Staszek
+Siepraw
+11 October
+19 euros
+swimming + Wednesday
+3,400
+two years
+17 June
+10th
+tea
+15 jars
+first Tuesday
+secretary
+Sundays
+dog
+Bursztyn
+December
+2028
 """)

@@ -29,7 +29,7 @@ from sense_memory.mind.sentence_kinds import (
 )
 from sense_memory.mind.sentence_values import values_of
 from tests.mind.sentence_cases import KEPT_APART, TUNED
-from tests.mind.talk_of_a_week import FACTS, OTHER_FACTS, OTHER_WEEK, WEEK
+from tests.mind.talk_of_a_week import FACTS, LONG_FACTS, LONG_WEEK, OTHER_FACTS, OTHER_WEEK, WEEK
 from tests.mind.test_log import opened
 
 
@@ -160,6 +160,26 @@ def test_looking_for_identifiers_in_a_long_word_takes_no_long_time(part):
     assert time.process_time() - start < 1
 
 
+@pytest.mark.parametrize(
+    ("text", "is_seen"),
+    [
+        ("The password is short, pin 12.", True),
+        ("The passphrase, the old one: kestrel 7", True),
+        ("12 passwords", False),
+        ("4 of us forgot the passphrase", False),
+        ("We lost the IBAN\nin 2019.", False),
+    ],
+)
+def test_a_secret_is_private_with_a_digit_after_the_word_for_it_in_its_line(text, is_seen):
+    assert is_private(text) is is_seen
+
+
+def test_a_text_that_repeats_the_word_for_a_secret_takes_no_long_time():
+    start = time.process_time()
+    assert not is_private("password " * 20_000)
+    assert time.process_time() - start < 1
+
+
 async def test_comparing_a_long_choice_with_an_output_takes_no_long_time():
     start = time.process_time()
     await MODEL.answer(CheckCoherence(output="I prefer tea over coffee.", objectives=("a " * 20_000,)))
@@ -236,10 +256,28 @@ def has(summary, fact):
     return all(word.lower() in low for word in words) and not any(word.lower() in low for word in corrected)
 
 
-@pytest.mark.parametrize(("talk", "facts", "share"), [(WEEK, FACTS, 0.5), (OTHER_WEEK, OTHER_FACTS, 0.5)])
+@pytest.mark.parametrize(
+    ("talk", "facts", "share"),
+    [(WEEK, FACTS, 0.53), (OTHER_WEEK, OTHER_FACTS, 0.78), (LONG_WEEK, LONG_FACTS, 0.4)],
+)
 async def test_three_compactions_of_a_week_keep_half_of_its_facts_within_a_hundred_words(talk, facts, share):
     summary = await summary_of(talk)
     assert sum(has(summary, fact) for fact in facts) >= share * len(facts)
+
+
+async def test_a_wish_to_be_reminded_and_a_remark_with_figures_are_facts_and_other_questions_are_not():
+    talk = [
+        "user: Please help me plan the week.",
+        "user: Can you remind me that my mother's birthday is on the 23rd of May?",
+        "user: The rent would be 1,950 euros from September on, phew.",
+        "user: Did you see the match at 20:45?",
+        "user: Nice weather.",
+    ]
+    summary = (await MODEL.answer(SummarizeConversation(conversation_history="\n".join(talk)))).summary
+    facts = summary.partition("Facts: ")[2].partition(" Next: ")[0]
+    assert "23rd of May" in facts
+    assert "1,950 euros" in facts
+    assert "20:45" not in facts
 
 
 @pytest.mark.parametrize(

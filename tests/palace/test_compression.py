@@ -397,6 +397,13 @@ def test_many_weak_hits_leave_room_for_standing_preferences():
     assert "home/notes/tone" in shown.included
 
 
+def test_a_standing_preference_that_a_search_found_last_keeps_the_place_that_its_kind_gives_it():
+    items = [memory(f"work/facts/w{number}", f"The work fact number {number}") for number in range(100)]
+    items.append(memory("home/notes/tone", "Always answer in German", 30))
+    shown = compress(items, NOW, needed=[item.path for item in items], style="plain")
+    assert "home/notes/tone" in shown.included
+
+
 @pytest.mark.parametrize(
     ("path", "value", "is_one"),
     [

@@ -27,7 +27,8 @@ from sense_memory.limits import MAX_D_TAG_BYTES, MAX_PLAINTEXT_BYTES, MAX_READ_P
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DIRECT_MESSAGE, RawEvent, Unsigned, verify
 from sense_memory.records import envelope
-from sense_memory.records.envelope import Record, RecordType, open_event, seal
+from sense_memory.records.envelope import Record, open_event, seal
+from sense_memory.records.kinds import RecordType
 from tests.inside import ledger_of, parts_of
 
 

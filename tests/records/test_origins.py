@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from sense_memory.ledger.removals import ID_CHARS, Origin, Removal
 from sense_memory.limits import MAX_SAFE_INTEGER, MAX_VECTOR_COUNT
 from sense_memory.nostr import address
-from sense_memory.records.envelope import Record, RecordType
+from sense_memory.records.envelope import Record
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.origins import (
     AGAIN,
     FORGET,
@@ -89,7 +90,7 @@ def test_the_origin_of_a_text_is_what_its_record_says(kind, fields, is_known):
     assert (origin.at, origin.said, origin.said_at) == (plain.at, plain.said, plain.said_at)
     told = ("mine", 3, EDITED["seen"]) if is_known else ("", 0, {})
     assert (origin.device, origin.count, origin.seen) == told
-    assert origin.is_flat == (kind is RecordType.FLAT)
+    assert origin.is_merged == (kind is RecordType.PERSONA or not is_known)
 
 
 @pytest.mark.parametrize(

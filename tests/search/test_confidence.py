@@ -103,6 +103,20 @@ def test_some_of_the_words_that_are_looked_up_are_no_find():
     assert all(confidence(hit.clues) < LOW_CONFIDENCE for hit in index.search("tea zeppelin harbour"))
 
 
+async def test_a_hit_is_as_sure_in_a_short_list_as_in_a_long_one():
+    async with MemoryStore(LocalSigner.generate(), ledger=":memory:") as store:
+        for number in range(12):
+            await store.persona_remember(
+                "people", "facts", f"mira-{number}", f"Mira has the key number {number}."
+            )
+        for search in (store.search, store.persona_search):
+            question = "Which perfume does Mira wear?"
+            whole = [hit.answer_confidence for hit in await search(question, 10)]
+            assert max(whole) == whole[0]
+            for limit in (1, 2, 5):
+                assert [hit.answer_confidence for hit in await search(question, limit)] == whole[:limit]
+
+
 def test_what_is_beyond_the_names_of_a_question_decides_by_meaning():
     class Topics:
         name, dimension = "topics", DIMENSION

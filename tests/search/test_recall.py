@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 
 from scripts.bench import recall
+from scripts.bench.plain_retrievers import Cosines
 from sense_memory.errors import MissingExtra
 
 
@@ -15,6 +19,35 @@ TURNS = [
     ("4", "Bob: I like trains.", "", "t"),
     ("5", "a note of nobody", "yesterday", "t"),
 ]
+
+
+@dataclass
+class Turn:
+    id: str
+    text: str
+    session: str
+
+
+@dataclass
+class Question:
+    gold: set[str]
+
+
+@dataclass
+class Conversation:
+    turns: list[Turn]
+    questions: list[Question]
+
+
+class LettersEmbedder:
+    """How many vowels of each kind a text has, as a direction."""
+
+    name, dimension = "letters", 5
+
+    def embed(self, texts):
+        rows = np.array([[text.count(vowel) for vowel in "aeiou"] for text in texts], np.float32)
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+
 
 BENCH = '''
 """A benchmark of one question, with the names that the real one has."""
@@ -28,12 +61,12 @@ def evaluate(factory, conversations):
     main = {"turn_recall@10": recall, "ndcg@10": recall, "mrr": recall}
     return {"main": main, "q_p50_ms": 1.0, "q_p95_ms": 2.0, "index_s": 0.1}
 
-def paired_diff(one, other):
+def paired_diff(one, other, metric):
     return 0.0, -0.1, 0.1
 '''
 
 
-@pytest.mark.parametrize("variant", ["spec", "lexical"])
+@pytest.mark.parametrize("variant", ["spec", "fts5", "lexical"])
 def test_a_variant_retrieves(variant):
     retriever = recall.factory(variant)
     retriever.index(TURNS)
@@ -61,6 +94,22 @@ def test_a_variant_that_is_missing_says_so(monkeypatch):
         recall.factory("minilm")
     with pytest.raises(ValueError, match="no variant 'magic'"):
         recall.factory("magic")
+
+
+def test_an_embedder_alone_ranks_by_cosine():
+    retriever = Cosines(LettersEmbedder())
+    retriever.index([("1", "ooo o", "", "s"), ("2", "aaa", "", "s"), ("3", "aao", "", "s")])
+    assert retriever.search("a a", 2) == ["2", "3"]
+
+
+def test_sessions_as_items_are_transcripts_and_answer_what_their_turns_answer():
+    turns = [Turn("1", "Ann: Hi.", "s"), Turn("2", "Bob: Hello.", "s"), Turn("3", "Ann: Bye.", "t")]
+    found = recall.of_sessions(Conversation(turns, [Question({"2", "3"})]))
+    assert [(turn.id, turn.text) for turn in found.turns] == [
+        ("s", "Ann: Hi.\nBob: Hello."),
+        ("t", "Ann: Bye."),
+    ]
+    assert found.questions == [Question({"s", "t"})]
 
 
 def test_the_table_has_a_row_for_each_variant_and_each_lever(tmp_path, capsys):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sense_memory import InvalidInput
 from sense_memory.search import SearchIndex, SearchItem
+from sense_memory.search.found_fields import FoundFields
 from sense_memory.search.hits import scope
 from sense_memory.search.query import Fields, marked
 from sense_memory.search.vocabulary import Vocabulary
@@ -126,6 +127,23 @@ def test_fields_that_have_a_word_in_any_form_are_named():
     assert fields.having("less*") == ("key",)
     assert fields.having("hafen") == ("value",)
     assert fields.having("zeppelin") == ()
+
+
+def test_the_index_names_the_fields_of_a_hit_as_its_texts_do():
+    texts = {
+        "key": "painting-lessons",
+        "themes": "art \nharbour",
+        "value": "She paints. " + "So it is. " * 90 + "Boats",
+    }
+    item = SearchItem("a", texts["value"], key=texts["key"], themes=("art", "harbour"))
+    index = SearchIndex()
+    index.put_many([SearchItem("z", "A lamp."), item, SearchItem("b", "The harbour.")])
+    fields = FoundFields(index, "painted four-day harbour")
+
+    for term in ("painted", "harbour", "less*", "boats", "harbour boats", "so it is", "zeppelin", "lamp"):
+        assert fields.having("a", term, texts) == Fields(texts, index.vocabulary).having(term), term
+    index.drop("a")  # while the search went on
+    assert fields.having("a", "painted", texts) == ("key", "value")
 
 
 def test_a_scope_is_checked():

@@ -6,6 +6,7 @@ this module is imported before `main` runs, so that `main` handles Ctrl-C from t
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -14,40 +15,20 @@ TYPE_CHECKING = False  # `typing.TYPE_CHECKING` would import typing, which takes
 if TYPE_CHECKING:
     from typing import Any
 
-    from sense_memory.interfaces.cli.program import Program, app
+    from sense_memory.interfaces.cli.program import app
 
 __all__ = ["app", "main"]
 
+COMPLETE = (
+    "_SENSE_MEMORY_COMPLETE"  # holds the command line so far for a shell's Tab; unset for a typed command
+)
 _OBJECTS = 200_000  # new objects before a garbage collection; a command on a whole palace makes as many
 
 
 def __getattr__(name: str) -> Any:
-    """The program with all its commands, which takes a while to import."""
+    """The program, which takes a while to import."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _program()
-
-
-def _program() -> Program:
-    """The program; importing the modules of its commands registers them."""
-    from sense_memory.interfaces.cli import (  # noqa: F401
-        backup,
-        completion,
-        doctor,
-        exchange,
-        harness,
-        history,
-        journal,
-        keys,
-        mcp,
-        memories,
-        mind,
-        relays,
-        search,
-        sync,
-        web,
-    )
-    from sense_memory.interfaces.cli.palace import group, memory, plot, reviews  # noqa: F401
     from sense_memory.interfaces.cli.program import app
 
     return app
@@ -90,14 +71,14 @@ def _run(*, is_interruptible: bool) -> Any:
 
     import typer
 
-    program = _program()
-    from sense_memory.interfaces.cli import completion
+    from sense_memory.interfaces.cli.program import app
 
-    line = completion.asked()
-    if line is not None:
-        sys.stdout.write(completion.answer(line))
+    if COMPLETE in os.environ:
+        from sense_memory.interfaces.cli import completion
+
+        sys.stdout.write(completion.answer(os.environ[COMPLETE]))
         return 0
-    command = typer.main.get_command(program)
+    command = typer.main.get_command(app)
     gc.set_threshold(_OBJECTS)
     # Commands report the rest in their own words.
     logging.getLogger("sense_memory.relay").setLevel(logging.ERROR)

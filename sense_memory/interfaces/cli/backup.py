@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from sense_memory.errors import BadKey, InvalidInput
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import check_ledger, of, program, say, secret_of, tell, with_store
-from sense_memory.interfaces.cli.program import BACKUP, app, ends
+from sense_memory.interfaces.cli.program import BACKUP, app
 from sense_memory.interfaces.text import as_json, quantity, size
 
 

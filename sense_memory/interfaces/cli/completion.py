@@ -7,7 +7,6 @@ are not completed, because finding them needs the key and the ledger.
 
 from __future__ import annotations
 
-import os
 import shlex
 import warnings
 from contextlib import suppress
@@ -17,10 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import SenseMemoryError
+from sense_memory.interfaces.cli.help_pages import ends, first_sentence
 from sense_memory.interfaces.cli.inputs import JsonOption
 from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.palace.shapes import StateChoice
-from sense_memory.interfaces.cli.program import SETUP, SHARED, app, ends, first_sentence
+from sense_memory.interfaces.cli.program import SETUP, SHARED, app
 from sense_memory.interfaces.text import as_json
 
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from sense_memory.config.settings import Settings
 
-VARIABLE: Final = "_SENSE_MEMORY_COMPLETE"  # holds the command line so far; unset for a typed command
 FILES: Final = "\t"  # the line that asks the shell to complete names of files
 _PATHS: Final = ("FILE", "FOLDER")
 
@@ -261,8 +260,3 @@ class _Offer:
             warnings.simplefilter("ignore")
             return Settings.load(agent=agent, env_file=env_file)
         return None
-
-
-def asked() -> str | None:
-    """The command line that a shell wants completed, or None for a typed command."""
-    return os.environ.get(VARIABLE)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sense_memory.errors import LedgerError
-from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, say, tell, too_few
+from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, note, program, say, tell, too_few
 from sense_memory.interfaces.cli.output import copy_data, relay_data
-from sense_memory.interfaces.text import as_json, one_line, quantity
+from sense_memory.interfaces.text import age, as_json, one_line, quantity
 
 
 if TYPE_CHECKING:
@@ -77,6 +77,14 @@ class Written:
     outdated: bool
 
 
+def paused(state: RelayStatus) -> list[str]:
+    """When sending goes on, if a relay's rate limit pauses it."""
+    if not state.paused_seconds:
+        return []
+    when = age(state.paused_seconds, 0).replace("just now", "in 1 s")
+    return [f"sending goes on {when}: the relay limits the rate"]
+
+
 def refuse_contradiction(context: typer.Context, wait: float, require_acks: int) -> None:
     """Refuse `--require-acks` with `--wait 0`, before anything is written."""
     if require_acks and not wait:
@@ -85,8 +93,6 @@ def refuse_contradiction(context: typer.Context, wait: float, require_acks: int)
 
 async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
     """Give relays `wait` seconds to take what is queued, then see who has the events."""
-    from sense_memory.interfaces.cli.sync import paused
-
     if wait and store.relays:
         with contextlib.suppress(
             TimeoutError, LedgerError
@@ -107,6 +113,22 @@ async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:
     acks = min((sum(map(is_held, holder.values())) for holder in holders), default=0)
     outdated = any("superseded" in holder.values() for holder in holders)
     return Written(tuple(ids), tuple(copies), acks, outdated)
+
+
+async def deliver(store: MemoryStore, wait: float) -> None:
+    """Sign what was appended, and give relays `wait` seconds to accept the queue; names relays that did not, or refused."""
+    if not wait or not store.relays:
+        await store.mind.flush()
+        return
+    before = {relay.url: relay.events.get("refused", 0) for relay in store.status().relays}
+    with contextlib.suppress(TimeoutError, LedgerError):  # all of it is durable here
+        async with asyncio.timeout(wait):
+            await store.flush()
+    relays = store.status().relays
+    if refusing := [relay.url for relay in relays if relay.events.get("refused", 0) > before[relay.url]]:
+        note(f"kept here, refused by {', '.join(refusing)}; `{program()} status` says why")
+    if late := [relay.url for relay in relays if relay.events.get("queued")]:
+        note(f"kept here, not yet sent to {', '.join(late)}; run `{program()} sync`")
 
 
 def report_write(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import RelayError, SenseMemoryError
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import (
     ExitCode,
@@ -30,7 +31,7 @@ from sense_memory.interfaces.cli.invocation import (
     with_store,
 )
 from sense_memory.interfaces.cli.output import holding_data, relay_data
-from sense_memory.interfaces.cli.program import SETUP, app, ends
+from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.cli.sync import LOCAL, NOTHING_FOUND, kept, survival
 from sense_memory.interfaces.shapes import shape_of, thing

@@ -14,6 +14,7 @@ import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.backup import write_events
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.import_report import (
     ImportedFiles,
     events_data,
@@ -25,7 +26,7 @@ from sense_memory.interfaces.cli.import_report import (
 )
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, confirm, of, say, with_options
-from sense_memory.interfaces.cli.program import BACKUP, app, ends
+from sense_memory.interfaces.cli.program import BACKUP, app
 from sense_memory.interfaces.text import as_json, quantity, size
 
 

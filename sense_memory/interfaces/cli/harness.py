@@ -18,6 +18,7 @@ import typer
 
 from sense_memory.errors import InvalidInput, KeyMissing, MissingExtra, SenseMemoryError
 from sense_memory.interfaces.cli import streams
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import (
     Invocation,
@@ -30,7 +31,7 @@ from sense_memory.interfaces.cli.invocation import (
     with_options,
     with_store,
 )
-from sense_memory.interfaces.cli.program import SETUP, Group, Program, app, ends
+from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.text import as_json, safe
 
 
@@ -316,10 +317,9 @@ def _show_list(invocation: Invocation, machine: Machine) -> None:
 
 # ── Hooks ───────────────────────────────────────────────────────────────────────────────
 
-hooks = Program(cls=Group, no_args_is_help=True)
-app.add_typer(
-    hooks,
-    name="hook",
+hooks = app.group(
+    "hook",
+    no_args_is_help=True,
     rich_help_panel=SETUP,
     help="Run a hook of an agent harness; `install` adds these commands to its settings.\n\nA hook reads the harness's JSON from "
     "stdin, contacts no relay, and always exits with 0; stderr reports a problem.",

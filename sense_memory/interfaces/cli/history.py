@@ -6,23 +6,25 @@ Drafts are texts on this machine that are in no memory; `refresh` is for relays 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.contradictions import marks_in, print_contradictions, print_marks
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
-    AcksOption,
     JsonOption,
     NameArgument,
     PalaceOption,
-    WaitOption,
     WhenArgument,
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, program, unknown
 from sense_memory.interfaces.cli.names import events_of, everything, find, parts, path_of, place, unknown_name
+from sense_memory.interfaces.cli.operations import Write, operation
 from sense_memory.interfaces.cli.output import (
     any_memory_data,
     draft_data,
@@ -34,7 +36,7 @@ from sense_memory.interfaces.cli.output import (
     warn_if_incomplete,
 )
 from sense_memory.interfaces.cli.palace.group import insights_of
-from sense_memory.interfaces.cli.program import MEMORIES, app, ends
+from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.shapes import shown_path
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted, safe
 
@@ -49,40 +51,52 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 
-@app.command(
-    rich_help_panel=MEMORIES,
-    epilog=ends(
-        "sense-memory history user_timezone",
-        "sense-memory history user_timezone -n 1 --json",
-        codes={4: "no memory ever had that name here"},
-    ),
+@dataclass(frozen=True, slots=True)
+class _Versions:
+    """All versions of a memory that this ledger has seen, newest first, and how many of them are shown."""
+
+    path: str
+    versions: list[Version]
+    limit: int
+
+    def data(self) -> list[dict[str, Any]]:
+        return [version_data(self.path, version) for version in self.versions[: self.limit]]
+
+
+def _show_versions(found: _Versions, _: Any) -> None:
+    from sense_memory.interfaces.cli.tables import print_history
+
+    count, limit = len(found.versions), found.limit
+    print_history(found.versions[: limit + 1], time.time(), first_seen=count <= limit)
+    if count > limit:
+        older = quantity(count - limit, "older version")
+        typer.echo(f"{older} not shown; --limit {count} shows all", err=True)
+
+
+@operation(
+    app,
+    "history",
+    "sense-memory history user_timezone",
+    "sense-memory history user_timezone -n 1 --json",
+    codes={4: "no memory ever had that name here"},
+    panel=MEMORIES,
+    json=_Versions.data,
+    shows=_show_versions,
 )
-def history(
-    context: typer.Context,
+async def history(
+    store: MemoryStore,
     *,
     name: NameArgument,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show at most N versions.")
     ] = 20,
-    _json: JsonOption = False,
-) -> None:
+) -> _Versions:
     """Show the versions of a memory, newest first, and what each version changed.
 
     Only versions that this ledger has seen are shown; a relay holds only the newest. A forgotten memory leaves at
     most the time at which it was forgotten.
     """
-    invocation = of(context)
-
-    path, versions = invocation.run(lambda store: _versions(store, name))
-    if invocation.as_json:
-        typer.echo(as_json([version_data(path, version) for version in versions[:limit]]))
-        return
-    from sense_memory.interfaces.cli.tables import print_history
-
-    print_history(versions[: limit + 1], time.time(), first_seen=len(versions) <= limit)
-    if len(versions) > limit:
-        older = quantity(len(versions) - limit, "older version")
-        typer.echo(f"{older} not shown; --limit {len(versions)} shows all", err=True)
+    return _Versions(*await _versions(store, name), limit)
 
 
 @app.command(
@@ -209,53 +223,41 @@ def _flat_at(key: str, versions: list[Version], then: float) -> Memory | None:
     return Memory(key=key, value=version.value, created_at=version.created_at, event_id=version.event_id)
 
 
-@app.command(
-    rich_help_panel=MEMORIES,
-    epilog=ends(
-        "sense-memory undo user_timezone",
-        codes={
-            3: "brought back here, but fewer relays than --require-acks accepted it",
-            4: "this ledger has no older text, or the memory was forgotten, which is final",
-        },
-    ),
+def _show_text(found: Write, _: Any) -> None:
+    text = found.data["value"]
+    typer.echo(safe(text), nl=not text.endswith("\n"))
+
+
+@operation(
+    app,
+    "undo",
+    "sense-memory undo user_timezone",
+    codes={
+        3: "brought back here, but fewer relays than --require-acks accepted it",
+        4: "this ledger has no older text, or the memory was forgotten, which is final",
+    },
+    panel=MEMORIES,
+    writes=True,
+    with_acks=True,
+    creates=False,
+    shows=_show_text,
 )
-def undo(
-    context: typer.Context,
-    *,
-    name: NameArgument,
-    wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+async def undo(store: MemoryStore, *, name: NameArgument) -> Write:
     """Bring back the previous text of a memory, and print it.
 
     Undo again to go further back. To take an undo back, `remember` the text that `history` shows. Nothing is lost: the
     old text becomes a new version, and `history` keeps the text that was replaced. Links are not part of the text:
     `palace disconnect` takes a connection back, and `palace reconcile` a mark of contradiction.
     """
-    delivery.refuse_contradiction(context, wait, require_acks)
-    invocation = of(context)
-
-    async def work(
-        store: MemoryStore,
-    ) -> tuple[Memory | PersonaMemory, Written, set[tuple[str, str]], set[tuple[str, str]]]:
-        path, versions = await _versions(store, name)
-        memories = await everything(store) if "/" in path else []
-        before = marks_in(memories)
-        memory = await store.undo(path)
-        if memory is None:
-            raise _nothing_to_undo(path, versions, find(memories, path))
-        after = marks_in(await everything(store)) if "/" in path else set()
-        return memory, await delivery.send(store, [memory.event_id], wait), before, after
-
-    memory, written, before, after = invocation.run(work)
-    if not invocation.as_json:
-        typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
-    try:
-        delivery.report_write(invocation, written, "brought back", any_memory_data(memory), require_acks)
-    finally:
-        if not invocation.as_json:
-            print_marks(before - after, after - before)
+    path, versions = await _versions(store, name)
+    memories = await everything(store) if "/" in path else []
+    before = marks_in(memories)
+    memory = await store.undo(path)
+    if memory is None:
+        raise _nothing_to_undo(path, versions, find(memories, path))
+    after = marks_in(await everything(store)) if "/" in path else set()
+    tells = partial(print_marks, before - after, after - before)
+    return Write([memory.event_id], "brought back", any_memory_data(memory), tells=tells)
 
 
 async def _versions(store: MemoryStore, name: str) -> tuple[str, list[Version]]:
@@ -321,8 +323,7 @@ def drafts(
     context: typer.Context,
     *,
     publish: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Write draft N as the newest version.", show_default=False),
+        int | None, typer.Option(metavar="N", help="Write draft N as the newest version.", show_default=False)
     ] = None,
     discard: Annotated[
         int | None, typer.Option(metavar="N", help="Remove draft N for good.", show_default=False)
@@ -413,34 +414,22 @@ def _list(invocation: Invocation) -> None:
         typer.echo("There are no drafts.", err=True)
 
 
-@app.command(
-    rich_help_panel=MEMORIES,
-    epilog=ends(
-        "sense-memory refresh user_timezone",
-        codes={3: "signed here, but fewer relays than --require-acks accepted it", 4: "no such memory"},
-    ),
+@operation(
+    app,
+    "refresh",
+    "sense-memory refresh user_timezone",
+    codes={3: "signed here, but fewer relays than --require-acks accepted it", 4: "no such memory"},
+    panel=MEMORIES,
+    writes=True,
+    with_acks=True,
+    creates=False,
 )
-def refresh(
-    context: typer.Context,
-    *,
-    name: NameArgument,
-    wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+async def refresh(store: MemoryStore, *, name: NameArgument) -> Write:
     """Sign a memory anew, for relays that refuse it as too old. Its text and its own time do not change."""
-    delivery.refuse_contradiction(context, wait, require_acks)
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> tuple[Written, str]:
-        ident, path = await store.refresh(name), name
-        if ident is None:
-            path = await path_of(store, name) or name
-            ident = None if path == name else await store.refresh(path)
-        if ident is None:
-            raise await unknown_name(store, name)
-        return await delivery.send(store, [ident], wait), path
-
-    written, path = invocation.run(work)
-    result = {**name_data(path), "event_id": written.ids[0]}
-    delivery.report_write(invocation, written, f"refreshed {safe(path)}", result, require_acks)
+    ident, path = await store.refresh(name), name
+    if ident is None:
+        path = await path_of(store, name) or name
+        ident = None if path == name else await store.refresh(path)
+    if ident is None:
+        raise await unknown_name(store, name)
+    return Write([ident], f"refreshed {safe(path)}", {**name_data(path), "event_id": ident})

@@ -6,7 +6,6 @@ as one line each. Heavy modules are imported when a command needs them.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shutil
@@ -135,6 +134,8 @@ class Invocation:
         Raises:
             SenseMemoryError: no usable key, ledger or setting; and whatever the work raises.
         """
+        import asyncio  # late: a help page needs none
+
         settings = self.settings()
         if not creates:
             check_ledger(settings)

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sense_memory.errors import InvalidInput
-from sense_memory.interfaces.cli import delivery, inputs
-from sense_memory.interfaces.cli.inputs import (
-    WAIT_SECONDS,
-    AcksOption,
-    JsonOption,
-    WaitOption,
-    moment,
-    option,
-)
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, of
+from sense_memory.interfaces.cli.inputs import argument, moment, option
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named
+from sense_memory.interfaces.cli.operations import FromStdin, Write, deletion, operation
 from sense_memory.interfaces.cli.output import entry_data, name_data, warn_if_incomplete
-from sense_memory.interfaces.cli.program import MEMORIES, app, ends
-from sense_memory.interfaces.text import as_json
+from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.limits import MAX_RECENT_COUNT
 
 
@@ -32,76 +25,51 @@ if TYPE_CHECKING:
 _is_id = re.compile(r"[0-9a-f]{8,64}").fullmatch
 
 
-@app.command(
-    rich_help_panel=MEMORIES,
-    epilog=ends(
-        'sense-memory journal "Lisa moved to Lisbon."',
-        "date | sense-memory journal",
-        "# Remove an entry; `recent` shows the ids:",
-        "sense-memory journal --remove 3f2a90c1",
-        codes={
-            3: "written here, but fewer relays than --require-acks accepted it",
-            4: "no entry with that id",
-        },
-    ),
+def _gives_both(given: Any) -> str:
+    is_both = given.text is not None and given.remove is not None
+    return "give either TEXT or --remove ID, not both" if is_both else ""
+
+
+@operation(
+    app,
+    "journal",
+    'sense-memory journal "Lisa moved to Lisbon."',
+    "date | sense-memory journal",
+    "# Remove an entry; `recent` shows the ids:",
+    "sense-memory journal --remove 3f2a90c1",
+    codes={3: "written here, but fewer relays than --require-acks accepted it", 4: "no entry with that id"},
+    panel=MEMORIES,
+    writes=True,
+    with_acks=True,
+    creates=lambda given: given.remove is None,
+    refuses=_gives_both,
 )
-def journal(
-    context: typer.Context,
+async def journal(
+    store: MemoryStore,
     *,
     text: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TEXT",
-            show_default=False,
-            help="The entry. If it is missing or `-`, read all of stdin, without the line break at the end.",
+        argument(
+            "TEXT",
+            "The entry. If it is missing or `-`, read all of stdin, without the line break at the end.",
         ),
+        FromStdin("entry", unless=("remove",)),
     ] = None,
     remove: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            show_default=False,
-            help="Remove the entry with this id; the first 8 digits are enough.",
-        ),
+        str | None, option("ID", "Remove the entry with this id; the first 8 digits are enough.")
     ] = None,
-    wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+) -> Write:
     """Write a journal entry, or remove one.
 
     Entries are never replaced. --remove ID purges the entry here and asks every relay to delete its copy; `recent`
     shows the ids. Nobody can promise that every copy is gone.
     """
-    delivery.refuse_contradiction(context, wait, require_acks)
     if remove is not None:
-        if text is not None:
-            context.fail("give either TEXT or --remove ID, not both")
-        _remove_entry(context, remove, wait, require_acks)
-        return
-    content = inputs.text_or_stdin(text, "entry", is_lines=True)
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> delivery.Written:
-        return await delivery.send(store, [await store.journal(content)], wait)
-
-    written = invocation.run(work, creates=True)
-    result = {**name_data(f"journal/{written.ids[0]}"), "event_id": written.ids[0]}
-    delivery.report_write(invocation, written, "written", result, require_acks)
-
-
-def _remove_entry(context: typer.Context, ident: str, wait: float, require_acks: int) -> None:
-    invocation = of(context)
-    removed = ""
-
-    async def work(store: MemoryStore) -> delivery.Written:
-        nonlocal removed
-        removed = await _entry_id(store, ident)
-        return await delivery.send(store, [await store.journal.forget(removed)], wait)
-
-    written = invocation.run(work)
-    result = {**name_data(f"journal/{removed}"), "was_here": True}
-    delivery.report_deletion(invocation, written, "removed", result, require_acks)
+        removed = await _entry_id(store, remove)
+        request = await store.journal.forget(removed)
+        return deletion(request, "removed", **name_data(f"journal/{removed}"), was_here=True)
+    written = await store.journal(text or "")
+    return Write([written], "written", {**name_data(f"journal/{written}"), "event_id": written})
 
 
 async def _entry_id(store: MemoryStore, given: str) -> str:
@@ -120,14 +88,39 @@ async def _entry_id(store: MemoryStore, given: str) -> str:
     return found[0]
 
 
-@app.command(
-    rich_help_panel=MEMORIES,
-    epilog=ends(
-        "sense-memory recent", "sense-memory recent -n 5 --json", "sense-memory recent --since yesterday"
-    ),
+@dataclass(frozen=True, slots=True)
+class _Recent:
+    """Journal entries, newest first, and whether the journal has no others either."""
+
+    entries: list[JournalEntry]
+    is_all_empty: bool
+
+    def data(self) -> list[dict[str, Any]]:
+        return [entry_data(entry) for entry in self.entries]
+
+
+def _show_recent(found: _Recent, _: Any) -> None:
+    if not found.entries:
+        none = "The journal is empty." if found.is_all_empty else "There are no journal entries since then."
+        typer.echo(none, err=True)
+        return
+    from sense_memory.interfaces.cli.tables import print_entries
+
+    print_entries(found.entries, time.time())
+
+
+@operation(
+    app,
+    "recent",
+    "sense-memory recent",
+    "sense-memory recent -n 5 --json",
+    "sense-memory recent --since yesterday",
+    panel=MEMORIES,
+    json=_Recent.data,
+    shows=_show_recent,
 )
-def recent(
-    context: typer.Context,
+async def recent(
+    store: MemoryStore,
     *,
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", help="Show at most N entries, 1 to 100,000.")
@@ -135,26 +128,11 @@ def recent(
     since: Annotated[
         str | None, option("WHEN", "Only entries since this time: a date, a time, yesterday, 3h.")
     ] = None,
-    _json: JsonOption = False,
-) -> None:
+) -> _Recent:
     """Show recent journal entries, newest first."""
-    invocation = of(context)
     begin = None if since is None else moment(since, time.time(), begins=True)
-
-    async def work(store: MemoryStore) -> list[JournalEntry]:
-        with named(limit="--limit"):
-            found = await store.recent(limit)
-        warn_if_incomplete(store)
-        return found
-
-    found = invocation.run(work)
+    with named(limit="--limit"):
+        found = await store.recent(limit)
+    warn_if_incomplete(store)
     entries = [entry for entry in found if begin is None or entry.created_at >= begin]
-    if invocation.as_json:
-        typer.echo(as_json([entry_data(entry) for entry in entries]))
-        return
-    if not entries:
-        typer.echo("There are no journal entries since then." if found else "The journal is empty.", err=True)
-        return
-    from sense_memory.interfaces.cli.tables import print_entries
-
-    print_entries(entries, time.time())
+    return _Recent(entries, not found)

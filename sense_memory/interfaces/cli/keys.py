@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import BadKey, InvalidInput, KeyMissing, SenseMemoryError, UnsafeFile
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import of, password_prompt, program, say, warnings_as_lines
 from sense_memory.interfaces.cli.output import show_rows
-from sense_memory.interfaces.cli.program import SETUP, app, ends
+from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import age, as_json, size
 

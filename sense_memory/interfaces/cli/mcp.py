@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import of, say, store_of
-from sense_memory.interfaces.cli.program import AGENTS, app, ends
+from sense_memory.interfaces.cli.program import AGENTS, app
 
 
 class ProfileChoice(StrEnum):

@@ -24,6 +24,7 @@ from sense_memory.interfaces.cli.contradictions import (
     print_contradictions_of_many,
     print_marks,
 )
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
     AcksOption,
@@ -57,11 +58,9 @@ from sense_memory.interfaces.cli.names import (
     path_of,
     unknown_name,
 )
-from sense_memory.interfaces.cli.output import (
-    name_data,
-    show_memory,
-)
-from sense_memory.interfaces.cli.program import MEMORIES, app, ends
+from sense_memory.interfaces.cli.operations import Write, operation
+from sense_memory.interfaces.cli.output import any_memory_data, as_value, name_data
+from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.text import quantity
 
 
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sense_memory.arguments import ContradictionMode
+    from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.memories.persona.remembered import Remembered
     from sense_memory.models import Memory, PersonaMemory
     from sense_memory.store import MemoryStore
@@ -376,20 +376,22 @@ async def _note_missing(store: MemoryStore, targets: Sequence[str]) -> None:
 # ── recall ──────────────────────────────────────────────────────────────────────────────
 
 
-@app.command(
-    rich_help_panel=MEMORIES,
-    epilog=ends(
-        "sense-memory recall user_timezone",
-        "sense-memory recall people/facts/lisa",
-        "sense-memory recall notes > notes.md",
-        "sense-memory recall user_timezone --json",
-        codes={
-            1: "an error, such as: the memory is not here, and no relay could be reached",
-            4: "no such memory",
-        },
-    ),
+@operation(
+    app,
+    "recall",
+    "sense-memory recall user_timezone",
+    "sense-memory recall people/facts/lisa",
+    "sense-memory recall notes > notes.md",
+    "sense-memory recall user_timezone --json",
+    codes={
+        1: "an error, such as: the memory is not here, and no relay could be reached",
+        4: "no such memory",
+    },
+    panel=MEMORIES,
+    json=any_memory_data,
+    shows=as_value,
 )
-def recall(context: typer.Context, name: NameArgument, _json: JsonOption = False) -> None:
+async def recall(store: MemoryStore, name: NameArgument) -> Memory | PersonaMemory:
     """Print the value of a memory, from the local ledger.
 
     Recalling a palace memory revives it: its relevance is 1 again, and it fades anew from now. `palace show` shows a
@@ -399,12 +401,7 @@ def recall(context: typer.Context, name: NameArgument, _json: JsonOption = False
     A pipe gets exactly the bytes of the value; on a terminal, invisible characters are escaped. Relays are asked only
     if the ledger lacks the memory and no relay has ever been asked.
     """
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> Memory | PersonaMemory:
-        return await recall_in_palace(store, name) if "/" in name else await _recall_key(store, name)
-
-    show_memory(invocation, invocation.run(work))
+    return await recall_in_palace(store, name) if "/" in name else await _recall_key(store, name)
 
 
 async def _recall_key(store: MemoryStore, key: str) -> Memory | PersonaMemory:
@@ -446,111 +443,120 @@ async def recall_in_palace(store: MemoryStore, name: str) -> PersonaMemory:
 # ── forget ──────────────────────────────────────────────────────────────────────────────
 
 
-@app.command(
-    rich_help_panel=MEMORIES,
-    epilog=ends(
-        "sense-memory forget user_timezone",
-        "sense-memory forget people/facts/lisa",
-        "# Forget now, and ask the relays later:",
-        "sense-memory forget user_timezone --wait 0",
-        codes={
-            3: "forgotten here, but fewer relays than --require-acks accepted the deletion",
-            4: "no such memory here or on any relay; nothing was written",
-        },
-    ),
+def check_names(given: Any) -> str:
+    """Check the paths among `names`; raises InvalidAddress."""
+    for name in given.names:
+        if "/" in name:
+            parts(name)
+    return ""
+
+
+@operation(
+    app,
+    "forget",
+    "sense-memory forget user_timezone",
+    "sense-memory forget people/facts/lisa",
+    "# Forget now, and ask the relays later:",
+    "sense-memory forget user_timezone --wait 0",
+    codes={
+        3: "forgotten here, but fewer relays than --require-acks accepted the deletion",
+        4: "no such memory here or on any relay; nothing was written",
+    },
+    panel=MEMORIES,
+    writes=True,
+    with_acks=True,
+    refuses=check_names,
 )
-def forget(
-    context: typer.Context,
-    *,
-    names: NamesArgument,
-    anyway: AnywayOption = False,
-    wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+async def forget(
+    store: MemoryStore, *, names: NamesArgument, anyway: AnywayOption = False, wait: WaitOption = WAIT_SECONDS
+) -> Write:
     """Delete memories for good, and ask every relay to delete its copies.
 
     If a memory is not here, relays are asked for it first. If every relay answers and none has the memory, nothing is
     written. If a relay cannot be reached, or with --anyway, the deletion is requested nevertheless. Nobody can promise
     that every copy is gone.
     """
-    forget_names(context, names, wait, require_acks, anyway=anyway)
+    return await forget_names(store, names, wait, anyway=anyway)
 
 
-def forget_names(
-    context: typer.Context,
-    given: Sequence[str],
-    wait: float,
-    require_acks: int,
-    *,
-    anyway: bool,
-    is_palace_only: bool = False,
-) -> None:
+async def forget_names(
+    store: MemoryStore, given: Sequence[str], wait: float, *, anyway: bool, is_palace_only: bool = False
+) -> Write:
     """Forget memories; if one of the names has no memory, forget none.
 
     Args:
-        context: of the command.
-        given: flat keys and paths.
-        wait: seconds for relays.
-        require_acks: how many relays have to acknowledge the deletion.
+        store: with the memories.
+        given: flat keys and paths, checked.
+        wait: seconds for relays, where a memory is not here.
         anyway: whether deletion is requested for unknown memories too.
         is_palace_only: whether a bare key means the only palace memory with that key.
 
     Raises:
         CommandFailed: a name has no memory; nothing was written.
     """
-    delivery.refuse_contradiction(context, wait, require_acks)
     names = list(dict.fromkeys(given))
-    for name in names:
-        if "/" in name:
-            parts(name)
-    invocation = of(context)
+    found, unsure = await _targets(store, names, is_palace_only=is_palace_only), ""
+    if not anyway and None in found.values():
+        unsure = await ask_relays(store, wait)
+        found = await _targets(store, names, is_palace_only=is_palace_only)
+    absent = [name for name in names if found[name] is None]
+    for name in absent:
+        await _check_absent(
+            store, name, absent, names, unsure=unsure, anyway=anyway, is_palace_only=is_palace_only
+        )
+    for name in absent:
+        if "/" not in name and not anyway:
+            note(f"{name!r} is not here{did_you_mean(name, await flat_keys(store))}")
+    targets = {
+        found[name] or ("/".join(parts(name)) if "/" in name else name): unsure
+        if found[name] is None
+        else None
+        for name in names
+    }
+    there = await everything(store) if any("/" in target for target in targets) else []
+    marks = marks_in(there)
+    ids = await _forget(store, list(targets))
+    forgotten = [delivery.Forgotten(name_data(target), ids[target], why) for target, why in targets.items()]
+    gone = {(path, by) for path, by in marks if by in targets and path not in targets}
+    lost = [
+        f"{memory.path} is still here: an edit of {memory.conflict_of} that lost to one of another device"
+        for memory in there
+        if memory.conflict_of in targets and memory.path not in targets
+    ]
+    requests = list(dict.fromkeys(ids.values()))
+    return Forgetting(requests, tells=partial(print_marks, gone), notes=lost, forgotten=forgotten)
 
-    async def work(
-        store: MemoryStore,
-    ) -> tuple[delivery.Written, list[delivery.Forgotten], set[tuple[str, str]], list[PersonaMemory]]:
-        found, unsure = await _targets(store, names, is_palace_only=is_palace_only), ""
-        if not anyway and None in found.values():
-            unsure = await ask_relays(store, wait)
-            found = await _targets(store, names, is_palace_only=is_palace_only)
-        absent = [name for name in names if found[name] is None]
-        for name in absent:
-            is_flat = "/" not in name and not is_palace_only
-            stop = await in_palace(store, name, "forget") if is_flat and not anyway else None
-            is_wanted = (unsure or anyway) and (is_flat or "/" in name)  # the path of a bare key is not known
-            if stop is not None or not is_wanted:
-                if is_palace_only:
-                    stop = await absent_in_palace(store, name, "forget")
-                raise nothing_forgotten(stop or await unknown_name(store, name), absent, names)
-        for name in absent:
-            if "/" not in name and not anyway:
-                note(f"{name!r} is not here{did_you_mean(name, await flat_keys(store))}")
-        targets = {
-            found[name] or ("/".join(parts(name)) if "/" in name else name): unsure
-            if found[name] is None
-            else None
-            for name in names
-        }
-        there = await everything(store) if any("/" in target for target in targets) else []
-        marks = marks_in(there)
-        ids = await _forget(store, list(targets))
-        forgotten = [
-            delivery.Forgotten(name_data(target), ids[target], why) for target, why in targets.items()
-        ]
-        gone = {(path, by) for path, by in marks if by in targets and path not in targets}
-        lost = [memory for memory in there if memory.conflict_of in targets and memory.path not in targets]
-        return await delivery.send(store, list(dict.fromkeys(ids.values())), wait), forgotten, gone, lost
 
-    written, forgotten, unmarked, lost = invocation.run(work, creates=True)
-    try:
-        delivery.report_forgetting(invocation, written, forgotten, require_acks)
-    finally:
-        if not invocation.as_json:
-            print_marks(unmarked)
-        for memory in lost:
-            note(
-                f"{memory.path} is still here: an edit of {memory.conflict_of} that lost to one of another device"
-            )
+async def _check_absent(
+    store: MemoryStore,
+    name: str,
+    absent: Sequence[str],
+    names: Sequence[str],
+    *,
+    unsure: str,
+    anyway: bool,
+    is_palace_only: bool,
+) -> None:
+    """Check that deletion may be requested for a name without a memory; raises CommandFailed where it may not."""
+    is_flat = "/" not in name and not is_palace_only
+    stop = await in_palace(store, name, "forget") if is_flat and not anyway else None
+    is_wanted = (unsure or anyway) and (is_flat or "/" in name)  # the path of a bare key is not known
+    if stop is None and is_wanted:
+        return
+    if is_palace_only:
+        stop = await absent_in_palace(store, name, "forget")
+    raise nothing_forgotten(stop or await unknown_name(store, name), absent, names)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting(Write):
+    """The result of forgetting memories: what is said depends on what relays answered."""
+
+    forgotten: Sequence[delivery.Forgotten] = ()
+
+    def outcome(self, invocation: Invocation, written: delivery.Written, require_acks: int) -> None:
+        """Print the forgotten memories."""
+        delivery.report_forgetting(invocation, written, self.forgotten, require_acks)
 
 
 async def _targets(

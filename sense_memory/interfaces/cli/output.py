@@ -117,11 +117,7 @@ _CELL_CHARS: Final = 200  # of a text in a table on a terminal
 
 
 def show_rows(
-    headers: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    none: str = "",
-    numbers: Sequence[str] = (),
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, none: str = "", numbers: Sequence[str] = ()
 ) -> None:
     """Rows as a table on a terminal, or one line each with tabs in a pipe.
 
@@ -150,22 +146,27 @@ def show_rows(
 
 
 def show_memory(invocation: Invocation, memory: Memory | PersonaMemory, then: float | None = None) -> None:
-    """One memory: as JSON, escaped for a terminal, or byte for byte in a pipe.
+    """One memory: as JSON, or as `as_value` prints it.
 
     Args:
         invocation: of the command.
-        memory: flat, or of the palace; stderr says why it may not hold, if there is a reason.
+        memory: flat, or of the palace.
         then: the time of its state, in seconds since 1970; None for now.
     """
     if invocation.as_json:
         typer.echo(as_json(shape_of(memory, then)))
-    elif sys.stdout.isatty():
+    else:
+        as_value(memory)
+
+
+def as_value(memory: Memory | PersonaMemory, _: Any = None) -> None:
+    """The text of a memory: escaped for a terminal, or byte for byte in a pipe; stderr says why it may not hold."""
+    if sys.stdout.isatty():
         typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
     else:
         typer.echo(memory.value.encode(), nl=False)
-    if not invocation.as_json:
-        for line in _caution_lines(memory):
-            typer.echo(line, err=True)
+    for line in _caution_lines(memory):
+        typer.echo(line, err=True)
 
 
 def _caution_lines(memory: Memory | PersonaMemory) -> Iterator[str]:

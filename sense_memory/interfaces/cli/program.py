@@ -2,29 +2,21 @@
 
 Every error of the package becomes one sentence and an exit code here, as does wrong usage. Any other exception is a
 bug and keeps its plain traceback: no locals are ever printed, because a key could be among them.
-
-A help page says what a command does, lists its options and exit codes, and gives examples to copy. It is plain text,
-80 columns wide, or up to 100 if the terminal has room. Exit codes and examples come from the command's epilog, which
-`ends` writes. Only headings are styled, and only on a terminal.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
-import os
 import re
-import shutil
-import textwrap
-from difflib import get_close_matches
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from sense_memory import __version__
 from sense_memory.errors import InvalidInput, SenseMemoryError
+from sense_memory.interfaces.cli.groups import Group, Program, no_command
+from sense_memory.interfaces.cli.help_pages import ends, name_of
 from sense_memory.interfaces.cli.inputs import JsonOption
 from sense_memory.interfaces.cli.invocation import (
     CommandFailed,
@@ -35,14 +27,11 @@ from sense_memory.interfaces.cli.invocation import (
     say,
     with_options,
 )
-from sense_memory.interfaces.text import as_json, one_line
+from sense_memory.interfaces.text import as_json
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import NoReturn
-
-    from typer.models import CommandFunctionType
 
 MEMORIES = "Memories"
 PALACE = "Palace"
@@ -51,28 +40,26 @@ BACKUP = "Backup"
 SETUP = "Key and health"
 AGENTS = "Agents"
 
-_ORDER = (  # of `--help`: what a new user needs comes first
-    *("init", "agents", "doctor"),
-    *(
-        "remember",
-        "recall",
-        "search",
-        "embed",
-        "forget",
-        "list",
-        "history",
-        "as-of",
-        "undo",
-        "journal",
-        "recent",
-    ),
-    *("drafts", "refresh"),
-    *("palace", "mind", "web", "mcp"),
-    *("sync", "watch", "status", "relays", "relay"),
-    *("backup", "export", "import"),
-    *("install", "uninstall", "hook"),
-    *("completion", "help"),
-)
+_MODULES: Final = {  # by command, in the order of `--help`: what a new user needs comes first
+    **dict.fromkeys(("init", "agents"), "keys"),
+    "doctor": "doctor",
+    **dict.fromkeys(("remember", "recall"), "memories"),
+    **dict.fromkeys(("search", "embed"), "search"),
+    "forget": "memories",
+    "list": "search",
+    **dict.fromkeys(("history", "as-of", "undo"), "history"),
+    **dict.fromkeys(("journal", "recent"), "journal"),
+    **dict.fromkeys(("drafts", "refresh"), "history"),
+    "palace": "palace.group",
+    **{name: name for name in ("mind", "web", "mcp")},
+    **dict.fromkeys(("sync", "watch", "status"), "sync"),
+    **dict.fromkeys(("relays", "relay"), "relays"),
+    "backup": "backup",
+    **dict.fromkeys(("export", "import"), "exchange"),
+    **dict.fromkeys(("install", "uninstall", "hook"), "harness"),
+    "completion": "completion",
+    "help": "program",
+}
 
 SHARED: Final = ("agent", "relay", "ledger", "env_file")  # global options that may stand after a command too
 
@@ -94,66 +81,12 @@ _is_dashed = re.compile(r"No such option: -(?!-)").match
 _is_secret = re.compile(r"\s*n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}\s*", re.IGNORECASE).fullmatch
 
 
-class HelpPage:
-    """The parts common to every command and group: the help page, and the global options in any place."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters of the command, and the global options."""
-        found = list(super().get_params(ctx))  # type: ignore[misc]
-        root = ctx.find_root().command
-        return found if root is self else [*found, *getattr(root, "shared", ())]
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
-        """The words after the name in the usage line."""
-        return usage(self)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The help page."""
-        formatter.write(page(self, ctx))
-
-
-class Command(HelpPage, TyperCommand):
-    """A command."""
-
-
-class Group(HelpPage, TyperGroup):
-    """A group of commands."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command with a name; for an unknown name, an error that suggests a command."""
-        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            ctx.fail(no_command(args[0], ctx))
-        return super().resolve_command(ctx, args)
-
-
-def visible(ctx: Any) -> list[str]:
-    """The commands of a group that its help page lists; none for a command."""
-    group: Any = ctx.command
-    if not hasattr(group, "commands"):
-        return []
-    return [name for name in group.list_commands(ctx) if not group.get_command(ctx, name).hidden]
-
-
-class Program(typer.Typer):
-    """A typer program with our help pages."""
-
-    def command(
-        self, name: str | None = None, **options: Any
-    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
-        """As typer's."""
-        return super().command(name, **{"cls": Command, **options})
-
-
 class Commands(Group):
     """All commands; expected errors leave in one place, and secret keys are refused as arguments."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.shared = [_as_shared(param) for param in self.params if param.name in SHARED]
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The commands in the order of `--help`."""
-        return sorted(super().list_commands(ctx), key=_ORDER.index)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Refuse a secret key among the arguments before anything could repeat it."""
@@ -238,7 +171,7 @@ def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
 def _arguments(ctx: Any) -> list[str]:
     """The names of a command's arguments; none if the command is not known yet."""
     return (
-        [_name(param) for param in ctx.command.params if param.param_type_name == "argument"] if ctx else []
+        [name_of(param) for param in ctx.command.params if param.param_type_name == "argument"] if ctx else []
     )
 
 
@@ -264,11 +197,11 @@ def _end(code: ExitCode, name: str, message: str, *, for_programs: bool, ctx: An
 
 
 app = Program(
+    "sense_memory.interfaces.cli",
+    _MODULES,
     name="sense-memory",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="""\
@@ -370,205 +303,6 @@ def options(
     Global options may stand before the command or after it.
     """
     context.obj = Invocation(agent, tuple(relay) if relay else None, ledger, env_file, as_json)
-
-
-_DESTRUCTIVE: Final = frozenset({"forget", "prune", "remove"})
-_ALIKE: Final = 0.7  # the least similarity of a suggested command, 0 to 1
-_MAX_NAME_CHARS: Final = 40  # of the typed name, in the error
-_FOREIGN_WORDS: Final = {  # words of other programs, by our command; of several commands, the first that the group has
-    ("recall", "list"): "get show read cat value fetch load",
-    ("remember", "add"): "set put add save store write insert update keep note new create edit",
-    ("list",): "ls ll dir keys all dump",
-    ("search",): "find grep query ask lookup locate",
-    ("remove", "forget"): "rm del delete remove unset erase purge drop clear destroy",
-    ("history",): "log versions diff",
-    ("undo",): "revert restore rollback",
-    ("sync",): "push pull",
-    ("status",): "info stat whoami",
-    ("doctor",): "check verify test fsck",
-    ("journal",): "diary",
-    ("export",): "save-all download",
-    ("recent",): "tail last",
-    ("watch",): "follow",
-    ("connect",): "link",
-    ("refresh",): "distil distill",
-    ("disconnect",): "unlink",
-    ("palace",): "persona",
-}
-_MEANT: Final = {word: commands for commands, words in _FOREIGN_WORDS.items() for word in words.split()}
-
-
-def no_command(typed: str, ctx: Any) -> str:
-    """The error for an unknown command, with a suggestion: of the group, of a group in it, or of the group around it.
-
-    Args:
-        typed: the word in the place of a command.
-        ctx: of the program or the group, or of a command, which has no commands of its own.
-    """
-    problem = f"no command {one_line(typed, _MAX_NAME_CHARS)!r}"
-    word, own = typed.lower(), visible(ctx)
-    inner = [type(ctx)(ctx.command.get_command(ctx, name), info_name=name, parent=ctx) for name in own]
-    places = [(ctx.command_path, _meant(word, own))]
-    places += [(group.command_path, word) for group in inner if word in visible(group)]
-    if ctx.parent:
-        places.append((ctx.parent.command_path, _meant(word, visible(ctx.parent))))
-    for place, meant in places:
-        if meant in _DESTRUCTIVE:
-            return f"{problem}; see: {place} {meant} --help"
-        if meant is not None:
-            return f"{problem}; did you mean: {place} {meant}"
-    return problem
-
-
-def _meant(word: str, commands: Sequence[str]) -> str | None:
-    """The command that a word of another program, or a typing error, may mean."""
-    known = next((name for name in _MEANT.get(word, ()) if name in commands), None)
-    harmless = [name for name in commands if name not in _DESTRUCTIVE]
-    return known or next(iter(get_close_matches(word, harmless, 1, _ALIKE)), None)
-
-
-# ── Help pages ──────────────────────────────────────────────────────────────────────────
-
-_MAX_WIDTH: Final = 100
-_MIN_WIDTH: Final = 50
-_MAX_TERM_CHARS: Final = 26  # a longer term gets a line of its own
-_CODES: Final = {0: "done", 1: "an error, which is explained", 2: "wrong usage or input; nothing was changed"}
-_SHARED_OPTIONS: Final = (
-    "Options of every command: --agent NAME, --relay URL, --ledger FILE, --env-file FILE. "
-    "See sense-memory --help, also for the environment."
-)
-_EXAMPLES: Final = "Examples"
-
-_sentence = re.compile(r"(.+?[.:])(?:\s|$)", re.DOTALL).match
-
-Row = tuple[str, str]  # a term and its explanation
-
-
-def ends(*examples: str, codes: Mapping[int, str] | None = None) -> str:
-    """The end of a help page, as an epilog.
-
-    Args:
-        examples: shell commands of one line each; a line that begins with `#` is a remark on the next line.
-        codes: exit codes with a meaning of their own for this command.
-    """
-    meanings = sorted({**_CODES, **(codes or {})}.items())
-    rows = [f"  {code}  {meaning}" for code, meaning in meanings]
-    return "\n".join(("Exit codes:", *rows, "", f"{_EXAMPLES}:", *(f"  {example}" for example in examples)))
-
-
-def page(command: Any, ctx: Any) -> str:
-    """The help page of a command or a group of commands."""
-    width = max(_MIN_WIDTH, min(shutil.get_terminal_size().columns, _MAX_WIDTH)) - 1
-    blocks = [command.get_usage(ctx), *_paragraphs(inspect.cleandoc(command.help or ""), width)]
-    if hasattr(command, "commands"):
-        panels = list(_panels(command, ctx))
-        column = max(len(name) for _, rows in panels for name, _ in rows)
-        blocks += [_block(heading, rows, width, column) for heading, rows in panels]
-    options = [param for param in (*command.params, command.get_help_option(ctx)) if param is not None]
-    arguments = [param for param in options if param.param_type_name == "argument"]
-    blocks.append(_block("Arguments", [(_name(param), param.help or "") for param in arguments], width))
-    rows = [_option(param) for param in options if param not in arguments and not param.hidden]
-    blocks.append(_block("Options", rows, width))
-    if ctx.parent is not None:
-        blocks.append(textwrap.fill(_SHARED_OPTIONS, width, break_on_hyphens=False))
-    for heading, lines in _sections(command.epilog or ""):
-        listed = [tuple(re.split(r"\s{2,}", line, maxsplit=1)) for line in lines]
-        is_list = heading != _EXAMPLES and all(len(row) == 2 for row in listed)
-        blocks.append(_block(heading, listed, width) if is_list else _verbatim(heading, lines))
-    return "\n\n".join(filter(None, blocks)) + "\n"
-
-
-def usage(command: Any) -> list[str]:
-    """The arguments after a command's name, for the usage line."""
-    arguments = [param for param in command.params if param.param_type_name == "argument"]
-    pieces = [_name(param) if param.required else f"[{_name(param)}]" for param in arguments]
-    if hasattr(command, "commands"):
-        pieces.append("[COMMAND ...]" if command.invoke_without_command else "COMMAND ...")
-    return ["[OPTIONS]", *pieces]
-
-
-def first_sentence(text: str) -> str:
-    """The description of a command, for lists of commands."""
-    whole = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
-    found = _sentence(whole)
-    return found[1].rstrip(".:") if found else whole
-
-
-def _panels(group: Any, ctx: Any) -> Iterator[tuple[str, list[Row]]]:
-    """The commands of a group, by the panels they belong to."""
-    panels: dict[str, list[Row]] = {}
-    for name in group.list_commands(ctx):
-        command = group.get_command(ctx, name)
-        if command is not None and not command.hidden:
-            panel = getattr(command, "rich_help_panel", None)
-            rows = panels.setdefault(panel if isinstance(panel, str) else "Commands", [])
-            rows.append((name, first_sentence(command.help or "")))
-    yield from panels.items()
-
-
-def _name(param: Any) -> str:
-    return str(param.metavar or param.name.upper())
-
-
-def _option(param: Any) -> Row:
-    """An option as on the command line, and its meaning with its default."""
-    names = ", ".join((*sorted(param.opts, key=len), *param.secondary_opts))
-    shown = names if param.is_flag else f"{names} {_name(param)}"
-    text = param.help or ""
-    default = None if param.is_flag or param.show_default is False else param.default
-    if isinstance(default, int | float | str) and default != "":
-        text += f" Default: {default:g}." if isinstance(default, int | float) else f" Default: {default}."
-    return shown, text
-
-
-def _paragraphs(text: str, width: int) -> Iterator[str]:
-    for paragraph in filter(None, text.split("\n\n")):
-        yield textwrap.fill(
-            " ".join(paragraph.split()), width, break_on_hyphens=False, break_long_words=False
-        )
-
-
-def _sections(epilog: str) -> Iterator[tuple[str, list[str]]]:
-    """The sections of an epilog: a heading with a colon, and indented lines. `Example: …` is a section too."""
-    text = re.sub(r"^Example: (.*)$", rf"{_EXAMPLES}:\n  \1", inspect.cleandoc(epilog), flags=re.MULTILINE)
-    for section in filter(None, text.split("\n\n")):
-        heading, *lines = section.split("\n")
-        yield heading.rstrip(":"), [line.removeprefix("  ") for line in lines]
-
-
-def _block(heading: str, rows: Iterable[Any], width: int, least: int = 0) -> str:
-    """A heading, and a list of terms with explanations; empty where there are no rows.
-
-    Args:
-        heading: without a colon.
-        rows: pairs of name and explanation.
-        width: characters of a line.
-        least: characters of the longest name in other lists, to align this list with them.
-    """
-    listed = list(rows)
-    if not listed:
-        return ""
-    column = min(_MAX_TERM_CHARS, max(least, *(len(name) for name, _ in listed))) + 4
-    lines = []
-    for name, text in listed:
-        beside = len(name) + 4 <= column
-        begin = f"  {name}".ljust(column) if beside else " " * column
-        lines += [] if beside else [f"  {name}"]
-        lines.append(
-            textwrap.fill(
-                text, width, initial_indent=begin, subsequent_indent=" " * column, break_on_hyphens=False
-            )
-            or begin.rstrip()
-        )
-    return "\n".join((_heading(heading), *lines))
-
-
-def _verbatim(heading: str, lines: Iterable[str]) -> str:
-    return "\n".join((_heading(heading), *(f"  {line}".rstrip() for line in lines)))
-
-
-def _heading(text: str) -> str:
-    return f"{text}:" if "NO_COLOR" in os.environ else typer.style(f"{text}:", bold=True)
 
 
 @app.command(

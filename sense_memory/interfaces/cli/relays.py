@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sense_memory.errors import InvalidInput, KeyMissing, RelayError, SenseMemoryError
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import (
     CommandFailed,
@@ -22,7 +23,7 @@ from sense_memory.interfaces.cli.invocation import (
     signer_of,
 )
 from sense_memory.interfaces.cli.output import relay_data, show_rows
-from sense_memory.interfaces.cli.program import RELAYS, Group, Program, app, ends
+from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import as_json, quantity, quoted
 
@@ -34,10 +35,9 @@ if TYPE_CHECKING:
     from sense_memory.config.settings import Settings
     from sense_memory.nostr.signer import LocalSigner
 
-commands = Program(cls=Group, no_args_is_help=True)
-app.add_typer(
-    commands,
-    name="relays",
+commands = app.group(
+    "relays",
+    no_args_is_help=True,
     rich_help_panel=RELAYS,
     help="Choose the relays that carry copies.\n\nAny Nostr relay that accepts events of kinds 30078, 4 and 5 will do; three relays are a good number. Only relays that you named are contacted. An agent uses its own relays and those of all agents; --relay and SENSE_MEMORY_RELAYS replace both.",
     epilog=ends("sense-memory relays list", "sense-memory relays add wss://relay.example"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 import typer
 
 from sense_memory.errors import InvalidInput, InvalidSetting, SenseMemoryError
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     DryRunOption,
     ExplainOption,
@@ -33,6 +34,7 @@ from sense_memory.interfaces.cli.inputs import (
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named, note, of, program, say
 from sense_memory.interfaces.cli.names import everything, place, unused_label
+from sense_memory.interfaces.cli.operations import operation
 from sense_memory.interfaces.cli.output import (
     show_insights,
     show_memories,
@@ -41,7 +43,7 @@ from sense_memory.interfaces.cli.output import (
     warn_of_gaps,
 )
 from sense_memory.interfaces.cli.palace.group import look, no_palace
-from sense_memory.interfaces.cli.program import MEMORIES, app, ends
+from sense_memory.interfaces.cli.program import MEMORIES, app
 from sense_memory.interfaces.shapes import shape_of, thing
 from sense_memory.interfaces.shapes.views import SearchAnswer
 from sense_memory.interfaces.text import (
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
     from sense_memory.arguments import SearchedPart
     from sense_memory.config.settings import Settings
     from sense_memory.interfaces.cli.invocation import Invocation
-    from sense_memory.memories.embedding_jobs import EmbedReport
+    from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.mind.search.hits import MindHit
     from sense_memory.models import Memory
     from sense_memory.search.hits import Hit, Hits
@@ -82,21 +84,86 @@ _NONE_FITS = "No memory fits."
 _is_source = re.compile(r"user|agent|import|(?:tool|document)(?::.+)?").fullmatch
 
 
-@app.command(
-    rich_help_panel=MEMORIES,
-    epilog=ends(
-        "sense-memory search what does Lisa teach",
-        'sense-memory search "what happened last week" --in journal',
-        'sense-memory search lisbon --since "30 days ago" --limit 3 --explain',
-        "sense-memory search --in palace --domain people --theme art painting",
-        "# Conversations, passages and the log of the mind, too:",
-        "sense-memory search --in palace,journal,flat,mind what did Lisa say",
-        "# Only what has this phrase, and every word that begins so:",
-        "sense-memory search '\"teaches workshops\"' 'print*'",
-    ),
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a search found.
+
+    Attributes:
+        hits: memories and journal entries.
+        in_mind: hits of the mind, which have a ranking of their own.
+        is_empty: whether nothing is kept at all.
+        leaves_mind_out: whether the mind has something, and was not searched.
+        unused: names a domain, facet or theme that no memory has, see `unused_label`.
+        gaps: what was searched by words only.
+    """
+
+    hits: Hits[Hit]
+    in_mind: list[MindHit]
+    is_empty: bool
+    leaves_mind_out: bool
+    unused: str
+    gaps: Gaps
+
+    def data(self) -> Any:
+        return shape_of(SearchAnswer.of(self.hits, self.in_mind))
+
+
+def _show_found(found: _Found, given: Any) -> None:
+    warn_of_gaps(found.gaps)
+    if found.hits.is_doubtful and not found.in_mind:
+        note(PROBABLY_NOTHING)
+    if found.hits:
+        _print_hits(found.hits, explain=given.explain)
+    if found.in_mind:
+        _print_mind_hits(found.in_mind, explain=given.explain)
+    if not found.hits and not found.in_mind:
+        first = f"Nothing is kept yet. `{program()} remember --help` shows how to begin."
+        typer.echo(first if found.is_empty else "Nothing was found.", err=True)
+    if found.hits.forgotten:
+        note(forgotten_note(found.hits.forgotten))
+    if found.unused:
+        note(found.unused)
+    if found.leaves_mind_out:
+        note(f"{_NOT_ASKED} {program()} mind search")
+
+
+def _kinds(within: str) -> list[str]:
+    """The kinds of `--in`.
+
+    Raises:
+        InvalidInput: none, or one that does not exist.
+    """
+    kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
+    if not kinds or not {*kinds} <= {*_ALL_KINDS}:
+        raise InvalidInput(f"--in must name one or more of {', '.join(_ALL_KINDS)}")
+    return kinds
+
+
+def _filters_the_mind(given: Any) -> str:
+    filters = (given.since, given.source, given.domain, given.facet, given.state, given.theme)
+    if _MIND not in _kinds(given.within) or not any(filters):
+        return ""
+    return "--since, --source, --domain, --facet, --state and --theme are not for --in mind"
+
+
+@operation(
+    app,
+    "search",
+    "sense-memory search what does Lisa teach",
+    'sense-memory search "what happened last week" --in journal',
+    'sense-memory search lisbon --since "30 days ago" --limit 3 --explain',
+    "sense-memory search --in palace --domain people --theme art painting",
+    "# Conversations, passages and the log of the mind, too:",
+    "sense-memory search --in palace,journal,flat,mind what did Lisa say",
+    "# Only what has this phrase, and every word that begins so:",
+    "sense-memory search '\"teaches workshops\"' 'print*'",
+    panel=MEMORIES,
+    refuses=_filters_the_mind,
+    json=_Found.data,
+    shows=_show_found,
 )
-def search(
-    context: typer.Context,
+async def search(
+    store: MemoryStore,
     *,
     query: QueryArgument,
     within: Annotated[
@@ -131,9 +198,8 @@ def search(
         ),
     ] = None,
     limit: HitLimitOption = 10,
-    explain: ExplainOption = False,
-    _json: JsonOption = False,
-) -> None:
+    explain: ExplainOption = False,  # noqa: ARG001 - how it is shown
+) -> _Found:
     """Find memories and journal entries by a question, the best first; and in the mind, if --in names it.
 
     Journal entries also match on the entries just before and after them, and on a day that the question names.
@@ -148,82 +214,32 @@ def search(
     searches everything. Hits of the mind, at most --limit, follow the others, because the scores cannot be compared.
     The filters do not apply to the mind.
     """
+    text, kinds = question(query), _kinds(within)
     begin = None if since is None else moment(since, time.time(), begins=True)
-    kinds = [kind.strip() for kind in within.split(",") if kind.strip()]
-    if not kinds or not {*kinds} <= {*_ALL_KINDS}:
-        raise InvalidInput(f"--in must name one or more of {', '.join(_ALL_KINDS)}")
-    places: dict[str, Any] = {
-        "source": source,
-        "domain": domain,
-        "facet": facet,
-        "state": state,
-        "theme": theme,
-    }
-    if _MIND in kinds and (begin is not None or any(places.values())):
-        context.fail("--since, --source, --domain, --facet, --state and --theme are not for --in mind")
-    places["include_forgotten"] = include_forgotten
-    found = _found(of(context), question(query), limit, within=kinds, since=begin, **places)
-    if of(context).as_json:
-        typer.echo(as_json(shape_of(SearchAnswer.of(found.hits, found.in_mind))))
-        return
-    if found.hits.is_doubtful and not found.in_mind:
-        note(PROBABLY_NOTHING)
-    if found.hits:
-        _print_hits(found.hits, explain=explain)
-    if found.in_mind:
-        _print_mind_hits(found.in_mind, explain=explain)
-    if not found.hits and not found.in_mind:
-        first = f"Nothing is kept yet. `{program()} remember --help` shows how to begin."
-        typer.echo(first if found.is_empty else "Nothing was found.", err=True)
-    if found.hits.forgotten:
-        note(forgotten_note(found.hits.forgotten))
-    if found.unused:
-        note(found.unused)
-    if found.leaves_mind_out:
-        note(f"{_NOT_ASKED} {program()} mind search")
+    labels = {"domain": domain, "facet": facet, "theme": theme}
+    filters: dict[str, Any] = {**labels, "source": source, "state": state, "since": begin}
+    hits = await _hits(store, text, limit, kinds, include_forgotten=include_forgotten, **filters)
+    if not hits and source is not None:
+        await _check_source(store, source)
+    in_mind = await store.mind.search(text, limit) if _MIND in kinds else []
+    warn_if_incomplete(store)
+    has_mind = store.has_mind()
+    is_empty = not hits and not has_mind and not store.status().counts["heads"]
+    looks = not hits and not is_empty and any(label is not None for label in labels.values())
+    unused = unused_label(await everything(store), labels) if looks else ""
+    return _Found(hits, in_mind, is_empty, has_mind and _MIND not in kinds, unused, store.gaps())
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What a search found: `in_mind` has a ranking of its own; `is_empty` where nothing is kept at all; `unused` names
-    a domain, facet or theme that no memory has, see `unused_label`.
-    """
+async def _hits(store: MemoryStore, text: str, limit: int, kinds: Sequence[str], **options: Any) -> Hits[Hit]:
+    """The hits outside the mind; `options` are those of `MemoryStore.search`."""
+    from sense_memory.search.hits import Hits
 
-    hits: Hits[Hit]
-    in_mind: list[MindHit]
-    is_empty: bool
-    leaves_mind_out: bool
-    unused: str
-
-
-def _found(invocation: Invocation, text: str, limit: int, *, within: Sequence[str], **options: Any) -> _Found:
-    """What a search finds; `options` are those of `MemoryStore.search`."""
-    memories = [kind for kind in within if kind != _MIND]
-    labels = {name: options[name] for name in ("domain", "facet", "theme")}
-
-    async def work(store: MemoryStore) -> _Found:
-        from sense_memory.search.hits import Hits
-
-        hits: Hits[Hit] = Hits()
-        if memories:
-            await _read_all(store)
-            with named(state="--state"):
-                hits = await store.search(
-                    text, limit, within=cast("Sequence[SearchedPart]", memories), **options
-                )
-            if not hits and options["source"] is not None:
-                await _check_source(store, options["source"])
-        in_mind = await store.mind.search(text, limit) if _MIND in within else []
-        warn_if_incomplete(store)
-        if not invocation.as_json:
-            warn_of_gaps(store.gaps())
-        has_mind = store.has_mind()
-        is_empty = not hits and not has_mind and not store.status().counts["heads"]
-        looks = not hits and not is_empty and any(label is not None for label in labels.values())
-        unused = unused_label(await everything(store), labels) if looks else ""
-        return _Found(hits, in_mind, is_empty, has_mind and _MIND not in within, unused)
-
-    return invocation.run(work)
+    within = [kind for kind in kinds if kind != _MIND]
+    if not within:
+        return Hits()
+    await _read_all(store)
+    with named(state="--state"):
+        return await store.search(text, limit, within=cast("Sequence[SearchedPart]", within), **options)
 
 
 def _print_mind_hits(hits: list[MindHit], *, explain: bool) -> None:

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sense_memory.errors import SenseMemoryError
+from sense_memory.interfaces.cli.delivery import paused
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, program, tell, with_options
 from sense_memory.interfaces.cli.output import change_data, relay_data, sync_data, told_by
-from sense_memory.interfaces.cli.program import RELAYS, app, ends
+from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.shapes import shape_of, shown_path, thing
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted
+from sense_memory.records.kinds import COUNTED
 
 
 if TYPE_CHECKING:
@@ -140,14 +143,6 @@ def outcome(relay: RelayReport, state: RelayStatus) -> str:
         waits = [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
         return "; ".join([*found, *waits, *paused(state)]) or "not finished"
     return f"in step ({LOCAL})" if state.is_local else "in step"
-
-
-def paused(state: RelayStatus) -> list[str]:
-    """When sending goes on, if a relay's rate limit pauses it."""
-    if not state.paused_seconds:
-        return []
-    when = age(state.paused_seconds, 0).replace("just now", "in 1 s")
-    return [f"sending goes on {when}: the relay limits the rate"]
 
 
 def _broken_word(relay: RelayReport) -> list[str]:
@@ -357,9 +352,7 @@ def _events(counts: Mapping[str, int]) -> str:
     """All events of the ledger, as a sum by kind."""
     parts = {
         "heads": f"{counts['heads']:,} current",
-        "logs": quantity(counts["logs"], "log of an introspection", "logs of introspections"),
-        "embeddings": quantity(counts["embeddings"], "embedding"),
-        "mind": quantity(counts["mind"], "record of the mind", "records of the mind"),
+        **{name: quantity(counts[name], *kind.traits.counted) for name, kind in COUNTED.items()},
         "older": quantity(counts["older"], "older version"),
         "tombstones": f"{quantity(counts['tombstones'], 'tombstone')}",
         "deletions": quantity(counts["deletions"], "deletion request"),

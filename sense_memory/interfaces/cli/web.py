@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sense_memory.errors import MissingExtra
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of
-from sense_memory.interfaces.cli.program import PALACE, app, ends
+from sense_memory.interfaces.cli.program import PALACE, app
 from sense_memory.interfaces.text import as_json
 
 

@@ -31,6 +31,7 @@ from sense_memory.interfaces.shapes.views import (
 )
 from sense_memory.interfaces.text import forgotten_note, memories_in
 from sense_memory.interfaces.web.graph import linked
+from sense_memory.interfaces.web.prompt import prompt_of
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
 from sense_memory.limits import MAX_RECENT_COUNT
 from sense_memory.memories.history import undo_target
@@ -115,6 +116,7 @@ class Api:
             "journal": self._journal,
             "mind": self._mind,
             "conversation": self._conversation,
+            "prompt": self._prompt,
         }
         routes = [Route(f"/api/{name}", _answering(read), methods=["GET"]) for name, read in reads.items()]
         routes.append(Route("/api/session", self._session, methods=["GET"]))
@@ -344,6 +346,12 @@ class Api:
             end = start + _ENTRIES_COUNT
         whole = {"total": len(messages), "is_whole": self._is_whole()}
         return {**shape, "messages": listed, "next": end, **whole}
+
+    async def _prompt(self, request: Request) -> dict[str, Any]:
+        """What an agent would get for a question, and what was left out of it and why."""
+        asked = request.query_params
+        query, conversation = asked.get("q", "").strip(), asked.get("conversation", "")
+        return await prompt_of(self._store, query, conversation, _whole(request, "budget"))
 
     # ── Editing ─────────────────────────────────────────────────────────────────────────
 

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sense_memory.errors import ClockSkewError, NeedsNewerVersion
+from sense_memory.ledger import retry_while_moved
 from sense_memory.limits import MAX_BATCH_COUNT
+from sense_memory.memories.bulk import batches, write_batches
 from sense_memory.memories.persona.edit import Edit
-from sense_memory.memories.persona.palace import retry_while_moved
 
 
 if TYPE_CHECKING:
@@ -33,21 +35,18 @@ async def publish_accesses(palace: Palace, *, due: bool = False) -> list[str]:
     if not palace.unpublished_accesses():
         return []
     await palace.refresh()
-    unfit: list[str] = []
     slots = palace.unpublished_accesses()
     if due:
         return list(filter(None, [await _publish_if_due(palace, slot) for slot in slots]))
-    for start in range(0, len(slots), MAX_BATCH_COUNT):
-        part = slots[start : start + MAX_BATCH_COUNT]
 
-        async def attempt(part: Sequence[str] = part) -> list[str]:
-            slot_states = [await palace.slot_state(slot) for slot in part]
-            edits = [Edit(slot_state, slot_state.memory) for slot_state in slot_states if slot_state.memory]
-            ids = await palace.write(edits, skip_unfit=lambda _: True)
-            return [edit.memory.path for edit, ident in zip(edits, ids, strict=True) if not ident]
+    async def publish(part: Sequence[str]) -> list[str]:
+        slot_states = [await palace.slot_state(slot) for slot in part]
+        edits = [Edit(slot_state, slot_state.memory) for slot_state in slot_states if slot_state.memory]
+        ids = await palace.write(edits, skip_unfit=lambda _: True)
+        return [edit.memory.path for edit, ident in zip(edits, ids, strict=True) if not ident]
 
-        unfit += await retry_while_moved(attempt)
-    return unfit
+    parts = batches(slots, MAX_BATCH_COUNT)
+    return await write_batches(parts, lambda part: retry_while_moved(partial(publish, part)))
 
 
 async def _publish_if_due(palace: Palace, slot: str) -> str:

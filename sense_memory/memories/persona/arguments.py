@@ -22,7 +22,7 @@ from sense_memory.limits import (
     MIN_HALFLIFE_DAYS,
     USED_SCORE_SHARE,
 )
-from sense_memory.memories.flat import numbered_errors
+from sense_memory.memories.bulk import numbered_errors
 from sense_memory.models import PersonaMemory
 from sense_memory.nostr import address
 from sense_memory.plain_text import printable

@@ -17,10 +17,11 @@ text. The cost is one write for each forked slot.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sense_memory.errors import ClockSkewError, NeedsNewerVersion, TooLargeError
-from sense_memory.ledger import HeadMoved
+from sense_memory.ledger import retry_while_moved
 from sense_memory.memories.persona.edit import Edit
 
 
@@ -47,36 +48,29 @@ async def settle_forks(ledger: Ledger, palace: Palace, *, complete: bool = True)
     written = 0
     for slot in ledger.edits.forked_slots() if complete else ledger.edits.forked_copies():
         with suppress(ClockSkewError, NeedsNewerVersion, TooLargeError):
-            written += await _settle(ledger, palace, slot, complete=complete)
+            written += await retry_while_moved(partial(_settle, ledger, palace, slot, complete=complete))
     return written
 
 
 async def _settle(ledger: Ledger, palace: Palace, slot: str, *, complete: bool) -> bool:
-    """Settle the fork at one slot, again after each `HeadMoved`; returns whether anything was written."""
-    while True:
-        try:
-            if await palace.remove_flat_again(slot):
-                return True
-        except HeadMoved:
-            continue
-        slot_state = await palace.slot_state(slot)
-        if (
-            slot_state.joined is None
-            and slot_state.stray is not None
-            and (complete or slot_state.stray.memory.conflict_of)
-        ):
-            with suppress(HeadMoved):
-                await palace.remove_again(slot_state)
-                return True
-            continue
-        memory = _memory_to_write(slot_state) if complete else None
-        if memory is None:
-            if complete and slot_state.known:
-                await ledger.write(ledger.edits.remove_forks, slot, slot_state.known)
-            return False
-        with suppress(HeadMoved):
-            await palace.write([Edit(slot_state, memory, settles=not slot_state.is_revived)])
-            return True
+    """Settle the fork at one slot; returns whether anything was written."""
+    if await palace.remove_flat_again(slot):
+        return True
+    slot_state = await palace.slot_state(slot)
+    if (
+        slot_state.joined is None
+        and slot_state.stray is not None
+        and (complete or slot_state.stray.memory.conflict_of)
+    ):
+        await palace.remove_again(slot_state)
+        return True
+    memory = _memory_to_write(slot_state) if complete else None
+    if memory is None:
+        if complete and slot_state.known:
+            await ledger.write(ledger.edits.remove_forks, slot, slot_state.known)
+        return False
+    await palace.write([Edit(slot_state, memory, settles=not slot_state.is_revived)])
+    return True
 
 
 def _memory_to_write(slot_state: SlotState) -> PersonaMemory | None:

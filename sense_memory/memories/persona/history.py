@@ -12,13 +12,12 @@ import asyncio
 from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.ledger import Role
 from sense_memory.memories.history import RESTORED, Version, restored_in, undo_target
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.models import State
 from sense_memory.palace.lifecycle import current_state, without_dismissed
 from sense_memory.palace.version import version_of
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.origins import origin_of
 
 
@@ -48,7 +47,7 @@ async def versions(ledger: Ledger, reader: Reader, slot: str) -> list[PersonaVer
     """The versions of a memory since it was last forgotten, newest first."""
     found = []
     for stored in ledger.versions(slot):
-        if stored.role is not Role.MEMORY:
+        if not stored.role.is_live:
             continue
         record = await reader.record(stored)
         if record is not None and record.type is RecordType.PERSONA:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sense_memory.errors import InvalidInput, TooLargeError
-from sense_memory.memories.persona.palace import EditBatch, retry_while_moved
+from sense_memory.ledger import retry_while_moved
+from sense_memory.memories.persona.palace import EditBatch
 from sense_memory.models import PINNED
 from sense_memory.palace.lifecycle import (
     opponents,

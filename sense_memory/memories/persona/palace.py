@@ -13,10 +13,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from types import MethodType
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory.errors import LedgerError, NeedsNewerVersion, TooLargeError
-from sense_memory.ledger import HeadMoved, Role
 from sense_memory.ledger.feed import START
 from sense_memory.limits import ACCESS_SECONDS, APPLY_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.persona.edit import Edit, SlotState, record_of, sum_of, trimmed
@@ -26,12 +25,12 @@ from sense_memory.palace.lifecycle import revived, use_time, without
 from sense_memory.palace.merge import joined, merge, sibling
 from sense_memory.palace.version import fields_of, memory_of, version_of
 from sense_memory.records import envelope
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.origins import AGAIN, PRUNE, origin_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from sense_memory.ledger import Basis, Ledger
     from sense_memory.ledger.feed import Cursor
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from sense_memory.records.reader import Reader
     from sense_memory.records.snapshot import OpenedRecord
     from sense_memory.records.writer import Writer
-
-_T = TypeVar("_T")
 
 _NAMES_COUNT: Final = 3
 # The prefixes of the slots of persona memories: a slot contains the path, or a hash.
@@ -347,7 +344,7 @@ class Palace:
         pruned: set[int] = set()
         seqs = [*basis.forks] if basis.head is None else [basis.head, *basis.forks]
         for stored in self._ledger.read(seqs):
-            if stored.role is not Role.MEMORY:
+            if not stored.role.is_live:
                 continue
             record = await self._reader.readable_record(stored)
             if record.type is not RecordType.PERSONA:
@@ -388,10 +385,10 @@ class Palace:
         edits = self._ledger.edits
         basis = edits.basis(slot)
         for stored in self._ledger.read([] if basis.head is None else [basis.head]):
-            if stored.role is Role.MEMORY:
+            if stored.role.is_live:
                 record = await self._reader.readable_record(stored)
                 origin = origin_of(record, stored.id.hex(), stored.created_at)
-                if record.type is RecordType.FLAT and edits.forgets(slot, origin):
+                if not record.type.traits.is_merged and edits.forgets(slot, origin):
                     await self._writer.forget_all([record.path], {slot: basis}, why=AGAIN)
                     return True
         return False
@@ -500,13 +497,6 @@ class Palace:
 
 
 # ── Batches of edits ────────────────────────────────────────────────────────────────────
-
-
-async def retry_while_moved(attempt: Callable[[], Awaitable[_T]]) -> _T:
-    """Await an attempt, and repeat it after each `HeadMoved`. Each repetition means that another writer succeeded."""
-    while True:
-        with suppress(HeadMoved):
-            return await attempt()
 
 
 class EditBatch:

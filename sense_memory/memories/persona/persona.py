@@ -6,22 +6,21 @@ the call starts again from the new state. The errors are those that the methods 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import ClockSkewError, InvalidInput, TooLargeError
-from sense_memory.ledger import Role
+from sense_memory.ledger import retry_while_moved
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT, MAX_PLAINTEXT_BYTES
-from sense_memory.memories.flat import numbered_errors
+from sense_memory.memories.bulk import batches, numbered_errors, write_batches
 from sense_memory.memories.persona.accesses import publish_accesses
 from sense_memory.memories.persona.arguments import PAST, NameResolver, NewMemory, path_in, path_to, selection
 from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
 from sense_memory.memories.persona.links import LinkEditor, marks_of, with_marks_of_text
-from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace, retry_while_moved
+from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace
 from sense_memory.memories.persona.remembered import Found, Remembered
 from sense_memory.memories.persona.suspicions import Suspicions
 from sense_memory.models import PersonaMemory, State
@@ -153,12 +152,14 @@ class Persona:
             if "halflife_days" in memory.fields:
                 self._plan.check_halflife(memory.fields["halflife_days"])
         self._check_plan(catalog, [path for path in each if path not in catalog])
-        mode, rest, done = contradictions or self._mode, list(each.values()), dict[str, Remembered]()
-        for start in range(0, len(rest), MAX_BATCH_COUNT):
-            part = rest[start : start + MAX_BATCH_COUNT]
-            done |= await retry_while_moved(partial(self._remember_part, part, mode))
-            written(len(done))
-            await asyncio.sleep(0)  # a local signer never awaits, and other tasks need a turn
+        mode, rest = contradictions or self._mode, list(each.values())
+
+        async def write(part: Sequence[NewMemory]) -> list[Remembered]:
+            return await retry_while_moved(partial(self._remember_part, part, mode))
+
+        done = dict(
+            zip(each, await write_batches(batches(rest, MAX_BATCH_COUNT), write, written), strict=True)
+        )
         return [done[memory.path] for memory in memories]
 
     def _checked(self, catalog: Catalog, memories: Sequence[NewMemory]) -> list[NewMemory]:
@@ -179,8 +180,8 @@ class Persona:
             named[new.path.rpartition("/")[2]] = new.path
         return checked
 
-    async def _remember_part(self, part: Sequence[NewMemory], mode: str) -> dict[str, Remembered]:
-        """Write one batch; returns the results by path."""
+    async def _remember_part(self, part: Sequence[NewMemory], mode: str) -> list[Remembered]:
+        """Write one batch; returns the results in its order."""
         await self.palace.refresh()
         batch, paths = EditBatch(self.palace), [memory.path for memory in part]
         found: dict[str, Found] = {}
@@ -199,7 +200,7 @@ class Persona:
                 self._detector().put_back(path)
             raise
         await self._keep_suspicions(found.values(), ids)
-        return {path: Remembered.of(ids, path, found[path]) for path in paths}
+        return [Remembered.of(ids, path, found[path]) for path in paths]
 
     async def _write_paths(self, batch: EditBatch, paths: Sequence[str]) -> dict[str, str]:
         """Write a batch; if the clock does not allow that, keep the memories at `paths` as drafts."""
@@ -281,7 +282,7 @@ class Persona:
                 return shown(self.palace.touch(path) if revive else there, self._clock())
         for path in tags:
             stored = self._ledger.head(address.d_tag(path))
-            if stored is not None and stored.role is Role.MEMORY:
+            if stored is not None and stored.role.is_live:
                 await self._reader.readable_record(stored)  # raises if a newer sense-memory wrote the memory
         return None
 

@@ -15,14 +15,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sense_memory.errors import ClockSkewError, InvalidInput, StoreClosed
+from sense_memory.ledger import retry_while_moved
 from sense_memory.ledger.heads import LOGS
 from sense_memory.limits import (
     MAX_BATCH_COUNT,
     MAX_DELETED_COUNT,
     MAX_SUSPICIONS_COUNT,
 )
+from sense_memory.memories.bulk import batches
 from sense_memory.memories.persona import arguments as given
-from sense_memory.memories.persona.palace import EditBatch, retry_while_moved
+from sense_memory.memories.persona.palace import EditBatch
 from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
 from sense_memory.palace.introspection import introspect
@@ -30,7 +32,7 @@ from sense_memory.palace.introspection_log import from_log, outdated
 from sense_memory.palace.pruning import PruneReport, plan
 from sense_memory.palace.token_estimate import estimated_tokens
 from sense_memory.records import envelope
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 from sense_memory.records.origins import PRUNE
 
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.persona import Persona
     from sense_memory.models import IntrospectionReport, PersonaMemory
+    from sense_memory.palace.candidates import Bears
     from sense_memory.palace.compression import Compressed
     from sense_memory.palace.introspection_log import Baseline
     from sense_memory.palace.prompt_style import StyleName
@@ -145,6 +148,7 @@ class Reviews:
         hits: Hits[PersonaHit],
         *,
         full: bool,
+        bears: Bears | None = None,
     ) -> Compressed:
         """The active memories as text for a prompt.
 
@@ -155,6 +159,7 @@ class Reviews:
             count: counts the tokens of a text; None for an estimate.
             hits: the hits of a search for a question, best first; empty without a question.
             full: whether the bracketed notation has shorthand.
+            bears: how much standing memories bear on the question; None without one.
         """
         domain, _ = given.selection(domain, None)
         if type(max_tokens) is not int:
@@ -173,6 +178,7 @@ class Reviews:
             now,
             domain=domain,
             needed=needed,
+            bears=bears,
             max_tokens=max_tokens,
             relevances=relevances,
             count=count or estimated_tokens,
@@ -288,9 +294,9 @@ class Reviews:
         if missing:
             why = f"not every relay showed what it holds: {'; '.join(missing)}; sync, or leave these relays out by name"
             refused = {step.path: why for step in made.deletions}
-        for part in _parts(made.rewrites, MAX_BATCH_COUNT):
+        for part in batches(made.rewrites, MAX_BATCH_COUNT):
             refused |= await self._rewrite(part, written)
-        for part in _parts([] if missing else made.deletions, MAX_DELETED_COUNT):
+        for part in batches([] if missing else made.deletions, MAX_DELETED_COUNT):
             refused |= await self._delete(part, written)
         if not missing:
             self._ledger.checkpoint()
@@ -356,7 +362,3 @@ class Reviews:
                 found |= await again([step])
             return found
         return {}
-
-
-def _parts(steps: Sequence[PruneStep], size: int) -> list[Sequence[PruneStep]]:
-    return [steps[start : start + size] for start in range(0, len(steps), size)]

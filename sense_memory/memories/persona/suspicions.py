@@ -22,7 +22,7 @@ from sense_memory.models import State
 from sense_memory.nostr import address
 from sense_memory.palace.contradictions import RULES_VERSION
 from sense_memory.palace.lifecycle import current_state, is_undecided
-from sense_memory.records.envelope import RecordType
+from sense_memory.records.kinds import RecordType
 
 
 if TYPE_CHECKING:

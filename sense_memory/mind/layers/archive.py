@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.errors import InvalidInput
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.records import RecordView
+from sense_memory.mind.versioned import VersionedRecords
 from sense_memory.nostr import address
 
 
@@ -61,6 +62,7 @@ class Archive:
 
     def __init__(self, records: MindRecords) -> None:
         self._records = records
+        self._passages = VersionedRecords(records, _PREFIX, _passage, _fields)
         self._view = RecordView(records, _PREFIX, _passage)
         self._topics, self._counted = Counter[str](), dict[str, tuple[str, ...]]()
         self._seen = 0
@@ -99,25 +101,22 @@ class Archive:
 
     async def replace(self, passage: Passage) -> None:
         """Write a passage over its earlier version."""
-        await self._records.write({_path(passage.id): _fields(passage)})
+        await self._records.write(await self._passages.records_of(passage.id, passage))
 
     async def rename_topics(self, passage_id: str, names: Mapping[str, str]) -> None:
         """Rename topics of a passage, together with concurrent changes of it; a passage that is gone stays gone."""
-        path = _path(passage_id)
 
-        async def renamed(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
-            if path not in found:
-                return {}
-            passage = _passage(found[path])
+        async def renamed(passage: Passage | None) -> Passage | None:
+            if passage is None:
+                return None
             topics = tuple(dict.fromkeys(names.get(topic, topic) for topic in passage.topics))
-            return {path: _fields(replace(passage, topics=topics))} if topics != passage.topics else {}
+            return replace(passage, topics=topics) if topics != passage.topics else None
 
-        await self._records.change([path], renamed)
+        await self._passages.change(passage_id, renamed)
 
     async def get(self, passage_id: str) -> Passage | None:
         """One passage; None if no passage has the id."""
-        record = await self._records.read(_path(passage_id))
-        return None if record is None else _passage(record)
+        return await self._passages.get(passage_id)
 
     async def all(self) -> list[Passage]:
         """Every passage, oldest first."""
@@ -144,7 +143,7 @@ class Archive:
         """
         if await self.get(passage_id) is None:
             raise InvalidInput("no passage has this id; nothing was removed")
-        return await self._records.forget([_path(passage_id)])
+        return await self._passages.forget(passage_id)
 
     async def tags(self) -> dict[str, int]:
         """Every tag with the number of passages that have it, most frequent first."""
@@ -173,10 +172,6 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
     if not all(isinstance(part, str) for part in parts):
         raise InvalidInput("tags and topics must be texts; nothing was written")
     return tuple(dict.fromkeys(name for part in parts if (name := part.strip())))
-
-
-def _path(passage_id: str) -> str:
-    return address.mind_path("archive", passage_id)
 
 
 def _fields(passage: Passage) -> dict[str, Any]:

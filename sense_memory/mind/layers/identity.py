@@ -18,11 +18,12 @@ from sense_memory.mind.fields import list_in
 from sense_memory.mind.layers.topic_choice import fitting
 from sense_memory.mind.model import CheckCoherence, Coherence, DistillIdentity
 from sense_memory.mind.salience import words
+from sense_memory.mind.versioned import VersionedRecords
 from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from sense_memory.mind.layers.topics import Topics
     from sense_memory.mind.model import LanguageModel
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 STATUSES: Final = ("active", "done", "dropped")
 EVERY_COUNT: Final = 20  # thoughts between two refreshes
 MOVED_SHARE: Final = 0.5  # a refresh is due if this share of the words in topic summaries has changed
-_IDENTITY: Final = f"{address.MIND}identity"
+_IDENTITY: Final = "identity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,11 @@ class IdentityKernel:
     """
 
     def __init__(self, records: MindRecords, topics: Topics) -> None:
-        self._records, self._topics = records, topics
+        self._clock, self._topics = records.store.options.clock, topics
+        self._identities = VersionedRecords(records, address.MIND, _identity, _fields)
+        self._objectives = VersionedRecords(
+            records, f"{address.MIND}objective/", _objective, _objective_fields
+        )
 
     @property
     def _model(self) -> LanguageModel:
@@ -112,12 +117,11 @@ class IdentityKernel:
 
     async def get(self) -> AgentIdentity:
         """The current identity; an empty identity before the first refresh."""
-        record = await self._records.read(_IDENTITY)
-        return AgentIdentity() if record is None else _identity(record)
+        return await self._identities.get(_IDENTITY) or AgentIdentity()
 
     async def history(self) -> list[AgentIdentity]:
         """The versions of the identity in this ledger, newest first."""
-        return [_identity(version) for version in await self._records.versions(_IDENTITY)]
+        return await self._identities.history(_IDENTITY)
 
     async def is_due(self, *, every: int = EVERY_COUNT, moved: float = MOVED_SHARE) -> bool:
         """Whether there are enough new thoughts, or enough changes of topic summaries, since the last refresh.
@@ -198,15 +202,11 @@ class IdentityKernel:
 
     async def _rewrite(self, edit: Callable[[AgentIdentity], Awaitable[AgentIdentity]]) -> AgentIdentity:
         """Edit the current identity, again if it changes meanwhile; returns the new version."""
-        written = list[AgentIdentity]()
 
-        async def edited(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
-            before = _identity(found[_IDENTITY]) if _IDENTITY in found else AgentIdentity()
-            written[:] = [replace(await edit(before), at=self._records.store.options.clock())]
-            return {_IDENTITY: _fields(written[0])}
+        async def edited(before: AgentIdentity | None) -> AgentIdentity:
+            return replace(await edit(before or AgentIdentity()), at=self._clock())
 
-        await self._records.change([_IDENTITY], edited)
-        return written[0]
+        return await self._identities.change(_IDENTITY, edited)
 
     async def check(self, output: str) -> Coherence:
         """Compare an output with the identity, the active objectives and the values.
@@ -231,14 +231,13 @@ class IdentityKernel:
         Args:
             status: only objectives with this status; None for all.
         """
-        found = [_objective(record) for record in await self._records.under(f"{address.MIND}objective/")]
-        wanted = (objective for objective in found if status is None or objective.status == status)
+        found = await self._objectives.all()
+        wanted = (objective for objective in found.values() if status is None or objective.status == status)
         return sorted(wanted, key=lambda objective: (objective.priority, objective.at, objective.id))
 
     async def set_objective(self, text: str, *, priority: int = 3) -> Objective:
         """Add an objective. Raises InvalidInput if the text is empty or the priority is not 1 to 9."""
-        now = self._records.store.options.clock()
-        new = Objective(secrets.token_hex(8), text, priority, "active", now)
+        new = Objective(secrets.token_hex(8), text, priority, "active", self._clock())
         return await self._change(new.id, lambda _: new, new)
 
     async def change_objective(
@@ -264,17 +263,14 @@ class IdentityKernel:
         self, objective_id: str, edit: Callable[[Objective], Objective], new: Objective | None = None
     ) -> Objective:
         """Edit the current version of an objective, again if it changes meanwhile; returns the new version."""
-        path, written = address.mind_path("objective", objective_id), list[Objective]()
 
-        async def edited(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
-            before = _objective(found[path]) if path in found else new
+        async def edited(found: Objective | None) -> Objective:
+            before = found or new
             if before is None:
                 raise InvalidInput("no objective has this id; nothing was changed")
-            written[:] = [_checked(edit(before))]
-            return {path: _objective_fields(written[0])}
+            return _checked(edit(before))
 
-        await self._records.change([path], edited)
-        return written[0]
+        return await self._objectives.change(objective_id, edited)
 
 
 def _first(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:

@@ -34,11 +34,12 @@ from sense_memory.mind.model import ClassifyTopic, UpdateTopicSummary
 from sense_memory.mind.records import RecordView
 from sense_memory.mind.salience import jaccard, words
 from sense_memory.mind.sentence_kinds import saying, subject_of
+from sense_memory.mind.versioned import VersionedRecords
 from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 
     from sense_memory.mind.layers.archive import Archive, Passage
     from sense_memory.mind.model import LanguageModel
@@ -161,6 +162,7 @@ class Topics:
         self, records: MindRecords, archive: Archive, open_model: Callable[[], LanguageModel]
     ) -> None:
         self._records, self._archive, self._open_model = records, archive, open_model
+        self._topics = _TopicRecords(records, self._moves)
         self._summaries = RecordView(records, _PREFIX, lambda record: record)
         self._merges = RecordView(records, _INTO, _moves)
         self._choice = TopicChoice()
@@ -283,18 +285,15 @@ class Topics:
         await self._update(topic, thought, thought_id, once=True)
 
     async def _update(self, topic: str, new_text: str, last: str, *, once: bool = False) -> None:
-        path = _path_of(topic)
 
-        async def updated(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
+        async def updated(found: _Held | None) -> _Held | None:
             moves = await self._moves()
-            before = _renewed(_held(topic, found.get(path), moves), moves)
+            before = _renewed(found or _held(topic, None, moves), moves)
             if once and before.topic.last == last:
-                return {}
-            return {
-                path: _fields(replace(before, topic=await self._summarised(before.topic, new_text, 1, last)))
-            }
+                return None
+            return replace(before, topic=await self._summarised(before.topic, new_text, 1, last))
 
-        await self._records.change([path], updated)
+        await self._topics.change(topic, updated)
 
     async def merge(self, topics: Iterable[str], into: str) -> Topic:
         """Merge topics into one: passages get its name, and the model merges the summaries.
@@ -312,7 +311,7 @@ class Topics:
         for passage in await self._archive.all():
             if not set(names).isdisjoint(passage.topics):
                 await self._archive.rename_topics(passage.id, dict.fromkeys(names, into))
-        target, paths = _path_of(into), {name: _path_of(name) for name in names}
+        target, paths = self._topics.path(into), {name: self._topics.path(name) for name in names}
 
         async def merged(found: Mapping[str, MindRecord]) -> Mapping[str, Mapping[str, Any]]:
             """The target, and the merged topics, emptied in the same write so that another merge adds nothing."""
@@ -414,10 +413,6 @@ def _alike(one: Topic, other: Topic) -> bool:
     )
 
 
-def _path_of(name: str) -> str:
-    return address.mind_path("topic", name)
-
-
 def _fields(held: _Held) -> dict[str, Any]:
     parts, topic = _remembered(held.parts), held.topic
     return {
@@ -429,6 +424,18 @@ def _fields(held: _Held) -> dict[str, Any]:
         "last": topic.last,
         "is_by_rule": topic.is_by_rule,
     }
+
+
+class _TopicRecords(VersionedRecords[_Held]):
+    """Topics as records, which are read with the merges of all topics."""
+
+    def __init__(self, records: MindRecords, moves: Callable[[], Awaitable[_Moves]]) -> None:
+        super().__init__(records, _PREFIX, lambda record: _held(record.name, record, {}), _fields)
+        self._moves = moves
+
+    async def value(self, record: MindRecord) -> _Held:
+        """What a topic's record holds."""
+        return _held(record.name, record, await self._moves())
 
 
 def _held(name: str, record: MindRecord | None, moves: _Moves) -> _Held:

@@ -2,7 +2,8 @@
 
 How the budget is shared. The instructions of the caller are never cut. Of the rest, the parts of the system prompt get what
 they need, up to 40 %; then the newest exchange, which is the last message of the user and what follows it. What is left is
-shared by recalled memories and older messages, the newest first; what one of them does not need, the other gets. An
+shared by recalled memories and older messages, the newest first; what one of them does not need, the other gets, and the
+best memory comes before older messages. An
 exchange that does not fit loses the middles of its longest messages, so a prompt is never empty.
 
 Guaranteed: the prompt costs no more than the budget; a tool's result is never shown without its call; nothing that is
@@ -36,7 +37,7 @@ _SYSTEM_SHARE: Final = (
 _SCENE_SHARE: Final = 0.15
 _LEAST_RECALLED_SHARE: Final = 0.2  # which a long exchange leaves for recalled memories
 _RECALLED_SHARE: Final = 0.6  # of what is left, for recalled memories; older messages get the rest
-_SHARES: Final = {"blocks": 0.25, "identity": 0.08, "objectives": 0.08, "preferences": 0.1, "summary": 0.12}
+_SHARES: Final = {"blocks": 0.25, "identity": 0.08, "objectives": 0.08, "preferences": 0.15, "summary": 0.12}
 _LEAST_PART_TOKENS: Final = 60  # of the system prompt, so that an allergy is not left out of a small window
 _FRESH_SECONDS: Final = 3_600  # the time of a message that is not older tells what time it is
 _MESSAGE_TOKENS: Final = 4  # of the frame that an API puts around a message
@@ -210,7 +211,8 @@ class _Assembly:
         room, said = self._left, {entry.id for entry in exchange}
         older, costs = self._affordable(before, room)
         wanted = self._memories(said)
-        reserved = min(int(_RECALLED_SHARE * room), self._cost_of_memories(wanted))
+        least = max(int(_RECALLED_SHARE * room), self._cost_of_memories(wanted[:1]))  # the best, if it fits
+        reserved = min(least, room, self._cost_of_memories(wanted))
         start = _start(older, costs, room - reserved, is_whole=len(older) == len(before))
         # What the window shows is not recalled, and what that saves goes to more messages.
         wanted = self._memories(said | {entry.id for entry in older[start:]})
@@ -220,6 +222,7 @@ class _Assembly:
             more = _start(older, costs, left, is_whole=len(older) == len(before))
             again = {entry.id for entry in older[more:start]}
             start, memories = more, [item for item in memories if again.isdisjoint(item.idents)]
+            others = [item for item in others if again.isdisjoint(item.idents)]
         spent = self._cost_of_memories(memories)
         self._left -= sum(costs[start:]) + spent
         self._report_messages(older[start:], sum(costs[start:]), len(before) - len(older[start:]))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from operator import attrgetter
+from dataclasses import replace
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from xml.sax.saxutils import escape, quoteattr
 
@@ -22,12 +23,22 @@ from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.prompts.assembly import Gathered
 from sense_memory.mind.prompts.budget import Line, Part
 from sense_memory.mind.prompts.dates import day
-from sense_memory.mind.prompts.recall import CONTEXT_COUNT, TRUSTED, of_entry, of_memory, says_something
-from sense_memory.mind.search.hits import EVERYWHERE, Place
+from sense_memory.mind.prompts.recall import (
+    CONTEXT_COUNT,
+    TRUSTED,
+    answer_to,
+    of_entry,
+    of_memory,
+    says_something,
+)
+from sense_memory.mind.search.hits import EVERYWHERE, MindHit, Place
+from sense_memory.mind.search.said_after import said_after
 from sense_memory.models import PINNED
-from sense_memory.palace.standing import has_standing_kind, is_standing
+from sense_memory.palace.candidates import first_by_bearing
+from sense_memory.palace.standing import has_standing_kind, is_about_health, is_standing, says_so
 from sense_memory.plain_text import one_line, printed
 from sense_memory.search.hits import scope
+from sense_memory.search.tokens import words
 
 
 if TYPE_CHECKING:
@@ -42,7 +53,6 @@ if TYPE_CHECKING:
     from sense_memory.mind.prompts.recall import Recalled
     from sense_memory.mind.prompts.standing import StandingSentences
     from sense_memory.mind.scenes.scene import Scene
-    from sense_memory.mind.search.hits import MindHit
     from sense_memory.models import PersonaMemory
 
 _T = TypeVar("_T")
@@ -103,7 +113,7 @@ class Gathering:
         blocks, identity, (preferences, told), shown, memories = await asyncio.gather(
             self._known(self._blocks(), Part("blocks", ())),
             self._known(self._identity(), ()),
-            self._known(self._preferences(), (Part("preferences", ()), {})),
+            self._known(self._preferences(asked), (Part("preferences", ()), {})),
             self._known(self._scene(scene), Part("scene", ())),
             self.recalled(asked),
         )
@@ -160,11 +170,14 @@ class Gathering:
             Part("objectives", aims, "<objectives>", "</objectives>"),
         )
 
-    async def _preferences(self) -> tuple[Part, Mapping[str, str]]:
+    async def _preferences(self, asked: str) -> tuple[Part, Mapping[str, str]]:
         """What holds for every answer, and the words of each by its path or id.
 
+        Where there are more than are shown, those that bear on the request come first.
+
         These are pinned memories, memories of a standing kind (`palace.standing`), and what the user said so. A memory from a
-        tool or a document never becomes an instruction, unless somebody pinned it.
+        tool or a document never becomes an instruction, unless somebody pinned it. Where not all fit, health goes before what the
+        user said, that before other instructions, and wishes that only their place tells come last.
         """
         catalog = await self._store.persona().palace.refresh()
         ranked = catalog.ranked(self._store.options.clock())
@@ -173,12 +186,20 @@ class Gathering:
             for number, memory in enumerate(ranked)
             if _holds_always(memory, reads=number < _READ_COUNT)
         ]
+        # Where all have room, their order stays: the caches of models live on that.
+        if asked and len(held) > _STANDING_COUNT:
+            bears = await (await self._store.search()).bearing_on(asked)
+            held = list(first_by_bearing(held, bears))
         said = await self._standing.newest(_STANDING_COUNT)
-        lines = [
-            Line(f"- {_data(memory.value)} ({_data(memory.key)}, {day(memory.written_at)})", memory.path)
+        ranked_lines = [
+            (_rank(text, is_rule=True), Line(f"- {_data(text)} (the user, {day(entry.at)})", entry.id))
+            for text, entry in said
+        ]
+        ranked_lines += [
+            (_rank(memory.value, is_rule=PINNED in memory.themes or says_so(memory)), _standing_line(memory))
             for memory in held[:_STANDING_COUNT]
         ]
-        lines += [Line(f"- {_data(text)} (the user, {day(entry.at)})", entry.id) for text, entry in said]
+        lines = [line for _, line in sorted(ranked_lines, key=itemgetter(0))]
         told = {memory.path: memory.value for memory in held} | {entry.id: text for text, entry in said}
         return Part("preferences", tuple(lines), "<standing_preferences>", "</standing_preferences>"), told
 
@@ -218,12 +239,37 @@ class Gathering:
         hits = await self._mind.search(query, RECALLED_COUNT, within=tuple(map(str, EVERYWHERE)))
         me = self._store.options.signer.public_key
         found: list[Recalled] = []
+        by_id = {hit.id: hit for hit in hits}
         for hit in hits:
             entry = None if hit.place is Place.ARCHIVE else self._mind.log.known(hit.id)
             if entry is None and hit.place is not Place.ARCHIVE:
                 continue  # removed meanwhile
-            found += of_entry(hit, entry, await self._around(hit), query, me)
+            around = await self._around(hit)
+            later = await self._later(hit, by_id, answer_to(entry, around) if entry else None)
+            found += of_entry(hit, entry, around, query, me, later=later)
         return found
+
+    async def _later(
+        self, hit: MindHit, by_id: Mapping[str, MindHit], answer: LogEntry | None
+    ) -> LogEntry | MindHit | None:
+        """What corrects a hit, or the answer to it; where that was corrected too, the last correction."""
+        if answer is not None:
+            hit = by_id.get(answer.id) or await self._answered(hit, answer)
+        last, seen = hit, {hit.id}
+        while last.corrected_by in by_id and last.corrected_by not in seen:
+            last = by_id[last.corrected_by]
+            seen.add(last.id)
+        if last is hit:
+            return self._mind.log.known(hit.corrected_by) if answer is not None else None
+        return last if last.place is Place.ARCHIVE else self._mind.log.known(last.id)
+
+    async def _answered(self, hit: MindHit, answer: LogEntry) -> MindHit:
+        """The answer to a question as a hit, with its correction, which the search of the question did not look for."""
+        found = MindHit(
+            hit.place, answer.id, answer.text, answer.at, hit.score, answer.actor, hit.conversation
+        )
+        later = (await said_after([found], self._messages)).get(answer.id)
+        return found if later is None or not later.is_sure else replace(found, corrected_by=later.hit.id)
 
     async def _around(self, hit: MindHit) -> Sequence[LogEntry]:
         """A message with those around it in the conversation."""
@@ -243,6 +289,18 @@ def _holds_always(memory: PersonaMemory, *, reads: bool) -> bool:
     if PINNED in memory.themes:
         return memory.superseded_by is None and memory.conflict_of is None
     return memory.source in TRUSTED and (reads or has_standing_kind(memory)) and is_standing(memory)
+
+
+def _rank(text: str, *, is_rule: bool) -> int:
+    """The place of a standing text among others: health, instructions, wishes."""
+    return 0 if is_about_health(text) else 1 if is_rule else 2
+
+
+def _standing_line(memory: PersonaMemory) -> Line:
+    """A memory as a line; its key is left out where the text says it."""
+    key = memory.key.replace("_", " ")
+    about = f"{_data(memory.key)}, " if set(words(key)) - set(words(memory.value)) else ""
+    return Line(f"- {_data(memory.value)} ({about}{day(memory.written_at)})", memory.path)
 
 
 def _last_question(messages: Sequence[LogEntry]) -> str:

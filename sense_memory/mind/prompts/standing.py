@@ -2,7 +2,8 @@
 
 Only what is said as such counts, sentence by sentence, and a sentence is quoted as it stands: "Please always answer in
 German.", "I'm allergic to hazelnuts.", "From now on use metric units." A later sentence about the same subject that
-corrects an earlier one takes its place. `is_standing` is pure.
+corrects an earlier one takes its place. `holds_for_all` is pure. Memories have a rule of their own (`palace.standing`): who stores
+"Write short commit messages" means every commit, and who says it may mean one.
 """
 
 from __future__ import annotations
@@ -32,7 +33,16 @@ _holds = re.compile(
     r"|\bI(?:'d| would)? (?:always |strongly |much |really )?(?:rather|prefer)\b"
     r"|\bI(?:'m| am) (?:(?:very|also|badly|severely) )?(?:allergic|vegan|(?:a )?vegetarian|lactose|coeliac|celiac|colou?r-?blind"
     r"|left-handed|diabetic)\b"
-    r"|\bI (?:don't|do not|can't|cannot|never) (?:eat|drink|take|fly|work)\b",
+    r"|\bI (?:don't|do not|can't|cannot|never) (?:eat|drink|take|fly|work)\b"
+    r"|\bich bin (?:\w+ ){0,2}(?:allergisch|vegan\w*|vegetarier\w*|diabetiker\w*|laktoseintolerant|linkshänder\w*)\b"
+    r"|\bich (?:esse|trinke|vertrage) (?:nie\b|kein)"
+    r"|\b(?:bitte|gerne?|möchte|hätte)\b.*\b(?:ab jetzt|ab sofort|von nun an|künftig|in zukunft)\b"
+    r"|^(?:bitte )?(?:antworte|schreibe?|sprich|rede)(?: mir| mit mir)?(?: bitte)?(?: nur| immer)? (?:auf|in) (?!de[rmn]\b|die\b|das\b|eine?)\w+"
+    r"|^(?:bitte )?nenne? mich\b"
+    r"|\bje suis (?:\w+ ){0,2}(?:allergique|végane?|végétarien\w*|diabétique|cœliaque|intolérante?)\b"
+    r"|^(?:réponds?|écris)(?:-moi)?(?: toujours)? en \w+|^appelle-moi\b"
+    r"|\bsoy (?:\w+ ){0,2}(?:alérgic[oa]|vegan[oa]|vegetarian[oa]|diabétic[oa]|celíac[oa]|intolerante)\b"
+    r"|^responde(?:me)?(?: siempre)? en \w+|^llámame\b",
     re.IGNORECASE,
 ).search
 _lasts = re.compile(
@@ -68,7 +78,7 @@ class StandingSentences:
             arrived, gone = await self._log.changes(self._arrived, self._gone)
             for number, entry in enumerate(arrived):
                 if entry.kind == f"{KIND_PREFIX}user" and self._log.known(entry.id):
-                    said = ((text, entry) for text in split_sentences(entry.text) if is_standing(text))
+                    said = ((text, entry) for text in split_sentences(entry.text) if holds_for_all(text))
                     self._found += said
                 if number % _READ_COUNT == 0:
                     await asyncio.sleep(0)
@@ -87,11 +97,12 @@ def _still_held(found: Iterable[tuple[str, LogEntry]]) -> list[tuple[str, LogEnt
     return held[-MAX_STANDING_COUNT:]
 
 
-def is_standing(sentence: str) -> bool:
+def holds_for_all(sentence: str) -> bool:
     """Whether a sentence is an instruction or a preference that holds for every answer.
 
-    >>> is_standing("Please always answer in German."), is_standing("I never saw her."), is_standing("Do you always walk?")
-    (True, False, False)
+    >>> said = ("Please always answer in German.", "Ich bin Vegetarier.", "I never saw her.", "Do you always walk?")
+    >>> [holds_for_all(sentence) for sentence in said]
+    [True, True, False, False]
     """
     said = _lead.sub("", sentence)
     if len(said) > MAX_STANDING_CHARS:  # before the patterns, which take seconds for the longest messages

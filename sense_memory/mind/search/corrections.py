@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from sense_memory import palace
 from sense_memory.mind.beliefs import as_memory
 from sense_memory.mind.search.revisions import Revision, is_event, revision
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
@@ -25,6 +24,9 @@ from sense_memory.search.tokens import STOP_WORDS, stemmer, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from sense_memory.models import PersonaMemory
+    from sense_memory.palace.contradictions.claims import Reading
 
 MAX_CHARS: Final = 200  # longer texts are not compared: they say too much to be corrected as a whole
 _SHARE: Final = 0.5  # the share of the shorter statement's words that both statements must have
@@ -47,7 +49,7 @@ _CUES: Final = """
 correct correction mean meant wrong mistaken longer more instead move moved change changed reschedule postpone extend replace
 switch now day these actually sorry wait update not scratch forget mistake make mixed looked oops misspoke nein nicht sondern
 korrektur eigentlich meinte doch stattdessen mehr wurde verschoben non pas mais plutôt fait voulais dire plus no sino quise
-decir realidad mejor dicho ya corrección one two
+decir realidad mejor dicho ya corrección one two it call say said tell told get got go use
 """
 
 
@@ -178,8 +180,19 @@ def _stops(found: Sequence[str]) -> frozenset[str]:
 
 @lru_cache(4_096)
 def _contradicts(new: str, old: str) -> bool:
-    found = palace.compare(as_memory("old", old, 0.0), as_memory("new", new, 1.0))
+    from sense_memory.palace.contradictions.detection import compare_readings  # slow to import
+
+    found = compare_readings(*_claims("old", old), *_claims("new", new))
     return found is not None and found.kind != "turn"  # that says only that something may have changed
+
+
+@lru_cache(4_096)  # a text is compared with many others
+def _claims(key: str, text: str) -> tuple[PersonaMemory, Reading]:
+    """A statement as a memory, the new one as the later one, and what it claims."""
+    from sense_memory.palace.contradictions.claims import read  # as above
+
+    memory = as_memory(key, text, float(key == "new"))
+    return memory, read(memory)
 
 
 _CUE_STEMS: Final = frozenset(map(stemmer("english"), _CUES.split()))

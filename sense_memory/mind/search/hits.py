@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.mind.search.corrections import corrects_in_words
 from sense_memory.mind.search.revisions import Revision, best_revisions
+from sense_memory.mind.sentence_kinds import is_correction, split_sentences
 from sense_memory.search.newest import Aged, newest_first
 from sense_memory.search.ranking import Reason
 
@@ -83,8 +84,9 @@ def with_corrections_first(
 ) -> list[MindHit]:
     """Hits in which each correction ranks just before the hit that it corrects; the other hits keep their order.
 
-    A speaker corrects only its own statements and those of an assistant, in the same conversation. What may only be a
-    correction ranks before the earlier hit too, and marks nothing.
+    A speaker corrects only its own statements and those of an assistant, in the same conversation; in another conversation only
+    its own, and only where it says that it corrects. What may only be a correction ranks before the earlier hit too, and
+    marks nothing.
 
     Args:
         hits: the hits.
@@ -95,10 +97,13 @@ def with_corrections_first(
     scored |= {hit.id: hit for hit in hits}
     by_age = sorted(scored.values(), key=lambda hit: (hit.at, hit.id))
     for place, new in enumerate(by_age):
-        may = [hit for hit in by_age[:place] if _may_correct(new, hit)]
-        best = best_revisions(new.text, [hit.text for hit in may])
-        revised = {may[at].id: grade for at, grade in best.items()}
-        graded = [(hit, _grade(new, hit, after.get(hit.id), revised)) for hit in by_age[:place]]
+        may = {hit.id: hit for hit in by_age[:place] if _may_correct(new, hit)}
+        best = best_revisions(new.text, [hit.text for hit in may.values()])
+        ids = list(may)
+        revised = {ids[at]: grade for at, grade in best.items()}
+        graded = [
+            (hit, _grade(new, hit, after.get(hit.id), revised, may=hit.id in may)) for hit in by_age[:place]
+        ]
         old = [scored[hit.id] for hit, grade in graded if grade]
         for hit, grade in graded:
             if grade is Revision.SURE:
@@ -110,13 +115,16 @@ def with_corrections_first(
     return sorted(scored.values(), key=lambda hit: -hit.score)
 
 
-def _grade(new: MindHit, old: MindHit, later: LaterWord | None, revised: Mapping[str, Revision]) -> Revision:
-    """How surely a later hit corrects an earlier one."""
+def _grade(
+    new: MindHit, old: MindHit, later: LaterWord | None, revised: Mapping[str, Revision], *, may: bool
+) -> Revision:
+    """How surely a later hit corrects an earlier one, which it `may` do within one conversation, and elsewhere if it says so."""
     if later is not None and later.hit.id == new.id:
         return Revision.SURE if later.is_sure else Revision.SUSPECTED
-    if _may_correct(new, old) and corrects_in_words(new.text, old.text):
-        return Revision.SURE
-    return revised.get(old.id, Revision.NONE)
+    grade = revised.get(old.id, Revision.NONE)
+    if grade is not Revision.SURE and (may or _says_so_elsewhere(new, old)):
+        return Revision.SURE if corrects_in_words(new.text, old.text) else grade
+    return grade
 
 
 def with_newest_first(hits: Sequence[MindHit], question: str) -> list[MindHit]:
@@ -141,3 +149,9 @@ def _may_correct(new: MindHit, old: MindHit) -> bool:
     """Whether two hits are in one place and conversation, and of one speaker or the older one of an assistant."""
     is_spoken = old.actor in {new.actor, "assistant"}
     return is_spoken and (new.place, new.conversation) == (old.place, old.conversation)
+
+
+def _says_so_elsewhere(new: MindHit, old: MindHit) -> bool:
+    """Whether a message says that it corrects something, and an older one is of its speaker in another conversation."""
+    is_elsewhere = new.place is old.place is Place.CONVERSATION and new.conversation != old.conversation
+    return is_elsewhere and new.actor == old.actor and any(map(is_correction, split_sentences(new.text)))

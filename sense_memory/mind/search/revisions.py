@@ -78,6 +78,7 @@ _CLOCK: Final = (
 )
 _VALUES: Final = (
     ("weekday", rf"\b(?:{WEEKDAY})\b"),
+    ("day", rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)?(?= (?:of |de )?(?:{MONTH})\b)"),
     ("month", rf"\b(?:{MONTH})\b(?<!\bmay)"),
     ("time", _CLOCK),
     ("year", r"\b(?:19|20)\d{2}\b(?!:)"),
@@ -245,11 +246,11 @@ def _points(new: str, old: str, *, is_near: bool) -> float:
     later, earlier = _said(new), _said(_facts_of(old))
     if later is None or earlier is None:
         return 0.0
-    shared = later.terms & earlier.terms
+    shared = {term for term in later.terms & earlier.terms if not term.isdigit()}  # a number is no subject
     changed = _changed(later, earlier)
     if not shared and not (is_near and changed and later.may_change(changed)):
         return 0.0
-    named = later.terms & earlier.told
+    named = shared & earlier.told
     denied = (later.denied & earlier.told) - earlier.denied
     is_sign = later.wrong or later.known or later.of_it or (later.bare and not shared)
     if not (denied or is_sign) and kind_of(old) is SentenceKind.FRAGMENT:

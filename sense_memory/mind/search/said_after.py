@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.chat.messages import message
+from sense_memory.mind.chat.messages import text_of
 from sense_memory.mind.search.corrections import corrected
 from sense_memory.mind.search.hits import LaterWord, MindHit, Place
 from sense_memory.mind.search.revisions import Revision, revised
@@ -27,9 +28,11 @@ _BEFORE_COUNT: Final = 12  # messages before a hit, which a correction may mean 
 async def said_after(hits: Sequence[MindHit], messages: MessageIndex) -> dict[str, LaterWord]:
     """The correction of each message among some hits, by the id of the message; with the score of the message."""
     found = dict[str, LaterWord]()
+    conversations = {hit.conversation for hit in hits if hit.place is Place.CONVERSATION}
+    lists = {name: await messages.of(name) for name in conversations if name is not None}
     for number, hit in enumerate(hits):
         if hit.place is Place.CONVERSATION and hit.conversation is not None:
-            said = await messages.of(hit.conversation)
+            said = lists[hit.conversation]
             after = list(islice(said.after(hit.id), _FAR_COUNT))
             if (later := _correction(hit, after[:_NEAR_COUNT])) is not None:
                 found[hit.id] = LaterWord(_as_hit(later, hit.score), is_sure=True)
@@ -40,7 +43,7 @@ async def said_after(hits: Sequence[MindHit], messages: MessageIndex) -> dict[st
 
 
 def _as_hit(entry: LogEntry, score: float) -> MindHit:
-    text = message(entry).content
+    text = text_of(entry.payload)
     return MindHit(Place.CONVERSATION, entry.id, text, entry.at, score, entry.actor, entry.conversation)
 
 
@@ -48,14 +51,14 @@ def _revision(hit: MindHit, after: Sequence[LogEntry], said: MessageList) -> tup
     """The first of some messages that surely revises a hit, or else that may, and nothing that its speaker said before it."""
     suspected: LogEntry | None = None
     for number, entry in enumerate(after):
-        text = message(entry).content
+        text = text_of(entry.payload)
         if hit.actor not in {entry.actor, "assistant"} or revised(text, [hit.text]) is None:
             continue
         actors = {entry.actor, "assistant"}
         earlier = [
-            message(other).content for other in said.before(hit.id, _BEFORE_COUNT) if other.actor in actors
+            text_of(other.payload) for other in said.before(hit.id, _BEFORE_COUNT) if other.actor in actors
         ]
-        between = [message(other).content for other in after[:number] if other.actor in actors]
+        between = [text_of(other.payload) for other in after[:number] if other.actor in actors]
         found = revised(text, [*earlier, hit.text, *between])
         if found is None or found[0] != len(earlier):
             continue
@@ -71,7 +74,7 @@ def _correction(hit: MindHit, after: Sequence[LogEntry]) -> LogEntry | None:
         return None
     between = [hit.text]
     for entry in after:
-        text = message(entry).content
+        text = text_of(entry.payload)
         if hit.actor in {entry.actor, "assistant"} and _corrects_first(text, between):
             return entry
         if entry.actor == hit.actor:
@@ -80,7 +83,12 @@ def _correction(hit: MindHit, after: Sequence[LogEntry]) -> LogEntry | None:
 
 
 def _corrects_first(text: str, said: Sequence[str]) -> bool:
-    return any(
-        kind_of(sentence) is SentenceKind.CORRECTION and corrected(sentence, said) == 0
-        for sentence in split_sentences(text)
+    return any(corrected(sentence, said) == 0 for sentence in _correcting(text))
+
+
+@lru_cache(4_096)  # asked again for each hit before a message
+def _correcting(text: str) -> tuple[str, ...]:
+    """The sentences of a text that are corrections."""
+    return tuple(
+        sentence for sentence in split_sentences(text) if kind_of(sentence) is SentenceKind.CORRECTION
     )

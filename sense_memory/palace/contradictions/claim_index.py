@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from heapq import nsmallest
+from heapq import nlargest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -238,8 +238,11 @@ class ClaimIndex:
             for path in postings[term] if is_rare else postings[term] & scores.keys():
                 scores[path] = scores.get(path, 0.0) + weight
         scores.pop(memory.path, None)
-        best = nsmallest(MAX_CANDIDATES_COUNT, scores, key=lambda path: (-scores[path], path))
-        return [self._entries[path] for path in best]
+        if not scores:
+            return []
+        least = nlargest(MAX_CANDIDATES_COUNT, scores.values())[-1]
+        best = sorted((-score, path) for path, score in scores.items() if score >= least)
+        return [self._entries[path] for _, path in best[:MAX_CANDIDATES_COUNT]]
 
 
 # All of a memory that its contradictions depend on, apart from its path.

@@ -120,8 +120,8 @@ _SHORT: Final = tuple(
     (re.compile(short, re.IGNORECASE), long)
     for short, long in {
         r"[^.!?;\n]*\?": " ",  # a question claims nothing
-        r"\bn(?:e |')(\w+) plus\b": r"\1 pas",
-        r"\b(kein\w*(?: \w+)+?) mehr\b": r"\1",
+        r"\bn(?:e |')((?:(?:[smtl]'|[smt]e |les? |la |lui |leur |en |y ))*\w+) plus\b": r"no longer \1",
+        r"\bkein\w*((?: \w+)+?) mehr\b": r"no longer\1",
         r"\bcan(?:'t|not)\b": "can not",
         r"\bwon't\b": "will not",
         r"n't\b": " not",
@@ -130,7 +130,7 @@ _SHORT: Final = tuple(
         r"'(?:ve|d(?= rather))\b": "",
         r"'ll\b": " will",
         r"'d\b": " would",
-        r"\b([ldmtsjnq])'(?=[aeiouyhàâéèêî])": r"\1' ",
+        r"\b([cdjlmnst]|qu)'(?=[^\W\d_])": r"\1' ",
         r"\bn[or]\. ?(?=\d)": "number ",
         r"(\w+)-(year|month|week)s?-old\b": r"\1 \2s old",
     }.items()
@@ -147,7 +147,8 @@ _SINCE: Final = re.compile(
     re.IGNORECASE,
 )
 _FROM: Final = re.compile(
-    rf"(?<=[\da-z] )(?:from|ab|as of) (?:next )?(?!(?:mon|tues)day)(?:\d{{4}}|{WHEN})\b", re.IGNORECASE
+    rf"(?<=[\da-z] )(?:from|ab|as of) (?:next )?(?:(?!(?:mon|tues)day)(?:\d{{4}}|{WHEN})\b|(?:mon|tues)day(?=[.,;]|$))",
+    re.IGNORECASE,
 )
 _JOINTS: Final = (
     "because|but|although|while|so|and|after|before|until|unless|if|when|since|which|who|due to|thanks to"

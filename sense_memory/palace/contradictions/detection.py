@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby, pairwise, product
 from typing import TYPE_CHECKING, Final
 
@@ -108,14 +109,17 @@ def compare(old: PersonaMemory, new: PersonaMemory) -> Contradiction | None:
 def _are_comparable(old: PersonaMemory, new: PersonaMemory) -> bool:
     """Whether two memories may be compared at all; see `compare`."""
     return (
-        (old.domain, old.facet) == (new.domain, new.facet)
+        old.facet == new.facet
+        and old.domain == new.domain
         and old.key != new.key
         and not (old.superseded_by or new.superseded_by)
-        and not any(
-            other.path in {one.conflict_of, *one.dismissed, *(one.contradicts or ())}
-            for one, other in ((old, new), (new, old))
-        )
+        and not (_is_linked(old, new) or _is_linked(new, old))
     )
+
+
+def _is_linked(one: PersonaMemory, other: PersonaMemory) -> bool:
+    links = one.conflict_of, *one.dismissed, *(one.contradicts or ())
+    return any(links) and other.path in links
 
 
 def compare_readings(
@@ -129,7 +133,7 @@ def compare_readings(
         return None
     pair = Alignment.of(old_reading, new_reading)
     found = difference(pair)
-    sure = sureness(pair, found) or suspicion(pair) or _DOUBTFUL * _are_filled_apart(pair)
+    sure = sureness(pair, found) or suspicion(pair)
     if not sure or ((pair.apart or pair.flips) and _are_numbered_apart(old_reading, new_reading)):
         return None
     if sure < ACT_BOUND and is_special_case(pair):
@@ -190,11 +194,12 @@ def sureness(pair: Alignment, found: Difference | None) -> float:
     """
     if found is None:
         return 0.0
-    inflected = _inflection(pair)
-    frames = [_frame(clause, found.changed, inflected) for clause in (pair.old, pair.new)]
     moods = (pair.old.flags | pair.new.flags) & {"past", "event"}
     moods |= (pair.old_reading.flags | pair.new_reading.flags) & {"plan", "added"}
-    if frames[0] != frames[1] or moods or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
+    if moods or (pair.apart and any(map(_is_which, (pair.old, pair.new)))):
+        return 0.0
+    inflected = _inflection(pair)
+    if _frame(pair.old, found.changed, inflected) != _frame(pair.new, found.changed, inflected):
         return 0.0
     is_all = (
         _is_said_of_it(pair)
@@ -271,6 +276,7 @@ def _inflection(pair: Alignment) -> Callable[[str], str]:
     return _singular if pair.apart or pair.old.polarity != pair.new.polarity else str
 
 
+@lru_cache(4_096)
 def _singular(word: str) -> str:
     if stem(word) == word:  # Mrs, HTTPS, Kay
         return word
@@ -316,37 +322,6 @@ def _are_numbered_apart(old: Reading, new: Reading) -> bool:
 
 _KEY_WORD: Final = re.compile(r"[^\W_]+")
 _NOTES: Final = frozenset(map(stem, ("fact", "memory", "mem", "memo", "note")))
-
-
-def _are_filled_apart(pair: Alignment) -> bool:
-    """Whether one relation that has one value at a time has two, whatever else the texts say.
-
-    >>> between("Hanna works at Zeiss as a product manager", "Hanna works at Siemens now")
-    'suspected: perhaps no longer true: “Hanna works at Zeiss as a product manager”'
-    """
-    if terms.RELATIONS.get(pair.relation) not in {"one", "place"}:
-        return False
-    (subject, one), (other_subject, other) = (
-        _filled(clause, f"→{pair.relation}") for clause in (pair.old, pair.new)
-    )
-    moods = (pair.old_reading.flags | pair.new_reading.flags) & {"plan", "added", "past", "event"}
-    are_apart = {*one} <= {*pair.old_only} and {*other} <= {*pair.new_only}
-    return bool(
-        subject == other_subject != []
-        and are_apart
-        and all(phrase and _is_name(phrase) for phrase in (one, other))
-        and pair.old.polarity
-        and pair.new.polarity
-        and not moods
-    )
-
-
-def _filled(clause: Clause, relation: str) -> tuple[list[str], tuple[Word, ...]]:
-    """The keys of what stands before a relation, and the phrase behind it."""
-    keys = [word.key for word in clause.words]
-    at = keys.index(relation)
-    behind = clause.words[at + 1 :]
-    return keys[:at], tuple(word for word in behind if word.phrase == behind[0].phrase)
 
 
 # ── Differences ─────────────────────────────────────────────────────────────────────────

@@ -27,24 +27,33 @@ january jan januar janvier enero janeiro/february feb februar février febrero f
 april apr avril abril/may mai mayo maio/june jun juni juin junio junho/july jul juli juillet julio julho/
 august aug août agosto/september sept sep septembre septiembre setembro/october oct oktober octobre octubre outubro/
 november nov novembre noviembre novembro/december dec dezember décembre diciembre dezembro""")
+_SEASONS: Final = _numbers(
+    20 * "/"
+    + """spring frühling frühjahr printemps primavera/summer sommer été verano/
+autumn fall herbst automne otoño/winter hiver invierno"""
+)  # months 21 to 24 of a date, apart from all others
 _WEEKDAYS: Final = _numbers("""
 monday montag lundi lunes segunda/tuesday dienstag mardi martes/wednesday mittwoch mercredi miércoles/
 thursday donnerstag jeudi jueves/friday freitag vendredi viernes/saturday samstag samedi sábado/
 sunday sonntag dimanche domingo""")
-_COUNTS: Final = _numbers("one/two/three/four/five/six/seven/eight/nine/ten/eleven/twelve")
+_COUNTS: Final = _numbers("""one/two zwei deux/three drei trois tres/four vier quatre cuatro/five fünf cinq cinco/six sechs seis/
+seven sieben siete/eight acht huit ocho/nine neun nueve/ten zehn dix diez/eleven elf onze/twelve zwölf douze doce""")
 _COUNTS.update(zero=0.0, fifteen=15.0, twenty=20.0, thirty=30.0, forty=40.0, fifty=50.0, hundred=100.0)
 _SCALES: Final = {"k": 1e3, "million": 1e6, "thousand": 1e3, "bn": 1e9, "billion": 1e9, "mio": 1e6}
 _UNITS_TEXT: Final = """
 time 1 s sec second, time 60 min minute, time 3600 h hour, time 86400 day, time 604800 week, time 2592000 month,
-time 31557600 year, time 0.001 ms, length 1 m metre meter, length 0.01 cm, length 0.001 mm, length 1609.34 mile,
+time 31557600 year, time 60 minuten, time 3600 stunde stunden heure hora, time 86400 tag tage jour día dia,
+time 604800 woche wochen semaine semana, time 2592000 monat monate mois mes meses, time 31557600 jahr jahre ans año ano,
+time 0.001 ms, length 1 m metre meter, length 0.01 cm, length 0.001 mm, length 1609.34 mile,
 length 1000 km kilometre kilometer, bytes 1 b byte, bytes 1e3 kb, bytes 1e6 mb, bytes 1e9 gb, bytes 1e12 tb,
-mass 1 g gram, mass 1000 kg kilo kilogram, mass 1e6 ton tonne, share 1 % percent, dollar 1 $ dollar usd,
+mass 1 g gram, mass 1000 kg kilo kilogram, mass 1e6 ton tonne, share 1 % percent prozent, dollar 1 $ dollar usd,
 canadian 1 cad, euro 1 € euro eur, pound 1 £ gbp, yen 1 ¥ yen jpy"""
 _UNITS: Final = {
     name: (dimension, float(factor))
     for dimension, factor, *names in map(str.split, _UNITS_TEXT.split(","))
     for name in names
 }
+_WHEN: Final = _MONTHS | _SEASONS
 MONTH: Final = "|".join(_MONTHS)
 WHEN: Final = rf"{MONTH}|\w+day|spring|summer|autumn|winter"
 # A number behind one of these is a figure; behind another noun it tells which one is meant ("Lamp 3", "User 4711").
@@ -54,13 +63,16 @@ keep pay earn get allow turn kostet coût cuesta custa""").union(terms.LEADS, te
 # ── Forms ───────────────────────────────────────────────────────────────────────────────
 
 WORD: Final = re.compile(r"[^\W_]\w*(?:['./_&+\#@-]+\w+)*[+\#]*|:(?=[ ])")
+_HOURS: Final = "|".join(name for name, count in _COUNTS.items() if 1 <= count <= 12)
 _FORMS: Final = {
     "iso": r"\d{4}-\d\d?(?:-\d\d?)?(?![\w-])",
     "clock": r"\d\d?(?:[:h.]\d\d)? ?[ap]\.?m\b|\d\d?[:h]\d\d(?![\d:])|\b(?:noon|midnight)\b|"
-    r"(?<=\b(?:at|um) )\d\d?(?= o'clock| uhr| *$|[,;](?!\d))",
+    rf"(?:\b(?:half past|halb) |(?<=\b(?:at|um) )|(?<=\ba las ))(?:\d\d?|{_HOURS})"
+    r"(?= o'clock| uhr| (?:from|in|on|every)\b| *$|[,;.](?!\d))",
     "date": rf"\d\d?(?:st|nd|rd|th|\.|er|º)? (?:of |de )?(?:{MONTH})\b(?:,? (?:de )?\d{{4}})?|"
     rf"\b(?:{MONTH}) (?:\d\d?(?:st|nd|rd|th)?(?![\w:])(?:,? \d{{4}})?|\d{{4}}(?!\d))",
-    "month": rf"(?<=\b(?:in|of|by|im|en|em) )(?:{MONTH})\b",
+    "month": rf"(?<=\b(?:in|of|by|im|en|em) )(?:{MONTH})\b"
+    rf"|(?<=\b(?:in|im|en|au) )(?:(?:the|el) )?(?:{'|'.join(_SEASONS)})\b",
     "year": r"(?:(?<=\b(?:in|of|by) )|(?<=\bfrom )|(?<=\b(?:since|until|after) ))(?:19|20)\d\d(?!\d|[.,]\d| ?[$€£¥%])",
     "day": r"(?<=the )\d\d?(?:st|nd|rd|th)\b",
     "weekday": rf"\b(?:{'|'.join(_WEEKDAYS)})s?\b",
@@ -70,7 +82,7 @@ _FORMS: Final = {
     rf"(?: ?(?P<scale>{'|'.join(_SCALES)})\b)?(?: ?(?P<unit>{'|'.join(map(re.escape, _UNITS))})s?(?!\w))?(?![\w-]|\.[^\W\d])",
 }
 _DAYS: Final = {day + end for day in _WEEKDAYS for end in ("", "s", "'s")}
-_SPELLED: Final = {*_MONTHS, *_COUNTS, *_DAYS, "noon", "midnight"}
+_SPELLED: Final = {*_WHEN, *_COUNTS, *_DAYS, "noon", "midnight"}
 _FIGURES: Final = "|".join(f"(?P<{name}>{form})" for name, form in _FORMS.items())
 _TOKEN: Final = re.compile(f"{_FIGURES}|{WORD.pattern}")
 _ROUNDED: Final = 0.08  # 8 km and 5 miles, 3 months and 12 weeks
@@ -162,11 +174,13 @@ def _figure(match: re.Match[str]) -> Figure:
         return Figure(form if one == text else "weekdays", (_WEEKDAYS[one],), text)
     numbers = [float(number) for number in re.findall(r"\d+", text)]
     if form == "clock":
+        numbers = numbers or [_COUNTS[name] for name in text.split() if name in _COUNTS]
         hour, minute = (*numbers, 0.0)[:2] if numbers else (12.0 * (text == "noon"), 0.0)
-        if "a" in text or "p" in text:
-            hour = hour % 12 + 12 * ("p" in text)
+        if noon := re.search(r"\d ?([ap])", text):
+            hour = hour % 12 + 12 * (noon[1] == "p")
+        minute += 30 * text.startswith("half") - 30 * text.startswith("halb")
         return Figure(form, ((hour * 60 + minute) % 1_440,), text)
-    months = [_MONTHS[name] for name in re.findall(r"[^\W\d_]+", text) if name in _MONTHS]
+    months = [_WHEN[name] for name in re.findall(r"[^\W\d_]+", text) if name in _WHEN]
     parts = [*months, *(number for number in numbers if number < _MIN_YEAR), None, None]
     year = next((number for number in numbers if number >= _MIN_YEAR), None)
     return Figure("date", (None, None, *numbers) if form == "day" else (year, *parts[:2]), text)

@@ -36,11 +36,14 @@ _LEAST, _MOST = 0.5, 0.7  # the confidence of a suspicion
 _CONDITIONS: Final = frozenset({"if", "when", "unless", "until", "while", "before", "after"})
 _CIRCUMSTANCES: Final = (terms.LEADS | _CONDITIONS) - terms.words("from as to into instead until after nach")
 _EVERYBODY: Final = terms.words("everyone everybody all")
-_AFTER_NAMES: Final = terms.AUXILIARIES | terms.NEGATORS
+_AFTER_NAMES: Final = (
+    terms.AUXILIARIES | terms.NEGATORS | terms.RELATIONS.keys() | terms.words("n ne ya se s a hat war")
+)
 _NO_TOPIC: Final = terms.FIRST | terms.NO_TOPIC | {f"→{name}" for name in terms.RELATIONS}
 _OF_SOMEBODY: Final = frozenset(
-    {"home", "job", "pair", "health"}
+    {"home", "job", "pair", "health", "diet"}
 )  # told of them in other words, without a topic
+_THINGS: Final = terms.SCHEDULED | terms.OCCASIONS | terms.ATTRIBUTES
 _TITLES: Final = terms.words("mr mrs ms herr frau mme")
 _DIGITS: Final = re.compile(r"[\da-f]")  # those of hexadecimal numbers too
 _MIN_PART_CHARS: Final = 4
@@ -62,7 +65,7 @@ def features(pair: Alignment) -> dict[str, float]:
     before, after, old, new = pair.old_reading, pair.new_reading, pair.old, pair.new
     topic = (before.keys & after.keys) - _NO_TOPIC - _person(old, new)
     found = _evidence(pair, topic)
-    if not any(found.values()) or _is_one_of_a_series(pair, found):
+    if not any(found[kind] for kind in EVIDENCE) or _is_one_of_a_series(pair, found):
         return {}
     kinds = _kinds(before.keys) & _kinds(after.keys)
     akin_count = _akin_count(old.keys - after.keys, after.keys - before.keys)
@@ -72,40 +75,43 @@ def features(pair: Alignment) -> dict[str, float]:
     same_start = takewhile(lambda words: words[0] == words[1], zip(old.row, new.row, strict=False))
     gaps = _gaps(pair)
     swaps_count = sum(bool(one and other) for one, other in gaps)
-    found = {"bias": 1.0, **found} | {
-        "unsaid": log1p(len(old.keys - after.keys)),
-        "unsaid elsewhere": log1p(len(before.keys - after.keys - old.keys)),
-        "all said again": before.keys <= after.keys,
-        "new words": log1p(len(after.keys)),
-        "new name": log1p(len(after.names - before.keys)),
-        "one clause": len(after.clauses) == 1,
-        "conditional": any(clause.joint in _CONDITIONS for clause in after.clauses),
-        "topic": log1p(len(topic)),
-        "definite": old.definite,
+    found |= {
         "same start": log1p(max(0, len(list(same_start)) - 1)),
-        "opposite": bool(pair.flips),
-        "value": found["slot"] and pair.old_only[0].lead == pair.new_only[0].lead == "be",
         "other subject": first not in after.keys and second not in before.keys,
-        "same subject": bool(first) and first in after.keys,
-        "share": len(pair.shared) / max(1, len(old.keys)),
-        "kind": bool(kinds),
-        "akin": log1p(akin_count),
         "other thing": swaps_count > 1,
-        "one part": swaps_count == 1,
-        "said otherwise": not gaps,
-        "a sort of it": bool(gaps and gaps[0][1] and not gaps[0][0]),
+        "a sort of it": bool(gaps and gaps[0][1] and not gaps[0][0]) and _is_sort(pair),
         "circumstance": _is_circumstance(after.clauses[0], before.keys)
         and not _is_circumstance(before.clauses[0]),
         "circumstance last": bool(gaps) and gaps[-1] == (0, 1) and _is_limited(new.words[-1:]),
         "instruction": all(clause.row[0] in terms.INSTRUCTING for clause in (old, new)),
         "other date": any(a and b and a.kind == b.kind and a.kind in DATES for a, b in pair.apart),
         "new is an event": "event" in after.flags,
+    }
+    if _may_both_hold(pair, found):
+        return {}
+    return {"bias": 1.0, **found} | {
+        "unsaid": log1p(len(old.keys - after.keys - terms.NO_TOPIC)),
+        "unsaid elsewhere": log1p(len(before.keys - after.keys - old.keys - terms.NO_TOPIC)),
+        "all said again": before.keys <= after.keys,
+        "new words": log1p(len(after.keys - terms.NO_TOPIC)),
+        "new name": log1p(len(after.names - before.keys - terms.NO_TOPIC)),
+        "one clause": len(after.clauses) == 1,
+        "conditional": any(clause.joint in _CONDITIONS for clause in after.clauses),
+        "topic": log1p(len(topic)),
+        "definite": old.definite,
+        "opposite": bool(pair.flips),
+        "value": found["slot"] and pair.old_only[0].lead == pair.new_only[0].lead == "be",
+        "same subject": bool(first) and first in after.keys,
+        "share": len(pair.shared) / max(1, len(old.keys)),
+        "kind": bool(kinds),
+        "akin": log1p(akin_count),
+        "one part": swaps_count == 1,
+        "said otherwise": not gaps,
         "old is ongoing": "ongoing" in before.flags,
         "old is past": "past" in before.flags,
         "new is past": "past" in after.flags,
         "new is a plan": "plan" in after.flags,
     }
-    return {} if _may_both_hold(pair, found) else found
 
 
 def _evidence(pair: Alignment, topic: frozenset[str]) -> dict[str, float]:
@@ -116,8 +122,10 @@ def _evidence(pair: Alignment, topic: frozenset[str]) -> dict[str, float]:
     ]
     is_denied = denials == [False, True]
     return {
-        "turn": "turn" in after.flags - before.flags,
-        "hint": "hint" in after.flags - before.flags,
+        "turn": "turn" in after.flags,
+        "hint": bool({"hint", "cause"} & after.flags),
+        "old turned": "turn" in before.flags,
+        "old is new": "hint" in before.flags,
         "result": "result" in after.flags,
         "denial": bool(pair.flips) or pair.old.polarity != pair.new.polarity or is_denied,
         "denied": is_denied,
@@ -132,8 +140,8 @@ def _person(old: Clause, new: Clause) -> set[str]:
         return set()
     name = old.words[0].key
     said = [old.words[0], *(word for word in new.words if word.key == name)]
-    is_thing = any(word.article or word.text[0].islower() for word in said) and name != "user"
-    return set() if is_thing else {name}
+    is_thing = name in _THINGS or any(word.article or word.text[0].islower() for word in said)
+    return set() if is_thing and name != "user" else {name}
 
 
 def _kinds(keys: frozenset[str]) -> set[str]:
@@ -178,10 +186,10 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
     things; "off" and "not on"; the same said again; one of several occasions; a sort that is denied ("tea", "no green tea").
     """
     before, after, old, new = pair.old_reading, pair.new_reading, pair.old, pair.new
-    is_told = found["turn"] or found["hint"]
+    is_told = _is_told(found)
     is_occasion = old.keys & terms.OCCASIONS and any(word.article == "a" for word in old.words)
     is_sort = any(
-        only and note.words[-2:-1] == only and note.words[-1].lead == "" and not others
+        only and not note.polarity and note.words[-2:-1] == only and note.words[-1].lead == "" and not others
         for note, only, others in ((new, pair.new_only, pair.old_only), (old, pair.old_only, pair.new_only))
     )
     is_turned = old.polarity != new.polarity
@@ -201,6 +209,11 @@ def _may_both_hold(pair: Alignment, found: dict[str, float]) -> bool:
     )
 
 
+def _is_told(found: dict[str, float]) -> bool:
+    """Whether the later note tells that something changed, as the earlier one does not."""
+    return found["turn"] > found["old turned"] or found["hint"] > found["old is new"]
+
+
 def is_special_case(pair: Alignment) -> bool:
     """Whether the later note begins with when or for whom it holds, and tells no turn: "for uploads, retries are …"."""
     before, after = pair.old_reading, pair.new_reading
@@ -218,7 +231,7 @@ def _is_one_more(pair: Alignment, found: dict[str, float]) -> bool:
 
 def _is_special(found: dict[str, float]) -> bool:
     """Whether the later note is about another time or a special case: "on Sundays", "guide dogs", "at breakfast"."""
-    is_told = found["turn"] or found["hint"]
+    is_told = _is_told(found)
     is_limited = found["a sort of it"] or found["circumstance last"]
     is_again = found["other date"] and (found["other thing"] or found["new is an event"])
     return bool(
@@ -227,13 +240,21 @@ def _is_special(found: dict[str, float]) -> bool:
     )
 
 
+def _is_sort(pair: Alignment) -> bool:
+    """Whether what the later note puts first may limit the word behind it: "guide dogs"; not "the test shows Milo is …"."""
+    word = next((word for word in pair.new.words if word.key in pair.shared), None)
+    return word is not None and not (word.article or word.text[0].isupper())
+
+
 def _is_circumstance(clause: Clause, known: frozenset[str] = frozenset()) -> bool:
     """Whether a clause begins with when or for whom it holds, of which nothing is known: "on Sundays", "for guests"."""
     first = next((item for item in clause.row if item not in terms.ARTICLES), "")
     if isinstance(first, Figure):
         return first.kind == "weekdays" or (first.kind == "weekday" and not clause.words)
     is_known = bool(clause.words) and clause.words[0].key in known
-    return not is_known and (first in _CIRCUMSTANCES or clause.joint in _CONDITIONS)
+    return not (is_known or "cause" in clause.flags) and (
+        first in _CIRCUMSTANCES or clause.joint in _CONDITIONS
+    )
 
 
 def _is_limited(words: tuple[Word, ...]) -> bool:
@@ -246,13 +267,13 @@ def _are_two(pair: Alignment, found: dict[str, float]) -> bool:
     """
     old, new = pair.old, pair.new
     numbers = pair.old_reading.numbered, pair.new_reading.numbered
-    is_told = bool(found["turn"] or found["hint"])
+    is_told = _is_told(found)
     is_changed = is_told or bool(found["result"])
     are_values = all(_are_values(clause, is_changed=is_changed) for clause in (old, new))
     return bool(
         (found["other subject"] and _is_named(old) and _is_named(new))
         or (all(numbers) and numbers[0].isdisjoint(numbers[1]) and not are_values)
-        or (found["other date"] and len(pair.apart) > 1 and not is_told)
+        or (found["other date"] and (len(pair.apart) > 1 or found["slot"]) and not is_told)
         or (new.owned and not old.owned and _are_owned_apart(old, new))
         or _are_titled_apart(old, new)
         or _are_sorts(old, new, is_changed=is_changed)
@@ -268,8 +289,8 @@ def _is_named(clause: Clause) -> bool:
 
 def _are_owned_apart(old: Clause, new: Clause) -> bool:
     """Whether one note is about somebody, and the other about what is theirs: Anna, and Anna's brother."""
-    return [word.key for word in old.words[:1]] == [word.key for word in new.words[:1]] and not any(
-        word.key in old.keys for word in new.words[1:2]
+    return [word.key for word in old.words[:1]] == [word.key for word in new.words[:1]] and any(
+        word.key in terms.SEVERAL and word.key not in old.keys for word in new.words[1:2]
     )
 
 
@@ -291,6 +312,7 @@ def _are_sorts(old: Clause, new: Clause, *, is_changed: bool) -> bool:
         return (
             second.key == second_other.key
             and is_one_phrase
+            and not (_is_named(old) and _is_named(new))
             and one.key not in new.keys
             and other.key not in old.keys
         )
@@ -330,7 +352,7 @@ def _is_one_of_a_series(pair: Alignment, found: dict[str, float]) -> bool:
     `draft-3.txt` and `draft-4.txt`, `0xc62` and `0x1f9`.
     """
     is_instruction = pair.old.row[0] == pair.new.row[0] in terms.INSTRUCTING
-    if found["turn"] or found["hint"] or found["result"] or is_instruction:
+    if _is_told(found) or found["result"] or is_instruction:
         return False
     old, new = ([word.text for word in side] for side in (pair.old_only, pair.new_only))
     is_coded = old != new and [_DIGITS.sub("", word) for word in old] == [
@@ -347,38 +369,40 @@ def _is_one_of_a_series(pair: Alignment, found: dict[str, float]) -> bool:
 # ── The weights ─────────────────────────────────────────────────────────────────────────
 # Of each feature: its weight, and what is added to it with each kind of `EVIDENCE`.
 _WEIGHTS: Final = {
-    "bias": (4.23, 1.54, 0.88, 0.28, 0.42, -0.19, 0.29),
-    "denied": (0.46, -1.24, -0.43, 0.77, 0.46, -1.09, -0.36),
-    "unsaid": (-1.94, -0.48, -0.60, -0.58, -0.26, 0.68, 0.40),
-    "unsaid elsewhere": (-1.94, -1.07, -0.63, -0.71, -0.81, -0.30, -1.52),
-    "all said again": (-1.97, -0.55, -0.45, -0.93, 1.62, 1.99, 1.82),
-    "new words": (-2.57, 0.03, -0.02, -0.05, 0.07, 0.31, 0.79),
-    "new name": (0.09, 0.39, 0.26, 0.41, -0.63, 0.00, -1.39),
-    "one clause": (-0.78, 0.18, 0.58, 0.04, -0.59, -0.59, -0.92),
-    "conditional": (-0.81, 0.49, -0.03, -0.15, 0.20, -0.65, 0.88),
-    "topic": (1.07, 0.73, 0.73, -0.07, 0.77, 0.17, 1.07),
-    "definite": (0.44, -0.72, -0.45, 0.10, -0.43, -0.05, -0.11),
-    "same start": (0.99, -0.83, -0.12, 0.59, -0.41, -0.57, -1.12),
-    "opposite": (0.30, -2.03, 0.45, -0.71, 0.30, -1.18, -1.61),
-    "value": (1.02, -2.58, 0.30, 0.03, -1.47, 1.02, -0.28),
-    "other subject": (-0.09, 0.61, -0.20, -0.82, 2.04, -0.13, 2.36),
-    "same subject": (-0.36, 0.12, 0.32, 0.21, -0.31, 0.26, -0.54),
-    "share": (0.35, 2.01, 0.89, 0.14, 0.33, -0.21, -0.21),
-    "kind": (0.14, -0.14, 0.51, 0.95, -0.50, -0.33, -0.07),
-    "akin": (0.40, 1.23, 0.79, 2.02, 2.22, -0.81, 0.31),
-    "other thing": (-0.33, 0.31, 0.10, 0.74, 0.30, -1.69, -2.03),
-    "one part": (-0.02, 0.28, 0.22, 0.08, -0.18, -0.74, -0.29),
-    "said otherwise": (0.63, -0.25, -0.62, -0.11, -0.58, -1.19, -0.13),
-    "a sort of it": (-0.26, 0.56, 0.24, -0.80, 0.84, -0.02, 0.43),
-    "circumstance": (-0.82, -0.82, 1.80, -1.14, 0.19, -1.30, 0.46),
-    "circumstance last": (-0.32, -0.09, 1.07, 0.99, -0.13, -1.18, 2.14),
-    "instruction": (1.88, 0.96, 0.00, -2.44, 0.00, 0.92, 0.00),
-    "other date": (0.29, -0.42, -0.54, 0.21, -1.15, -0.12, 0.29),
-    "new is an event": (-0.52, 0.58, -0.01, 0.35, 0.50, 0.62, 1.23),
-    "old is ongoing": (1.39, 0.62, 0.08, 0.18, 0.40, 0.29, -0.72),
-    "old is past": (-1.31, -1.14, -1.41, -0.20, -0.36, 0.17, 0.60),
-    "new is past": (0.54, 0.03, -0.85, 0.12, 0.26, 0.24, -1.99),
-    "new is a plan": (-0.70, -0.14, -0.07, 0.19, 0.52, 0.79, 0.17),
+    "bias": (4.99, 1.42, 1.06, 0.13, 0.11, 0.18, -0.61),
+    "old turned": (-1.18, -0.16, 0.38, -0.28, -0.84, 0.61, 1.08),
+    "old is new": (0.16, -0.32, -1.03, -0.25, -0.51, -0.15, 2.14),
+    "denied": (0.44, -0.79, -0.35, 0.87, 0.44, -1.42, -0.68),
+    "same start": (0.87, -0.86, 0.00, 0.39, -0.14, -0.26, -1.53),
+    "other subject": (-0.41, 0.67, 0.04, -0.69, 2.18, -0.93, 2.49),
+    "other thing": (-0.26, 0.15, 0.02, 0.87, 0.36, -1.58, -2.03),
+    "a sort of it": (-0.75, 0.14, 0.89, -0.62, 1.69, 0.54, -0.28),
+    "circumstance": (-1.06, -1.06, -2.98, -0.77, 0.38, -0.82, -0.83),
+    "circumstance last": (0.01, -0.41, 1.24, 0.98, -0.35, -1.42, 1.84),
+    "instruction": (1.54, 1.17, 0.00, -2.12, 0.00, 0.20, 0.17),
+    "other date": (-0.14, -0.88, -0.13, 0.97, -1.30, 0.58, -0.14),
+    "new is an event": (-0.22, 0.05, -0.20, -0.08, 0.52, 0.89, 0.35),
+    "unsaid": (-2.09, -0.50, -0.59, -0.56, -0.26, 0.82, 0.71),
+    "unsaid elsewhere": (-2.13, -0.89, -0.64, -0.78, -0.66, 0.03, -0.88),
+    "all said again": (-1.54, -0.83, -1.32, -0.72, 1.33, 2.90, 3.11),
+    "new words": (-2.85, -0.01, 0.04, 0.02, 0.15, 0.42, 1.24),
+    "new name": (0.36, 0.19, 0.09, 0.29, -0.65, -0.43, -1.22),
+    "one clause": (-0.86, 0.27, 0.36, -0.08, -0.74, -0.39, -0.35),
+    "conditional": (-0.97, 0.29, 0.28, 0.01, 0.04, -0.56, 0.49),
+    "topic": (1.05, 0.70, 0.46, 0.01, 0.86, 0.10, 0.88),
+    "definite": (0.49, -0.43, -0.44, -0.17, -0.41, 0.04, -0.16),
+    "opposite": (0.19, -1.19, 0.34, -0.67, 0.19, -1.30, -2.94),
+    "value": (0.87, -2.34, 0.57, 0.03, -0.92, 0.87, -0.50),
+    "same subject": (-0.09, -0.00, 0.13, 0.09, -0.42, 0.22, -0.06),
+    "share": (-0.23, 1.82, 0.95, 0.34, 0.56, -0.98, -1.21),
+    "kind": (0.17, -0.26, 0.50, 0.74, -0.30, -0.22, -0.11),
+    "akin": (0.36, 1.28, 0.48, 2.02, 2.55, -1.39, -0.19),
+    "one part": (0.05, 0.16, 0.35, 0.11, -0.16, -0.93, -0.58),
+    "said otherwise": (0.61, -0.25, -0.14, -0.15, -0.55, -1.09, -0.64),
+    "old is ongoing": (1.37, 0.80, -0.16, 0.29, 0.27, -0.21, -0.17),
+    "old is past": (-1.75, -0.02, -0.72, 0.11, -0.29, -0.14, 0.66),
+    "new is past": (0.26, 0.39, -0.83, 0.19, 0.34, 0.20, -2.35),
+    "new is a plan": (-0.76, 0.04, 0.09, 0.35, 0.45, -0.09, 0.09),
 }
 
 

@@ -96,7 +96,8 @@ extended|changed)"""
 # `turn` is the end of a state of things, or what takes its place; `event`: Nora played, not "is based"; `lasting`: past
 # in form, and yet a fact of today; `added`: what was said before stays true, not the "too" of "too small".
 _FLAGS_TEXT: Final = rf"""
-turn = (?:no|any) longer|no more|any ?more|instead|these days|as of|since the(?! age)|formerly|after all(?=[,.;]|$)|
+turn = (?:no|any) longer|no more|ya no|já não|nicht länger|plus jamais|any ?more|instead|these days|as of|since the(?! age)|
+formerly|after all(?=[,.;]|$)|
 for good(?=[.,]|$)|turn(?:ed|s) out|a mistake|typo|correct(?:ed|ion)|(?:got|was|is) (?:it |that )?wrong|died|ceased|
 decided (?:against|not)|{_MOVED}(?! by| her| him| me| due)|switch(?:es|ed)|swapped|replace[sd]?|traded|sold|handed|
 (?<!not )(?:quit|stopped)|ended|retired|resigned|dismissed|divorced|widowed|cancell?ed|dropped(?! off)|deleted|expired|
@@ -105,18 +106,24 @@ migrated|renamed|re(?:written|licensed|built|designed|branded)|fixed|repaired|el
 (?:has|have|had) (?:become|left|lost|gone|grown|turned|shrunk|fallen|risen)|became(?! friends)|broke up|
 (?:is|are|was|were|been) (?:off(?! to)|closed|filled|shut|upgraded)(?=[ .,;:]|$)|got (?:married|divorced|engaged|rid)|
 (?:down|gave|given|passed|put|rose) (?:\w+ ){{0,3}}to|(?:calls?|called|turned|gave|given|took|taken|pulled|ran|fell|cut|
-paid|passed|stepped|backed|ruled|closed) (?:\w+ ){{0,4}}(?:off|away|down|up|out|over)|
-from (?:now|today) on|(?:took|got|found) an? (?:new |permanent )?(?:job|post|position)|started (?:at|as)|until further notice|not (?:\w+ )*until|n't (?:\w+ )*until|went (?:up|down)|bumped|doubled|halved|trimmed|lowered|resumed|reopened|uninstalled|
+paid|passed|stepped|backed|ruled|closed|put|split|broke|laid|phased|wound|swept|signed|moved|carried) (?:\w+ ){{0,4}}(?:off|away|down|up|out|over|back)|
+from (?:[\w.]+ ){{1,2}}on|(?:took|got|found) an? (?:new |permanent )?(?:job|post|position)|started (?:at|as)|until further notice|not (?:\w+ )*until|n't (?:\w+ )*until|went (?:up|down)|bumped|doubled|halved|trimmed|lowered|resumed|reopened|uninstalled|
 transferred|relocated|promoted|discharged|expelled|outgrew|outgrown|no more|put off|taken over|took over|brought forward|
-(?:upgrad|updat|reinstall|remov|refus|merg|grant|approv|accept|hir)ed|nicht mehr|inzwischen|mittlerweile|ab sofort|künftig|
-statt(?:dessen)?|(?:ver(?:schob|leg|kauf)|ab(?:geholt|gesagt|gebrochen|geschafft)|aufge(?:hört|geben|löst)|er(?:höh|setz)t|
-gesenkt|gekündigt|umgezogen|gezogen|gewechselt|zurückge|getrennt|übernommen|genehmigt|gestrichen)\w*|
-désormais|dorénavant|finalement|plus de|reporté\w*|déplacé\w*|remplacé\w*|annulé\w*|déménagé|quitté|
-confié\w*|embauché\w*|vendu\w*|arrêté|passée? à;
-hint = jetzt|nun|wieder|seit|doch|nur noch|mehr|neue\w*|maintenant|depuis|de nouveau|à partir|(?:as|since)(?= of| \w+day)|now|already|finally|left|(?<!a )new|back|again|only|today|this morning|up to|after the|from (?:this|next|the)|since;
+(?:upgrad|updat|reinstall|remov|refus|merg|grant|approv|accept|hir|port|settl|join|shift|rewrit|overrul)ed|emptied|
+shelved|forbidden|changed (?:\w+ )?mind|(?:has|have|is|are|been) (?:off|over)(?=[ .,;:]|$)|was (?:mistaken|my mistake)|
+stays?|let (?:\w+ ){{0,4}}lapse|nicht mehr|inzwischen|mittlerweile|ab sofort|künftig|
+statt(?:dessen)?|von nun an|doch (?:nicht|kein\w*)|lieber|steigt|sinkt|fällt aus|(?:ver(?:schob|leg|kauf|loren|lassen)|(?:ab|auf|aus|ein|um|zurück|zusammen|weg)ge|er(?:höh|setz)t|
+gesenkt|gekündigt|gezogen|gewechselt|geändert|getauscht|getrennt|gestorben|gelöscht|übernommen|übergeben|beendet|genehmigt|gestrichen)\w*|
+désormais|dorénavant|finalement|plus de|à la place|au lieu de|(?:report|déplac|remplac|annul|déménag|quitt|confi|embauch|arrêt|cess|chang|
+abandonn|supprim|transfér|augment|baiss|licenci|décal|divorc)(?:é\w*|er?)|vendue?s?|promue?s?|rouverte?s?|passée?s? (?:à|au|en|sous)|
+pas(?:ó|aron) a|(?:cambi|dej|mud|traslad|aplaz|cancel|aument|adelant|termin|troc|alter|adi)(?:ó|ad[oa]s?|aron|ou|aram)|(?:vend|sub|substitu|sustitu)(?:ió|id[oa]s?|ieron|iu|íram)|
+en (?:vez|lugar) de|a partir de|em vez de|passou a|não (?:\w+ )+mais;
+hint = ya|ahora|agora|desde|jetzt|nun|schon|ab|wieder|seit|doch|nur noch|mehr|neue\w*|maintenant|depuis|de nouveau|à partir|(?:as|since)(?= of| \w+day)|now|already|finally|left|(?<!a )new|back|again|only|today|this morning|up to|after the|from (?:this|next|the)|since;
 result = (?:has|have|had|is|are|was|were|been|got|be) (?:\w+ )?(?:been|\w{{3,}}ed|got|taken|given|put|sold|made|gone|swept|built|
 left|lost|found|kept|held|set|moved)|got|took|kept|found|gave|left|became|began|chose|went|won|wurden?|worden|(?:hat|haben|ist|sind) .*ge\w+(?:t|en)|
-(?:a|ont|est|sont|été) (?:été |\w+ment )?\w+(?:é|i|u)e?s?;
+(?:a|ont|est|sont|été) (?:été |\w+ment )?\w+(?:é|i|u)e?s?|(?:ha|han|he|hemos|fue|fueron|foi|tem) (?:sido )?\w+[aií]d[oa]s?;
+cause = ^(?:after|since|nach|seit|après|depuis|tras) (?:(?:the|this|that|our|my|his|her|dem|der|den|le|la|les|el|los|las) |l'|\w+'s )|
+^(?:with|mit|avec|con) (?:(?:the|der|dem|den) )?(?:(?:new|neuen?|three|two|extra) |(?:\w+ )?\w+ (?:gone|open|closed|away|back|converted|weg)\b);
 ongoing = still|yet|will|going to|decided|we are;
 plan = thinks|(?:says|said) that|plan(?:s|ning) to|hop(?:es?|ing)|wants?|consider(?:s|ing)|might|maybe|perhaps|could|
 would|if|whether|thinking|dreams?|probably|intends?|aims?|appl(?:ied|ying)|looking|suggest(?:s|ed);
@@ -137,7 +144,7 @@ FLAGS: Final = {name: re.compile(rf"\b(?:{said})\b") for name, said in _rows(_FL
 _AXES: Final = """
 like love enjoy adore appreciate mag liebt aime adora gusta gosta | dislike hate detest loathe hasst déteste odia;
 support favor | oppose; accept allow permit permitted | reject refuse forbid forbidden prohibit ban banned deny;
-ascending | descending; include | exclude; keep | drop discard; open | closed shut resolved;
+ascending | descending; include | exclude; keep | drop discard; open reopen | closed shut resolved;
 done finished completed complete | incomplete not-started in-progress todo to-do; brief short concise terse | long detailed verbose;
 public | private secret confidential; online up reachable | down offline; easy simple | hard difficult complicated;
 pass passing | fail failing;
@@ -184,18 +191,21 @@ def axis(word: str) -> tuple[str, bool]:
 
 
 # Words of one language that carry content in another: no topic of two notes.
-NO_TOPIC: Final = _stems("""hat war son die und oder wird werden wurde wurden worden sich mit bis nach aus nur noch schon seit ab
-bitte est été et ou avec sur dans par qui que se sa ses ce c on ont pas plus jetzt nun please today time""")
+NO_TOPIC: Final = _stems("""den des einer eines einem ihr ihre sein seine wir sie er es im zum zur vom beim als hat war die und oder
+wird werden wurde wurden worden sich mit bis nach aus nur noch schon seit ab bitte jetzt nun c l d j s aux ce cette ces leur nous
+vous ils elles il elle comme chez sous très est été et ou avec sur dans par qui que se sa ses on ont pas plus los del lo su sus ha
+han fue está están sin con do dos das nos seu sua foi son please today time""")
 # What notes in other words may be about together, if both name the same thing.
 _KINDS_TEXT: Final = """
-home = live home flat apartment house studio bungalow stay rent parent move relocat settl court village place own
+diet = vegetarian vegan meat fish egg eggs cheese vegetarisch vegetarisches fleisch végétarien végétarienne viande vegetariano carne;
+home = live home transfer flat apartment house studio bungalow stay rent parent move relocat settl court village place own
  lives_in wohnt zieht gezogen umgezogen wohnung habit habite déménagé appartement student;
 job = work start job studi degree intern contract post freelanc promot hire retir teach employ train apprentic career unemploy
  waiter teacher nurs develop works_at works_as audition studiert arbeitet gekündigt azubi ausbildung stagiaire embauché
  embauchée retraite travaille quitté; order = broken repair work run again fix kaputt defekt läuft fährt werkstatt repariert
  funktioniert abgeholt panne remarche réparé garag mechan;
-pair = engag marri coupl togeth partner date divorc wed singl girlfriend boyfriend husband wife separ broke;
-gate = open close shut clos reopen öffnet geöffnet geschlossen schließt ouvert fermé; health = hospit ill sick injuri discharg recov clinic krank gesund hôpital;
+pair = split dating engag marri coupl togeth partner date divorc wed singl girlfriend boyfriend husband wife separ broke;
+gate = open close shut clos reopen öffnet geöffnet geschlossen schließt ouvert fermé; health = hospit ill injured hamstring crutches fit leg wound recovered sick injuri discharg recov clinic krank gesund hôpital;
 role = owner own handl maintain review respons charg charge look contact belongs_to leads hold verantwortlich zuständig kümmert
  übernimmt übernommen confi confié confiée gère géré tient; form = format languag tone english french german spanish pdf mail email letter post
  deutsch englisch französisch post vouvoiement tutoy tutoyer word long short page"""

@@ -16,7 +16,8 @@ from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.tables import print_entries, print_memories
 from sense_memory.models import JournalEntry, Memory
-from sense_memory.records.envelope import Record, RecordType, seal
+from sense_memory.records.envelope import Record, seal
+from sense_memory.records.kinds import RecordType
 from tests.time_unit import SECOND
 
 

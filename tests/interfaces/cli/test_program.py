@@ -334,9 +334,16 @@ def test_an_env_file_can_be_named(cli, tmp_path, nsec):
 # ── Secrets ─────────────────────────────────────────────────────────────────────────────
 
 
+NAMES_RELAYS = {"remember", "forget", "journal", "sync", "status", "doctor", "watch", "create", "delete"}
+
+
 @pytest.mark.usefixtures("cheap", "whole_seconds")
 def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, secrets, home):
-    """The canary: every command, in text and JSON, with a relay that works and one that does not."""
+    """The canary: every command, as JSON, with a relay that works and one that does not.
+
+    What each says as text is in its session of `golden/`, where the key is looked for too; what names relays is run as text
+    here.
+    """
     tried = {
         ("init",): [[], ["--import"]],
         ("doctor",): [[]],
@@ -441,7 +448,7 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
     shown = ""
     for path, variants in tried.items():
         for variant in variants:
-            for form in ([], ["--json"]):
+            for form in (["--json"], []) if path[-1] in NAMES_RELAYS else (["--json"],):
                 arguments = ["--relay", relay, "--relay", dead_relay, *form, *path, *variant]
                 result = CliRunner().invoke(app, arguments, input=secrets[0] if path == ("init",) else "{}")
                 assert result.exception is None or isinstance(result.exception, SystemExit), arguments

@@ -285,6 +285,29 @@ async def test_a_search_also_asks_the_mind_whose_hits_stand_apart(opened, clock)
         )
 
 
+async def test_a_prompt_is_what_an_agent_gets_with_its_report_and_uses_nothing(opened, clock):
+    async with opened() as store:
+        await store.persona_remember("home", "facts", "felt", "The felt is 3 mm thick.")
+        chat = store.mind.conversation("chat")
+        await chat.add("user", "How thick is the felt?", name="Lisa")
+        browser = Client(store, clock)
+        clock.advance(9 * 86_400)
+        before = await store.persona_recall(revive=False)
+        status, told = await browser("/api/prompt?conversation=chat&budget=300")
+        mine = await store.mind.prompt("chat", budget=300, revive=False)
+        assert 200 == status
+        assert [said["content"] for said in told["messages"]] == [said.content for said in mine.messages]
+        assert [said["is_said"] for said in told["messages"]] == [False, True]
+        assert told["report"] == mine.report.model_dump(mode="json")
+        assert told["system"] == mine.system
+        assert before == await store.persona_recall(revive=False)
+        _, told = await browser("/api/prompt?q=felt")
+        assert 2_000 == told["report"]["budget"]
+        assert "3 mm" in told["messages"][0]["content"]
+        assert 32_000 == (await browser("/api/prompt?budget=900000"))[1]["report"]["budget"]
+        assert 400 == (await browser("/api/prompt?budget=5"))[0]
+
+
 async def test_a_search_without_a_relay_shows_the_memories_of_this_machine(clock):
     """Passages of the mind may lie on the relay, so the mind alone refuses to say what it has."""
     relays, signer = ["ws://127.0.0.1:9"], LocalSigner.generate()

@@ -57,6 +57,8 @@ VIEWS = (
     "mind",
     "relays",
     "conversation/talk",
+    "prompt",
+    "prompt/hit/talk/800",
     "search/hit",
     "facet/people/facts",
 )
@@ -486,6 +488,22 @@ def test_messages_without_text_and_messages_in_no_summary_are_named_as_what_they
     assert "3 older messages are in no summary" in page.inner_text("main .summary")
 
 
+def test_a_person_sees_what_an_agent_would_get_for_a_question_and_what_not(page):
+    go(page, "mind")
+    assert "need a language model" in page.inner_text("main .note")
+    page.get_by_role("link", name="What an agent gets for a question").click()
+    page.get_by_label("Question").fill("When does the press arrive?")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_selector("main .prompt .entry:has-text('The press arrives on Friday.')")
+    assert "1" == page.inner_text("tr:has-text('recalled memories') td:nth-child(3)")
+    page.get_by_label("Conversation").select_option("talk")
+    page.wait_for_selector("main .prompt .user:has-text('The press arrives on Friday.')")
+    page.get_by_label("Question").fill("Which tile?")
+    page.get_by_label("Budget").select_option("300")
+    page.wait_for_selector("h2 small:has-text('of 300 tokens')")
+    assert "no room in the budget" in page.inner_text("table.parts")
+
+
 def test_every_view_fits_a_phone_and_says_what_it_is(page):
     page.set_viewport_size({"width": 360, "height": 640})
     for view in (*VIEWS, memory("hostile/facts/long"), memory("hostile/facts/image")):
@@ -494,7 +512,7 @@ def test_every_view_fits_a_phone_and_says_what_it_is(page):
             """() => ({
                 over: document.documentElement.scrollWidth - innerWidth,
                 titles: document.querySelectorAll("h1").length,
-                nameless: [...document.querySelectorAll("button, a, input, summary")].filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length)).length,
+                nameless: [...document.querySelectorAll("button, a, input, select, summary")].filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length)).length,
                 landmarks: ["header", "nav[aria-label]", "search", "main"].filter((name) => !document.querySelector(name)),
             })"""
         )

@@ -14,7 +14,7 @@ from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.mind.log import LogEntry
 from sense_memory.mind.prompts.assembly import Gathered, assembled
 from sense_memory.mind.prompts.budget import Line, Part, fitted
-from sense_memory.mind.prompts.standing import is_standing
+from sense_memory.mind.prompts.standing import holds_for_all
 from tests.mind.test_log import opened
 
 
@@ -31,6 +31,23 @@ async def said(store, *texts, conversation="chat", at=None):
         role, _, content = text.partition(": ")
         await chat.add(role, content, at=None if at is None else at + 60 * number)
     return chat
+
+
+async def test_of_many_standing_memories_a_prompt_shows_those_that_bear_on_the_request(clock):
+    async with opened(clock=clock) as store:
+        rules = [f"House rule {n}: nobody dances in hall {n}." for n in range(40)]
+        diet = {"domain": "people", "facet": "preferences", "key": "zoe", "value": "Zoe is a vegetarian."}
+        clock.advance(86_400)
+        memories = [
+            {"domain": "house", "facet": "rules", "key": f"r{n}", "value": text}
+            for n, text in enumerate(rules)
+        ]
+        await store.persona_remember_many([diet])
+        clock.advance(5 * 86_400)
+        await store.persona_remember_many(memories, contradictions="off")
+        asked = await store.mind.prompt(None, query="Book me a table for Friday.", instructions="Be kind.")
+        assert "Zoe is a vegetarian." in asked.system
+        assert "Zoe is a vegetarian." not in (await store.mind.prompt(None, query="Hm?")).system
 
 
 # ── What it holds ───────────────────────────────────────────────────────────────────────
@@ -144,7 +161,7 @@ async def test_what_a_user_said_for_every_answer_stands_in_each_prompt_until_it_
 @pytest.mark.parametrize("word", ["call ", "please "])
 def test_a_message_of_one_endless_sentence_is_no_standing_instruction_and_is_passed_over_at_once(word):
     start = time.process_time()
-    assert not is_standing(word * (40_000 // len(word)))
+    assert not holds_for_all(word * (40_000 // len(word)))
     assert time.process_time() - start < 1
 
 

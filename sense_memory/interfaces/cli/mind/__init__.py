@@ -1,43 +1,31 @@
-"""`mind`: the log, conversations, blocks, archive, topics, identity and scenes of an agent.
-
-The commands are built when one of them is first needed, because building them would slow down every other command.
-"""
+"""`mind`: the log, conversations, blocks, archive, topics, identity and scenes of an agent."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import typer
-
-from sense_memory.interfaces.cli.program import Group, Program, app, ends
+from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.program import app
 
 
 MIND: Final = "Mind"
+_MODULES: Final = {  # by command, in the order of the help page
+    "reflect": "identity",
+    "search": "log",
+    "prompt": "prompt",
+    **dict.fromkeys(("share", "unshare", "shared"), "scenes"),
+    **dict.fromkeys(("archive", "topics"), "archive"),
+    "blocks": "blocks",
+    **dict.fromkeys(("identity", "objectives"), "identity"),
+    **dict.fromkeys(("log", "conversations"), "log"),
+    "scenes": "scenes",
+}
 
-
-class MindGroup(Group):
-    """The commands of the mind, built when they are first looked at."""
-
-    _built: Any = None
-
-    @property
-    def commands(self) -> Any:
-        """The commands by name."""
-        if self._built is None:
-            from sense_memory.interfaces.cli.mind import archive, blocks, identity, log, prompt, scenes  # noqa: F401 - they register theirs
-            from sense_memory.interfaces.cli.mind.group import commands
-
-            self._built = typer.main.get_group(commands).commands
-        return self._built
-
-    @commands.setter
-    def commands(self, value: Any) -> None:
-        """Ignore what Typer sets: it knows of no commands here."""
-
-
-app.add_typer(
-    Program(cls=MindGroup, no_args_is_help=True),
-    name="mind",
+commands = app.group(
+    "mind",
+    __name__,
+    _MODULES,
+    no_args_is_help=True,
     rich_help_panel=MIND,
     help="Read and write the agent's mind: blocks, log, conversations, archive, topics, identity and scenes.\n\n"
     "Blocks are part of every prompt. The log records everything that happened, including the messages of conversations. The "

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.interfaces.cli import delivery, inputs
-from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, flag, option
-from sense_memory.interfaces.cli.invocation import of, program
+from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.inputs import argument, flag, option
+from sense_memory.interfaces.cli.mind import commands
 from sense_memory.interfaces.cli.mind.group import (
+    TEXT,
     IdArgument,
     OnlyTopicOption,
     SetLimitOption,
-    TextArgument,
-    commands,
-    deliver,
-    done,
     group,
     only,
-    show,
 )
-from sense_memory.interfaces.cli.program import Group, Program, ends
+from sense_memory.interfaces.cli.operations import (
+    FromStdin,
+    Write,
+    as_sentence,
+    as_table,
+    deletion,
+    operation,
+)
 from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import age, quantity, safe
 
@@ -42,165 +45,161 @@ archive = group(
 )
 
 
-def _passage_data(passage: Passage) -> dict[str, Any]:
-    return shape_of(passage)  # type: ignore[no-any-return]
+_LIST = as_table(
+    ("id", "age", "tags, topics", "content"),
+    lambda item, now: (item.id, age(item.at, now), ", ".join((*item.tags, *item.topics)), item.content),
+    none="There are no {such}passages.",
+)
+_KEPT = as_sentence(
+    lambda passage: (
+        f"kept as passage {passage.id}" + (f", topics {', '.join(passage.topics)}" if passage.topics else "")
+    )
+)
 
 
-@archive.command("add", epilog=ends('sense-memory mind archive add "The kiln is broken." --tag workshop'))
-def add_passage(
-    context: typer.Context,
+def _show_passages(found: list[Passage], given: Any) -> None:
+    given.such = "" if given.tag is None and given.topic is None else "such "
+    _LIST(found, given)
+
+
+@operation(
+    archive,
+    "add",
+    'sense-memory mind archive add "The kiln is broken." --tag workshop',
+    writes=True,
+    shows=_KEPT,
+)
+async def add_passage(
+    store: MemoryStore,
     *,
-    text: TextArgument = None,
+    text: Annotated[str, TEXT, FromStdin("passage")] = "-",
     tag: Annotated[list[str] | None, option("WORD", "A tag. May be repeated.")] = None,
     title: Annotated[str, option("TEXT", "The title or the source of the passage.")] = "",
     classify: Annotated[
         bool, flag("--classify", text="Find the topics of the passage, and update their summaries.")
     ] = False,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> Passage:
     """Add a passage."""
-    content = inputs.text_or_stdin(text, "passage", is_lines=True)
-    invocation = of(context)
+    from sense_memory.mind.layers.topics import subject_name  # slow to import
 
-    async def work(store: MemoryStore) -> Passage:
-        from sense_memory.mind.layers.topics import subject_name  # slow to import
-
-        mind = store.mind
-        topics = await mind.topics.classify(content, title) if classify else ()
-        if (
-            classify and not topics and (name := subject_name(content))
-        ):  # asked for: a topic may begin with one passage
-            topics = (name,)
-        passage = await mind.archive.insert(content, tag or (), topics=topics, title=title)
-        for name in topics:
-            await mind.topics.update_topic_summary(name, content, last=passage.id)
-        await deliver(store, wait)
-        return passage
-
-    passage = invocation.run(work, creates=True)
-    about = f", topics {', '.join(passage.topics)}" if passage.topics else ""
-    done(invocation, _passage_data(passage), f"kept as passage {passage.id}{about}")
+    mind = store.mind
+    topics = await mind.topics.classify(text, title) if classify else ()
+    if (
+        classify and not topics and (name := subject_name(text))
+    ):  # asked for: a topic may begin with one passage
+        topics = (name,)
+    passage = await mind.archive.insert(text, tag or (), topics=topics, title=title)
+    for name in topics:
+        await mind.topics.update_topic_summary(name, text, last=passage.id)
+    return passage
 
 
-@archive.command(
-    "list", epilog=ends("sense-memory mind archive list", "sense-memory mind archive list --tag art")
+@operation(
+    archive,
+    "list",
+    "sense-memory mind archive list",
+    "sense-memory mind archive list --tag art",
+    shows=_show_passages,
 )
-def list_passages(
-    context: typer.Context,
+async def list_passages(
+    store: MemoryStore,
     *,
     tag: Annotated[str | None, option("WORD", "Only passages with this tag.")] = None,
     topic: OnlyTopicOption = None,
     limit: SetLimitOption = 20,
-    _json: JsonOption = False,
-) -> None:
+) -> list[Passage]:
     """List the newest passages, newest first."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> list[Passage]:
-        found = await store.mind.archive.all()
-        return [
-            passage
-            for passage in reversed(found)
-            if (tag is None or tag in passage.tags) and (topic is None or topic in passage.topics)
-        ][:limit]
-
-    found, now = invocation.run(work), time.time()
-    rows = [
-        (item.id, age(item.at, now), ", ".join((*item.tags, *item.topics)), item.content) for item in found
-    ]
-    data = [_passage_data(item) for item in found]
-    none = "There are no passages." if tag is None and topic is None else "There are no such passages."
-    show(invocation, data, ("id", "age", "tags, topics", "content"), rows, none=none)
+    return [
+        passage
+        for passage in reversed(await store.mind.archive.all())
+        if (tag is None or tag in passage.tags) and (topic is None or topic in passage.topics)
+    ][:limit]
 
 
-@archive.command(
-    epilog=ends("sense-memory mind archive forget 3f2a90c1", codes={4: "no passage has that id"})
+@operation(
+    archive,
+    "forget",
+    "sense-memory mind archive forget 3f2a90c1",
+    codes={4: "no passage has that id"},
+    writes=True,
+    creates=False,
 )
-def forget(
-    context: typer.Context,
-    ident: IdArgument,
-    *,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+async def forget(store: MemoryStore, ident: IdArgument) -> Write:
     """Forget a passage here, and ask relays to delete it."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> tuple[str, delivery.Written]:
-        known = [passage.id for passage in await store.mind.archive.all()]
-        found = only(ident, known, "passage")
-        return found, await delivery.send(store, [await store.mind.archive.delete(found)], wait)
-
-    found, written = invocation.run(work)
-    delivery.report_deletion(invocation, written, f"passage {found} is forgotten", {"forgotten": found})
+    found = only(ident, [passage.id for passage in await store.mind.archive.all()], "passage")
+    return deletion(await store.mind.archive.delete(found), f"passage {found} is forgotten", forgotten=found)
 
 
 # ── Topics ──────────────────────────────────────────────────────────────────────────────
 
-
-def _topic_data(topic: Topic, proposals: list[TopicProposal]) -> dict[str, Any]:
-    of_topic = [f"{one.kind}: {one.reason}" for one in proposals if topic.name in one.topics]
-    return {**shape_of(topic), "proposals": of_topic}
+topics = commands.group("topics", epilog=ends("sense-memory mind topics"))
 
 
-topics = Program(cls=Group)
-commands.add_typer(
-    topics,
-    name="topics",
-    epilog=ends("sense-memory mind topics"),
+@dataclass(frozen=True, slots=True)
+class _Topics:
+    """Topics, and suggestions which of all topics to merge or split."""
+
+    topics: list[Topic]
+    proposals: list[TopicProposal]
+
+    def data(self) -> list[dict[str, Any]]:
+        return [
+            {
+                **shape_of(topic),
+                "proposals": [
+                    f"{one.kind}: {one.reason}" for one in self.proposals if topic.name in one.topics
+                ],
+            }
+            for topic in self.topics
+        ]
+
+
+_TOPICS = as_table(
+    ("topic", "passages", "summary"),
+    lambda topic, _: (topic.name, str(topic.passages), topic.summary),
+    none="There are no topics yet. Begin with: {program} mind archive add TEXT --classify",
 )
 
 
-@topics.callback(invoke_without_command=True)
-def list_topics(context: typer.Context, _json: JsonOption = False) -> None:
+def _show_topics(found: _Topics, given: Any) -> None:
+    _TOPICS(found.topics, given)
+    for one in found.proposals:
+        typer.echo(safe(f"{one.kind} {', '.join(one.topics)}? {one.reason}"), err=True)
+
+
+def _merged(found: _Topics) -> str:
+    [topic] = found.topics
+    return f"merged into {topic.name}: {quantity(topic.passages, 'passage')}. {topic.summary}"
+
+
+@operation(topics, "", json=_Topics.data, shows=_show_topics)
+async def list_topics(store: MemoryStore) -> _Topics:
     """List the topics of the archive with their summaries, and suggest which to merge or split; or merge topics."""
-    if context.invoked_subcommand is not None:
-        return
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> tuple[list[Topic], list[TopicProposal]]:
-        return await store.mind.topics.all(), await store.mind.topics.proposals()
-
-    found, proposals = invocation.run(work)
-    rows = [(topic.name, str(topic.passages), topic.summary) for topic in found]
-    data = [_topic_data(topic, proposals) for topic in found]
-    none = f"There are no topics yet. Begin with: {program()} mind archive add TEXT --classify"
-    show(invocation, data, ("topic", "passages", "summary"), rows, none=none)
-    if not invocation.as_json:
-        for one in proposals:
-            typer.echo(safe(f"{one.kind} {', '.join(one.topics)}? {one.reason}"), err=True)
+    return _Topics(await store.mind.topics.all(), await store.mind.topics.proposals())
 
 
-@topics.command("list", hidden=True)
-def list_them(context: typer.Context, _json: JsonOption = False) -> None:
+@operation(topics, "list", json=_Topics.data, shows=_show_topics, hidden=True)
+async def list_them(store: MemoryStore) -> _Topics:
     """As `mind topics`: other groups have a `list` too."""
-    list_topics(context)
+    return await list_topics(store)
 
 
-@topics.command(
-    epilog=ends(
-        'sense-memory mind archive add "Lisa paints with oil on wood." --classify',
-        "sense-memory mind topics merge lisa --into painting",
-        codes={2: "none of these topics exists; nothing was changed"},
-    )
+@operation(
+    topics,
+    "merge",
+    'sense-memory mind archive add "Lisa paints with oil on wood." --classify',
+    "sense-memory mind topics merge lisa --into painting",
+    codes={2: "none of these topics exists; nothing was changed"},
+    writes=True,
+    creates=False,
+    json=lambda found: found.data()[0],
+    shows=as_sentence(_merged),
 )
-def merge(
-    context: typer.Context,
+async def merge(
+    store: MemoryStore,
     names: Annotated[list[str], argument("TOPIC...", "The topics to merge.")],
     *,
     into: Annotated[str, option("TOPIC", "The name of the merged topic: one of them, or a new name.")],
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> _Topics:
     """Merge topics: their passages and summaries become those of one topic."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> tuple[Topic, list[TopicProposal]]:
-        topic = await store.mind.topics.merge(names, into)
-        await deliver(store, wait)
-        return topic, await store.mind.topics.proposals()
-
-    topic, proposals = invocation.run(work)
-    passages = quantity(topic.passages, "passage")
-    done(invocation, _topic_data(topic, proposals), f"merged into {topic.name}: {passages}. {topic.summary}")
+    return _Topics([await store.mind.topics.merge(names, into)], await store.mind.topics.proposals())

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.interfaces.cli import delivery, inputs
-from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, flag, option
-from sense_memory.interfaces.cli.invocation import of
-from sense_memory.interfaces.cli.mind.group import (
-    SetLimitOption,
-    TextArgument,
-    deliver,
-    done,
-    group,
-    show,
+from sense_memory.interfaces.cli.inputs import argument, flag, option
+from sense_memory.interfaces.cli.mind.group import TEXT, SetLimitOption, group
+from sense_memory.interfaces.cli.operations import (
+    FromStdin,
+    Write,
+    as_sentence,
+    as_table,
+    as_text,
+    deletion,
+    operation,
 )
-from sense_memory.interfaces.cli.program import ends
-from sense_memory.interfaces.shapes import shape_of
-from sense_memory.interfaces.text import age, as_json, safe
+from sense_memory.interfaces.text import age, safe
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from sense_memory.mind.blocks import Block, Blocks
+    from sense_memory.mind.blocks import Block
     from sense_memory.store import MemoryStore
 
-LabelArgument = Annotated[
-    str,
-    argument("LABEL", "The block, such as persona or human."),
-]
+LabelArgument = Annotated[str, argument("LABEL", "The block, such as persona or human.")]
 
 blocks = group(
     "blocks",
@@ -43,141 +36,113 @@ blocks = group(
 )
 
 
-def _block_data(block: Block) -> dict[str, Any]:
-    return shape_of(block)  # type: ignore[no-any-return]
+def _size(block: Block) -> str:
+    return f"{len(block.value):,} of {block.limit:,} characters"
 
 
-@blocks.command("list", epilog=ends("sense-memory mind blocks list"))
-def list_blocks(
-    context: typer.Context,
+_LIST = as_table(
+    ("label", "chars", "value"),
+    lambda block, _: (block.label, f"{len(block.value)}/{block.limit}", block.value),
+    none="",
+)
+_VERSIONS = as_table(
+    ("version", "age", "value"),
+    lambda block, now: (str(block.version), age(block.updated_at or now, now), block.value),
+    none="There are no versions of a block {label!r} here.",
+)
+_CHANGED = as_sentence(lambda block: f"{block.label} is at version {block.version}: {_size(block)}")
+
+_reads = partial(operation, blocks)
+_changes = partial(operation, blocks, shows=_CHANGED, writes=True)
+
+
+def _show_blocks(found: list[Block], given: Any) -> None:
+    if given.compiled:
+        from sense_memory.mind.blocks import compile_blocks
+
+        typer.echo(safe(compile_blocks(found)))
+    else:
+        _LIST(found, given)
+
+
+@_reads("list", "sense-memory mind blocks list", shows=_show_blocks)
+async def list_blocks(
+    store: MemoryStore,
     *,
-    compiled: Annotated[bool, flag("--compiled", text="As `mind blocks compile`.", hidden=True)] = False,
-    _json: JsonOption = False,
-) -> None:
+    compiled: Annotated[bool, flag("--compiled", text="As `mind blocks compile`.", hidden=True)] = False,  # noqa: ARG001 - how it is shown
+) -> list[Block]:
     """List the blocks."""
-    invocation = of(context)
-    if compiled and not invocation.as_json:
-        compile_blocks(context)
-        return
-
-    async def work(store: MemoryStore) -> list[Block]:
-        return await store.mind.blocks.all()
-
-    found = invocation.run(work)
-    rows = [(block.label, f"{len(block.value)}/{block.limit}", block.value) for block in found]
-    show(invocation, [_block_data(block) for block in found], ("label", "chars", "value"), rows, none="")
+    return await store.mind.blocks.all()
 
 
-@blocks.command("compile", epilog=ends("sense-memory mind blocks compile > prompt.xml"))
-def compile_blocks(context: typer.Context, _json: JsonOption = False) -> None:
+@operation(
+    blocks,
+    "compile",
+    "sense-memory mind blocks compile > prompt.xml",
+    json=lambda text: {"text": text},
+    shows=as_text(str),
+)
+async def compile_all(store: MemoryStore) -> str:
     """Print the blocks as XML for a system prompt."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> str:
-        return await store.mind.blocks.compile()
-
-    text = invocation.run(work)
-    typer.echo(as_json({"text": text}) if invocation.as_json else safe(text))
+    return await store.mind.blocks.compile()
 
 
-@blocks.command(
-    "show", epilog=ends("sense-memory mind blocks show human", codes={2: "there is no such block"})
+@_reads(
+    "show",
+    "sense-memory mind blocks show human",
+    codes={2: "there is no such block"},
+    shows=as_text(lambda block: block.value),
 )
-def show_block(context: typer.Context, label: LabelArgument, _json: JsonOption = False) -> None:
+async def show_block(store: MemoryStore, label: LabelArgument) -> Block:
     """Print the text of a block."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> Block:
-        return await store.mind.blocks.get(label)
-
-    block = invocation.run(work)
-    typer.echo(as_json(_block_data(block)) if invocation.as_json else safe(block.value))
+    return await store.mind.blocks.get(label)
 
 
-def _change(context: typer.Context, wait: float, change: Callable[[Blocks], Awaitable[Block]]) -> None:
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> Block:
-        block = await change(store.mind.blocks)
-        await deliver(store, wait)
-        return block
-
-    block = invocation.run(work, creates=True)
-    size = f"{len(block.value):,} of {block.limit:,} characters"
-    done(invocation, _block_data(block), f"{block.label} is at version {block.version}: {size}")
-
-
-@blocks.command(
+@_changes(
     "set",
-    epilog=ends(
-        'sense-memory mind blocks set persona "I am a patient baker."',
-        "sense-memory mind blocks set persona --read-only",
-    ),
+    'sense-memory mind blocks set persona "I am a patient baker."',
+    "sense-memory mind blocks set persona --read-only",
 )
-def set_block(
-    context: typer.Context,
+async def set_block(
+    store: MemoryStore,
     label: LabelArgument,
-    text: TextArgument = None,
+    text: Annotated[str | None, TEXT, FromStdin("text", unless=("description", "read_only"))] = None,
     *,
     description: Annotated[str | None, option("TEXT", "What the block is for.")] = None,
     read_only: Annotated[
-        bool | None,
-        option("", "Whether an agent's tools may change the block.", "--read-only/--writable"),
+        bool | None, option("", "Whether an agent's tools may change the block.", "--read-only/--writable")
     ] = None,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> Block:
     """Set the text or the description of a block, or make it read-only or writable."""
-    value = text
-    if text == "-" or (text is None and description is None and read_only is None):
-        value = inputs.text_or_stdin(text, "text", is_lines=True)
-
-    async def change(found: Blocks) -> Block:
-        return await found.update(label, value=value, description=description, read_only=read_only)
-
-    _change(context, wait, change)
+    return await store.mind.blocks.update(label, value=text, description=description, read_only=read_only)
 
 
-@blocks.command("append", epilog=ends('sense-memory mind blocks append human "Lives in Lisbon."'))
-def append_block(
-    context: typer.Context,
+@_changes("append", 'sense-memory mind blocks append human "Lives in Lisbon."')
+async def append_block(
+    store: MemoryStore,
     label: LabelArgument,
-    text: TextArgument = None,
+    text: Annotated[str, TEXT, FromStdin("line")] = "-",
     *,
-    line: Annotated[
-        int,
-        option("N", "Insert after line N; 0 is the beginning, -1 the end.", min=-1),
-    ] = -1,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+    line: Annotated[int, option("N", "Insert after line N; 0 is the beginning, -1 the end.", min=-1)] = -1,
+) -> Block:
     """Add a line to a block, at the end or after line N."""
-    content = inputs.text_or_stdin(text, "line", is_lines=True)
-    _change(context, wait, lambda found: found.memory_insert(label, content, line))
+    return await store.mind.blocks.memory_insert(label, text, line)
 
 
-@blocks.command(
-    "replace", epilog=ends('sense-memory mind blocks replace human "Lives in Porto." "Lives in Lisbon."')
-)
-def replace_block(
-    context: typer.Context,
+@_changes("replace", 'sense-memory mind blocks replace human "Lives in Porto." "Lives in Lisbon."')
+async def replace_block(
+    store: MemoryStore,
     label: LabelArgument,
     old: Annotated[str, argument("OLD", "The old text; it must occur exactly once.")],
     new: Annotated[str, argument("NEW", 'The new text; "" removes the old text.')],
-    *,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> Block:
     """Replace some text within a block."""
-    _change(context, wait, lambda found: found.memory_replace(label, old, new))
+    return await store.mind.blocks.memory_replace(label, old, new)
 
 
-@blocks.command(
-    "create",
-    epilog=ends('sense-memory mind blocks create style "Short sentences."'),
-)
-def create_block(
-    context: typer.Context,
+@_changes("create", 'sense-memory mind blocks create style "Short sentences."')
+async def create_block(
+    store: MemoryStore,
     label: LabelArgument,
     text: Annotated[str, argument("TEXT", "The first text.")] = "",
     *,
@@ -185,48 +150,20 @@ def create_block(
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, max=20_000, help="The most characters that the block may have.")
     ] = 20_000,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> Block:
     """Add a block."""
-    _change(context, wait, lambda found: found.create(label, text, description=description, limit=limit))
+    return await store.mind.blocks.create(label, text, description=description, limit=limit)
 
 
-@blocks.command("history", epilog=ends("sense-memory mind blocks history human"))
-def block_history(
-    context: typer.Context, label: LabelArgument, *, limit: SetLimitOption = 20, _json: JsonOption = False
-) -> None:
+@_reads("history", "sense-memory mind blocks history human", shows=_VERSIONS)
+async def block_history(
+    store: MemoryStore, label: LabelArgument, *, limit: SetLimitOption = 20
+) -> list[Block]:
     """Show the versions of a block in this ledger, newest first."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> list[Block]:
-        return (await store.mind.blocks.history(label))[:limit]
-
-    found, now = invocation.run(work), time.time()
-    rows = [(str(block.version), age(block.updated_at or now, now), block.value) for block in found]
-    data = [_block_data(block) for block in found]
-    show(
-        invocation,
-        data,
-        ("version", "age", "value"),
-        rows,
-        none=f"There are no versions of a block {label!r} here.",
-    )
+    return (await store.mind.blocks.history(label))[:limit]
 
 
-@blocks.command("delete", epilog=ends("sense-memory mind blocks delete style"))
-def delete_block(
-    context: typer.Context,
-    label: LabelArgument,
-    *,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+@operation(blocks, "delete", "sense-memory mind blocks delete style", writes=True, creates=False)
+async def delete_block(store: MemoryStore, label: LabelArgument) -> Write:
     """Delete a block here, and ask relays to delete it. The blocks persona and human become empty."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> delivery.Written:
-        return await delivery.send(store, [await store.mind.blocks.delete(label)], wait)
-
-    written = invocation.run(work)
-    delivery.report_deletion(invocation, written, f"{label} is deleted", {"deleted": label})
+    return deletion(await store.mind.blocks.delete(label), f"{label} is deleted", deleted=label)

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sense_memory.errors import LedgerError
+from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import argument, option
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, program
-from sense_memory.interfaces.cli.output import show_rows
-from sense_memory.interfaces.cli.program import Group, Program, ends
-from sense_memory.interfaces.text import as_json, one_line
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode
+from sense_memory.interfaces.cli.mind import commands
 from sense_memory.limits import MAX_SAFE_INTEGER
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from sense_memory.interfaces.cli.invocation import Invocation
-    from sense_memory.store import MemoryStore
+    from sense_memory.interfaces.cli.groups import Program
 
 SetLimitOption = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=100_000, metavar="N", help="Show at most N of them.")
 ]
-TextArgument = Annotated[
-    str | None,
-    argument(
-        "TEXT", "The text. If it is missing or `-`, read all of stdin, without the line break at the end."
-    ),
-]
+TEXT: Final = argument(
+    "TEXT", "The text. If it is missing or `-`, read all of stdin, without the line break at the end."
+)
 IdArgument = Annotated[str, argument("ID", "The id, or its first characters.")]
 KindOption = Annotated[
     str,
@@ -48,58 +40,9 @@ OnlyConversationOption = Annotated[
 OnlyTopicOption = Annotated[str | None, option("TOPIC", "Only passages of this topic.", "--topic")]
 
 
-commands = Program(cls=Group)  # those of `mind`
-
-
 def group(name: str, help_text: str, *examples: str) -> Program:
     """A group of commands of the mind."""
-    made = Program(cls=Group, no_args_is_help=True)
-    commands.add_typer(made, name=name, help=help_text, epilog=ends(*examples))
-    return made
-
-
-async def deliver(store: MemoryStore, wait: float) -> None:
-    """Sign what was appended, and give relays `wait` seconds to accept the queue; names relays that did not, or refused."""
-    if not wait or not store.relays:
-        await store.mind.flush()
-        return
-    before = {relay.url: relay.events.get("refused", 0) for relay in store.status().relays}
-    with suppress(TimeoutError, LedgerError):  # all of it is durable here
-        async with asyncio.timeout(wait):
-            await store.flush()
-    relays = store.status().relays
-    if refusing := [relay.url for relay in relays if relay.events.get("refused", 0) > before[relay.url]]:
-        note(f"kept here, refused by {', '.join(refusing)}; `{program()} status` says why")
-    if late := [relay.url for relay in relays if relay.events.get("queued")]:
-        note(f"kept here, not yet sent to {', '.join(late)}; run `{program()} sync`")
-
-
-def show(
-    invocation: Invocation,
-    data: Sequence[Mapping[str, Any]],
-    headers: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    none: str,
-) -> None:
-    """Print a list: as JSON, as a table on a terminal, or in a pipe as one line for each item, with tabs.
-
-    Args:
-        invocation: of the command.
-        data: the items for JSON.
-        headers: of the table.
-        rows: the cells of each item.
-        none: printed on stderr if there are no items.
-    """
-    if invocation.as_json:
-        typer.echo(as_json(list(data)))
-    else:
-        show_rows(headers, rows, none=none)
-
-
-def done(invocation: Invocation, data: Mapping[str, Any], sentence: str) -> None:
-    """Print the outcome of a change: as JSON, or as a sentence."""
-    typer.echo(as_json(dict(data)) if invocation.as_json else one_line(sentence))
+    return commands.group(name, no_args_is_help=True, help=help_text, epilog=ends(*examples))
 
 
 def not_found(problem: str) -> CommandFailed:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, flag, option
-from sense_memory.interfaces.cli.invocation import note, of, program
-from sense_memory.interfaces.cli.mind.group import (
-    IdArgument,
-    commands,
-    deliver,
-    done,
-    group,
-    only,
-    show,
-)
-from sense_memory.interfaces.cli.program import ends
+from sense_memory.interfaces.cli.inputs import argument, flag, option
+from sense_memory.interfaces.cli.invocation import note, program
+from sense_memory.interfaces.cli.mind import commands
+from sense_memory.interfaces.cli.mind.group import IdArgument, group, only
+from sense_memory.interfaces.cli.operations import as_sentence, as_table, operation
 from sense_memory.interfaces.shapes import shape_of
-from sense_memory.interfaces.text import age, as_json, one_line, quantity, safe
+from sense_memory.interfaces.text import age, one_line, quantity, safe
 
 
 if TYPE_CHECKING:
@@ -43,61 +36,50 @@ _SAYS_NOTHING: Final = (
 )
 
 
-def _identity_data(found: AgentIdentity) -> dict[str, Any]:
-    return shape_of(found)  # type: ignore[no-any-return]
-
-
-def _tell_identity(context: typer.Context, found: AgentIdentity) -> None:
-    invocation = of(context)
-    if invocation.as_json:
-        typer.echo(as_json(_identity_data(found)))
-    elif found.at is None:
+def _show_identity(found: AgentIdentity, _: Any) -> None:
+    if found.at is None:
         typer.echo(
             f"There is no identity yet. Add passages with --classify, then: {program()} mind identity refresh",
             err=True,
         )
-    else:
-        values = (f"I value {value}." for value in found.values)
-        nothing = f"{_SAYS_NOTHING} {program()} mind archive add TEXT --classify"
-        typer.echo(safe("\n".join((*found.lines(), *values)) or nothing))
-        if found.left_out:
-            note(f"{quantity(found.left_out, 'topic')} with the fewest passages did not fit the request")
+        return
+    values = (f"I value {value}." for value in found.values)
+    nothing = f"{_SAYS_NOTHING} {program()} mind archive add TEXT --classify"
+    typer.echo(safe("\n".join((*found.lines(), *values)) or nothing))
+    if found.left_out:
+        note(f"{quantity(found.left_out, 'topic')} with the fewest passages did not fit the request")
 
 
-@identity.command("show", epilog=ends("sense-memory mind identity show"))
-def show_identity(context: typer.Context, _json: JsonOption = False) -> None:
-    """Print the identity as it was last distilled."""
-
-    async def work(store: MemoryStore) -> AgentIdentity:
-        return await store.mind.identity.get()
-
-    _tell_identity(context, of(context).run(work))
-
-
-@identity.command("refresh", epilog=ends("sense-memory mind identity refresh"))
-def refresh_identity(
-    context: typer.Context, *, wait: WaitOption = WAIT_SECONDS, _json: JsonOption = False
-) -> None:
-    """Distil the identity from all topics, and print it. The previous identity stays in the history."""
-
-    async def work(store: MemoryStore) -> AgentIdentity:
-        found = await store.mind.identity.refresh_identity_kernel()
-        await deliver(store, wait)
-        return found
-
-    _tell_identity(context, of(context).run(work, creates=True))
-
-
-@identity.command(
-    "set",
-    epilog=ends(
-        'sense-memory mind identity set --value "share no keys" --value "plain words"',
-        "# Remove the roles that were set:",
-        'sense-memory mind identity set --role ""',
-    ),
+_IDENTITIES = as_table(
+    ("age", "thoughts", "themes"),
+    lambda item, now: (age(item.at or now, now), str(item.covered), item.themes),
+    none="There is no identity yet.",
 )
-def set_identity(
-    context: typer.Context,
+_of_identity = partial(operation, identity, shows=_show_identity)
+
+
+@_of_identity("show", "sense-memory mind identity show")
+async def show_identity(store: MemoryStore) -> AgentIdentity:
+    """Print the identity as it was last distilled."""
+    return await store.mind.identity.get()
+
+
+@_of_identity("refresh", "sense-memory mind identity refresh", writes=True)
+async def refresh_identity(store: MemoryStore) -> AgentIdentity:
+    """Distil the identity from all topics, and print it. The previous identity stays in the history."""
+    return await store.mind.identity.refresh_identity_kernel()
+
+
+@_of_identity(
+    "set",
+    'sense-memory mind identity set --value "share no keys" --value "plain words"',
+    "# Remove the roles that were set:",
+    'sense-memory mind identity set --role ""',
+    writes=True,
+    refuses=lambda given: "give --value or --role" if given.values is None and given.roles is None else "",
+)
+async def set_identity(
+    store: MemoryStore,
     *,
     values: Annotated[
         list[str] | None, option("TEXT", "A value of the agent. May be repeated.", "--value")
@@ -105,39 +87,22 @@ def set_identity(
     roles: Annotated[
         list[str] | None, option("TEXT", "A role of the agent. May be repeated.", "--role")
     ] = None,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> AgentIdentity:
     """Set values and roles by hand, and print the identity. Every refresh keeps them, and they come first. New values
     replace the values that were set before, new roles the roles; "" removes all.
     """
-    if values is None and roles is None:
-        context.fail("give --value or --role")
-
-    async def work(store: MemoryStore) -> AgentIdentity:
-        kernel = store.mind.identity
-        if values is not None:
-            await kernel.set_values(filter(None, values))
-        if roles is not None:
-            await kernel.set_roles(filter(None, roles))
-        await deliver(store, wait)
-        return await kernel.get()
-
-    _tell_identity(context, of(context).run(work, creates=True))
+    kernel = store.mind.identity
+    if values is not None:
+        await kernel.set_values(filter(None, values))
+    if roles is not None:
+        await kernel.set_roles(filter(None, roles))
+    return await kernel.get()
 
 
-@identity.command("history", epilog=ends("sense-memory mind identity history"))
-def identity_history(context: typer.Context, _json: JsonOption = False) -> None:
+@_of_identity("history", "sense-memory mind identity history", shows=_IDENTITIES)
+async def identity_history(store: MemoryStore) -> list[AgentIdentity]:
     """Show the identities in this ledger, newest first."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> list[AgentIdentity]:
-        return await store.mind.identity.history()
-
-    found, now = invocation.run(work), time.time()
-    rows = [(age(item.at or now, now), str(item.covered), item.themes) for item in found]
-    data = [_identity_data(item) for item in found]
-    show(invocation, data, ("age", "thoughts", "themes"), rows, none="There is no identity yet.")
+    return await store.mind.identity.history()
 
 
 objectives = group(
@@ -147,92 +112,104 @@ objectives = group(
 )
 
 
-def _objective_data(found: Objective) -> dict[str, Any]:
-    return shape_of(found)  # type: ignore[no-any-return]
+_OBJECTIVES = as_table(
+    ("id", "priority", "status", "text"),
+    lambda item, _: (item.id, str(item.priority), item.status, item.text),
+    none="There are no objectives.",
+)
+_of_objectives = partial(operation, objectives)
 
 
-@objectives.command("add", epilog=ends('sense-memory mind objectives add "Finish the portrait"'))
-def add_objective(
-    context: typer.Context,
+@_of_objectives(
+    "add",
+    'sense-memory mind objectives add "Finish the portrait"',
+    writes=True,
+    shows=as_sentence(lambda found: f"added as objective {found.id}"),
+)
+async def add_objective(
+    store: MemoryStore,
     text: Annotated[str, argument("TEXT", "The goal.")],
     *,
     priority: Annotated[
         int, typer.Option(metavar="N", min=1, max=9, help="The priority, from 1 (the highest) to 9.")
     ] = 3,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> Objective:
     """Add an objective."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> Objective:
-        found = await store.mind.identity.set_objective(text, priority=priority)
-        await deliver(store, wait)
-        return found
-
-    found = invocation.run(work, creates=True)
-    done(invocation, _objective_data(found), f"added as objective {found.id}")
+    return await store.mind.identity.set_objective(text, priority=priority)
 
 
-@objectives.command(
-    "list", epilog=ends("sense-memory mind objectives list", "sense-memory mind objectives list --all")
+@_of_objectives(
+    "list", "sense-memory mind objectives list", "sense-memory mind objectives list --all", shows=_OBJECTIVES
 )
-def list_objectives(
-    context: typer.Context,
+async def list_objectives(
+    store: MemoryStore,
     *,
     everything: Annotated[bool, flag("--all", text="Include objectives that are done or dropped.")] = False,
-    _json: JsonOption = False,
-) -> None:
+) -> list[Objective]:
     """List the objectives by priority."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> list[Objective]:
-        return await store.mind.identity.objectives(status=None if everything else "active")
-
-    found = invocation.run(work)
-    rows = [(item.id, str(item.priority), item.status, item.text) for item in found]
-    data = [_objective_data(item) for item in found]
-    show(invocation, data, ("id", "priority", "status", "text"), rows, none="There are no objectives.")
+    return await store.mind.identity.objectives(status=None if everything else "active")
 
 
-@objectives.command(
-    "done", epilog=ends("sense-memory mind objectives done 3f2a90c1", codes={4: "no objective has that id"})
+@_of_objectives(
+    "done",
+    "sense-memory mind objectives done 3f2a90c1",
+    codes={4: "no objective has that id"},
+    writes=True,
+    creates=False,
+    shows=as_sentence(lambda found: f"{found.status}: {found.text}"),
 )
-def end_objective(
-    context: typer.Context,
+async def end_objective(
+    store: MemoryStore,
     ident: IdArgument,
     *,
     dropped: Annotated[bool, flag("--dropped", text="The objective was given up, not reached.")] = False,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> Objective:
     """End an objective."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> Objective:
-        known = [item.id for item in await store.mind.identity.objectives(status=None)]
-        found = only(ident, known, "objective")
-        status = "dropped" if dropped else "done"
-        changed = await store.mind.identity.change_objective(found, status=status)
-        await deliver(store, wait)
-        return changed
-
-    found = invocation.run(work)
-    done(invocation, _objective_data(found), f"{found.status}: {found.text}")
+    known = [item.id for item in await store.mind.identity.objectives(status=None)]
+    status = "dropped" if dropped else "done"
+    return await store.mind.identity.change_objective(only(ident, known, "objective"), status=status)
 
 
 # ── Reflections ─────────────────────────────────────────────────────────────────────────
 
 
-@commands.command(
-    epilog=ends(
-        "sense-memory mind reflect baker",
-        "# What the agent itself concluded:",
-        'sense-memory mind reflect baker --belief "The miller lies."',
-    )
+def _reflection_data(found: LogEntry | None) -> dict[str, Any]:
+    from sense_memory.interfaces.shapes.views import ConcludedBelief
+
+    return {"entry": None if found is None else shape_of(ConcludedBelief.of(found))}
+
+
+def _show_reflection(found: LogEntry | None, given: Any) -> None:
+    if found is None:
+        note(
+            f"nothing was appended: {given.actor} saw fewer than {given.threshold} new entries (see --threshold), or nothing "
+            "can be concluded from them"
+        )
+        return
+    typer.echo(one_line(str(found.payload.get("belief", ""))))
+    if left_out := found.payload.get("left_out"):
+        note(f"the model read only the newest entries; {left_out:,} older ones did not fit the request")
+
+
+def _is_without_belief(given: Any) -> str:
+    missing = given.based_on and given.belief is None
+    return "give --belief too: --based-on says what the belief is based on" if missing else ""
+
+
+@operation(
+    commands,
+    "reflect",
+    "sense-memory mind reflect baker",
+    "# What the agent itself concluded:",
+    'sense-memory mind reflect baker --belief "The miller lies."',
+    writes=True,
+    creates=lambda given: given.belief is not None,
+    refuses=_is_without_belief,
+    json=_reflection_data,
+    shows=_show_reflection,
 )
-def reflect(
-    context: typer.Context,
+async def reflect(
+    store: MemoryStore,
     actor: Annotated[str, argument("ACTOR", "Who reflects: an actor in the log.")],
     *,
     belief: Annotated[
@@ -249,44 +226,14 @@ def reflect(
     threshold: Annotated[
         int, typer.Option(metavar="N", min=1, help="Reflect only if at least N entries are new.")
     ] = 20,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> LogEntry | None:
     """Conclude a belief from what an actor saw since the last reflection, and append the belief to the log.
 
     Without a language model, rules quote what was said repeatedly or decided. If fewer than N entries are new, or
     nothing can be concluded from them, nothing is appended.
     """
-    if based_on and belief is None:
-        context.fail("give --belief too: --based-on says what the belief is based on")
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> LogEntry | None:
-        mind = store.mind
-        if belief is None:
-            entry = await mind.reflect(actor, threshold=threshold)
-        else:
-            known = [entry.id for entry in await mind.log.entries()] if based_on else []
-            evidence = [only(ident, known, "entry") for ident in based_on or ()]
-            entry = await mind.append_reflection(actor, belief, evidence)
-        await deliver(store, wait)
-        return entry
-
-    found = invocation.run(work, creates=belief is not None)
-    if invocation.as_json:
-        typer.echo(as_json({"entry": None if found is None else _reflection_data(found)}))
-    elif found is None:
-        note(
-            f"nothing was appended: {actor} saw fewer than {threshold} new entries (see --threshold), or nothing can be "
-            "concluded from them"
-        )
-    else:
-        typer.echo(one_line(str(found.payload.get("belief", ""))))
-        if left_out := found.payload.get("left_out"):
-            note(f"the model read only the newest entries; {left_out:,} older ones did not fit the request")
-
-
-def _reflection_data(entry: LogEntry) -> dict[str, Any]:
-    from sense_memory.interfaces.shapes.views import ConcludedBelief
-
-    return shape_of(ConcludedBelief.of(entry))  # type: ignore[no-any-return]
+    if belief is None:
+        return await store.mind.reflect(actor, threshold=threshold)
+    known = [entry.id for entry in await store.mind.log.entries()] if based_on else []
+    evidence = [only(ident, known, "entry") for ident in based_on or ()]
+    return await store.mind.append_reflection(actor, belief, evidence)

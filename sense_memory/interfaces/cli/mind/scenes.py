@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
-import typer
-
 from sense_memory.errors import InvalidInput
-from sense_memory.interfaces.cli import delivery, inputs
-from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument, option
-from sense_memory.interfaces.cli.invocation import ExitCode, note, of, program
+from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, WaitOption, argument, option
+from sense_memory.interfaces.cli.invocation import ExitCode, note, program
+from sense_memory.interfaces.cli.mind import commands
 from sense_memory.interfaces.cli.mind.group import (
+    TEXT,
     KindOption,
     OnlyKindOption,
     SetLimitOption,
-    TextArgument,
     TurnOption,
-    commands,
-    deliver,
-    done,
     group,
     not_found,
     only,
-    show,
 )
-from sense_memory.interfaces.cli.mind.log import entry_data, show_entries
+from sense_memory.interfaces.cli.mind.log import APPENDED, ENTRIES
 from sense_memory.interfaces.cli.names import place as place_of
-from sense_memory.interfaces.cli.program import ends
+from sense_memory.interfaces.cli.operations import (
+    FromStdin,
+    Write,
+    as_sentence,
+    as_table,
+    as_text,
+    deletion,
+    operation,
+)
 from sense_memory.interfaces.shapes import shape_of
-from sense_memory.interfaces.text import as_json, one_line, quantity
+from sense_memory.interfaces.text import one_line, quantity
 from sense_memory.nostr.keys import npub as to_npub
 
 
@@ -54,10 +56,7 @@ scenes = group(
     "run.started, agent.reflected) go to the scene, all others to the agent's own log.",
     "sense-memory mind scenes list",
 )
-SceneArgument = Annotated[
-    str,
-    argument("SCENE", "The name of the scene, or the first characters of its id."),
-]
+SceneArgument = Annotated[str, argument("SCENE", "The name of the scene, or the first characters of its id.")]
 NpubArgument = Annotated[str, argument("NPUB", "The member's public key.")]
 
 
@@ -142,11 +141,10 @@ def _note_lacks(reports: list[SyncReport]) -> bool:
 async def _changed(
     store: MemoryStore, given: str, wait: float, change: Callable[[Scene], Awaitable[_T]]
 ) -> tuple[_KnownScene, _T]:
-    """Change a scene, send the change, and return what is known of the scene and the result of the change."""
+    """Change a scene and send the change; returns what is known of the scene and the result of the change."""
     scene = await _scene(store, given)
     result = await change(scene)
     await _sync(scene, wait)
-    await deliver(store, wait)
     return await _KnownScene.of(store, scene), result
 
 
@@ -162,99 +160,118 @@ async def _sync(scene: Scene, wait: float) -> None:
         note(f"not every relay of the scene answered; run `{program()} mind scenes sync` later")
 
 
-def _tell_scene(context: typer.Context, known: _KnownScene, sentence: str) -> None:
-    told = sentence if known.is_member else f"{sentence}; the owner removed you from it: {_STILL_SEEN}"
-    done(of(context), known.data(), told)
+def _as_scene(say: Callable[[_KnownScene], str]) -> Any:
+    """A sentence about a scene, which also says so if the owner removed this agent."""
+    return as_sentence(
+        lambda known: (
+            say(known) if known.is_member else f"{say(known)}; the owner removed you from it: {_STILL_SEEN}"
+        )
+    )
 
 
-@scenes.command("create", epilog=ends("sense-memory mind scenes create village --as baker"))
-def create_scene(
-    context: typer.Context,
+_of_scene = partial(operation, scenes, json=_KnownScene.data)
+
+
+@_of_scene(
+    "create",
+    "sense-memory mind scenes create village --as baker",
+    writes=True,
+    shows=_as_scene(lambda known: f"made scene {known.state.id}"),
+)
+async def create_scene(
+    store: MemoryStore,
     name: Annotated[str, argument("NAME", "The name of the scene.")],
     *,
     as_name: Annotated[str, option("NAME", "Your own name in the scene.", "--as")],
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> _KnownScene:
     """Make a scene and become its owner. The scene uses the relays that are configured now."""
-
-    async def work(store: MemoryStore) -> _KnownScene:
-        scene = await store.mind.scenes.create(name, as_name=as_name)
-        await deliver(store, wait)
-        return await _KnownScene.of(store, scene)
-
-    known = of(context).run(work, creates=True)
-    _tell_scene(context, known, f"made scene {known.state.id}")
+    return await _KnownScene.of(store, await store.mind.scenes.create(name, as_name=as_name))
 
 
-@scenes.command(epilog=ends('sense-memory mind scenes invite village "$NPUB" smith'))
-def invite(
-    context: typer.Context,
+@dataclass(frozen=True, slots=True)
+class _Invitation:
+    """An invitation to a scene or a share, for one agent."""
+
+    to: dict[str, str]
+    text: str
+
+    def data(self) -> dict[str, str]:
+        return {**self.to, "invitation": self.text}
+
+
+_as_invitation = as_text(lambda invitation: invitation.text)
+
+
+@operation(
+    scenes,
+    "invite",
+    'sense-memory mind scenes invite village "$NPUB" smith',
+    writes=True,
+    creates=False,
+    json=_Invitation.data,
+    shows=_as_invitation,
+)
+async def invite(
+    store: MemoryStore,
     scene: SceneArgument,
     npub: NpubArgument,
     name: Annotated[str, argument("NAME", "The member's name in the scene.")],
     *,
     wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> _Invitation:
     """Add a member, and print the invitation, which only that member can open."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> tuple[_KnownScene, str]:
-        return await _changed(store, scene, wait, lambda found: found.invite(npub, name))
-
-    known, text = invocation.run(work)
-    typer.echo(as_json({"scene": known.state.id, "invitation": text}) if invocation.as_json else text)
+    known, text = await _changed(store, scene, wait, lambda found: found.invite(npub, name))
+    return _Invitation({"scene": known.state.id}, text)
 
 
-@scenes.command(
-    epilog=ends(
-        "sense-memory mind scenes join sense-scene:eyJpZCI6…",
-        codes={2: "the text is not an invitation for this key"},
-    )
+@_of_scene(
+    "join",
+    "sense-memory mind scenes join sense-scene:eyJpZCI6…",
+    codes={2: "the text is not an invitation for this key"},
+    writes=True,
+    shows=_as_scene(lambda known: f"joined {known.state.name}, scene {known.state.id}"),
 )
-def join(
-    context: typer.Context,
+async def join(
+    store: MemoryStore,
     invitation: Annotated[
-        str,
-        argument("INVITATION", "The invitation; `-` reads it from stdin."),
+        str, argument("INVITATION", "The invitation; `-` reads it from stdin."), FromStdin("invitation")
     ],
     *,
     wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> _KnownScene:
     """Join a scene by an invitation."""
-    text = inputs.text_or_stdin(invitation, "invitation", is_lines=True)
-
-    async def work(store: MemoryStore) -> _KnownScene:
-        scene = await store.mind.scenes.join(text)
-        await _sync(scene, wait)
-        await deliver(store, wait)
-        return await _KnownScene.of(store, scene)
-
-    known = of(context).run(work, creates=True)
-    _tell_scene(context, known, f"joined {known.state.name}, scene {known.state.id}")
+    scene = await store.mind.scenes.join(invitation)
+    await _sync(scene, wait)
+    return await _KnownScene.of(store, scene)
 
 
-@scenes.command("list", epilog=ends("sense-memory mind scenes list"))
-def list_scenes(context: typer.Context, _json: JsonOption = False) -> None:
+@_of_scene(
+    "list",
+    "sense-memory mind scenes list",
+    shows=as_table(
+        ("id", "name", "members"),
+        lambda known, _: (known.state.id, known.state.name, known.members_in_words()),
+        none="This agent is in no scene.",
+    ),
+)
+async def list_scenes(store: MemoryStore) -> list[_KnownScene]:
     """List the scenes of this agent with their members, and those from which the owner removed it."""
-
-    async def work(store: MemoryStore) -> list[_KnownScene]:
-        states, gone = await store.mind.scenes.all(), await store.mind.scenes.removed_from()
-        return [_KnownScene(state, state.id not in gone, store.public_key) for state in states]
-
-    found = of(context).run(work)
-    rows = [(known.state.id, known.state.name, known.members_in_words()) for known in found]
-    none = "This agent is in no scene."
-    show(of(context), [known.data() for known in found], ("id", "name", "members"), rows, none=none)
+    states, gone = await store.mind.scenes.all(), await store.mind.scenes.removed_from()
+    return [_KnownScene(state, state.id not in gone, store.public_key) for state in states]
 
 
-@scenes.command("append", epilog=ends('sense-memory mind scenes append village "It rains." --actor world'))
-def append_to_scene(
-    context: typer.Context,
+@operation(
+    scenes,
+    "append",
+    'sense-memory mind scenes append village "It rains." --actor world',
+    writes=True,
+    creates=False,
+    shows=APPENDED,
+)
+async def append_to_scene(
+    store: MemoryStore,
     scene: SceneArgument,
-    text: TextArgument = None,
+    text: Annotated[str, TEXT, FromStdin("entry")] = "-",
     *,
     kind: KindOption = "world.observed",
     actor: Annotated[
@@ -266,120 +283,103 @@ def append_to_scene(
     ] = None,
     turn: TurnOption = None,
     wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> LogEntry:
     """Append an entry, signed by this agent."""
-    content = inputs.text_or_stdin(text, "entry", is_lines=True)
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> LogEntry:
-        payload = {"text": content}
-        return (
-            await _changed(
-                store, scene, wait, lambda found: found.append(kind, payload, actor=actor, turn=turn)
-            )
-        )[1]
-
-    entry = invocation.run(work)
-    done(invocation, entry_data(entry), f"appended as {entry.id}")
+    payload = {"text": text}
+    _, entry = await _changed(
+        store, scene, wait, lambda found: found.append(kind, payload, actor=actor, turn=turn)
+    )
+    return entry
 
 
-@scenes.command("log", epilog=ends("sense-memory mind scenes log village"))
-def scene_log(
-    context: typer.Context,
-    scene: SceneArgument,
-    *,
-    kind: OnlyKindOption = None,
-    limit: SetLimitOption = 20,
-    _json: JsonOption = False,
-) -> None:
+@operation(scenes, "log", "sense-memory mind scenes log village", shows=ENTRIES)
+async def scene_log(
+    store: MemoryStore, scene: SceneArgument, *, kind: OnlyKindOption = None, limit: SetLimitOption = 20
+) -> list[LogEntry]:
     """Show the newest entries of a scene that you may see, oldest first; stderr counts those that are not genuine, and says
     so if the owner removed you.
     """
-
-    async def work(store: MemoryStore) -> tuple[list[LogEntry], int, bool]:
-        found = await _scene(store, scene)
-        entries = [entry for entry in await found.entries() if kind is None or entry.kind == kind]
-        return entries[-limit:], await found.forged_count(), await found.is_member()
-
-    entries, forged, is_member = of(context).run(work)
-    show_entries(context, entries, time.time())
-    if not is_member:
+    found = await _scene(store, scene)
+    entries = [entry for entry in await found.entries() if kind is None or entry.kind == kind]
+    if not await found.is_member():
         note(f"the owner removed you from this scene: {_STILL_SEEN}")
-    if forged:
+    if forged := await found.forged_count():
         note(
             f"{quantity(forged, 'entry', 'entries')} not shown: their author did not sign them, or was removed from the scene"
         )
+    return entries[-limit:]
 
 
-@scenes.command(
+@dataclass(frozen=True, slots=True)
+class _Synced:
+    """A scene after a synchronisation: how many entries it has, and what its relays reported for each key."""
+
+    known: _KnownScene
+    entries: int
+    reports: list[SyncReport]
+
+    @property
+    def code(self) -> ExitCode:
+        """The exit code; stderr names the relays that lack a part."""
+        return ExitCode.NOT_REPLICATED if _note_lacks(self.reports) else ExitCode.OK
+
+
+def _show_synced(found: _Synced, given: Any) -> None:
+    entries = quantity(found.entries, "entry", "entries")
+    _as_scene(lambda known: f"{known.state.name}: {entries}")(found.known, given)
+
+
+@operation(
+    scenes,
     "sync",
-    epilog=ends(
-        "sense-memory mind scenes sync village",
-        codes={3: "a relay of the scene does not hold all of it; the output says why"},
-    ),
+    "sense-memory mind scenes sync village",
+    codes={3: "a relay of the scene does not hold all of it; the output says why"},
+    json=lambda found: found.known.data(),
+    shows=_show_synced,
+    ends_with=lambda found: found.code,
 )
-def sync_scene(context: typer.Context, scene: SceneArgument, _json: JsonOption = False) -> None:
+async def sync_scene(store: MemoryStore, scene: SceneArgument) -> _Synced:
     """Bring the scene and its relays in step; if the owner made a new key, switch to that key.
 
     If the owner removed you, the output says so.
     """
-
-    async def work(store: MemoryStore) -> tuple[_KnownScene, int, list[SyncReport]]:
-        found = await _scene(store, scene)
-        reports = await found.sync()
-        await store.mind.flush()
-        return await _KnownScene.of(store, found), len(await found.entries()), reports
-
-    known, count, reports = of(context).run(work)
-    _tell_scene(context, known, f"{known.state.name}: {quantity(count, 'entry', 'entries')}")
-    if _note_lacks(reports):
-        raise typer.Exit(ExitCode.NOT_REPLICATED)
+    found = await _scene(store, scene)
+    reports = await found.sync()
+    await store.mind.flush()
+    return _Synced(await _KnownScene.of(store, found), len(await found.entries()), reports)
 
 
-@scenes.command(
+def _removed(known: _KnownScene) -> str:
+    return f"removed; {quantity(len(known.members), 'member')} left, under a new key"
+
+
+@_of_scene(
     "remove",
-    epilog=ends(
-        'sense-memory mind scenes invite village "$NPUB" smith',
-        "sense-memory mind scenes remove village smith",
-        codes={4: "no member has that name"},
-    ),
+    'sense-memory mind scenes invite village "$NPUB" smith',
+    "sense-memory mind scenes remove village smith",
+    codes={4: "no member has that name"},
+    writes=True,
+    creates=False,
+    shows=_as_scene(_removed),
 )
-def remove_member(
-    context: typer.Context,
+async def remove_member(
+    store: MemoryStore,
     scene: SceneArgument,
     member: Annotated[str, argument("MEMBER", "The member's name in the scene, or public key.")],
     *,
     wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> _KnownScene:
     """Remove a member: later entries use a new key. The member can still read earlier entries."""
-
-    async def work(store: MemoryStore) -> _KnownScene:
-        return (await _changed(store, scene, wait, lambda found: found.remove(_member(found, member))))[0]
-
-    known = of(context).run(work)
-    _tell_scene(context, known, f"removed; {quantity(len(known.members), 'member')} left, under a new key")
+    known, _ = await _changed(store, scene, wait, lambda found: found.remove(_member(found, member)))
+    return known
 
 
-@scenes.command("leave", epilog=ends("sense-memory mind scenes leave village"))
-def leave_scene(
-    context: typer.Context,
-    scene: SceneArgument,
-    *,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+@operation(scenes, "leave", "sense-memory mind scenes leave village", writes=True, creates=False)
+async def leave_scene(store: MemoryStore, scene: SceneArgument) -> Write:
     """Forget a scene and its keys here, and ask relays to delete them. The entries stay in the scene."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> tuple[SceneState, delivery.Written]:
-        found = await _state(store, scene)  # not opened: its ledger may be damaged
-        return found, await delivery.send(store, [await store.mind.scenes.leave(found.id)], wait)
-
-    state, written = invocation.run(work)
-    left = {"left": state.id, "name": state.name}
-    delivery.report_deletion(invocation, written, f"left {state.name}; its keys are forgotten", left)
+    state = await _state(store, scene)  # not opened: its ledger may be damaged
+    done = f"left {state.name}; its keys are forgotten"
+    return deletion(await store.mind.scenes.leave(state.id), done, left=state.id, name=state.name)
 
 
 # ── Shares ──────────────────────────────────────────────────────────────────────────────
@@ -395,80 +395,63 @@ def _place(given: str) -> tuple[str, str]:
     return domain, facet
 
 
-@commands.command(epilog=ends('sense-memory mind share people/facts "$NPUB"'))
-def share(
-    context: typer.Context,
-    place: PlaceOfShare,
-    npub: ReaderArgument,
-    *,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+@operation(
+    commands,
+    "share",
+    'sense-memory mind share people/facts "$NPUB"',
+    writes=True,
+    creates=False,
+    json=_Invitation.data,
+    shows=_as_invitation,
+)
+async def share(store: MemoryStore, place: PlaceOfShare, npub: ReaderArgument) -> _Invitation:
     """Let another agent read one facet of the palace, and print the invitation, which only that agent can open.
 
     The reader joins with `mind scenes join`, and reads with `mind shared`. Each `sync` updates what the reader sees.
     What has been read cannot be taken back.
     """
-    domain, facet = _place(place)
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> str:
-        invitation = await store.share(domain, facet, with_=npub)
-        await deliver(store, wait)
-        return invitation
-
-    text = invocation.run(work)
-    typer.echo(as_json({"place": place, "invitation": text}) if invocation.as_json else text)
+    return _Invitation({"place": place}, await store.share(*_place(place), with_=npub))
 
 
-@commands.command(
-    epilog=ends(
-        'sense-memory mind share people/facts "$NPUB"',
-        'sense-memory mind unshare people/facts "$NPUB"',
-        codes={2: "the facet is not shared with this key; nothing was changed"},
-    )
+@dataclass(frozen=True, slots=True)
+class _Unshared:
+    """The end of a share with one reader."""
+
+    place: str
+    unshared: str
+
+    def __str__(self) -> str:
+        rest = f"run `{program()} sync`: until then the reader still sees what relays hold"
+        return f"{self.place} is no longer shared with {self.unshared}; {rest}"
+
+
+@operation(
+    commands,
+    "unshare",
+    'sense-memory mind share people/facts "$NPUB"',
+    'sense-memory mind unshare people/facts "$NPUB"',
+    codes={2: "the facet is not shared with this key; nothing was changed"},
+    writes=True,
+    creates=False,
+    json=asdict,
+    shows=as_sentence(str),
 )
-def unshare(
-    context: typer.Context,
-    place: PlaceOfShare,
-    npub: ReaderArgument,
-    *,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+async def unshare(store: MemoryStore, place: PlaceOfShare, npub: ReaderArgument) -> _Unshared:
     """End a share with one reader: later changes use a new key. What has been read cannot be taken back."""
-    domain, facet = _place(place)
-
-    async def work(store: MemoryStore) -> None:
-        await store.unshare(domain, facet, with_=npub)
-        await deliver(store, wait)
-
-    of(context).run(work)
-    rest = f"run `{program()} sync`: until then the reader still sees what relays hold"
-    done(of(context), {"place": place, "unshared": npub}, f"{place} is no longer shared with {npub}; {rest}")
+    await store.unshare(*_place(place), with_=npub)
+    return _Unshared(place, npub)
 
 
-@commands.command(epilog=ends("sense-memory mind shared"))
-def shared(context: typer.Context, _json: JsonOption = False) -> None:
-    """List what other agents share with this agent, as of the last `sync`."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> list[SharedMemory]:
-        return await store.mind.shares.read()
-
-    found = invocation.run(work)
-    rows = [(to_npub(item.owner), item.path, item.state, item.value) for item in found]
-    none = (
-        f"Nothing is shared with this agent. To accept an invitation: {program()} mind scenes join INVITATION"
-    )
-    show(
-        invocation,
-        [_shared_data(item) for item in found],
+@operation(
+    commands,
+    "shared",
+    "sense-memory mind shared",
+    shows=as_table(
         ("owner", "memory", "state", "text"),
-        rows,
-        none=none,
-    )
-
-
-def _shared_data(item: SharedMemory) -> dict[str, Any]:
-    return shape_of(item)  # type: ignore[no-any-return]
+        lambda item, _: (to_npub(item.owner), item.path, item.state, item.value),
+        none="Nothing is shared with this agent. To accept an invitation: {program} mind scenes join INVITATION",
+    ),
+)
+async def shared(store: MemoryStore) -> list[SharedMemory]:
+    """List what other agents share with this agent, as of the last `sync`."""
+    return await store.mind.shares.read()

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.interfaces.cli.inputs import JsonOption, flag
+from sense_memory.interfaces.cli.help_pages import ends
+from sense_memory.interfaces.cli.inputs import JsonOption, argument, flag, option
 from sense_memory.interfaces.cli.invocation import Invocation, named, of, program
 from sense_memory.interfaces.cli.names import check_place, no_domain
+from sense_memory.interfaces.cli.operations import operation
 from sense_memory.interfaces.cli.output import palace_data, print_lines, warn_if_incomplete
 from sense_memory.interfaces.cli.palace.shapes import (
     Insight,
@@ -22,8 +25,7 @@ from sense_memory.interfaces.cli.palace.shapes import (
     counted,
     tally,
 )
-from sense_memory.interfaces.cli.program import PALACE, Group, Program, app, ends
-from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.cli.program import PALACE, app
 from sense_memory.interfaces.text import as_json, one_line, safe
 
 
@@ -39,25 +41,22 @@ LINKS: Final = "Links"
 REVIEWS: Final = "Reviews"
 
 _NAMED_COUNT: Final = 3  # memories that the line about what was left out names
-_ORDER: Final = (  # of the help page
-    *("show", "connect", "disconnect", "dismiss", "contradict", "reconcile", "pin", "unpin"),
-    *("introspect", "compress", "prune", "plot", "stats", "domains", "facets"),
-    *("remember", "recall", "search", "list", "as-of", "forget"),  # hidden
-)
+_MODULES: Final = {  # by command, in the order of the help page
+    **dict.fromkeys(
+        ("show", "connect", "disconnect", "dismiss", "contradict", "reconcile", "pin", "unpin"), "memory"
+    ),
+    "introspect": "reviews",
+    "compress": "group",
+    "prune": "reviews",
+    "plot": "plot",
+    **dict.fromkeys(("stats", "domains", "facets"), "group"),
+    **dict.fromkeys(("remember", "recall", "search", "list", "as-of", "forget"), "memory"),  # hidden
+}
 
-
-class PalaceGroup(Group):
-    """The commands of the palace, in the order of its help page."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """As `Commands.list_commands`."""
-        return sorted(super().list_commands(ctx), key=_ORDER.index)
-
-
-commands = Program(cls=PalaceGroup)
-app.add_typer(
-    commands,
-    name="palace",
+commands = app.group(
+    "palace",
+    "sense_memory.interfaces.cli.palace",
+    _MODULES,
     rich_help_panel=PALACE,
     epilog=ends(
         "sense-memory palace",
@@ -79,10 +78,7 @@ def no_palace() -> str:
 def palace(
     context: typer.Context,
     *,
-    everything: Annotated[
-        bool,
-        flag("--all", text="Draw every memory, however many there are."),
-    ] = False,
+    everything: Annotated[bool, flag("--all", text="Draw every memory, however many there are.")] = False,
     domain: Annotated[
         str | None, typer.Option(metavar="DOMAIN", help="Draw this domain only.", show_default=False)
     ] = None,
@@ -95,8 +91,7 @@ def palace(
         ),
     ] = None,
     limit: Annotated[
-        int,
-        typer.Option("--limit", "-n", min=1, metavar="N", help="Draw at most N memories of each facet."),
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Draw at most N memories of each facet.")
     ] = 5,
     _json: JsonOption = False,
 ) -> None:
@@ -191,33 +186,47 @@ def command(panel: str, *examples: str, **options: Any) -> Callable[[Any], Any]:
     return commands.command(options.pop("name", None), rich_help_panel=panel, epilog=epilog)
 
 
-@command(
-    REVIEWS,
+def _show_compressed(found: Compressed, given: Any) -> None:
+    if not found:
+        domain = given.domain or given.domain_option
+        typer.echo("There are no active memories" + (f" in {safe(domain)}." if domain else "."), err=True)
+        return
+    typer.echo(safe(found) if sys.stdout.isatty() else found)
+    if found.left_out:
+        typer.echo(_left_out(found.left_out), err=True)
+
+
+def _names_two_domains(given: Any) -> str:
+    is_twice = given.domain is not None and given.domain_option is not None
+    return "give the domain once: as the argument or with --domain" if is_twice else ""
+
+
+_reviews = partial(operation, commands, panel=REVIEWS)
+
+
+@_reviews(
+    "compress",
     "sense-memory palace compress",
     "sense-memory palace compress people --budget 200",
     'sense-memory palace compress --style plain --question "What does Lisa eat?"',
     "# As the beginning of a prompt:",
     "(echo 'What you know:'; sense-memory palace compress) > prompt.txt",
     codes={4: "there is no such domain"},
+    refuses=_names_two_domains,
+    shows=_show_compressed,
 )
-def compress(
-    context: typer.Context,
+async def compress(
+    store: MemoryStore,
     *,
-    domain: Annotated[
-        str | None, typer.Argument(metavar="DOMAIN", show_default=False, help="Only this domain.")
-    ] = None,
-    domain_option: Annotated[
-        str | None,
-        typer.Option("--domain", metavar="DOMAIN", show_default=False, help="The same as the argument."),
-    ] = None,
+    domain: Annotated[str | None, argument("DOMAIN", "Only this domain.")] = None,
+    domain_option: Annotated[str | None, option("DOMAIN", "The same as the argument.", "--domain")] = None,
     question: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "TEXT",
+            "Begin with what a search finds for this question, after pinned memories.",
             "--question",
             "-q",
-            metavar="TEXT",
-            show_default=False,
-            help="Begin with what a search finds for this question, after pinned memories.",
         ),
     ] = None,
     max_tokens: Annotated[
@@ -237,8 +246,7 @@ def compress(
             help="bracketed, the notation of the specification, or plain: sentences under short headers.",
         ),
     ] = StyleChoice.BRACKETED,
-    _json: JsonOption = False,
-) -> None:
+) -> Compressed:
     """Print the active memories for a prompt, as many as fit.
 
     Pinned memories are chosen first, then standing preferences and some of the domain self, then a share for every
@@ -250,37 +258,18 @@ def compress(
     and parentheses after a decision hold its reason. `(compare KEY, written later)` says that the memory before it and that
     one may contradict each other.
     """
-    if domain is not None and domain_option is not None:
-        context.fail("give the domain once: as the argument or with --domain")
-    domain = domain if domain is not None else domain_option
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> Compressed:
-        with named(max_tokens="--budget (--max-tokens)"):
-            text = await store.persona_compress(
-                domain,
-                question=question,
-                max_tokens=max_tokens,
-                style="plain" if style is StyleChoice.PLAIN else "bracketed",
-            )
-        if domain is not None and not text:
-            await check_place(store, domain)
-        warn_if_incomplete(store)
-        return text
-
-    text = invocation.run(work)
+    only = domain if domain is not None else domain_option
+    options: dict[str, Any] = {"question": question, "max_tokens": max_tokens, "style": style.value}
+    with named(max_tokens="--budget (--max-tokens)"):
+        text = await store.persona_compress(only, **options)
+    if only is not None and not text:
+        await check_place(store, only)
+    warn_if_incomplete(store)
     if question is not None and text and not text.has_answer:
         typer.echo("Nothing was found for the question; this is the palace without it.", err=True)
     elif text.is_doubtful:
         typer.echo("Probably nothing about the question is kept; the nearest comes first.", err=True)
-    if invocation.as_json:
-        typer.echo(as_json(shape_of(text)))
-    elif not text:
-        typer.echo("There are no active memories" + (f" in {safe(domain)}." if domain else "."), err=True)
-    else:
-        typer.echo(safe(text) if sys.stdout.isatty() else text)
-        if text.left_out:
-            typer.echo(_left_out(text.left_out), err=True)
+    return text
 
 
 def _left_out(paths: Sequence[str]) -> str:
@@ -290,49 +279,47 @@ def _left_out(paths: Sequence[str]) -> str:
     return f"left out: {shown}{more}; give a larger --budget, or pin what you need"
 
 
-@command(REVIEWS, "sense-memory palace domains", "sense-memory palace domains --json")
-def domains(context: typer.Context, _json: JsonOption = False) -> None:
+Sizes = dict[str, dict[str, int]]  # how many memories each facet of each domain has
+
+
+@_reviews(
+    "domains",
+    "sense-memory palace domains",
+    "sense-memory palace domains --json",
+    json=lambda sizes: [_domain(name, facets) for name, facets in sizes.items()],
+    shows=lambda sizes, _: _print_counts(
+        {domain: sum(facets.values()) for domain, facets in sizes.items()}, "domain", no_palace()
+    ),
+)
+async def domains(store: MemoryStore) -> Sizes:
     """List the domains, and how many memories each has."""
-    sizes = _sizes(context)
-    counts = {domain: sum(facets.values()) for domain, facets in sizes.items()}
-    if of(context).as_json:
-        typer.echo(as_json([_domain(name, facets) for name, facets in sizes.items()]))
-    else:
-        _print_counts(counts, "domain", no_palace())
+    return await _sizes(store)
 
 
-@command(
-    REVIEWS,
+@_reviews(
+    "facets",
     "sense-memory palace facets people",
     codes={
         1: "an error, such as: the domain is not here, and no relay ever showed everything",
         4: "no such domain",
     },
+    json=lambda sizes: _domain("", sizes)["facets"],
+    shows=lambda sizes, _: _print_counts(sizes, "facet", no_palace()),
 )
-def facets(
-    context: typer.Context,
-    domain: Annotated[str, typer.Argument(metavar="DOMAIN", show_default=False, help="The domain.")],
-    _json: JsonOption = False,
-) -> None:
+async def facets(
+    store: MemoryStore, domain: Annotated[str, argument("DOMAIN", "The domain.")]
+) -> dict[str, int]:
     """List the facets of a domain, and how many memories each has."""
-    sizes = _sizes(context, domain)
-    if of(context).as_json:
-        typer.echo(as_json(_domain(domain, sizes[domain])["facets"]))
-    else:
-        _print_counts(sizes[domain], "facet", no_palace())
+    return (await _sizes(store, domain))[domain]
 
 
-def _sizes(context: typer.Context, domain: str | None = None) -> dict[str, dict[str, int]]:
+async def _sizes(store: MemoryStore, domain: str | None = None) -> Sizes:
     """How many memories each facet of each domain holds; a named domain must exist."""
-
-    async def work(store: MemoryStore) -> dict[str, dict[str, int]]:
-        sizes: dict[str, dict[str, int]] = (await store.persona_stats())["facets"]
-        if domain is not None and domain not in sizes:
-            raise no_domain(domain, list(sizes), store.status())
-        warn_if_incomplete(store)
-        return sizes
-
-    return of(context).run(work)
+    sizes: Sizes = (await store.persona_stats())["facets"]
+    if domain is not None and domain not in sizes:
+        raise no_domain(domain, list(sizes), store.status())
+    warn_if_incomplete(store)
+    return sizes
 
 
 def _domain(name: str, facets: Mapping[str, int]) -> dict[str, Any]:
@@ -358,21 +345,12 @@ def _print_counts(counts: Mapping[str, int], what: str, none: str) -> None:
             typer.echo(f"{one_line(name)}\t{count}")
 
 
-@command(REVIEWS, "sense-memory palace stats", "sense-memory palace stats --json")
-def stats(context: typer.Context, _json: JsonOption = False) -> None:
-    """Count the memories by state, domain and facet, and the connections, superseded memories and conflicts."""
-    invocation = of(context)
+def _stats_data(found: dict[str, Any]) -> dict[str, Any]:
+    domains = [_domain(name, facets) for name, facets in found.pop("facets").items()]
+    return {**found, "domains": domains}
 
-    async def work(store: MemoryStore) -> dict[str, Any]:
-        found = await store.persona_stats()
-        warn_if_incomplete(store)
-        return found
 
-    found = invocation.run(work)
-    if invocation.as_json:
-        domains = [_domain(name, facets) for name, facets in found.pop("facets").items()]
-        typer.echo(as_json({**found, "domains": domains}))
-        return
+def _show_stats(found: dict[str, Any], _: Any) -> None:
     rows = [("memories", f"{found['total']:,}" + (f": {counted(found['states'])}" if found["total"] else ""))]
     rows.append(("connections", f"{found['connections']:,}"))
     rows += [(name, f"{found[name]:,}") for name in ("superseded", "conflicts") if found[name]]
@@ -382,3 +360,17 @@ def stats(context: typer.Context, _json: JsonOption = False) -> None:
     column = max(len(name) for name, _ in rows)
     for name, text in rows:
         typer.echo(f"{name:<{column}}  {text}")
+
+
+@_reviews(
+    "stats",
+    "sense-memory palace stats",
+    "sense-memory palace stats --json",
+    json=_stats_data,
+    shows=_show_stats,
+)
+async def stats(store: MemoryStore) -> dict[str, Any]:
+    """Count the memories by state, domain and facet, and the connections, superseded memories and conflicts."""
+    found = await store.persona_stats()
+    warn_if_incomplete(store)
+    return found

@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -35,33 +37,37 @@ from sense_memory.interfaces.cli.inputs import (
     ValueArgument,
     WaitOption,
     WhenArgument,
+    argument,
     question,
 )
-from sense_memory.interfaces.cli.invocation import note, of, program, say
+from sense_memory.interfaces.cli.invocation import echo_all, note, of, program, say
 from sense_memory.interfaces.cli.memories import (
     PalaceDetails,
+    check_names,
     forget_names,
     recall_in_palace,
     remember_in_palace,
 )
 from sense_memory.interfaces.cli.names import absent_in_palace, events_of, everything, find
+from sense_memory.interfaces.cli.operations import Write, operation
 from sense_memory.interfaces.cli.output import (
+    any_memory_data,
+    as_value,
     copy_data,
     palace_data,
     relay_data,
-    show_memory,
     version_data,
     warn_if_incomplete,
     warn_of_gaps,
 )
-from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, command, commands, no_palace
+from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, commands, no_palace
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, excerpt, links_of
 from sense_memory.interfaces.cli.search import list_palace
 from sense_memory.interfaces.text import PROBABLY_NOTHING, as_json, forgotten_note, iso, one_line, quoted
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.search import PersonaHit
@@ -69,53 +75,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 
-@command(
-    INSIGHTS,
-    "sense-memory palace show people/facts/lisa",
-    "sense-memory palace show lisa --json",
-    codes={4: "no such memory"},
-)
-def show(
-    context: typer.Context,
-    path: PalaceNameArgument,
-    *,
-    versions: Annotated[
-        int, typer.Option("--versions", min=0, metavar="N", help="Show at most N versions of the text.")
-    ] = 3,
-    _json: JsonOption = False,
-) -> None:
-    """Show one memory: how it fades, its versions, its links, and the relays that hold it.
-
-    Showing a memory does not revive it; `recall` does. The curve of the relevance begins at the last access. Marks
-    below the curve show when the memory becomes fading (0.3), forgotten (0.1) and dissolved (0.01), and the present.
-    """
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> MemoryProfile:
-        everything = await store.persona_recall(include_forgotten=True)
-        memory = find(everything, path)
-        if memory is None:
-            raise await absent_in_palace(store, path, "recall")
-        try:
-            history = await store.history(memory.path)
-        except InvalidAddress:  # a name that another program wrote
-            history = []
-        known = store.relays.holders(memory.event_id)
-        holders = {url: known.get(url, "queued") for url in store.relays}
-        links = tuple(links_of(memory, everything))
-        return MemoryProfile(memory, tuple(history), links, holders)
-
-    found = invocation.run(work)
-    if invocation.as_json:
-        typer.echo(as_json(_data(found)))
-        return
-    from sense_memory.interfaces.cli.palace.picture import print_life
-
-    print_life(found, time.time(), versions)
-
-
 def _data(found: MemoryProfile) -> dict[str, Any]:
-
     life = Life.of(found.memory)
     return {
         **palace_data(found.memory),
@@ -131,75 +91,91 @@ def _data(found: MemoryProfile) -> dict[str, Any]:
     }
 
 
+def _show_profile(found: MemoryProfile, given: Any) -> None:
+    from sense_memory.interfaces.cli.palace.picture import print_life
+
+    print_life(found, time.time(), given.versions)
+
+
+@operation(
+    commands,
+    "show",
+    "sense-memory palace show people/facts/lisa",
+    "sense-memory palace show lisa --json",
+    codes={4: "no such memory"},
+    panel=INSIGHTS,
+    json=_data,
+    shows=_show_profile,
+)
+async def show(
+    store: MemoryStore,
+    path: PalaceNameArgument,
+    *,
+    versions: Annotated[  # noqa: ARG001 - how it is shown
+        int, typer.Option("--versions", min=0, metavar="N", help="Show at most N versions of the text.")
+    ] = 3,
+) -> MemoryProfile:
+    """Show one memory: how it fades, its versions, its links, and the relays that hold it.
+
+    Showing a memory does not revive it; `recall` does. The curve of the relevance begins at the last access. Marks
+    below the curve show when the memory becomes fading (0.3), forgotten (0.1) and dissolved (0.01), and the present.
+    """
+    everything = await store.persona_recall(include_forgotten=True)
+    memory = find(everything, path)
+    if memory is None:
+        raise await absent_in_palace(store, path, "recall")
+    try:
+        history = await store.history(memory.path)
+    except InvalidAddress:  # a name that another program wrote
+        history = []
+    known = store.relays.holders(memory.event_id)
+    holders = {url: known.get(url, "queued") for url in store.relays}
+    return MemoryProfile(memory, tuple(history), tuple(links_of(memory, everything)), holders)
+
+
 _WHICH = "DOMAIN/FACET/KEY, or a KEY that no other memory has."
-FirstArgument = Annotated[str, typer.Argument(metavar="A", show_default=False, help=f"A memory: {_WHICH}")]
-SecondArgument = Annotated[str, typer.Argument(metavar="B", show_default=False, help="The other memory.")]
+FirstArgument = Annotated[str, argument("A", f"A memory: {_WHICH}")]
+SecondArgument = Annotated[str, argument("B", "The other memory.")]
 _ABSENT = {4: "no such memory; nothing was changed"}
 _FEWER = {3: "changed here, but fewer relays than --require-acks accepted the change", **_ABSENT}
 
 
-@command(LINKS, "sense-memory palace connect people/facts/lisa projects/facts/workshop", codes=_FEWER)
-def connect(
-    context: typer.Context,
-    *,
-    one: FirstArgument,
-    other: SecondArgument,
-    wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+_NO_MARK: Final = (
+    "There was no mark between them to remove; from now on, `introspect` suggests nothing about the two."
+)
+_links = partial(operation, commands, panel=LINKS, codes=_FEWER, writes=True, with_acks=True, creates=False)
+
+
+@_links("connect", "sense-memory palace connect people/facts/lisa projects/facts/workshop")
+async def connect(store: MemoryStore, *, one: FirstArgument, other: SecondArgument) -> Write:
     """Connect two memories, both ways. Each connection adds a tenth to the relevance of both. If they are connected
     already, nothing is written.
     """
-
-    async def change(store: MemoryStore) -> str | None:
+    async with _of_palace(store, one, other):
         before = await events_of(store, (one, other))
         await store.persona_connect(one, other)
-        return "already connected" if await events_of(store, (one, other)) == before else None
+    is_same = await events_of(store, (one, other)) == before
+    return await _linked(store, (one, other), "connected", "already connected" if is_same else "connected")
 
-    _link(context, (one, other), change, ("connected", "connected"), (wait, require_acks))
 
-
-@command(LINKS, "sense-memory palace disconnect people/facts/lisa projects/facts/workshop", codes=_FEWER)
-def disconnect(
-    context: typer.Context,
-    *,
-    one: FirstArgument,
-    other: SecondArgument,
-    wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+@_links("disconnect", "sense-memory palace disconnect people/facts/lisa projects/facts/workshop")
+async def disconnect(store: MemoryStore, *, one: FirstArgument, other: SecondArgument) -> Write:
     """Remove the connection between two memories. If they are not connected, nothing changes."""
-
-    async def change(store: MemoryStore) -> None:
+    async with _of_palace(store, one, other):
         await store.persona_disconnect(one, other)
+    return await _linked(store, (one, other), "disconnected", "not connected")
 
-    _link(context, (one, other), change, ("disconnected", "not connected"), (wait, require_acks))
 
-
-@command(LINKS, "sense-memory palace dismiss people/facts/lisa projects/facts/workshop", codes=_FEWER)
-def dismiss(
-    context: typer.Context,
-    *,
-    one: FirstArgument,
-    other: SecondArgument,
-    wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+@_links("dismiss", "sense-memory palace dismiss people/facts/lisa projects/facts/workshop")
+async def dismiss(store: MemoryStore, *, one: FirstArgument, other: SecondArgument) -> Write:
     """Decline a suggestion of `introspect`, a connection or a contradiction, for good. If one memory is marked as
     superseded by the other, the mark is removed.
     """
-    marked: list[bool] = []
-
-    async def change(store: MemoryStore) -> None:
-        marked.append(await _is_marked(store, one, other))
+    async with _of_palace(store, one, other):
+        was_marked = await _is_marked(store, one, other)
         await store.palace.reconcile(one, other)
-
-    _link(context, (one, other), change, ("dismissed", "dismissed"), (wait, require_acks))
-    if any(marked) and not of(context).as_json:
-        typer.echo("The mark between them was removed: both are right.")
+    told = ["The mark between them was removed: both are right."] if was_marked else []
+    return await _linked(store, (one, other), "dismissed", "dismissed", told)
 
 
 async def _is_marked(store: MemoryStore, one: str, other: str) -> bool:
@@ -210,23 +186,18 @@ async def _is_marked(store: MemoryStore, one: str, other: str) -> bool:
     return any(not paths.isdisjoint((memory.superseded_by, *memory.contradicts)) for memory in pair)
 
 
-@command(
-    LINKS,
+@_links(
+    "contradict",
     "# Lisa has moved:",
     "sense-memory palace contradict people/facts/lisa-home people/facts/lisa-moved",
     codes={3: "marked here, but fewer relays than --require-acks accepted the mark", **_ABSENT},
 )
-def contradict(
-    context: typer.Context,
+async def contradict(
+    store: MemoryStore,
     *,
-    old: Annotated[
-        str, typer.Argument(metavar="OLD", show_default=False, help=f"The memory that is wrong: {_WHICH}")
-    ],
-    new: Annotated[str, typer.Argument(metavar="NEW", show_default=False, help="The memory that is right.")],
-    wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+    old: Annotated[str, argument("OLD", f"The memory that is wrong: {_WHICH}")],
+    new: Annotated[str, argument("NEW", "The memory that is right.")],
+) -> Write:
     """Mark a memory as contradicted and superseded by another: the old one loses half its relevance and fades four
     times faster.
 
@@ -235,63 +206,42 @@ def contradict(
     """
     from sense_memory.palace.lifecycle import unusual_in
 
-    delivery.refuse_contradiction(context, wait, require_acks)
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> tuple[delivery.Written, list[PersonaMemory]]:
-        async with _of_palace(store, old, new):
-            await store.persona_contradict(old, new)
-        memories = await store.persona_recall(include_forgotten=True)
-        pair = [memory for name in (old, new) if (memory := find(memories, name)) is not None]
-        return await delivery.send(store, [pair[0].event_id], wait), pair
-
-    written, pair = invocation.run(work)
+    async with _of_palace(store, old, new):
+        await store.persona_contradict(old, new)
+    memories = await store.persona_recall(include_forgotten=True)
+    pair = [memory for name in (old, new) if (memory := find(memories, name)) is not None]
     (first, second), unusual = [memory.path for memory in pair], unusual_in(*pair)
-    result = {"link": "contradicted", "paths": [first, second], "unusual": unusual}
-    try:
-        done = f"superseded by {one_line(second)}: {one_line(first)}"
-        delivery.report_write(invocation, written, done, result, require_acks)
-    finally:
-        if not invocation.as_json:
-            for reason in unusual:
-                say("note", f"this is unusual: {reason}")
-            typer.echo(f"To undo this: {program()} palace reconcile {quoted(first, second)}")
+
+    def tell() -> None:
+        for reason in unusual:
+            say("note", f"this is unusual: {reason}")
+        typer.echo(f"To undo this: {program()} palace reconcile {quoted(first, second)}")
+
+    done = f"superseded by {one_line(second)}: {one_line(first)}"
+    data = {"link": "contradicted", "paths": [first, second], "unusual": unusual}
+    return Write([pair[0].event_id], done, data, tells=tell)
 
 
-@command(
-    LINKS,
+@_links(
+    "reconcile",
     "# Lisa has two homes:",
     "sense-memory palace reconcile people/facts/lisa-home people/facts/lisa-moved",
-    codes=_FEWER,
 )
-def reconcile(
-    context: typer.Context,
+async def reconcile(
+    store: MemoryStore,
     *,
-    old: Annotated[
-        str, typer.Argument(metavar="OLD", show_default=False, help=f"The superseded memory: {_WHICH}")
-    ],
-    new: Annotated[
-        str, typer.Argument(metavar="NEW", show_default=False, help="The memory that superseded it.")
-    ],
-    wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+    old: Annotated[str, argument("OLD", f"The superseded memory: {_WHICH}")],
+    new: Annotated[str, argument("NEW", "The memory that superseded it.")],
+) -> Write:
     """Remove the mark of a contradiction, on every device: both memories are right.
 
     The mark does not come back when one of them is written again, unless the new text makes another claim.
     """
-    marked: list[bool] = []
-
-    async def change(store: MemoryStore) -> None:
-        marked.append(await _is_marked(store, old, new))
+    async with _of_palace(store, old, new):
+        was_marked = await _is_marked(store, old, new)
         await store.persona_reconcile(old, new)
-
-    _link(context, (old, new), change, ("reconciled", "both are right"), (wait, require_acks))
-    if not any(marked) and not of(context).as_json:
-        typer.echo(
-            "There was no mark between them to remove; from now on, `introspect` suggests nothing about the two."
-        )
+    told = [] if was_marked else [_NO_MARK]
+    return await _linked(store, (old, new), "reconciled", "both are right", told)
 
 
 @asynccontextmanager
@@ -307,86 +257,48 @@ async def _of_palace(store: MemoryStore, *names: str) -> AsyncIterator[None]:
         raise
 
 
-def _link(
-    context: typer.Context,
-    names: tuple[str, ...],
-    change: Callable[[MemoryStore], Awaitable[str | None]],
-    words: tuple[str, str],
-    ending: tuple[float, int],
-) -> None:
-    """Change the links of memories, or pin one, and report the change.
+async def _linked(
+    store: MemoryStore, names: Sequence[str], link: str, done: str, told: Sequence[str] = ()
+) -> Write:
+    """The result of a change of links.
 
     Args:
-        context: of the command.
-        names: the memories.
-        change: makes the change; may return what happened, in words, instead of the second of `words`.
-        words: what the memories are now, for JSON, and what happened.
-        ending: the seconds to wait for relays, and the relays that must accept the change.
+        store: with the memories.
+        names: of the memories.
+        link: what the memories are now, for JSON.
+        done: what happened.
+        told: lines for a person.
     """
-    wait, require_acks = ending
-    delivery.refuse_contradiction(context, wait, require_acks)
-    invocation = of(context)
-    name, done = words
-
-    async def work(store: MemoryStore) -> tuple[delivery.Written, list[str], str]:
-        async with _of_palace(store, *names):
-            happened = await change(store) or done
-        events = await events_of(store, names)
-        return await delivery.send(store, list(events.values()), wait), list(events), happened
-
-    written, paths, happened = invocation.run(work)
-    shown = " and ".join(one_line(path) for path in paths)
-    delivery.report_write(
-        invocation, written, f"{happened}: {shown}", {"link": name, "paths": paths}, require_acks
-    )
+    events = await events_of(store, names)
+    shown = " and ".join(map(one_line, events))
+    data = {"link": link, "paths": list(events)}
+    tells = partial(echo_all, told)
+    return Write(list(events.values()), f"{done}: {shown}", data, tells=tells)
 
 
-@command(
-    LINKS,
+@_links(
+    "pin",
     "# Always in the prompt:",
     "sense-memory palace pin self/facts/name",
     codes={3: "pinned here, but fewer relays than --require-acks accepted it", **_ABSENT},
 )
-def pin(
-    context: typer.Context,
-    *,
-    path: PalaceNameArgument,
-    wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+async def pin(store: MemoryStore, *, path: PalaceNameArgument) -> Write:
     """Pin a memory: `compress` puts it first while it is active. A pinned memory has the theme `pinned` and fades as
     before.
     """
-    _pin(context, path, (wait, require_acks), is_pinned=True)
+    async with _of_palace(store, path):
+        await store.persona_pin(path)
+        memory = find(await store.persona_recall(include_forgotten=True), path)
+    pinned = await _linked(store, [path], "pinned", "pinned")
+    return replace(pinned, notes=[] if memory is None else list(_why_hidden(memory)))
 
 
-@command(LINKS, "sense-memory palace unpin self/facts/name", codes=_FEWER)
-def unpin(
-    context: typer.Context,
-    *,
-    path: PalaceNameArgument,
-    wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+@_links("unpin", "sense-memory palace unpin self/facts/name")
+async def unpin(store: MemoryStore, *, path: PalaceNameArgument) -> Write:
     """Unpin a memory. If it is not pinned, nothing changes."""
-    _pin(context, path, (wait, require_acks), is_pinned=False)
-
-
-def _pin(context: typer.Context, path: str, ending: tuple[float, int], *, is_pinned: bool) -> None:
-    hidden: list[str] = []
-
-    async def change(store: MemoryStore) -> None:
-        await (store.persona_pin(path) if is_pinned else store.persona_unpin(path))
-        memory = find(await store.persona_recall(include_forgotten=True), path) if is_pinned else None
-        if memory is not None:
-            hidden.extend(_why_hidden(memory))
-
-    word = "pinned" if is_pinned else "not pinned"
-    _link(context, (path,), change, (word, word), ending)
-    for reason in hidden:
-        typer.echo(reason, err=True)
+    async with _of_palace(store, path):
+        await store.persona_unpin(path)
+    return await _linked(store, [path], "not pinned", "not pinned")
 
 
 def _why_hidden(memory: PersonaMemory) -> Iterator[str]:
@@ -433,14 +345,10 @@ def remember(
     remember_in_palace(context, path, value, details, wait=wait, require_acks=require_acks)
 
 
-@commands.command("recall", hidden=True)
-def recall(context: typer.Context, path: PalaceNameArgument, _json: JsonOption = False) -> None:
+@operation(commands, "recall", hidden=True, json=any_memory_data, shows=as_value)
+async def recall(store: MemoryStore, path: PalaceNameArgument) -> PersonaMemory:
     """As `sense-memory recall`, of palace memories only."""
-
-    async def work(store: MemoryStore) -> PersonaMemory:
-        return await recall_in_palace(store, path)
-
-    show_memory(of(context), of(context).run(work))
+    return await recall_in_palace(store, path)
 
 
 @commands.command("list", hidden=True)
@@ -463,18 +371,16 @@ def as_of(
     palace_as_of(of(context), when, where)
 
 
-@commands.command("forget", hidden=True)
-def forget(
-    context: typer.Context,
+@operation(commands, "forget", hidden=True, writes=True, with_acks=True, refuses=check_names)
+async def forget(
+    store: MemoryStore,
     *,
-    paths: _PathsArgument,
+    names: _PathsArgument,
     anyway: AnywayOption = False,
     wait: WaitOption = WAIT_SECONDS,
-    require_acks: AcksOption = 0,
-    _json: JsonOption = False,
-) -> None:
+) -> Write:
     """As `sense-memory forget`; a KEY alone means the one palace memory that has it."""
-    forget_names(context, paths, wait, require_acks, anyway=anyway, is_palace_only=True)
+    return await forget_names(store, names, wait, anyway=anyway, is_palace_only=True)
 
 
 @commands.command("search", hidden=True)

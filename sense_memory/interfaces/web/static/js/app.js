@@ -6,13 +6,14 @@ import { showFacet, showFlat, showPalace } from "./palace.js";
 import { showConversation, showJournal, showMind, showRelays } from "./records.js";
 import { showGraph } from "./graph.js";
 import { showMemory } from "./memory.js";
+import { showPrompt } from "./prompt.js";
 import { showReview } from "./review.js";
 import { showSearch } from "./search.js";
 
 const main = document.getElementById("main");
 const query = document.getElementById("query");
-const VIEWS = { "": showPalace, facet: showFacet, flat: showFlat, graph: showGraph, memory: showMemory, review: showReview, journal: showJournal, mind: showMind, conversation: showConversation, relays: showRelays, search: showSearch };
-const TAB_OF = { "": "palace", facet: "palace", flat: "palace", memory: "palace", conversation: "mind" };
+const VIEWS = { "": showPalace, facet: showFacet, flat: showFlat, graph: showGraph, memory: showMemory, review: showReview, journal: showJournal, mind: showMind, conversation: showConversation, prompt: showPrompt, relays: showRelays, search: showSearch };
+const TAB_OF = { "": "palace", facet: "palace", flat: "palace", memory: "palace", conversation: "mind", prompt: "mind" };
 let turn = 0;
 
 // ── Addresses ───────────────────────────────────────────────────────────────────────────

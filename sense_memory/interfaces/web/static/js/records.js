@@ -30,9 +30,11 @@ export async function showJournal() {
 
 // ── Mind ────────────────────────────────────────────────────────────────────────────────
 
+const RULES = "Rules quote what was said (decisions, dates, preferences, corrections, instructions) and conclude nothing else; summaries in new words, and conclusions with a confidence, need a language model.";
+
 export async function showMind() {
   const mind = await get("mind");
-  const title = el("h1", {}, "Mind");
+  const title = el("div", {}, el("h1", {}, "Mind"), el("p", { class: "note" }, RULES), el("p", { class: "note" }, el("a", { href: "#/prompt" }, "What an agent gets for a question")));
   const blocks = mind.blocks.filter((block) => block.version > 0);
   const parts = [
     blocks.length ? el("section", {}, el("h2", {}, "Blocks", el("small", {}, "always in the prompt")), el("div", { class: "blocks" }, blocks.map(block))) : null,
