@@ -296,6 +296,10 @@ class BlockingView:
 class _CallableView(BlockingView):
     """A view of an object that can be called."""
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._viewed.__call__)
+
     def __call__(self, *values: Any, **options: Any) -> Any:
         return self._blocking(self._viewed.__call__)(*values, **options)
 
