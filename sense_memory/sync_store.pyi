@@ -329,9 +329,10 @@ class SyncMemoryStore:
         """Note that hits or memories were handed to a model, which keeps the persona memories among them alive.
 
         A use counts as a recall half a half-life ago: it raises the relevance to 0.71, never to 1, and a second use
-        within a day adds nothing. Hits with less than half the score of the best one do not count. Like a recall it reaches the ledger within seconds, and relays with a later sync. The
-        tools for agents and MCP do this by themselves; a caller with prompts of its own has to. Does nothing with
-        `revive="recall"`. Returns how many memories were revived.
+        within a day adds nothing. Hits with less than half the score of the best one do not count. Like a recall it
+        reaches the ledger within seconds, and relays with a later sync. The tools for agents and MCP do this by
+        themselves; a caller with prompts of its own has to. Does nothing with `revive="recall"`. Returns how many
+        memories were revived.
         """
     def index(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Index every memory that is not indexed yet, so that the next search covers all of them at once.
@@ -611,11 +612,11 @@ class SyncStorePalace:
     ) -> list[Remembered]:
         """Write many palace memories, in batches of 200; all are checked first.
 
-        `memories` are mappings with the arguments of `remember`. Contradictions are found by
-        words alone, without the embedder; the new memories are checked in order, also against each other. A path that
-        is given twice is written once, with the last value. `created_at` as in `remember_many`. A memory that moves here may bring its past (relevance,
-        last_accessed, last_reinforced, written_at, access_count, contradicts, superseded_by, marked_by_hand, dismissed),
-        which counts where the path holds no memory yet.
+        `memories` are mappings with the arguments of `remember`. The new memories are checked in order, also against each
+        other. A path that is given twice is written once, with the last value. `created_at` as in
+        `MemoryStore.remember_many`. A memory that moves here may bring its past
+        (relevance, last_accessed, last_reinforced, written_at, access_count, contradicts, superseded_by,
+        marked_by_hand, dismissed), which counts where the path holds no memory yet.
 
         Returns for each memory, in order, what `remember` returns. Raises as `remember`, with the
         number of the memory, from 1.
@@ -707,11 +708,11 @@ class SyncStorePalace:
     ) -> Hits[PersonaHit]:
         """Find palace memories by key, themes and value, and by meaning where there is an embedder; none is revived.
 
-        Arguments as `search`, but `relevance_floor` is 0 by default, as the specification has it: the higher the
-        floor, the less age counts. Fading memories are found where the query directly means them, and count as if they
-        were just about to fade.
+        Arguments as `MemoryStore.search`, but `relevance_floor` is 0 by default, as the specification has it: the higher
+        the floor, the less age counts. Fading memories are found where the query directly means them, and count as if
+        they were just about to fade.
 
-        Returns memories with their `score` and `why`, the best first; with `forgotten` as `search`.
+        Returns memories with their `score` and `why`, the best first; with `forgotten` as `MemoryStore.search`.
         """
     def compress(
         self,

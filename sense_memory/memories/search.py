@@ -112,7 +112,7 @@ class MemorySearch(CachedIndex):
         self._palace, self._clock, self._catalog, self._ask = palace, clock, catalog, ask
         self._zone = zone
         self._index: SearchIndex | None = None
-        self._said = RecordItems(ledger, reader)
+        self._records = RecordItems(ledger, reader)
         self._changed: dict[str, None] = {}  # paths, since the last search
         self._ahead = 0  # persona memories that were not compared with the index yet
         self._unsorted = 0  # memories in the index that no search finds yet
@@ -207,7 +207,7 @@ class MemorySearch(CachedIndex):
         found = PalaceIndex(index).search(
             query,
             now=now,
-            limit=limit + (not scope.forgotten),  # for the clues of the last hit
+            limit=limit,
             relevance_floor=relevance_floor,
             near=self._near(index, asked.asked),
             state=scope.state,
@@ -217,7 +217,7 @@ class MemorySearch(CachedIndex):
             beyond_names=asked.beyond_names,
         )
         hits = list[PersonaHit]()
-        for match in found[:limit]:
+        for match in found:
             memory = catalog.get(match.path)
             if memory is not None:
                 why, sure = match.why.noting(self._note), confidence_in(memory.value, query, match.clues)
@@ -268,7 +268,7 @@ class MemorySearch(CachedIndex):
         query: str,
         scope: Scope,
     ) -> list[_H]:
-        """The hits as `palace.succession` ranks them; one that joins is alive, in the scope, and as quoted."""
+        """Hits with the newest first, then with successors first, which may be older; those that join fit the search."""
 
         def joining(memory: PersonaMemory) -> _H | None:
             relevance, first = current_relevance(memory, self._clock()), hits[0]
@@ -279,7 +279,7 @@ class MemorySearch(CachedIndex):
                 return None
             return made(memory, relevance)
 
-        return with_newest_first(with_successors_first(hits, self._palace.catalog.meant, joining), query)
+        return with_successors_first(with_newest_first(hits, query), self._palace.catalog.meant, joining)
 
     # ── Meaning ─────────────────────────────────────────────────────────────────────────
 
@@ -324,14 +324,14 @@ class MemorySearch(CachedIndex):
     def origins(self) -> dict[str, VectorSource]:
         """The path, slot and stamp of every memory, by its name in the index."""
         persona = [] if self._index is None else self._index.ids_of(Kind.PALACE)
-        names = [*self._said.names(), *persona]
+        names = [*self._records.names(), *persona]
         return {name: origin for name in names if (origin := self.origin(name)) is not None}
 
     def origin(self, name: str) -> VectorSource | None:
         """The path, slot and stamp of a memory; None where the memory is gone."""
         kind, _, path = name.partition("/")
         if kind != Kind.PALACE:
-            return self._said.origin(name)
+            return self._records.origin(name)
         stamp, path = None if self._index is None else self._index.stamp(name), address.PERSONA + path
         return (
             None if stamp is None else VectorSource(path, address.d_tag(path), f"{stamp:0{2 * STAMP_BYTES}x}")
@@ -340,8 +340,8 @@ class MemorySearch(CachedIndex):
     async def items(self, names: Sequence[str]) -> list[SearchItem]:
         """Memories as the index takes them, by their names in it."""
         items = [item_of(memory) for name in names if (memory := self._memory(name)) is not None]
-        said = await self._said.read(names)
-        found = (item_of_record(opened.record, opened.id.hex(), opened.created_at) for opened in said)
+        opened = await self._records.read(names)
+        found = (item_of_record(one.record, one.id.hex(), one.created_at) for one in opened)
         return items + [item for item in found if item is not None]
 
     # ── Following the ledger ────────────────────────────────────────────────────────────
@@ -377,7 +377,7 @@ class MemorySearch(CachedIndex):
     @property
     def _left(self) -> int:
         """How many memories are still unread, as far as is known."""
-        return self._said.left + self._ahead + len(self._changed)
+        return self._records.left + self._ahead + len(self._changed)
 
     async def _current(self, wait: float | None = None) -> SearchIndex:
         """The index, up to date, or as far as it is after `wait` seconds.
@@ -436,7 +436,7 @@ class MemorySearch(CachedIndex):
                 self._ahead = len(self._ledger.heads.seqs_beneath(*ROOTS))
                 self._index = self._restored(await self.saved())
             await self._look_at_palace(self._index)
-            async for gone, fresh in self._said.changes():
+            async for gone, fresh in self._records.changes():
                 for name in gone:
                     self._index.drop(name)
                 await self._put(self._index, fresh)
@@ -527,9 +527,9 @@ class MemorySearch(CachedIndex):
             memory = self._memory(name)
             if memory is not None:
                 return scope.holds(memory)
-            if scope.source is not None or name not in self._said:
+            if scope.source is not None or name not in self._records:
                 return False
-            return scope.since is None or self._said.written_at(name) >= scope.since
+            return scope.since is None or self._records.written_at(name) >= scope.since
 
         return is_meant
 
@@ -546,7 +546,7 @@ class MemorySearch(CachedIndex):
             why = weigher.explain(found, fields).noting(note)
             sure = confidence_in(memory.value, query, found.clues)
             return Hit.of(memory, state_at(why.relevance), found.score, why, sure)
-        opened = await self._said.read([found.id])
+        opened = await self._records.read([found.id])
         if not opened:
             return None  # forgotten while this search waited
         (event,) = opened
@@ -572,17 +572,17 @@ class MemorySearch(CachedIndex):
         """The index as bytes, with the rows that it was made from."""
         if self._index is None:
             return ()
-        return with_header(self._said.dumped(), self._index.dump())
+        return with_header(self._records.dumped(), self._index.dump())
 
     def _restored(self, saved: memoryview | None) -> SearchIndex:
         """The saved index, or a new one."""
         if saved:
             try:
                 (rows, seq), index = without_header(saved)
-                self._said = RecordItems(self._ledger, self._reader, rows, seq)
+                self._records = RecordItems(self._ledger, self._reader, rows, seq)
                 return SearchIndex.load(index, self._options, self._embedder)
             except (ValueError, KeyError, TypeError, IndexError):  # a cache: the index is made anew
-                self._said = RecordItems(self._ledger, self._reader)
+                self._records = RecordItems(self._ledger, self._reader)
         return SearchIndex(self._options, LANGUAGE, self._embedder)
 
 

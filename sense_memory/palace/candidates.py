@@ -1,9 +1,9 @@
 """The memories that a prompt may hold, in the order in which they are tried. Pure.
 
-Pinned memories come first, then those that a question needs. The others wait in queues, by relevance: standing preferences
-and instructions in one (`palace.standing`), and one for each domain. A queue is read only as far as the budget goes, so
-that a palace of a hundred thousand costs little more than one of a hundred. For a request, standing memories are in the order
-in which they bear on it (`palace.bearing`), the five hundred most relevant of them.
+Pinned memories come first, then those that a question needs. The others wait in queues, by relevance: standing
+preferences and instructions in one (`palace.standing`), and one for each domain. A queue is read only as far as the
+budget goes, so that a palace of a hundred thousand costs little more than one of a hundred. For a request, standing
+memories are in the order in which they bear on it (`palace.bearing`), the five hundred most relevant of them.
 """
 
 from __future__ import annotations
@@ -172,9 +172,8 @@ class Candidates:
                 found[memory.path] = memory
             else:
                 domains[memory.domain].append(index)
-            if has_standing_kind(
-                memory
-            ):  # a needed one too, for which the other needed ones may leave no room
+            # A needed one too: the other needed ones may leave no room for it.
+            if has_standing_kind(memory) and is_standing(memory):
                 kinds.append(index)
 
         def ranked(indices: list[int]) -> Iterator[PersonaMemory]:

@@ -10,12 +10,13 @@ Guaranteed: the text never costs more than the budget, by the counter of the cal
 half a memory can say the opposite; and the same memories give the same text. Safe, because the finished text is counted
 as a whole before it is returned. The cost is one pass over the active memories, and a few rounds over those that fit.
 
-Selection (`palace.candidates`). Memories with the theme `pinned` come first, then those that a question needs, if there is a
-question. Then standing preferences and instructions get up to a quarter of the budget, for a question in the order in which
-they bear on it (`palace.bearing`), and so does identity, the domain `self`. The domains share the rest: the next memory always comes from the domain that has cost least so far. Within a domain
-the most relevant come first, ties by path, but of twelve, one under a header that stands goes first. A memory that does not fit
-is left out, and shorter ones are still tried. The whole text costs less than the sum of its parts, so further rounds fill the
-rest of the budget.
+Selection (`palace.candidates`). Memories with the theme `pinned` come first, then those that a question needs, if there
+is a question. Then standing preferences and instructions get up to a quarter of the budget, for a question in the order
+in which they bear on it (`palace.bearing`), and so does identity, the domain `self`. The domains share the rest: the
+next memory always comes from the domain that has cost least so far. Within a domain the most relevant come first, ties
+by path, but of twelve, one under a header that stands goes first. A memory that does not fit is left out, and shorter
+ones are still tried. The whole text costs less than the sum of its parts, so further rounds fill the rest of the
+budget.
 
 Doubt. If a later memory seems to contradict one of the text, that one names it, to be compared: no more is known, so none
 is called outdated. The memories of the text are compared with each other; a later one that was left out has to be known as
@@ -65,7 +66,7 @@ _FIRST_SHARE: Final = (
 _MAX_MISSES: Final = (
     8  # after so many consecutive memories that do not fit, the rest of a domain is not tried
 )
-_MAX_ROUNDS: Final = 4
+_MAX_ROUNDS: Final = 4  # of choosing memories, each with the tokens that the round before left
 _SLACK_SHARE: Final = 60  # one 60th of the budget is not worth another round
 _MAX_CHARS_PER_TOKEN: Final = 16  # a longer value cannot fit, however well it compresses
 _MAX_CHECKS: Final = (
@@ -370,7 +371,7 @@ class _Pieces:
         return bool(unmarked)
 
     def doubt(self, later: Mapping[str, str]) -> bool:
-        """Mark memories that later ones may contradict, and begin the lines of these with their keys, which the marks name.
+        """Mark memories that later ones may contradict, and begin the lines of the later ones with their keys.
 
         Returns whether any of them had no mark before.
         """

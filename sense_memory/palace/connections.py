@@ -374,7 +374,7 @@ class _Candidates:
         return Suggestion(one, other, -scored.minus_score, "; ".join(reasons))
 
     def _groups(self, bounded: list[str]) -> Iterator[NDArray[np.int64]]:
-        """Groups of memories with the same two themes, one array for each size with a row for each group, smallest first."""
+        """Groups of memories with the same two themes: an array for each size, a row for each group, smallest first."""
         codes, members = self.themes.pairs()
         order = np.lexsort((members, codes))
         codes, members = codes[order], members[order]

@@ -1,6 +1,6 @@
 """How well persona memories match the parts of a query, by field: key, themes and value, meaning and time.
 
-`palace.search` says what a match is worth, and ranks by the sum.
+Each match has the weight of its field. `palace.search` ranks by the sum, times relevance.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The words of a key that the text of a memory does not say, which a prompt has to add as a label. Pure.
 
 A key costs tokens, and mostly repeats its text: "Lisa teaches workshops" needs no `lisa-teaches-workshops`. What a text
-does not say stays: the subject of `voxrelay-latency` in "Median latency is 420 ms", all of `hana-birthday` in "14 September
-1988". A word behind the subject that only names the topic, such as `timezone`, is left out where the text is a sentence
-about the subject. A word that could change what the text says (`old`, `plan`, `not`, a number) keeps the whole key, and so does a command
-or another fragment, which only its key explains.
+does not say stays: the subject of `voxrelay-latency` in "Median latency is 420 ms", all of `hana-birthday` in "14
+September 1988". A word behind the subject that only names the topic, such as `timezone`, is left out where the text is
+a sentence about the subject. A word that could change what the text says (`old`, `plan`, `not`, a number) keeps the
+whole key, and so does a command or another fragment, which only its key explains.
 """
 
 from __future__ import annotations

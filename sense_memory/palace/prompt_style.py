@@ -4,9 +4,10 @@
     vergel: vanilla-js, conventional-commits           Vergel prefers vanilla JS over React.
     lisa-birthday: 12 May 1984                         lisa birthday: 12 May 1984
 
-Both leave out what of a key the text says (`palace.labels`), and mark memories that may be wrong. In the notation, memories
-about one subject share a line, and words on which nothing depends are dropped (`palace.shorthand`); each of these saves
-tokens. A plain line is the text as it was written, with a date where the text speaks of "today" or "next week".
+Both leave out what of a key the text says (`palace.labels`), and mark memories that may be wrong. In the notation,
+memories about one subject share a line, and words on which nothing depends are dropped (`palace.shorthand`); each of
+these saves tokens. A plain line is the text as it was written, with a date where the text speaks of "today" or "next
+week".
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def with_key(piece: Piece, memory: PersonaMemory) -> Piece:
 
 
 def text_of(style: Style, chosen: Iterable[Chosen], left_out: int, *, is_sorted: bool) -> str:
-    """The text of some memories: sections in alphabetical order if `is_sorted`, else in the order of their first memory."""
+    """The text of some memories: sections by name if `is_sorted`, else in the order of their first memory."""
     sections: dict[tuple[str, str], list[Piece]] = {}
     for item in chosen:
         sections.setdefault((item.domain, item.facet), []).append(item.piece)

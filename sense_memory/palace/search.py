@@ -9,11 +9,11 @@ and beginnings of the query, of
 times the square of the share of the query that the memory covers (parts weigh by their rarity), times its current
 relevance. Repeating a word in a field adds nothing. The same word fits 1; another form of the word somewhat less, if
 the word itself is known too; the continuation of a beginning 0.8; a compound, or a word that only resembles an unknown
-word, 0.5. Rarity has the mean 1 over the parts of the query, so the score of a single word, and of a memory that has all
-words, is exactly the specification's: the sum of 3, 2 and 1, times relevance. So a memory that covers the
-question comes before one with a single word of it in the key: "Where does Kaja live?" finds "Kaja lives in Graz" before `live-music`.
-A meaning, where there is one, adds to that; for a memory with a single word of a question as in `search.ranking`.
-This module reads no clock and keeps no text.
+word, 0.5. Rarity has the mean 1 over the parts of the query, so the score of a single word, and of a memory that has
+all words, is exactly the specification's: the sum of 3, 2 and 1, times relevance. So a memory that covers the question
+comes before one with a single word of it in the key: "Where does Kaja live?" finds "Kaja lives in Graz" before
+`live-music`. A meaning, where there is one, adds to that; for a memory with a single word of a question as in
+`search.ranking`. This module reads no clock and keeps no text.
 """
 
 from __future__ import annotations
@@ -308,15 +308,15 @@ class PalaceIndex:
         note = self._keep_quoted(query, scored, is_first)
         if dated is not None and dated.is_all(wanted):
             scored.keep_dated()
-        best = list[tuple[float, int]]()
+        best, more = list[tuple[float, int]](), limit + 1  # the clues of the last hit need the next one
         for is_shown in (is_first, is_late) if forgotten else (is_first,):
-            best += self._best(scored, is_shown, limit - len(best))
+            best += self._best(scored, is_shown, more - len(best))
         ids, said = self.index.documents.ids, frozenset[str]() if dated is None else dated.words
         shown = [(ids[rows[at]], score, scored.on_day(at)) for score, at in best]
         clues = self.index.clues(query, wanted, shown, beyond_names, said)
         found = [
             PalaceMatch(self._path(rows[at]), score, scored.why(at, note), known)
-            for (score, at), known in zip(best, clues, strict=True)
+            for (score, at), known in zip(best[:limit], clues, strict=False)
         ]
         late = int(np.count_nonzero(totals[is_late]))
         return Hits(found, forgotten=late - sum(match.why.relevance < FADING_FROM for match in found if late))
@@ -333,7 +333,7 @@ class PalaceIndex:
         return ""
 
     def _best(self, scored: _Scored, is_shown: NDArray[np.bool_], limit: int) -> list[tuple[float, int]]:
-        """The highest totals above 0 and their places; ties: for a dated question the newest first, then by relevance and path."""
+        """The highest totals above 0 and their places; ties by time if the question is dated, then relevance and path."""
         totals, rows = np.where(is_shown, scored.totals, 0), scored.rows
         is_dated = scored.dated is not None
         times = self.index.documents.last_times(rows) if is_dated else np.zeros(len(rows))

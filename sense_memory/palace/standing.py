@@ -1,4 +1,4 @@
-"""Which memories belong into every prompt, whatever is asked: instructions, preferences about the work, and allergies. Pure.
+"""Which memories belong into every prompt: instructions, preferences about the work, and allergies. Pure.
 
 "Answer in German", "Never force-push", "Noor prefers bullet points": such a memory is about every answer, so a question
 does not name it, and a prompt takes it by its kind. The kind is told by its place (a domain, facet or theme such as
@@ -8,9 +8,9 @@ instruction for one task only.
 
 Superseded memories, and edits that lost, are none of them. Safe to be wrong in both directions: what is missed is still
 found by a question, and what is taken wrongly costs a line. Sentences of a conversation have a rule of their own
-(`mind.prompts.standing`), since "Write a mail" commands once there and is a rule here. Texts are understood in English, and where they begin with a
-command in German, French or Spanish. `tests/palace/test_standing.py` says how many texts are told apart that the patterns
-were not made with.
+(`mind.prompts.standing`), since "Write a mail" commands once there and is a rule here. Texts are understood in English,
+and where they begin with a command in German, French or Spanish. `tests/palace/test_standing.py` says how many texts
+are told apart that the patterns were not made with.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
 """Which of several hits holds now: one that supersedes another, that may contradict it, or that is the newest. Pure.
 
 Guaranteed: a memory never ranks before the memory that supersedes it, directly or through others, if a search may show
-the latter; nor before a later hit that may contradict it and is about what is asked. Evidence cannot tell the two apart: both
-are about the same thing, and an outdated memory may well be nearer to the words of the question. A question for what is
-"current" or "latest" prefers the newest of the hits that have the same words of it. A hit that moves up takes the score of
-the hit that it passes, and gives that as a reason. This costs one look at each hit, and a look-up for each superseded one.
+the latter; nor before a later hit that may contradict it and is about what is asked. Evidence cannot tell the two
+apart: both are about the same thing, and an outdated memory may well be nearer to the words of the question. A question
+for what is "current" or "latest" prefers the newest of the hits that have the same words of it. A hit that moves up
+takes the score of the hit that it passes, and gives that as a reason. This costs one look at each hit, and a look-up
+for each superseded one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from sense_memory.models import State
 from sense_memory.palace.search import KIND, Match, PersonaHit, Why
 from sense_memory.search.hits import Evidence, Explanation, Hit, told
 from sense_memory.search.newest import Aged, newest_first
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
     from sense_memory.models import PersonaMemory
 
-LATER_SHARE: Final = 0.5
+LATER_SHARE: Final = 0.5  # of the question's words in the earlier hit, which the later one must have too
+_LATE: Final = frozenset({State.FORGOTTEN, State.DISSOLVED})
 _H = TypeVar("_H", Hit, PersonaHit)
 
 
@@ -79,13 +82,23 @@ def with_later_first(hits: Sequence[_H]) -> list[_H]:
 
 
 def with_newest_first(hits: Sequence[_H], question: str) -> list[_H]:
-    """Hits in which, where a question asks for what holds now, the newest of those about one thing ranks first."""
+    """Hits in which, where a question asks for what holds now, the newest of those about one thing ranks first.
+
+    Forgotten hits stay behind all others, and are ordered in the same way among themselves.
+    """
+    first, late = list[_H](), list[_H]()
+    for hit in hits:
+        (late if hit.state in _LATE else first).append(hit)
+    return _newest_first(first, question) + _newest_first(late, question)
+
+
+def _newest_first(hits: Sequence[_H], question: str) -> list[_H]:
     order: list[int] = newest_first(
         question, [Aged(_words_of(hit.why), hit.score, hit.written_at) for hit in hits]
     )
     ranked = list[_H]()
     for place, at in reversed([*enumerate(order)]):
-        passes = any(other < at for other in order[place + 1 :])  # forgotten hits are last with any score
+        passes = any(other < at for other in order[place + 1 :])
         ranked.append(_raised(hits[at], ranked[-1], "newest") if passes else hits[at])
     return ranked[::-1]
 

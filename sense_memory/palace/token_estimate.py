@@ -3,10 +3,11 @@
 The estimate errs upward on purpose, so that a text that fits by the estimate also fits by a real tokenizer. It follows
 the larger count of cl100k and o200k, the tokenizers of OpenAI's models. A word of `token_words.txt`, 12,000 words that
 are one token in both, counts as one token. Other words are estimated by their pairs of letters, and other scripts by
-their characters. A word that begins a line costs more, because most words are one token only behind a space; the
-list has a capital where that is not so. The estimate is 7 to 11 % too high for English prompts, 10 to 40 % for German, and up
-to 40 % for other languages, code, addresses and emoji. It was too low for 1 of 2,400 prompts, by 1 %; it can be too low for
-a single line of rare words. A caller with the tokenizer of a model passes a counter to `persona_compress` instead.
+their characters. A word that begins a line costs more, because most words are one token only behind a space; the list
+has a capital where that is not so. The estimate is 7 to 11 % too high for English prompts, 10 to 40 % for German, and
+up to 40 % for other languages, code, addresses and emoji. It was too low for 1 of 2,400 prompts, by 1 %; it can be too
+low for a single line of rare words. A caller with the tokenizer of a model passes a counter to `persona_compress`
+instead.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ probability that a memory answers the question, from a few clues (`search.clues`
 Bare words ("tea") ask for no answer: what has all of them is what was looked up.
 
 Guaranteed: the result is between 0 and 1, grows with each clue when the others stay the same, and is the same for the
-same clues. An answer is as sure as its surest hit (`of_answer`). The weights are those of a logistic regression, one for
-words alone and one for words and meaning, fitted to the questions of `tests/search/fit_confidence.py` and to those of another
-author, which are not in this repository, then rounded by hand, so that 0.8 is rarely wrong on both. Two thirds of the first and half of
-the others have no answer, although the memories have their names and topics.
+same clues. An answer is as sure as its surest hit (`of_answer`). The weights are those of a logistic regression, one
+for words alone and one for words and meaning, fitted to the questions of `tests/search/fit_confidence.py` and to those
+of another author, which are not in this repository, then rounded by hand, so that 0.8 is rarely wrong on both. Two
+thirds of the first and half of the others have no answer, although the memories have their names and topics.
 
 It does not promise that an answer is true, or that a question with a low confidence has none: where the memory says it in
 other words, words alone cannot know. Cost: a few operations for each hit, and with an embedder a second text to embed for

@@ -1,8 +1,8 @@
-"""Dates as evidence: when a memory was said or written, and the times that its text names, against those of a question. Pure.
+"""Dates as evidence: the times of a memory, and those that its text names, against those of a question. Pure.
 
-A memory has up to four times: when it was said (a message, a journal entry), when it was first written and when its present
-text was written (a memory of the palace, a flat memory, a passage), and each time that its text names. The one that fits
-best counts, and `fit_of` says which it was.
+A memory has up to four times: when it was said (a message, a journal entry), when it was first written and when its
+present text was written (a memory of the palace, a flat memory, a passage), and each time that its text names. The one
+that fits best counts, and `fit_of` says which it was.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class DateEvidence:
         return all(item.label in self.words for item in wanted)
 
     def fits(self) -> NDArray[np.float32]:
-        """How well each row fits: 1 on the days asked for, less in the days after them, 0 elsewhere and for removed rows."""
+        """How well each row fits: 1 on the days asked for, less in the days after, 0 elsewhere and for removed rows."""
         best = np.zeros(len(self._table), np.float32)
         for name in TIMES:
             times = self._table.column(name)

@@ -1,7 +1,7 @@
 """Dates in questions and in texts: "last May", "before the summer", "zwischen Ostern und Pfingsten", "hier soir".
 
-A pure function from a text and a time to periods; no clock is read here. Periods are in wall-clock seconds of whatever zone
-`now` is in, so that days begin at multiples of `DAY_SECONDS`; the caller adds the zone's offset to its times.
+A pure function from a text and a time to periods; no clock is read here. Periods are in wall-clock seconds of whatever
+zone `now` is in, so that days begin at multiples of `DAY_SECONDS`; the caller adds the zone's offset to its times.
 
 An expression without a year ("in March", "at Christmas") means that period of every year that the memories cover; beside
 "before", "after", "since" and "until" it means the last one that has begun, or the next one in a question about what is to
@@ -38,7 +38,9 @@ _EDGE: Final = re.compile("E[Lt]*$")
 _OPENING: Final = re.compile("[BF][ptLa]*$")
 _LINK: Final = re.compile("[-&_a]+[ptLa]*")
 _SIDE: Final = re.compile("(?:(?P<count>[naiDN])?(?P<unit>[Ue]))?(?P<side>[<>+_V])[pLtai]*$")
-_COMING_WORDS: Final = "will going plan plans planned planning upcoming due scheduled shall must wird werden geplant prevu previsto planeado"
+_COMING_WORDS: Final = """
+will going plan plans planned planning upcoming due scheduled shall must wird werden geplant prevu previsto planeado
+"""
 _COMING: Final = frozenset(_COMING_WORDS.split())
 
 

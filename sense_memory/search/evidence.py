@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from sense_memory.search.lexical import TermScores
 
 PIECE_WORDS: Final = 70  # a longer memory is searched in pieces of about this length
-SESSION_LENGTH_SHARE: Final = 0.75
+SESSION_LENGTH_SHARE: Final = 0.75  # `b` of BM25 over sessions: how much a long session lowers the score
 
 NOBODY: Final = -1
 BEFORE_SHARE: Final = 0.5  # of the score of the memory before
 AFTER_SHARE: Final = 0.3  # of the score of the memory after
 BESIDE_WORD_SHARE: Final = 0.5  # of the score of a single word that the memory lacks
 FAR_WORD_SHARE: Final = 0.3  # two memories away
-LEAN_WORDS: Final = 80
-LEAN_FULLY: Final = 1.6
+LEAN_WORDS: Final = 80  # a memory of so many words leans on its neighbours by half of `LEAN_FULLY`
+LEAN_FULLY: Final = 1.6  # of a memory without words; above 1 counts as 1
 
 ASKERS: Final = frozenset({"user", "human", "me", "customer"})
 ANSWERERS: Final = frozenset({"assistant", "agent", "ai", "bot", "model", "system"})

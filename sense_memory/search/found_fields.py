@@ -1,4 +1,4 @@
-"""The fields of hits that contain the words of a search, for their reasons."""
+"""Which fields of a hit (key, themes, value) contain a word of the question, for the reasons of the hit."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _BITS: Final = {"key": 1 << KEY, "themes": 1 << THEMES, "value": 1 << VALUE}
 
 
 class FoundFields:
-    """The fields of the hits of one search: the index knows them, and a text is read only where it does not.
+    """The fields of the hits of one search: from the index, or from a text where the index does not know the word.
 
     Args:
-        index: the index that was searched; where it has changed meanwhile, it tells what a memory has now.
+        index: the index that was searched; if it has changed meanwhile, the fields are those of now.
         query: the question.
     """
 

@@ -39,9 +39,9 @@ class Evidence(BaseModel):
     Attributes:
         kind: "word", "prefix" or "phrase" for text of the memory; "neighbours" or "session" for what was said around
             it; "date" for when it was said; "speaker" for its source; "meaning" where there is an embedder;
-            "supersedes", "later" and "newest" for what the hit has from a memory that it passes: one that it supersedes,
-            one that it may contradict, or an older one where the question asks for what holds now; "named" for a memory that
-            has a rare name of the first hit, and ranks after the direct hits.
+            "supersedes", "later" and "newest" for what the hit has from a memory that it passes: one that it
+            supersedes, one that it may contradict, or an older one where the question asks for what holds now; "named"
+            for a memory that has a rare name of the first hit, and ranks after the direct hits.
         detail: the word as the query has it, in lower case and without accents ("photo*" for a beginning); the
             day (and how long after the days asked for), the source, the path of the superseded memory; empty where there
             is nothing to say.

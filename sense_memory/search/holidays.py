@@ -1,8 +1,8 @@
 """Holidays by rule: the days of a holiday in any year of the Gregorian calendar. Pure.
 
-A holiday is a fixed day, an n-th weekday of a month, or so many days from Easter (of the Western churches). Where countries
-differ, the day that most of a language's speakers mean counts: Labour Day in English is the first Monday of September,
-"Tag der Arbeit" the first of May. Holidays of lunar calendars are not here.
+A holiday is a fixed day, an n-th weekday of a month, or so many days from Easter (of the Western churches). Where
+countries differ, the day that most of a language's speakers mean counts: Labour Day in English is the first Monday of
+September, "Tag der Arbeit" the first of May. Holidays of lunar calendars are not here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ class HolidayRule(NamedTuple):
 
     Attributes:
         month: its month; 0 for a holiday that follows Easter.
-        day: its first day; the day of the week (0 for Monday) where `nth` is given; the days after Easter where `month` is 0.
+        day: its first day; the day of the week (0 for Monday) where `nth` is given; the days after Easter where `month`
+            is 0.
         length: how many days it takes.
         nth: which of these weekdays of the month, from 1; -1 for the last; 0 for a fixed day.
     """

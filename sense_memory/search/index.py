@@ -5,7 +5,7 @@ item is one *document*, a row of `search.documents`, and one or more *pieces*, r
 `search.vectors`. The index lives in RAM, and `dump` returns its bytes for storage that encrypts them.
 
 Guaranteed: a search sees each item as it was last put, whole, or not at all. (After `put_many_unsorted`, words are found
-once `fold` was called.) The index holds no texts, only their words, so it cannot print a memory.
+once `use_sorted` was called.) The index holds no texts, only their words, so it cannot print a memory.
 
 Why it is safe: a changed item gets new rows and its old rows are emptied, in one call that awaits nothing. Rows are
 renumbered only when more than half of them, and `SPARE_ROWS` more, are empty, or for `dump`.

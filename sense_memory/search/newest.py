@@ -53,7 +53,10 @@ def asks_for_now(question: str) -> bool:
 
 
 def newest_first(question: str, hits: Sequence[Aged]) -> list[int]:
-    """The order of hits, by their places: the newest of those about the same thing as the best one that has words of the question first.
+    """The order of hits, by their places, in which the newest of those about one thing comes first.
+
+    The first hit with a word of the question sets the thing: all hits with the same words of the question, and at least
+    `SAME_SHARE` of its score, are about it.
 
     Args:
         question: any text; if it does not ask for what holds now, the order stays.

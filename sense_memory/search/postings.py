@@ -7,10 +7,10 @@ serves both a ranking that adds counts and a ranking that weighs fields. Rows ar
 one number (`search.vocabulary`), and looked up by terms.
 
 Rows are only appended: a changed memory gets a new row, and its old row stays empty. Rows that were added together or
-loaded are in flat sorted arrays; rows that were added one by one are in a list for each term. `fold` merges the two. Only
-calls that take long anyway fold, so adding one row never waits for all others. A search costs the lists of its terms, and
-nothing for memories without these terms. A posting takes 6 bytes, and 4 more for the order of words, which stay packed
-until a phrase is searched.
+loaded are in flat sorted arrays; rows that were added one by one are in a list for each term. `sort_in` merges the two.
+Only calls that take long anyway call it, so adding one row never waits for all others. A search costs the lists of its
+terms, and nothing for memories without these terms. A posting takes 6 bytes, and 4 more for the order of words, which
+stay packed until a phrase is searched.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Postings:
         self._late.append(row, counts, bits)
 
     def extend(self, rows: Sequence[tuple[Sequence[int], Sequence[int], Sequence[FieldTerms]]]) -> None:
-        """Add many rows, which searches find only after `fold`; a row costs less than with `append`."""
+        """Add many rows, which searches find only after `sort_in`; a row costs less than with `append`."""
         flat: list[int] = []
         ends, lengths, at = [], [], len(self._tokens)
         for terms, asides, fields in rows:

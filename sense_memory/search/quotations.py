@@ -1,4 +1,4 @@
-"""Which items of an index have what a question quotes: `"petty cash"` finds only items with these words, if there are any."""
+"""Which items of an index have what a question quotes: `"petty cash"` finds only items with these words, if any."""
 
 from __future__ import annotations
 

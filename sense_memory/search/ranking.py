@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 # chats, where results hardly change around them, and are round on purpose. An option that is off adds nothing.
 
 CANDIDATES: Final = 1_000  # memories that the words select and all evidence orders
-SPEAKER_WEIGHT: Final = 8.0
-DATE_WEIGHT: Final = 8.0
+SPEAKER_WEIGHT: Final = 8.0  # nats, of the speaker that is asked for
+DATE_WEIGHT: Final = 8.0  # nats, of a memory within the time that is asked for
 SESSION_WEIGHT: Final = 1.0  # of one standard deviation among the candidates
 SESSION_MEMORIES: Final = 25  # a longer session says less about each of its memories
 _SAMPLED: Final = 16  # one score in this many is read to estimate where the highest are
@@ -114,7 +114,7 @@ SUM_SHARE: Final = (
 _DIGITS: Final = 5  # scores that agree to this many decimals are a tie
 _NEARLY: Final = 1e-4  # scores further apart than this are no tie
 _DATED_KEY: Final = 0.5  # added for a day that the query asks for, when candidates are chosen
-_SPOKEN_KEY: Final = 0.2
+_SPOKEN_KEY: Final = 0.2  # the share that the speaker who is asked for adds, when candidates are chosen
 _STEP: Final = 64  # candidates whose factors are computed at a time
 
 Factors = Callable[["Sequence[str]"], "Sequence[float]"]  # of some ids, each 0 to 1; 0 leaves an id out
@@ -279,10 +279,10 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
         dense = None if dense is None else dense + evidence.lent(dense, contents.lengths, *sides)
     spoken = _spoken(question, contents.table)
     dated = question.dated
-    told = None if dated is None else dated.fits()
-    if told is not None and question.only_dated:
-        question = _among_dated(question, told)
-    rows = _candidates(question, whole, spoken, told)
+    date_fits = None if dated is None else dated.fits()
+    if date_fits is not None and question.only_dated:
+        question = _among_dated(question, date_fits)
+    rows = _candidates(question, whole, spoken, date_fits)
     if options.neighbours:
         offers = evidence.surroundings(rows, *sides)
         own, lent = words.among(rows, offers, evidence.leaning(contents.lengths[rows]))
@@ -301,8 +301,8 @@ def rank(question: ResolvedQuery, contents: IndexContents, options: SearchOption
         parts.append(_session_summand(question, contents, rows))
     if spoken is not None:
         parts.append(Summand("speaker", contents.table.speaker, spoken[rows] * np.float32(SPEAKER_WEIGHT)))
-    if dated is not None and told is not None:
-        parts.append(Summand("date", dated.fit_of, told[rows] * np.float32(DATE_WEIGHT)))
+    if dated is not None and date_fits is not None:
+        parts.append(Summand("date", dated.fit_of, date_fits[rows] * np.float32(DATE_WEIGHT)))
     if meaning is not None:
         parts.append(Summand("meaning", _always(""), meaning))
     return Ranking(rows, contents.table.last_times(rows), parts)
@@ -429,12 +429,12 @@ def _candidates(
     question: ResolvedQuery,
     whole: NDArray[np.float32],
     spoken: NDArray[np.float32] | None,
-    told: NDArray[np.float32] | None,
+    date_fits: NDArray[np.float32] | None,
 ) -> NDArray[np.int64]:
     """The memories to order: the best by words, meaning and speaker, and those from the days asked for."""
     key = whole / max(float(np.max(whole)) if len(whole) else 0.0, 1e-9)
-    if told is not None:
-        key = key + told * np.float32(_DATED_KEY)
+    if date_fits is not None:
+        key = key + date_fits * np.float32(_DATED_KEY)
     if question.dense is not None:
         key = key + question.dense * (question.dense >= MIN_SIMILAR)
     if spoken is not None:
@@ -454,9 +454,9 @@ def _spoken(question: ResolvedQuery, table: DocumentTable) -> NDArray[np.float32
     return spoken
 
 
-def _among_dated(question: ResolvedQuery, told: NDArray[np.float32]) -> ResolvedQuery:
+def _among_dated(question: ResolvedQuery, date_fits: NDArray[np.float32]) -> ResolvedQuery:
     """The question among the memories of its times; the question as it is if there are none."""
-    allowed = told > 0 if question.allowed is None else question.allowed & (told > 0)
+    allowed = date_fits > 0 if question.allowed is None else question.allowed & (date_fits > 0)
     return replace(question, allowed=allowed) if allowed.any() else question
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sense_memory.search.index import SearchIndex
 
-RARE_SHARE: Final = 0.04  # of all memories; what more of them have leads anywhere
+RARE_SHARE: Final = 0.04  # of all memories; a name that more of them have leads nowhere
 RARE_COUNT: Final = 50  # memories with a name; more are not looked at
 NAMED_COUNT: Final = 3  # memories that a second look adds at most
 _FULL: Final = 10  # with a lower limit, only places that are free are taken
@@ -41,8 +41,8 @@ _STEP: Final = 0.01  # of the lowest score, by which each is below the one befor
 _CAPITAL: Final = re.compile(r"(?<![.!?]\s)(?<!^)\b[^\W\d_a-z][\w'-]*[^\W\d_A-Z][\w'-]*")
 _NO_NAMES_TEXT: Final = """
 january february march april may june july august september october november december monday tuesday wednesday thursday
-friday saturday sunday mr mrs ms miss dr prof sir mondays tuesdays wednesdays thursdays fridays saturdays sundays easter christmas english german
-french spanish italian
+friday saturday sunday mr mrs ms miss dr prof sir mondays tuesdays wednesdays thursdays fridays saturdays sundays
+easter christmas english german french spanish italian
 """
 _NO_NAMES: Final = STOP_WORDS["english"] | frozenset(_NO_NAMES_TEXT.split())
 

@@ -508,9 +508,10 @@ class MemoryStore(PersonaNames):
         """Note that hits or memories were handed to a model, which keeps the persona memories among them alive.
 
         A use counts as a recall half a half-life ago: it raises the relevance to 0.71, never to 1, and a second use
-        within a day adds nothing. Hits with less than half the score of the best one do not count. Like a recall it reaches the ledger within seconds, and relays with a later sync. The
-        tools for agents and MCP do this by themselves; a caller with prompts of its own has to. Does nothing with
-        `revive="recall"`. Returns how many memories were revived.
+        within a day adds nothing. Hits with less than half the score of the best one do not count. Like a recall it
+        reaches the ledger within seconds, and relays with a later sync. The tools for agents and MCP do this by
+        themselves; a caller with prompts of its own has to. Does nothing with `revive="recall"`. Returns how many
+        memories were revived.
         """
         return await self._open.use(given.used_paths(found))
 

@@ -98,11 +98,11 @@ class StorePalace:
     ) -> list[Remembered]:
         """Write many palace memories, in batches of 200; all are checked first.
 
-        `memories` are mappings with the arguments of `remember`. Contradictions are found by
-        words alone, without the embedder; the new memories are checked in order, also against each other. A path that
-        is given twice is written once, with the last value. `created_at` as in `remember_many`. A memory that moves here may bring its past (relevance,
-        last_accessed, last_reinforced, written_at, access_count, contradicts, superseded_by, marked_by_hand, dismissed),
-        which counts where the path holds no memory yet.
+        `memories` are mappings with the arguments of `remember`. The new memories are checked in order, also against each
+        other. A path that is given twice is written once, with the last value. `created_at` as in
+        `MemoryStore.remember_many`. A memory that moves here may bring its past
+        (relevance, last_accessed, last_reinforced, written_at, access_count, contradicts, superseded_by,
+        marked_by_hand, dismissed), which counts where the path holds no memory yet.
 
         Returns for each memory, in order, what `remember` returns. Raises as `remember`, with the
         number of the memory, from 1.
@@ -236,11 +236,11 @@ class StorePalace:
     ) -> Hits[PersonaHit]:
         """Find palace memories by key, themes and value, and by meaning where there is an embedder; none is revived.
 
-        Arguments as `search`, but `relevance_floor` is 0 by default, as the specification has it: the higher the
-        floor, the less age counts. Fading memories are found where the query directly means them, and count as if they
-        were just about to fade.
+        Arguments as `MemoryStore.search`, but `relevance_floor` is 0 by default, as the specification has it: the higher
+        the floor, the less age counts. Fading memories are found where the query directly means them, and count as if
+        they were just about to fade.
 
-        Returns memories with their `score` and `why`, the best first; with `forgotten` as `search`.
+        Returns memories with their `score` and `why`, the best first; with `forgotten` as `MemoryStore.search`.
         """
         from sense_memory.search.hits import scope
 

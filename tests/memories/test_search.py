@@ -386,6 +386,30 @@ async def test_a_question_for_what_holds_now_prefers_the_newest(dated):
             assert first.score == pytest.approx(sum(item.contribution for item in first.why.evidence))
 
 
+async def test_a_newer_memory_that_is_forgotten_stays_behind_where_a_question_asks_for_now(dated):
+    async with dated as store:
+        for key, text, days, halflife in (
+            ("home", "Mira lives in Graz", 300, 900),
+            ("flat", "Mira lives in Linz", 90, 20),
+        ):
+            options = {"created_at": NOON - days * DAY, "halflife_days": halflife, "contradictions": "off"}
+            await store.persona_remember("people", "facts", key, text, **options)
+        await store.persona_remember("people", "facts", "boats", "Mira paints boats")
+        for search in (store.persona_search, store.search):
+            found = await search("Where does Mira live now?", include_forgotten=True)
+            assert [hit.key for hit in found] == ["home", "boats", "flat"]
+
+
+async def test_what_supersedes_by_hand_a_newer_memory_ranks_before_it_where_a_question_asks_for_now(dated):
+    async with dated as store:
+        for key, place, days in (("home", "Graz", 300), ("wrong", "Vienna", 30)):
+            options = {"created_at": NOON - days * DAY, "halflife_days": 1_000, "contradictions": "off"}
+            await store.persona_remember("people", "facts", key, f"Mira lives in {place}", **options)
+        await store.palace.contradict("people/facts/wrong", "people/facts/home")
+        for search in (store.persona_search, store.search):
+            assert [hit.key for hit in await search("Where does Mira live now?")] == ["home", "wrong"]
+
+
 async def test_a_later_memory_ranks_before_what_it_may_contradict(open_store, clock):
     async with open_store() as store:
         await store.persona_remember("people", "facts", "ana", "Ana prefers tabs")

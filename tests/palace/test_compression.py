@@ -404,6 +404,14 @@ def test_a_standing_preference_that_a_search_found_last_keeps_the_place_that_its
     assert "home/notes/tone" in shown.included
 
 
+def test_an_edit_of_a_preference_that_lost_has_no_place_among_the_standing_ones():
+    items = [memory(f"work/facts/w{number}", f"The work fact number {number}") for number in range(100)]
+    lost = memory("work/rules/tone~conflict", "Always answer in German", 30, conflict_of="work/rules/tone")
+    assert lost.path not in compress([*items, lost], NOW, style="plain").included
+    kept = memory("work/rules/tone", "Always answer in German", 30)
+    assert kept.path in compress([*items, kept], NOW, style="plain").included
+
+
 @pytest.mark.parametrize(
     ("path", "value", "is_one"),
     [

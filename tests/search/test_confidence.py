@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -103,14 +105,18 @@ def test_some_of_the_words_that_are_looked_up_are_no_find():
     assert all(confidence(hit.clues) < LOW_CONFIDENCE for hit in index.search("tea zeppelin harbour"))
 
 
-async def test_a_hit_is_as_sure_in_a_short_list_as_in_a_long_one():
+@pytest.mark.parametrize("include_forgotten", [False, True])
+async def test_a_hit_is_as_sure_in_a_short_list_as_in_a_long_one(include_forgotten):
     async with MemoryStore(LocalSigner.generate(), ledger=":memory:") as store:
         for number in range(12):
             await store.persona_remember(
                 "people", "facts", f"mira-{number}", f"Mira has the key number {number}."
             )
-        for search in (store.search, store.persona_search):
-            question = "Which perfume does Mira wear?"
+        for call in (store.search, store.persona_search):
+            search, question = (
+                partial(call, include_forgotten=include_forgotten),
+                "Which perfume does Mira wear?",
+            )
             whole = [hit.answer_confidence for hit in await search(question, 10)]
             assert max(whole) == whole[0]
             for limit in (1, 2, 5):

@@ -5,8 +5,9 @@ one of it is first written (0.6 s, once), and a few older ones before each later
 memory is read again only when its text or its contradictions change. Introspection uses the same readings, and compares
 a memory with the others once, some 1,500 with each run. All of this outlives the process, in the snapshot.
 
-What a memory contradicts is told by its words, with an embedder too: what an embedder added was one contradiction in
-a hundred, for as many wrong suspicions and a call before a write. It says which memories are near to each other, for `near_pairs`.
+Contradictions are found by words alone: an embedder found one more in a hundred, suspected as many wrongly, and had to
+be asked before a write. Here an embedder only says which memories are near to each other (`near_pairs`), so that
+introspection can suggest connections.
 """
 
 from __future__ import annotations
@@ -217,8 +218,7 @@ class ContradictionDetector(CachedIndex):
 
         Args:
             memories: all memories of the catalog; superseded ones contradict nothing.
-            suspected: the paths of the earlier and the later memory of each suspicion that counts, perhaps found with an
-                embedder.
+            suspected: the paths of the earlier and the later memory of each suspicion that counts.
             limit: contradictions to show, surest first.
         """
         await self._restore()

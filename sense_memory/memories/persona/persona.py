@@ -71,7 +71,7 @@ class Persona:
         clock: seconds since 1970.
         ask: asks the relays, see `NameResolver`.
         plan: limits what may be added.
-        embedding: opens the embedder that finds contradictions in other words; None to compare words only.
+        embedding: opens the embedder that finds memories near in meaning, to suggest connections; None without one.
         contradictions: what to do with contradictions: `act`, `suggest` or `off`, which compares nothing.
 
     Attributes:

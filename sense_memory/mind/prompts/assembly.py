@@ -1,10 +1,10 @@
 """A prompt from what was gathered, within one budget. Pure.
 
-How the budget is shared. The instructions of the caller are never cut. Of the rest, the parts of the system prompt get what
-they need, up to 40 %; then the newest exchange, which is the last message of the user and what follows it. What is left is
-shared by recalled memories and older messages, the newest first; what one of them does not need, the other gets, and the
-best memory comes before older messages. An
-exchange that does not fit loses the middles of its longest messages, so a prompt is never empty.
+How the budget is shared. The instructions of the caller are never cut. Of the rest, the parts of the system prompt get
+what they need, up to 40 %; then the newest exchange, which is the last message of the user and what follows it. What is
+left is shared by recalled memories and older messages, the newest first; what one of them does not need, the other
+gets, and the best memory comes before older messages. An exchange that does not fit loses the middles of its longest
+messages, so a prompt is never empty.
 
 Guaranteed: the prompt costs no more than the budget; a tool's result is never shown without its call; nothing that is
 shown in a message is recalled; and a part without content has no heading.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SYSTEM_SHARE: Final = (
     0.4  # of the budget, for the parts of the system prompt apart from the caller's instructions
 )
-_SCENE_SHARE: Final = 0.15
+_SCENE_SHARE: Final = 0.15  # of what the instructions leave
 _LEAST_RECALLED_SHARE: Final = 0.2  # which a long exchange leaves for recalled memories
 _RECALLED_SHARE: Final = 0.6  # of what is left, for recalled memories; older messages get the rest
 _SHARES: Final = {"blocks": 0.25, "identity": 0.08, "objectives": 0.08, "preferences": 0.15, "summary": 0.12}

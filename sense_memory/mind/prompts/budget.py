@@ -122,7 +122,7 @@ def _cut(part: Part, room: int, count: Callable[[str], int]) -> Fitted:
 
 
 def without_middle(text: str, room: int, count: Callable[[str], int]) -> str:
-    """The beginning and the end of a text, with a note between them of how much is missing; empty if even that is too much.
+    """The beginning and the end of a text, between them how much is missing; empty if even that is too much.
 
     >>> without_middle("one two three four five six seven", 6, lambda text: len(text.split()))
     'one[… 29 characters left out …]n'

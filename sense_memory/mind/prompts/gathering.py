@@ -175,9 +175,10 @@ class Gathering:
 
         Where there are more than are shown, those that bear on the request come first.
 
-        These are pinned memories, memories of a standing kind (`palace.standing`), and what the user said so. A memory from a
-        tool or a document never becomes an instruction, unless somebody pinned it. Where not all fit, health goes before what the
-        user said, that before other instructions, and wishes that only their place tells come last.
+        These are pinned memories, memories of a standing kind (`palace.standing`), and what the user said so. A memory
+        from a tool or a document never becomes an instruction, unless somebody pinned it. Where not all fit, health
+        goes before what the user said, that before other instructions, and wishes that only their place tells come
+        last.
         """
         catalog = await self._store.persona().palace.refresh()
         ranked = catalog.ranked(self._store.options.clock())

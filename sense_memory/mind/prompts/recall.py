@@ -1,12 +1,12 @@
-"""What is recalled for a prompt: hits of every search, each once, without small talk, as dated lines with their sources. Pure.
+"""What is recalled for a prompt: hits of every search, each once, as dated lines with their sources. Pure.
 
-Hits of the palace, flat memories, the journal, the archive, conversations and the log come together in one order, by score.
-Left out is what the prompt shows already, what says the same as a better hit, small talk, a question without its answer,
-and what only shares a rare coincidence with the question. A short answer comes with its question, and a question with
-its answer.
+Hits of the palace, flat memories, the journal, the archive, conversations and the log come together in one order, by
+score. Left out is what the prompt shows already, what says the same as a better hit, small talk, a question without its
+answer, and what shares only an accidental word with the question. A short answer comes with its question, and a
+question with its answer.
 
-In the text, memories are grouped by their source, in the order of time. Each line is one line, and none can close an element:
-stored text is data. Memories from tools, documents and other agents stand apart, as untrusted.
+In the text, memories are grouped by their source, in the order of time. Each line is one line, and none can close an
+element: stored text is data. Memories from tools, documents and other agents stand apart, as untrusted.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _LEAST_CONFIDENCE: Final = 0.014  # a line costs little, so a hit need not proba
 _LEAST_SHARE: Final = 0.4  # of the best score; hits below it share little more than a word with the question
 _CONTEXT_SHARE: Final = 0.75  # of the best score; what was said around worse hits is not shown
 _MEANING_SHARE: Final = 0.5  # of the nearest meaning, where there is an embedder
-_DATE_SHARE: Final = 0.4
-_RANK_SHARE: Final = 0.3
+_DATE_SHARE: Final = 0.4  # for a date that fits, where all words of the question count 1
+_RANK_SHARE: Final = 0.3  # of the score as a share of the best one of its search
 _STALE_SHARE: Final = 0.5  # of its score counts for what was corrected later
 _MAX_CONTEXT: Final = 6  # lines of context in a prompt
 CONTEXT_COUNT: Final = 3  # messages before and after a hit
@@ -85,7 +85,8 @@ class Recalled:
         idents: the ids of all entries that the line shows.
         hit: the hit of the search.
         context_of: the id of the hit beside which it was said, if it is no hit itself; the score is that of the hit.
-        is_stale: whether it was superseded later, or corrected by what the line does not show, or lost to a concurrent edit.
+        is_stale: whether it was superseded later, or corrected by what the line does not show, or lost to a concurrent
+            edit.
     """
 
     source: str
@@ -164,7 +165,7 @@ def _is_corrected(item: Recalled) -> bool:
 
 
 def _sure_words(query: str, weights: Mapping[str, float]) -> str:
-    """The rarest word of a question if memory knows all its words: what has that word may be an answer, however unlikely."""
+    """The rarest word of a question, which makes a hit worth a line; empty if a word of it is unknown."""
     terms = set(_terms(query))
     return max(terms, key=lambda term: (weights[term], term)) if terms and terms <= weights.keys() else ""
 
@@ -189,9 +190,9 @@ def _weights(items: Sequence[Recalled]) -> dict[str, float]:
 def _weighed(items: Sequence[Recalled], weights: Mapping[str, float]) -> list[Recalled]:
     """Memories with scores that can be compared, although several searches found them.
 
-    In the index of each search, words are rare in other ways, so the scores of two searches say nothing about each other. Here
-    a memory counts by its confidence and by the share of the question's words that it has; then by meaning, by a date that
-    fits, and a little by its rank in its own search.
+    In the index of each search, words are rare in other ways, so the scores of two searches say nothing about each
+    other. Here a memory counts by its confidence and by the share of the question's words that it has; then by meaning,
+    by a date that fits, and a little by its rank in its own search.
     """
     tops, meant = dict[str, float](), dict[str, float]()
     for item in items:
@@ -318,8 +319,9 @@ def of_entry(
 ) -> list[Recalled]:
     """A hit of the archive, a conversation or the log; nothing if it says nothing for itself.
 
-    What was said after a message follows, as context, if the message lacks words of the question; if the question asks for a
-    reason, also what was said before: the answer may then stand beside it. What corrects a hit stands on the line below it.
+    What was said after a message follows, as context, if the message lacks words of the question; if the question asks
+    for a reason, also what was said before: the answer may then stand beside it. What corrects a hit stands on the line
+    below it.
 
     Args:
         hit: the hit.

@@ -2,8 +2,8 @@
 
 Only what is said as such counts, sentence by sentence, and a sentence is quoted as it stands: "Please always answer in
 German.", "I'm allergic to hazelnuts.", "From now on use metric units." A later sentence about the same subject that
-corrects an earlier one takes its place. `holds_for_all` is pure. Memories have a rule of their own (`palace.standing`): who stores
-"Write short commit messages" means every commit, and who says it may mean one.
+corrects an earlier one takes its place. `holds_for_all` is pure. Memories have a rule of their own (`palace.standing`):
+who stores "Write short commit messages" means every commit, and who says it may mean one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Whether a statement corrects an earlier one: "Correction: the dentist is on Thursday", "No, it's the 14th." Pure.
 
 A later statement corrects an earlier one about the same subject if it contradicts the earlier one by the rules of the
-palace, or says that something has changed or was wrong ("actually", "no longer", "instead of", "nicht Dienstag, sondern …").
-One that names no subject of its own ("I meant the 21st", "scratch that") corrects what its speaker said just before: the
-last statement with a value of the same kind, such as a date for a date. A question corrects nothing. A search ranks a
-corrected statement behind its correction and hides nothing, so a wrong guess costs only ranks. The cost is some 0.3 ms for
-each text that is read for the first time.
+palace, or says that something has changed or was wrong ("actually", "no longer", "instead of", "nicht Dienstag, sondern
+…"). One that names no subject of its own ("I meant the 21st", "scratch that") corrects what its speaker said just
+before: the last statement with a value of the same kind, such as a date for a date. A question corrects nothing. Where
+none of this is said, `revisions` weighs weaker signs.
+
+A search ranks a corrected statement behind its correction and hides nothing, so a wrong guess costs only ranks. The cost
+is some 0.3 ms for each text that is read for the first time.
 """
 
 from __future__ import annotations

@@ -84,9 +84,9 @@ def with_corrections_first(
 ) -> list[MindHit]:
     """Hits in which each correction ranks just before the hit that it corrects; the other hits keep their order.
 
-    A speaker corrects only its own statements and those of an assistant, in the same conversation; in another conversation only
-    its own, and only where it says that it corrects. What may only be a correction ranks before the earlier hit too, and
-    marks nothing.
+    A speaker corrects only its own statements and those of an assistant, in the same conversation; in another
+    conversation only its own, and only where it says that it corrects. What may only be a correction ranks before the
+    earlier hit too, and marks nothing.
 
     Args:
         hits: the hits.
@@ -118,7 +118,7 @@ def with_corrections_first(
 def _grade(
     new: MindHit, old: MindHit, later: LaterWord | None, revised: Mapping[str, Revision], *, may: bool
 ) -> Revision:
-    """How surely a later hit corrects an earlier one, which it `may` do within one conversation, and elsewhere if it says so."""
+    """How surely a later hit corrects an earlier one: if it `may`, being of the same conversation, or says that it does."""
     if later is not None and later.hit.id == new.id:
         return Revision.SURE if later.is_sure else Revision.SUSPECTED
     grade = revised.get(old.id, Revision.NONE)

@@ -1,10 +1,11 @@
 """How strongly a later statement speaks against an earlier one that it does not repeat: "Ignore Wednesday." Pure.
 
-Evidence is a word that both statements share, a word that says that something was wrong or is new ("misread", "all along",
-"recounted"), a denial of something that the earlier statement names ("don't touch the red wheel"), and another value of the
-same kind ("12 cm" for "5 cm", "2009" for "2011"). Each counts some points. A sure revision has enough points for a mark; a
-suspected one only ranks before the earlier statement. What is told as an event ("rotated the password today") revises
-nothing. The cost is some 0.2 ms for each text that is read for the first time.
+Evidence is a word that both statements share, a word that says that something was wrong or is new ("misread", "all
+along", "recounted"), a denial of something that the earlier statement names ("don't touch the red wheel"), and another
+value of the same kind ("12 cm" for "5 cm", "2009" for "2011"). Each counts some points. A sure revision has enough
+points for a mark; a suspected one only ranks before the earlier statement. What is told as an event ("rotated
+the password today") revises nothing. What says in words that it corrects is found by `corrections`, which asks this
+module where it finds nothing. The cost is some 0.2 ms for each text that is read for the first time.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 MAX_CHARS: Final = (
     160  # longer texts are not compared: they say too much to revise, or to be revised, as a whole
 )
-_MOST_SENTENCES: Final = 3
+_MOST_SENTENCES: Final = 3  # in a text that is compared
 _SHORT: Final = 10  # words of a remark that may state a fact
 _FACTS: Final = frozenset(
     {
@@ -42,8 +43,8 @@ _CHANGE: Final = {
     "name": 0.75,
     "number": 1.25,
 }  # the points of another value of a kind; 1.5 for the other kinds
-_SURE: Final = 4.0
-_SUSPECTED: Final = 2.5
+_SURE: Final = 4.0  # points for a mark
+_SUSPECTED: Final = 2.5  # points for the place before the earlier statement
 _LANGUAGES: Final = ("english", "german", "french")
 
 
@@ -158,7 +159,7 @@ _was = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Signs:
     """A statement for the comparison.
 
     Attributes:
@@ -205,16 +206,16 @@ def revision(new: str, old: str) -> Revision:
 
 
 def revised(new: str, before: Sequence[str]) -> tuple[int, Revision] | None:
-    """The place of what a statement revises among what its speaker said before it, and how surely; None if it revises nothing.
+    """The place of what a statement revises among those before it, and how surely; None if it revises nothing.
 
-    Unlike `revision` it finds a statement that shares no word with the new one, such as "She laughed at me. 2009, she says."
-    Another value alone is no sign here.
+    Unlike `revision` it finds a statement that shares no word with the new one, such as "She laughed at me. 2009, she
+    says." Another value alone is no sign here.
 
     Args:
         new: the statement.
         before: what was said before, oldest first, by the same speaker or by an assistant.
     """
-    later = _said(new)
+    later = _signs(new)
     if later is None or not later.may_revise:
         return None
     best = max(
@@ -243,7 +244,7 @@ def _graded(points: float) -> Revision:
 @lru_cache(8_192)
 def _points(new: str, old: str, *, is_near: bool) -> float:
     """The evidence that a statement revises an earlier one; with `is_near`, also of one that shares no word with it."""
-    later, earlier = _said(new), _said(_facts_of(old))
+    later, earlier = _signs(new), _signs(_facts_of(old))
     if later is None or earlier is None:
         return 0.0
     shared = {term for term in later.terms & earlier.terms if not term.isdigit()}  # a number is no subject
@@ -264,7 +265,7 @@ def _points(new: str, old: str, *, is_near: bool) -> float:
     return points - 2.0 * told
 
 
-def _changed(later: _Said, earlier: _Said) -> float:
+def _changed(later: _Signs, earlier: _Signs) -> float:
     """The points of the other value that a statement gives for one of an earlier statement; 0 if it gives none."""
     new, old = later.values, earlier.values
     points = 0.0
@@ -283,7 +284,7 @@ def _units(values: Mapping[str, frozenset[str]]) -> set[str]:
 
 
 @lru_cache(4_096)
-def _said(text: str) -> _Said | None:
+def _signs(text: str) -> _Signs | None:
     """A text for the comparison; None for a question, and for a text of more than `MAX_CHARS`."""
     plain = text.replace("\u2019", "'")
     if not text or len(text) > MAX_CHARS or text.rstrip().endswith("?") or _chats(text):
@@ -294,7 +295,7 @@ def _said(text: str) -> _Said | None:
     denied = [match["next"] for match in _denies_next(plain)]
     denied += [match["next"] or match["other"] for match in _denies_word(plain)]
     denied += [match["last"] or match["last2"] or "" for match in _denies_last(plain)]
-    return _Said(
+    return _Signs(
         terms=_terms(plain),
         told=_terms(plain) - _terms(" ".join(subject_of(plain))),
         values=_values_in(plain),

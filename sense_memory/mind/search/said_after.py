@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NEAR_COUNT: Final = 12  # messages after a hit
 _FAR_COUNT: Final = 30  # messages after one of the first hits
-_FIRST_COUNT: Final = 10
+_FIRST_COUNT: Final = 10  # hits for which weaker signs are looked for, and farther away
 _BEFORE_COUNT: Final = 12  # messages before a hit, which a correction may mean instead
 
 
@@ -48,7 +48,7 @@ def _as_hit(entry: LogEntry, score: float) -> MindHit:
 
 
 def _revision(hit: MindHit, after: Sequence[LogEntry], said: MessageList) -> tuple[LogEntry, bool] | None:
-    """The first of some messages that surely revises a hit, or else that may, and nothing that its speaker said before it."""
+    """The first of some messages that surely revises a hit, or else may, and nothing said before the hit; is it sure?"""
     suspected: LogEntry | None = None
     for number, entry in enumerate(after):
         text = text_of(entry.payload)

@@ -164,7 +164,8 @@ class MindSearch(CachedIndex):
         )
         found = [_hit(found, hit, query) for hit in hits if (found := self._found(hit.id)) is not None]
         after = await said_after(found, self._messages)
-        ranked = with_newest_first(with_corrections_first(found, after), query)
+        # Corrections last: one that shares no word with the question is none of the newest about its subject.
+        ranked = with_corrections_first(with_newest_first(found, query), after)
         return self._question_last(query, ranked)[:limit]
 
     def _question_last(self, query: str, hits: list[MindHit]) -> list[MindHit]:

@@ -281,3 +281,17 @@ async def test_a_question_for_what_holds_now_prefers_the_newest_statement():
         await conversation.add("user", "Is that the latest release of the importer?")
         found = await texts(store, "Which is the latest release of the importer")
         assert found[0] == "We shipped another release of the importer, 2.7."
+
+
+@pytest.mark.parametrize("question", ["When is the meeting?", "When is the meeting now?"])
+async def test_a_correction_without_a_word_of_the_question_comes_first_also_where_it_asks_for_now(question):
+    async with opened() as store:
+        conversation = talk(store)
+        for text in (
+            "The meeting is on the 10th of May.",
+            "The meeting is on the 12th of May.",
+            "No, it's the 14th.",
+        ):
+            await conversation.add("user", text)
+        found = await texts(store, question)
+        assert found[:2] == ["No, it's the 14th.", "The meeting is on the 12th of May."]
