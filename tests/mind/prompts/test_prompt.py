@@ -439,8 +439,13 @@ def test_older_messages_never_begin_with_a_result_without_its_call():
 
 async def test_instructions_are_never_cut():
     async with opened() as store:
-        with pytest.raises(InvalidInput, match="raise the budget: the instructions leave"):
+        with pytest.raises(InvalidInput, match="raise the budget to") as refused:
             await store.mind.prompt(query="x", instructions="word " * 300, budget=300)
+        enough = int(str(refused.value).split()[4])
+        found = await store.mind.prompt(query="x", instructions="word " * 300, budget=enough)
+        assert found.system.split() == ["word"] * 300
+        with pytest.raises(InvalidInput, match="to 100 tokens or more, not -5: the instructions take 0, and"):
+            await store.mind.prompt(query="x", budget=-5)
 
 
 async def test_the_beginning_of_a_prompt_stays_the_same_from_question_to_question():
