@@ -530,6 +530,6 @@ async def test_a_report_counts_the_forgotten_memories_that_the_question_means(cl
         clock.advance(110 * 86_400)
         prompt = await store.mind.prompt(query="Who serviced the boiler?")
         assert prompt.text == ""
-        assert "forgotten memories that the question means (1)" in prompt.report.problems[0]
+        assert "forgotten memories that the question means are left out: 1;" in prompt.report.problems[0]
         await store.persona_recall("home", "facts", "boiler")
         assert (await store.mind.prompt(query="Who serviced the boiler?")).report.is_complete
