@@ -133,6 +133,23 @@ def test_what_only_sounds_like_a_correction_corrects_nothing(old, new):
     assert corrected(new, [old]) is None
 
 
+@pytest.mark.parametrize(
+    "new",
+    [
+        "I switched from Moinho do Ave to Germen for the T65.",
+        "I changed the order from the Ave to Germen on Friday.",
+    ],
+)
+def test_a_change_that_names_what_it_ends_corrects_nothing_that_lacks_it(new):
+    assert (
+        corrected(new, ["Café Vianna paid 200 of what they owe.", "The bill of the Lima is due on Monday."])
+        is None
+    )
+    assert (
+        corrected(new, ["Moinho do Ave sells the T65 to us.", "Café Vianna paid 200 of what they owe."]) == 0
+    )
+
+
 @pytest.mark.parametrize("pairs", [SAID_SO, SAID_SO_APART], ids=["tuned", "kept apart"])
 async def test_a_search_marks_what_was_corrected_in_natural_words_and_ranks_it_after_the_correction(pairs):
     marked = 0
