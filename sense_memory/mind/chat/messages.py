@@ -100,6 +100,19 @@ def text_of(payload: Mapping[str, Any]) -> str:
     return str(payload.get("content", ""))
 
 
+def is_from_tool(entry: LogEntry) -> bool:
+    """Whether a message is the result of a tool, or has one among its blocks: not all of it is what its speaker said."""
+    return role_of(entry) == "tool" or next(answers(entry.payload), None) is not None
+
+
+def own_text(entry: LogEntry) -> str:
+    """The text of a message without the results of tools among its blocks."""
+    if not is_from_tool(entry):
+        return text_of(entry.payload)
+    blocks = (block for block in unpacked(entry.payload) if block.get("type") == "text")
+    return "\n".join(str(block.get("text", "")) for block in blocks)
+
+
 # ── Calls and results ───────────────────────────────────────────────────────────────────
 
 

@@ -12,7 +12,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.chat.messages import KIND_PREFIX
+from sense_memory.mind.chat.messages import KIND_PREFIX, own_text
 from sense_memory.mind.search.corrections import corrects
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
 from sense_memory.search.tokens import words
@@ -78,7 +78,7 @@ class StandingSentences:
             arrived, gone = await self._log.changes(self._arrived, self._gone)
             for number, entry in enumerate(arrived):
                 if entry.kind == f"{KIND_PREFIX}user" and self._log.known(entry.id):
-                    said = ((text, entry) for text in split_sentences(entry.text) if holds_for_all(text))
+                    said = ((text, entry) for text in split_sentences(own_text(entry)) if holds_for_all(text))
                     self._found += said
                 if number % _READ_COUNT == 0:
                     await asyncio.sleep(0)

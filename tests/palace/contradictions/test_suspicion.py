@@ -179,7 +179,11 @@ def test_any_text_is_compared(text):
         assert found is None or not found.acts
 
 
-WORDS = ["the", "a", "an", "no", "not", "sold", "now", "Anna", "bike", "room", "9", "3", "v2", ".", ",", ";", "(", ")", "?", "-", "'s", "when", "if", "on", "Sunday", "3%", "to", "is", "was", "5", "A.", "The.", "_", "+", "again"]
+WORDS = [
+    "the", "a", "an", "no", "not", "sold", "now", "Anna", "bike", "room", "9", "3", "v2", ".", ",", ";",
+    "(", ")", "?", "-", "'s", "when", "if", "on", "Sunday", "3%", "to", "is", "was", "5", "A.", "The.", "_",
+    "+", "again",
+]  # fmt: skip
 noise = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 
 
