@@ -52,14 +52,15 @@ class LoopThread:
         Raises:
             InvalidInput: the loop runs already.
         """
-        if self._loop is not None:
-            raise InvalidInput(
-                "this store is open already; nothing was changed. Close it first, or open another."
-            )
-        self._process = os.getpid()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="sense-memory", daemon=True)
-        self._thread.start()
+        with self._turn:  # of two threads that open, one gets the error
+            if self._loop is not None:
+                raise InvalidInput(
+                    "this store is open already; nothing was changed. Close it first, or open another."
+                )
+            self._process = os.getpid()
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="sense-memory", daemon=True)
+            self._thread.start()
         try:
             self.wait(opening())
         except BaseException:

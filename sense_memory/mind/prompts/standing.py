@@ -13,7 +13,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.chat.messages import KIND_PREFIX
+from sense_memory.mind.chat.messages import KIND_PREFIX, own_text
 from sense_memory.mind.search.corrections import corrects
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
 from sense_memory.palace.extraction import takes_back
@@ -80,7 +80,7 @@ class StandingSentences:
             arrived, gone = await self._log.changes(self._arrived, self._gone)
             for number, entry in enumerate(arrived):
                 if entry.kind == f"{KIND_PREFIX}user" and self._log.known(entry.id):
-                    said = _sayings(entry.text)
+                    said = _sayings(own_text(entry))
                     self._found += ((" ".join(text), entry) for text in said if holds_for_all(text[0]))
                 if number % _READ_COUNT == 0:
                     await asyncio.sleep(0)
