@@ -11,7 +11,7 @@ import functools
 import inspect
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from queue import SimpleQueue
@@ -52,14 +52,15 @@ class LoopThread:
         Raises:
             InvalidInput: the loop runs already.
         """
-        if self._loop is not None:
-            raise InvalidInput(
-                "this store is open already; nothing was changed. Close it first, or open another."
-            )
-        self._process = os.getpid()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="sense-memory", daemon=True)
-        self._thread.start()
+        with self._turn:  # of two threads that open, one gets the error
+            if self._loop is not None:
+                raise InvalidInput(
+                    "this store is open already; nothing was changed. Close it first, or open another."
+                )
+            self._process = os.getpid()
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="sense-memory", daemon=True)
+            self._thread.start()
         try:
             self.wait(opening())
         except BaseException:
@@ -252,27 +253,6 @@ class BlockingView:
             raise AttributeError(f"{type(self._viewed).__name__} has no attribute {name!r} to set")
         setattr(self._viewed, name, _unviewed(value))
 
-    def __call__(self, *values: Any, **options: Any) -> Any:  # noqa: D102 - as the class says
-        return self._blocking(self._viewed.__call__)(*values, **options)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._viewed)
-
-    def __len__(self) -> int:
-        return len(self._viewed)
-
-    def __bool__(self) -> bool:
-        return bool(self._viewed)
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._viewed[place]
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self._viewed == _unviewed(other))
-
-    def __hash__(self) -> int:
-        return hash(self._viewed)
-
     def _seen(self, found: Any) -> Any:
         kind: Any = type(found)
         if kind is list:
@@ -281,7 +261,16 @@ class BlockingView:
             return self._blocking(found)
         if hasattr(kind, "__anext__"):
             return BlockingIterator(self._loop, lambda: _next_of(found), getattr(found, "aclose", None))
-        return BlockingView(self._loop, found) if _has_coroutines(kind) else found
+        if not _has_coroutines(kind):
+            return found
+        view = (
+            _SequenceView
+            if issubclass(kind, Sequence)
+            else _CallableView
+            if callable(found)
+            else BlockingView
+        )
+        return view(self._loop, found)
 
     def _blocking(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that waits in the caller's thread while the one inside runs in the store's."""
@@ -303,6 +292,33 @@ class BlockingView:
             return self._seen(self._loop.wait(called()))
 
         return blocking
+
+
+class _CallableView(BlockingView):
+    """A view of an object that can be called."""
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._viewed.__call__)
+
+    def __call__(self, *values: Any, **options: Any) -> Any:
+        return self._blocking(self._viewed.__call__)(*values, **options)
+
+
+class _SequenceView(BlockingView, Sequence[Any]):
+    """A view of a sequence: equal to what it equals, and read in the caller's thread."""
+
+    def __len__(self) -> int:
+        return len(self._viewed)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._viewed[place]
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._viewed == _unviewed(other))
+
+    def __hash__(self) -> int:
+        return hash(self._viewed)
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 
 import pytest
 
@@ -109,3 +110,26 @@ def test_what_is_printed_is_the_text_and_what_is_logged_is_not(signer):
         shown = [store.recall(LISA), *hits, store.recall("zone"), *store.recent()]
         assert [str(item) for item in shown] == [*(["Lisa teaches printmaking."] * 3), "Lisbon", "Met Lisa."]
         assert not [item for item in shown if str(item) in repr(item)]
+
+
+def test_of_threads_that_open_one_store_at_once_one_does_and_the_others_get_an_error(signer):
+    for _ in range(4):
+        store, start, outcomes = SyncMemoryStore(signer, ledger=":memory:"), threading.Barrier(6), []
+
+        def opens(store=store, start=start, outcomes=outcomes):
+            start.wait()
+            try:
+                store.__enter__()
+                outcomes.append("open")
+            except InvalidInput:
+                outcomes.append("refused")
+
+        threads = [threading.Thread(target=opens) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes) == ["open", *["refused"] * 5]
+        store.remember("zone", "Lisbon")
+        store.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "sense-memory"]

@@ -198,6 +198,9 @@ def _put(path: Path, device: str, last: str) -> None:
 
 def _remove_oldest(home: Path) -> None:
     """Remove the handovers of the ledgers that gave one the longest ago, if there are very many ledgers."""
+    links = home.stat().st_nlink  # 2, and one for each folder, where the file system counts them
+    if 2 <= links <= _KEPT_COUNT + 2:
+        return  # without reading a list of a thousand names
     folders = list(home.iterdir())
     if len(folders) > _KEPT_COUNT:
         for folder in sorted(folders, key=lambda other: other.stat().st_mtime)[: _KEPT_COUNT // 2]:

@@ -351,6 +351,11 @@ _DOUBTFUL: Final = re.compile(
     re.IGNORECASE,
 )
 _JOKE: Final = re.compile(r"\b(?:kidding|joking|joke|not really|made that up|April fools?)\b", re.IGNORECASE)
+_TAKES_BACK: Final = re.compile(
+    r"\W*(?:(?:oh|ah|hm+|uh|er|actually|sorry|oops|but)\b\W*)*(?:no\W+wait|wait\W+(?:actually\W+)?no|no\W+sorry|sorry\W+no"
+    r"|actually\W+no|no\W+actually|(?:no\W+)?I meant|(?:scratch|strike) that)\b",
+    re.IGNORECASE,
+)
 _REPORTED: Final = re.compile(
     r"\b(?:said|says?|told|tells?|asked|asks?|wrote|writes?|replied|answered)\b", re.IGNORECASE
 )
@@ -404,12 +409,23 @@ def proposals(text: str) -> list[Proposal]:
             if by_sentence and by_sentence[-1][0] == who:
                 by_sentence.pop()
             continue
+        if takes_back(sentence) and by_sentence and by_sentence[-1][0] == who:
+            by_sentence.pop()
         by_sentence.append((who, list(_of_sentence(who, sentence.rstrip(), start))))
     found: dict[tuple[str, str], Proposal] = {}
     for proposal in (proposal for _, of_sentence in by_sentence for proposal in of_sentence):
         found.pop((proposal.facet, proposal.key), None)
         found[proposal.facet, proposal.key] = proposal
     return list(found.values())
+
+
+def takes_back(said: str) -> bool:
+    """Whether a sentence, or the rest of one, begins by taking back what its speaker said just before.
+
+    >>> [takes_back(said) for said in ("no wait, grams.", ", no wait, grams", "No, I live in Graz.")]
+    [True, True, False]
+    """
+    return _TAKES_BACK.match(said) is not None
 
 
 def _sentences(text: str) -> Iterator[tuple[str, int, str]]:
@@ -471,7 +487,7 @@ def _facts(sentence: str, person: str, subject: str) -> list[tuple[str, str, str
             continue
         if _DOUBTFUL.search(sentence[max(0, clause.start() - 40) : clause.end()]):
             continue
-        if _CUT.match(sentence, clause.end()):
+        if _CUT.match(sentence, clause.end()) or takes_back(sentence[clause.end() :]):
             continue
         x = _object(clause["x"])
         if not x or _VAGUE.match(x) or _ABROAD.search(x):

@@ -116,8 +116,10 @@ _NAMED: Final = re.compile(r"\b(?:called|named|known as|answers to|name is)\b")
 _APART: Final = 3  # words at most between a number and what it counts
 _DIGITS: Final = re.compile(r"\d+(?:[.,:]\d+)*")
 _NEAR: Final = re.compile(r"\b(?:in|at|from|to|near|above|behind|by|of|on|under|beside)\b")
+# A number and, later on its line, a currency: from the first number, or a long line of numbers takes time by its square.
 _MONEY: Final = re.compile(
-    r"\d.*?(?:€|\$|£|eur|pound|dollar|cent|chf|franc|usd)|[€$£]\s?\d|percent|\d ?%|\bfree\b"
+    r"^[^\d\n]*\d.*?(?:€|\$|£|eur|pound|dollar|cent|chf|franc|usd)|[€$£]\s?\d|percent|\d ?%|\bfree\b",
+    re.MULTILINE,
 )
 _AGED: Final = re.compile(
     r"years? old|-year-old|\baged\b|\bturn(?:s|ed|ing)? \d|\bborn\b|birthday"

@@ -160,7 +160,7 @@ def test_permissions_a_key_of_another_user_is_refused(folder, secret, monkeypatc
     if owner == 0:
         os.chown(path, 12345, -1)
     else:
-        monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with pytest.raises(UnsafeFile, match="belongs to another user"):
         read_secret(path)
 

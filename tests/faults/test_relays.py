@@ -31,7 +31,9 @@ from relays.faults import (
 )
 from sense_memory import NotSynced
 from sense_memory.ledger.relays import Remark, remark_sentence
+from sense_memory.limits import MAX_NOISE_COUNT
 from sense_memory.relay.client.page import LATE
+from sense_memory.relay.client.session import Session
 from tests.inside import ledger_of
 
 
@@ -378,8 +380,10 @@ async def test_r07_a_relay_that_never_shows_everything_holds_up_a_conflict_copy_
 
 
 @pytest.mark.virtual_time
-async def test_r11_duplicate_flood(stage):
+async def test_r11_duplicate_flood(stage, monkeypatch):
     """A valid event a hundred thousand times: one row, little memory, cut; the others are not held up."""
+    assert Session.__init__.__kwdefaults__["noise_budget"] == MAX_NOISE_COUNT
+    monkeypatch.setitem(Session.__init__.__kwdefaults__, "noise_budget", 4_000)
     event = await stage.event("k")
     async with (
         stage.liar(Flood(100_000)) as liar,
@@ -395,6 +399,7 @@ async def test_r11_duplicate_flood(stage):
         assert "sent more than was asked for" in bad.pulled.reasons
         assert bad.misbehaving
         assert bad.useless["duplicates"] <= 550
+        assert bad.useless["unasked"] == 4_001
         assert good.in_step
         assert [json.loads(body) for body in ledger_of(store).bodies()] == [event]
         assert time.process_time() - spent < 15  # ten, and the tracing of memory on top

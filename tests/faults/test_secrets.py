@@ -49,7 +49,8 @@ async def write_and_fail(stage, store, said):
     await store.forget("m0")
     report = await stage.sync(store)
     said.hear(report, *report.relays, report.problems, json.dumps(asdict(report)))
-    said.hear(await store.recall("k"), await store.recall_all(), await store.recent(), store)
+    # `str` of a memory or an entry is its text, for `print`; their `repr`, and lists of them, have none.
+    said.hear(repr(await store.recall("k")), await store.recall_all(), await store.recent(), store)
     said.hear(stage.signer, stage.signer._secret, store.relays.holders(ids[0]), store.integrity())
     await said.fails(store.remember, f"a/{plaintext}", plaintext)
     await said.fails(store.remember, "long", plaintext * 10_000)

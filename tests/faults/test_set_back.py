@@ -11,7 +11,7 @@ from sense_memory.ledger.relays import LedgerReason, Remark, reason_sentence, re
 from sense_memory.limits import HEAL_SECONDS
 
 
-COUNT, EDITED, FORGOTTEN = 90, 60, 5
+COUNT, EDITED, FORGOTTEN = 45, 30, 5
 WAITS = reason_sentence(LedgerReason.BEHIND), reason_sentence(LedgerReason.LOST)
 
 
@@ -38,7 +38,7 @@ class Restored:
 
 @asynccontextmanager
 async def restored(stage, *, compares, after):
-    """A relay with 90 memories, 60 of which were edited since the backup and 5 forgotten, `after` seconds ago."""
+    """A relay with 45 memories, 30 of which were edited since the backup and 5 forgotten, `after` seconds ago."""
     record = Record()
     async with (
         stage.relay() as upstream,

@@ -278,12 +278,15 @@ async def test_w11_a_notice_never_changes_data(stage):
 
 @pytest.mark.virtual_time
 async def test_w12_fuzzed_frames_only_raise_listed_errors(stage):
-    """Ten thousand altered frames: each is counted or is what it was; whatever happens is said in our words."""
+    """Altered frames: each is counted or is what it was; whatever happens is said in our words.
+
+    Ten thousand more, for a tenth of the time, are read without a store in `nostr/` and `relay/client/`.
+    """
     event = await stage.event("k", "true", at=-60)
     sent = 0
     async with stage.relay() as honest:
         await stage.put(honest.url, event)
-        for seed in range(40):
+        for seed in range(12):
             fuzz = Fuzz(90)
             async with (
                 stage.liar(fuzz, seed=seed) as liar,
@@ -295,4 +298,4 @@ async def test_w12_fuzzed_frames_only_raise_listed_errors(stage):
                 assert [orjson.loads(body) for body in ledger_of(store).bodies()] == [event]
                 assert (await store.recall("k")).event_id == event["id"]
             sent += fuzz.sent
-    assert sent >= 10_000
+    assert sent >= 3_000

@@ -9,8 +9,6 @@ from typing import Annotated, TypedDict
 
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
-from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, interrupt
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, SyncMemoryStore
 from sense_memory.interfaces.langgraph_checkpointer import SenseMemorySaver
@@ -27,6 +25,9 @@ class State(TypedDict):
 
 def graph_of(saver, *, fails=False):
     """Three steps: one that speaks, one that asks a person, and one that fails if it is told to."""
+    # A second, which no process of the suite pays that runs other tests.
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.types import interrupt
 
     async def speak(state):
         return {"said": ["speak"]}
@@ -51,6 +52,8 @@ def graph_of(saver, *, fails=False):
 
 
 async def test_a_graph_that_was_killed_goes_on_on_another_machine():
+    from langgraph.types import Command
+
     async with EmbeddedRelay() as relay:
         async with opened(relays=[relay.url]) as store:
             graph = graph_of(SenseMemorySaver(store), fails=True)
@@ -146,6 +149,8 @@ async def test_writes_of_a_task_from_two_processes_at_once_are_all_kept(tmp_path
 
 
 def test_a_graph_in_threads_uses_a_store_without_a_loop():
+    from langgraph.graph import START, StateGraph
+
     with SyncMemoryStore(LocalSigner.generate(), ledger=":memory:") as store:
         saver = SenseMemorySaver(store)
 

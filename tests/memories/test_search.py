@@ -46,12 +46,22 @@ def signer():
 
 
 @pytest.fixture
-def open_store(signer, clock, tmp_path):
-    def make(name="a", relays=(), **options):
-        options = {"ledger": tmp_path / f"{name}.db", "clock": clock, "background": False, **options}
+def open_store(signer, clock):
+    """A store on a ledger in memory."""
+
+    def make(relays=(), **options):
+        options = {"ledger": ":memory:", "clock": clock, "background": False, **options}
         return MemoryStore(signer, relays, **options)
 
     return make
+
+
+@pytest.fixture
+def open_on_disk(open_store, tmp_path):
+    """The same on a file, for what is opened again; each name is a ledger of its own."""
+    return lambda name="a", relays=(), **options: open_store(
+        relays, **{"ledger": tmp_path / f"{name}.db", **options}
+    )
 
 
 def names(hits):
@@ -265,10 +275,10 @@ NOON = 1_752_667_200.0  # Wednesday, 16 July 2025, at noon (UTC)
 
 
 @pytest.fixture
-def dated(open_store, clock):
+def dated(open_on_disk, clock):
     """A store on a day in July, with memories of the year before it."""
     clock.now = NOON
-    return open_store()
+    return open_on_disk()
 
 
 async def test_a_palace_memory_is_found_by_when_it_was_written_and_by_what_it_says(dated):
@@ -483,12 +493,12 @@ async def test_what_no_search_can_be_made_with_is_refused(open_store, wrong):
 async def test_before_nothing_is_said_relays_are_asked(open_store, clock):
     async with EmbeddedRelay(clock=clock) as relay:
         url = relay.url
-        async with open_store("a", [url]) as store:
+        async with open_store([url]) as store:
             await store.remember("tea", "Darjeeling")
             await store.sync()
-        async with open_store("b", [url]) as store:
+        async with open_store([url]) as store:
             assert names(await store.search("darjeeling")) == [("flat", "tea")]
-    async with open_store("c", [url]) as store:
+    async with open_store([url]) as store:
         with pytest.raises(NotSynced):
             await store.search("darjeeling")
 
@@ -522,12 +532,12 @@ async def test_every_write_can_be_found_at_once_and_nothing_that_is_gone(open_st
         await store.undo("favourite_tea")
 
 
-async def test_what_another_process_or_device_writes_and_forgets_is_noticed(open_store, clock):
+async def test_what_another_process_or_device_writes_and_forgets_is_noticed(open_on_disk, clock):
     async with (
         EmbeddedRelay(clock=clock) as relay,
-        open_store("a", [relay.url]) as here,
-        open_store("a", [relay.url]) as same_ledger,
-        open_store("b", [relay.url]) as there,
+        open_on_disk("a", [relay.url]) as here,
+        open_on_disk("a", [relay.url]) as same_ledger,
+        open_on_disk("b", [relay.url]) as there,
     ):
         await fill(here)
         await here.sync()
@@ -787,13 +797,13 @@ async def everything(store):
 
 
 @pytest.mark.usefixtures("thrifty")
-async def test_a_cold_start_reads_the_one_index_of_both_searches_instead_of_making_it(open_store, made):
-    async with open_store() as store:
+async def test_a_cold_start_reads_the_one_index_of_both_searches_instead_of_making_it(open_on_disk, made):
+    async with open_on_disk() as store:
         await fill(store)
         before = await everything(store)
     assert sum(made) == 4
     made.clear()
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await everything(store) == before
         assert sum(made) == 0
         await store.persona_remember("people", "facts", "bob", "paints too")
@@ -803,16 +813,16 @@ async def test_a_cold_start_reads_the_one_index_of_both_searches_instead_of_maki
 
 
 @pytest.mark.usefixtures("thrifty")
-async def test_what_changed_since_is_brought_up_to_date(open_store, clock, made):
-    async with open_store() as store:
+async def test_what_changed_since_is_brought_up_to_date(open_on_disk, clock, made):
+    async with open_on_disk() as store:
         await fill(store)
         await everything(store)
     clock.advance(60)
-    async with open_store(snapshot=True) as store:
+    async with open_on_disk(snapshot=True) as store:
         await store.remember("favourite_tea", "Assam")
         await store.persona_remember("people", "facts", "lisa", "sculptor")
     made.clear()
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert names(await store.search("assam")) == [("flat", "favourite_tea")]
         assert await store.search("darjeeling") == []
         assert [hit.path for hit in await store.persona_search("sculptor")] == ["people/facts/lisa"]
@@ -822,16 +832,16 @@ async def test_what_changed_since_is_brought_up_to_date(open_store, clock, made)
 
 @pytest.mark.usefixtures("thrifty")
 @pytest.mark.parametrize("asks", [True, False])
-async def test_an_index_that_nobody_asked_for_stays_in_the_snapshot(open_store, made, asks):
-    async with open_store() as store:
+async def test_an_index_that_nobody_asked_for_stays_in_the_snapshot(open_on_disk, made, asks):
+    async with open_on_disk() as store:
         await fill(store)
         await everything(store)
-    async with open_store() as store:
+    async with open_on_disk() as store:
         await store.remember("another", "write")
         if asks:
             await store.search("write")
     made.clear()
-    async with open_store() as store:
+    async with open_on_disk() as store:
         await everything(store)
         assert sum(made) == (0 if asks else 1)
 
@@ -839,9 +849,9 @@ async def test_an_index_that_nobody_asked_for_stays_in_the_snapshot(open_store, 
 @pytest.mark.usefixtures("thrifty")
 @pytest.mark.parametrize("kind", ["another package", "another index", "no index", "no snapshot"])
 async def test_an_index_that_can_not_be_used_is_made_anew_without_a_word(
-    open_store, monkeypatch, made, tmp_path, kind
+    open_on_disk, monkeypatch, made, tmp_path, kind
 ):
-    async with open_store() as store:
+    async with open_on_disk() as store:
         await fill(store)
         before = await everything(store)
     if kind == "another package":
@@ -857,19 +867,19 @@ async def test_an_index_that_can_not_be_used_is_made_anew_without_a_word(
     else:
         (tmp_path / "a.db.snapshot").unlink()
     made.clear()
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await everything(store) == before
         assert sum(made) == 4
 
 
 @pytest.mark.usefixtures("thrifty")
-async def test_indexes_of_any_length_fit(open_store, monkeypatch, made):
+async def test_indexes_of_any_length_fit(open_on_disk, monkeypatch, made):
     monkeypatch.setattr("sense_memory.records.snapshot.SNAPSHOT_MESSAGE_BYTES", 400)
-    async with open_store() as store:
+    async with open_on_disk() as store:
         await fill(store)
         before = await everything(store)
     made.clear()
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await everything(store) == before
         assert sum(made) == 0
 
@@ -925,20 +935,20 @@ async def inside(signer, tmp_path):
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("searched", ["before", "after", "elsewhere"])
 async def test_no_word_of_what_was_forgotten_is_in_the_next_snapshot(
-    open_store, signer, clock, tmp_path, *, way, searched
+    open_on_disk, signer, clock, tmp_path, *, way, searched
 ):
     """Not in an index that held it once either, whoever forgets and whoever keeps the index."""
-    async with open_store() as store:
+    async with open_on_disk() as store:
         await fill(store)
         await everything(store)
     words = {forget_flat: b"darjeeling", forget_entry: b"harbour"}.get(way, b"workshops")
     assert words in await inside(signer, tmp_path)
     clock.advance(60)
-    async with open_store() as store:
+    async with open_on_disk() as store:
         if searched != "after":
             await everything(store)
         if searched == "elsewhere":
-            async with open_store() as other:
+            async with open_on_disk() as other:
                 await way(other, clock)
         else:
             await way(store, clock)
@@ -949,7 +959,7 @@ async def test_no_word_of_what_was_forgotten_is_in_the_next_snapshot(
 
     found = await inside(signer, tmp_path)
     assert words not in found.lower()
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert words.decode() not in str(await everything(store))
         assert names(await store.search("value")) == [("flat", "new")]
 
@@ -957,10 +967,10 @@ async def test_no_word_of_what_was_forgotten_is_in_the_next_snapshot(
 @pytest.mark.usefixtures("thrifty")
 @pytest.mark.parametrize("way", [None, *WAYS], ids=lambda way: way.__name__ if way else "nothing forgotten")
 async def test_a_first_search_does_not_wait_for_another_process_that_writes(
-    open_store, signer, clock, tmp_path, *, made, way
+    open_on_disk, signer, clock, tmp_path, *, made, way
 ):
     """Its index is kept all the same, unless something was forgotten since."""
-    async with open_store() as store:
+    async with open_on_disk() as store:
         await fill(store)
         clock.advance(60)
         with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
@@ -973,15 +983,15 @@ async def test_a_first_search_does_not_wait_for_another_process_that_writes(
     words = {forget_flat: b"darjeeling", forget_entry: b"harbour"}.get(way, b"workshops")
     assert (words in await inside(signer, tmp_path)) == (way is None)
     made.clear()
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert (await everything(store) == found) == (way is None)
         assert (sum(made) == 0) == (way is None)
 
 
 @pytest.mark.usefixtures("thrifty")
-async def test_no_plaintext_at_rest(open_store, tmp_path, caplog):
+async def test_no_plaintext_at_rest(open_on_disk, tmp_path, caplog):
     caplog.set_level("DEBUG")
-    async with open_store() as store:
+    async with open_on_disk() as store:
         await store.remember("k", "MARKERONE")
         await store.journal("MARKERTWO")
         await store.persona_remember("people", "facts", "lisa", "MARKERTHREE", themes=["MARKERFOUR"])
@@ -1004,19 +1014,19 @@ async def test_no_plaintext_at_rest(open_store, tmp_path, caplog):
 
 
 @pytest.mark.usefixtures("thrifty")
-async def test_a_restored_backup_of_the_ledger_never_believes_a_newer_index(open_store, tmp_path, clock):
-    async with open_store() as store:
+async def test_a_restored_backup_of_the_ledger_never_believes_a_newer_index(open_on_disk, tmp_path, clock):
+    async with open_on_disk() as store:
         await fill(store)
     shutil.copy(tmp_path / "a.db", tmp_path / "backup")
     clock.advance(60)
-    async with open_store() as store:
+    async with open_on_disk() as store:
         await store.remember("lost", "ephemeral")
         await store.journal("An ephemeral entry.")
         assert {hit.kind.value for hit in await store.search("ephemeral")} == {"flat", "journal"}
     newer = (tmp_path / "a.db.snapshot").read_bytes()
     shutil.copy(tmp_path / "backup", tmp_path / "a.db")
     (tmp_path / "a.db.snapshot").write_bytes(newer)
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await store.search("ephemeral") == []
         assert names(await store.search("darjeeling")) == [("flat", "favourite_tea")]
 
@@ -1093,17 +1103,17 @@ async def test_a_search_that_waits_while_its_store_closes_says_so_and_is_not_can
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_a_store_that_is_closed_while_it_reads_leaves_what_it_has_read(open_store):
+async def test_a_store_that_is_closed_while_it_reads_leaves_what_it_has_read(open_on_disk):
     """Whoever opens the ledger next goes on there; and nothing is missing."""
-    async with open_store() as store:
+    async with open_on_disk() as store:
         await store.remember_many(notes(900))
-    async with open_store() as store:
+    async with open_on_disk() as store:
         await store.search("otter")
         while store.gaps().unread > 500:
             await store.search("otter")
         assert store.gaps().unread
     told = []
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await store.index(progress=lambda *at: told.append(at)) == 900
         assert told[0][0] >= 600
         assert len(await store.search("otter", 1_000)) == 900

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer  # noqa: TC002 - typer reads the annotations
-
-from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, JsonOption, WaitOption, argument
-from sense_memory.interfaces.cli.invocation import of
-from sense_memory.interfaces.cli.mind.group import deliver, done, group, show
-from sense_memory.interfaces.cli.program import ends
+from sense_memory.interfaces.cli.inputs import argument
+from sense_memory.interfaces.cli.mind.group import group
+from sense_memory.interfaces.cli.operations import as_sentence, as_table, operation
 
 
 if TYPE_CHECKING:
@@ -19,36 +15,23 @@ if TYPE_CHECKING:
 
 bookmarks = group("bookmarks", "Keep pages to find again.", "sense-memory mind bookmarks list")
 
+_LIST = as_table(("name", "url", "note"), lambda one, _: (one.name, one.url, one.note), none="no bookmarks")
+_WRITTEN = as_sentence(lambda made: f"{made.name}: {made.url}")
 
-@bookmarks.command("put", epilog=ends("sense-memory mind bookmarks put nips https://nips.example"))
-def put(
-    context: typer.Context,
+
+@operation(
+    bookmarks, "put", "sense-memory mind bookmarks put nips https://nips.example", shows=_WRITTEN, writes=True
+)
+async def put(
+    store: MemoryStore,
     name: Annotated[str, argument("NAME", "What the page is called.")],
     url: Annotated[str, argument("URL", "Where the page is.")],
-    *,
-    wait: WaitOption = WAIT_SECONDS,
-    _json: JsonOption = False,
-) -> None:
+) -> Bookmark:
     """Write a bookmark."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> Bookmark:
-        made = await store.mind.bookmarks.put(name, url)
-        await deliver(store, wait)
-        return made
-
-    made = invocation.run(work, creates=True)
-    done(invocation, asdict(made), f"{made.name}: {made.url}")
+    return await store.mind.bookmarks.put(name, url)
 
 
-@bookmarks.command("list", epilog=ends("sense-memory mind bookmarks list"))
-def list_bookmarks(context: typer.Context, *, _json: JsonOption = False) -> None:
+@operation(bookmarks, "list", "sense-memory mind bookmarks list", shows=_LIST)
+async def list_bookmarks(store: MemoryStore) -> list[Bookmark]:
     """List the bookmarks."""
-    invocation = of(context)
-
-    async def work(store: MemoryStore) -> list[Bookmark]:
-        return await store.mind.bookmarks.all()
-
-    found = invocation.run(work)
-    rows = [(one.name, one.url, one.note) for one in found]
-    show(invocation, [asdict(one) for one in found], ("name", "url", "note"), rows, none="no bookmarks")
+    return await store.mind.bookmarks.all()

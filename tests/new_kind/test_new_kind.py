@@ -21,7 +21,7 @@ FIVE_FILES = {
     "mind/bookmarks.py",
     "mind/mind.py",
     "interfaces/cli/mind/bookmarks.py",
-    "interfaces/cli/mind/__init__.py",
+    "interfaces/shapes/table.py",
 }
 KIND = """\
     BOOKMARK = (
@@ -97,7 +97,10 @@ def add_bookmarks(copy, role="MEMORY"):
         ),
     )
     copy.write("interfaces/cli/mind/bookmarks.py", (HERE / "commands.py").read_text(encoding="utf-8"))
-    copy.add("interfaces/cli/mind/__init__.py", ("cli.mind import archive, blocks,", " bookmarks,"))
+    copy.add(
+        "interfaces/shapes/table.py",
+        ('    "mind.blocks.Block": Shape("block"),\n', '    "mind.bookmarks.Bookmark": Shape("bookmark"),\n'),
+    )
 
 
 def seen(copy, tmp_path, *parts):

@@ -58,6 +58,9 @@ def test_what_a_speaker_says_of_itself_is_proposed(said, facet, key, value):
         "It is not true that I live in Paris.",
         "I work at the mill no more.",
         "Kim says: I live in Paris.",
+        "I prefer metric spoons... no wait, grams.",
+        "I'm allergic to walnuts, sorry, no, to hazelnuts.",
+        "I live in Graz. Scratch that.",
     ],
 )
 def test_what_is_doubtful_or_only_points_is_left_alone(said):
@@ -97,6 +100,13 @@ def test_without_speakers_the_user_speaks_and_may_give_rules():
         ("people", "facts", "The user lives in Graz"),
     ]
     assert proposals("Assistant: I live in a computer. I love poems.") == []
+
+
+def test_a_sentence_that_takes_back_the_one_before_it_may_say_what_holds():
+    (found,) = proposals("Nora: I have a dog called Rex. No wait, I live in Linz.")
+
+    assert found.value == "Nora lives in Linz"
+    assert len(proposals("Nora: I live in Linz.\nKim: No wait, who is there?")) == 1  # another speaker
 
 
 def test_the_last_proposal_for_a_key_counts():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import numpy as np
@@ -244,3 +245,12 @@ def test_more_of_a_clue_never_makes_a_memory_less_likely(clues, name, more):
 @given(st.lists(shares, max_size=5))
 def test_an_answer_is_as_sure_as_its_surest_hit(found):
     assert of_answer(found) == max([0.0, *found])
+
+
+def test_a_long_text_of_numbers_without_a_price_is_read_in_no_time():
+    numbers = " ".join(f"word{number}" for number in range(4_000))
+    began = time.process_time()
+    assert not has_answer(AnswerKind.PRICE, "What does the press cost?", numbers)
+    assert has_answer(AnswerKind.PRICE, "What does the press cost?", f"{numbers}\nIt costs 40 new euros.")
+    assert not has_answer(AnswerKind.PRICE, "What does the press cost?", "It lost 4 screws.\neuro")
+    assert time.process_time() - began < 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,10 +18,8 @@ from sense_memory.errors import InvalidAddress, NotSynced
 from sense_memory.interfaces.cli import delivery, inputs
 from sense_memory.interfaces.cli.contradictions import (
     contradiction_data,
-    data_of_many,
     marks_in,
     print_contradictions,
-    print_contradictions_of_many,
     print_marks,
 )
 from sense_memory.interfaces.cli.help_pages import ends
@@ -42,7 +40,8 @@ from sense_memory.interfaces.cli.inputs import (
     ValueArgument,
     WaitOption,
 )
-from sense_memory.interfaces.cli.invocation import ExitCode, named, note, of, say
+from sense_memory.interfaces.cli.invocation import named, note, of
+from sense_memory.interfaces.cli.many_memories import remember_many
 from sense_memory.interfaces.cli.names import (
     absent_in_palace,
     ask_relays,
@@ -52,6 +51,7 @@ from sense_memory.interfaces.cli.names import (
     find,
     flat_keys,
     in_palace,
+    note_missing,
     nothing_forgotten,
     only_one,
     parts,
@@ -61,13 +61,11 @@ from sense_memory.interfaces.cli.names import (
 from sense_memory.interfaces.cli.operations import Write, operation
 from sense_memory.interfaces.cli.output import any_memory_data, as_value, name_data
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.text import quantity
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sense_memory.arguments import ContradictionMode
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.memories.persona.remembered import Remembered
     from sense_memory.models import Memory, PersonaMemory
@@ -149,7 +147,7 @@ def remember(
                 "give --many without a NAME and without palace options but --contradictions: the rest comes from the "
                 "file"
             )
-        _remember_many(context, inputs.entries(many), contradictions, wait, require_acks)
+        remember_many(context, inputs.entries(many), contradictions, wait, require_acks)
     elif name is None:
         context.fail("give a NAME for the memory, or a file with --many")
     elif "/" in name:
@@ -177,96 +175,6 @@ def _remember_flat(
     written, unchanged = invocation.run(work, creates=True)
     result = {**name_data(key), "event_id": written.ids[0], "unchanged": unchanged}
     delivery.report_write(invocation, written, "unchanged" if unchanged else "kept", result, require_acks)
-
-
-def _remember_many(
-    context: typer.Context,
-    entries: Sequence[inputs.Entry],
-    contradictions: str | None,
-    wait: float,
-    require_acks: int,
-) -> None:
-    """Keep many memories. Those of the palace are written first: what may refuse them refuses before anything is written.
-
-    Args:
-        context: of the command.
-        entries: of the file, checked.
-        contradictions: for the palace memories, as `remember` takes it.
-        wait: seconds for relays.
-        require_acks: how many relays have to acknowledge each memory.
-    """
-    from sense_memory.interfaces.cli.tables import progress
-
-    invocation = of(context)
-    flat = [(entry.name, entry.value) for entry in entries if not entry.is_of_palace]
-    insights = [entry for entry in entries if entry.is_of_palace]
-    paths = dict.fromkeys(entry.name for entry in insights)
-    kept, total, same = 0, len({*paths, *(key for key, _ in flat)}), 0
-    told: dict[str, Remembered] = {}
-
-    async def work(store: MemoryStore) -> tuple[delivery.Written, list[str]]:
-        nonlocal total, same
-        unsaved = await inputs.unsaved_pairs(store, flat)
-        unsaved_insights = await inputs.unsaved_insights(store, insights) if insights else []
-        total = len({entry.name for entry in unsaved_insights}) + len(unsaved.pairs)
-        same = len(paths) + len(unsaved.places) - total
-        with progress("keeping", total) as advance:
-
-            def count(written: int, before: int = 0) -> None:
-                nonlocal kept
-                kept = before + written
-                advance(kept)
-
-            if unsaved_insights:
-                with named(contradictions="--contradictions"):
-                    found = await store.persona_remember_many(
-                        [entry.insight for entry in unsaved_insights],
-                        contradictions=cast("ContradictionMode | None", contradictions),
-                        progress=count,
-                    )
-                told.update(zip((entry.name for entry in unsaved_insights), found, strict=True))
-            later = partial(count, before=kept)
-            others = unsaved.ids(await store.remember_many(unsaved.pairs, progress=later))
-        events = await _palace_events(store) if insights else {}
-        held = events | told | dict(zip(dict.fromkeys(key for key, _ in flat), others, strict=True))
-        ids = [held[name] for name in dict.fromkeys(entry.name for entry in entries)]
-        await _note_missing(
-            store, [link for entry in insights for link in entry.details["connections"] or ()]
-        )
-        old = {path for one in told.values() for path in one.superseded} & events.keys() - paths.keys()
-        return await delivery.send(store, [*ids, *(events[path] for path in old)], wait), ids
-
-    try:
-        written, ids = invocation.run(work, creates=True)
-    except KeyboardInterrupt:
-        say("interrupted", _kept_of(kept, total, is_mixed=bool(flat and insights)))
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
-    except Exception:
-        if kept:
-            note(_kept_of(kept, total, is_mixed=bool(flat and insights)))
-        raise
-    done = f"{quantity(total, 'memory', 'memories')} kept" + (f", {same:,} unchanged" if same else "")
-    if again := len(entries) - len(ids):
-        done += f", {quantity(again, 'earlier value')} of a repeated key left out"
-    result = {"count": len(ids), "unchanged": same, "event_ids": ids, **data_of_many(told.values())}
-    try:
-        delivery.report_write(invocation, written, done, result, require_acks)
-    finally:
-        if not invocation.as_json:
-            print_contradictions_of_many(told.values())
-
-
-async def _palace_events(store: MemoryStore) -> dict[str, str]:
-    """The event that holds each memory of the palace, by path."""
-    memories = await store.persona_recall(include_forgotten=True)
-    return {memory.path: memory.event_id for memory in memories}
-
-
-def _kept_of(kept: int, total: int, *, is_mixed: bool) -> str:
-    """How many of many memories a broken run has kept."""
-    some = f"{kept:,} of {quantity(total, 'memory', 'memories')} are kept and will be sent"
-    which = f"{some}, those of the palace first" if is_mixed else f"the first {some}"
-    return f"{which}; the rest was not written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +242,7 @@ def remember_in_palace(
             told = await store.persona_remember(
                 domain, facet, key, text, details.themes, details.connections, **options
             )
-        await _note_missing(store, details.connections)
+        await note_missing(store, details.connections)
         marked = await events_of(store, told.superseded) if told.superseded else {}
         sent = await delivery.send(store, [told, *marked.values()], wait)
         return sent, told, is_renewed, f"{domain}/{facet}/{key}"
@@ -362,15 +270,6 @@ async def _says(store: MemoryStore, path: str, text: str) -> bool:
     except InvalidAddress:  # `persona_remember` raises a clearer error
         return False
     return any(version.is_head and version.value == text for version in versions)
-
-
-async def _note_missing(store: MemoryStore, targets: Sequence[str]) -> None:
-    """Note each connection to a memory that does not exist: not yet, or misspelt."""
-    paths = dict.fromkeys(target for target in targets if "/" in target)  # the store resolves bare keys
-    there = await store.persona_recall(include_forgotten=True) if paths else []
-    for target in paths:
-        if find(there, target) is None:
-            say("note", f"the connection counts once {target} exists; there is no such memory yet")
 
 
 # ── recall ──────────────────────────────────────────────────────────────────────────────

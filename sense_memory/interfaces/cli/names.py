@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidAddress
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, program, unknown
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, note, program, say, unknown
 from sense_memory.interfaces.cli.output import told_by
 from sense_memory.interfaces.shapes import shown_path
 from sense_memory.interfaces.text import age, one_line, quantity, quoted, some
@@ -290,3 +290,12 @@ def _asked(status: Status) -> str:
     unsure = len(status.relays) - len(times)
     never = f"; {quantity(unsure, 'relay')} never showed everything" if unsure else ""
     return f"{quantity(len(times), 'relay')} last showed everything {age(max(times), time.time())}{never}"
+
+
+async def note_missing(store: MemoryStore, targets: Sequence[str]) -> None:
+    """Note each connection to a memory that does not exist: not yet, or misspelt."""
+    paths = dict.fromkeys(target for target in targets if "/" in target)  # the store resolves bare keys
+    there = await store.persona_recall(include_forgotten=True) if paths else []
+    for target in paths:
+        if find(there, target) is None:
+            say("note", f"the connection counts once {target} exists; there is no such memory yet")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from contextlib import suppress
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Final
@@ -26,6 +25,7 @@ from sense_memory.interfaces.cli.output import relay_data, show_rows
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import as_json, quantity, quoted
+from sense_memory.operating_system import on_end
 
 
 if TYPE_CHECKING:
@@ -334,9 +334,7 @@ async def _serve(invocation: Invocation, path: Path, port: int) -> None:
 
     async with EmbeddedRelay(path, port) as running:
         serving = asyncio.create_task(running.serve_forever())
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, serving.cancel)
+        on_end(asyncio.get_running_loop(), serving.cancel)
         if invocation.as_json:
             typer.echo(as_json({"relay": relay_data(running.url), "file": str(path)}))
         else:

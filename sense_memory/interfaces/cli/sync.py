@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.shapes import shape_of, shown_path, thing
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted
+from sense_memory.operating_system import on_end
 from sense_memory.records.kinds import COUNTED
 
 
@@ -434,9 +434,7 @@ def watch(
 
     async def work(store: MemoryStore) -> None:
         watching = asyncio.create_task(_show(store, count, as_json=invocation.as_json))
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, watching.cancel)
+        on_end(asyncio.get_running_loop(), watching.cancel)
         await asyncio.wait([watching], timeout=seconds)
         watching.cancel()
         with suppress(asyncio.CancelledError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of
 from sense_memory.interfaces.cli.program import PALACE, app
 from sense_memory.interfaces.text import as_json
+from sense_memory.operating_system import on_end
 
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ async def _serve(
         access = ServerSecrets(listener.getsockname()[1], may_edit)
         api = Api(store, access, agent=invocation.settings().agent)
         server = WebServer(application(access, api.routes()))
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, server.stop)
+        on_end(asyncio.get_running_loop(), server.stop)
         if invocation.as_json:
             typer.echo(as_json({"url": access.url, "edit": may_edit}))
         else:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from math import isfinite
+from operator import attrgetter
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sense_memory.interfaces.shapes.shape import DECLARED, Column, Shape, columns_of, names_of, reader
+from sense_memory.interfaces.shapes.shape import DECLARED, Shape, Source, columns_of, names_of
 from sense_memory.interfaces.shapes.table import TABLE
 from sense_memory.interfaces.text import iso
 
@@ -43,12 +44,27 @@ def declaration(kind: type) -> Shape | None:
     return None
 
 
+class _Plan(NamedTuple):
+    """How to read the objects of a class: `fields` has the names in JSON, with what `_reader` gives and two rules."""
+
+    shape: Shape
+    path: tuple[Callable[..., Any], bool] | None
+    fields: tuple[tuple[str, Callable[..., Any], bool, bool, bool], ...]
+
+
 @cache
-def _plan(kind: type) -> tuple[Shape, Callable[[Any, float], Any] | None, tuple[Column, ...]] | None:
+def _plan(kind: type) -> _Plan | None:
     shape = declaration(kind)
     if shape is None:
         return None
-    return shape, None if shape.path is None else reader(shape.path), columns_of(kind, shape)
+    columns = columns_of(kind, shape)
+    rows = ((one.name, *_reader(one.source), one.is_time, one.is_optional) for one in columns)
+    return _Plan(shape, None if shape.path is None else _reader(shape.path), tuple(rows))
+
+
+def _reader(source: Source) -> tuple[Callable[..., Any], bool]:
+    """What gives a value of an object, and whether it asks for the moment too."""
+    return (attrgetter(source), False) if isinstance(source, str) else (source, True)
 
 
 def _json(value: Any, now: float) -> Any:
@@ -60,7 +76,7 @@ def _json(value: Any, now: float) -> Any:
     if kind is tuple or kind is list:
         return _list(value, now)
     if (plan := _plan(kind)) is not None:  # type: ignore[arg-type]  # mypy does not know that classes are hashable
-        return _object(value, now, *plan)
+        return _object(value, now, plan)
     if isinstance(value, Enum):
         return _json(value.value, now)
     if isinstance(value, Mapping):
@@ -72,25 +88,22 @@ def _json(value: Any, now: float) -> Any:
     return _list(value, now)
 
 
-def _object(
-    value: Any,
-    now: float,
-    shape: Shape,
-    path: Callable[[Any, float], Any] | None,
-    columns: tuple[Column, ...],
-) -> Any:
-    if shape.view is not None:
-        return _json(shape.view(value), now)
-    found = {} if path is None else names_of(path(value, now))
-    for column in columns:
-        item = column.read(value, now)
-        if column.is_time:
+def _object(value: Any, now: float, plan: _Plan) -> Any:
+    if plan.shape.view is not None:
+        return _json(plan.shape.view(value), now)
+    found = {}
+    if plan.path is not None:
+        read, asks = plan.path
+        found = names_of(read(value, now) if asks else read(value))
+    for name, read, asks, is_time, is_optional in plan.fields:
+        item = read(value, now) if asks else read(value)
+        if is_time:
             item = _times(item)
-        elif column.is_optional:
+        elif is_optional:
             item = item or None
         elif type(item) not in _PLAIN:  # most are: this is half of the time of a long list
             item = _json(item, now)
-        found[column.name] = item
+        found[name] = item
     return found
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from operator import attrgetter
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 
 Source: TypeAlias = str | Callable[[Any, float], Any]
@@ -51,21 +50,18 @@ class Shape:
     is_named: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """One field of a shape.
 
     Attributes:
         name: in JSON.
         source: where its value comes from; an attribute if it is a text.
-        read: gives the value of an object at a moment.
         is_time: whether the value is seconds since 1970, or an object of such values.
         is_optional: whether an empty text becomes null.
     """
 
     name: str
     source: Source
-    read: Callable[[Any, float], Any]
     is_time: bool
     is_optional: bool
 
@@ -106,8 +102,7 @@ def columns_of(kind: type, shape: Shape) -> tuple[Column, ...]:
             sources.setdefault(shown.get(name, name), name)
     sources |= shape.plus
     return tuple(
-        Column(name, source, reader(source), _is_time(name), name in shape.or_null)
-        for name, source in sources.items()
+        Column(name, source, _is_time(name), name in shape.or_null) for name, source in sources.items()
     )
 
 
@@ -121,11 +116,3 @@ def _own_fields(kind: type) -> list[str]:
 
 def _is_time(name: str) -> bool:
     return name in _TIMES or name.endswith("_at")
-
-
-def reader(source: Source) -> Callable[[Any, float], Any]:
-    """The function that gives the value of an object at a moment."""
-    if not isinstance(source, str):
-        return source
-    get = attrgetter(source)
-    return lambda item, _now: get(item)

@@ -64,7 +64,7 @@ def path(name: object) -> str:
     """
     if not isinstance(name, str) or name.count("/") != 2:
         raise InvalidAddress(
-            f"give a path domain/facet/key, such as people/facts/lisa, and not {quoted(name)}"
+            "give a key without a slash, or a path domain/facet/key such as people/facts/lisa; nothing was written"
         )
     return address.persona_path(*name.split("/")).removeprefix(address.PERSONA)
 

@@ -15,7 +15,7 @@ payload also has what is needed to give the same message back:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -98,6 +98,32 @@ def message(entry: LogEntry) -> Message:
 def text_of(payload: Mapping[str, Any]) -> str:
     """The text of a message."""
     return str(payload.get("content", ""))
+
+
+def is_from_tool(entry: LogEntry) -> bool:
+    """Whether a message is the result of a tool, or has one among its blocks: not all of it is what its speaker said."""
+    blocks = list_in(entry.payload, "blocks")
+    is_result = any(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
+    return is_result or role_of(entry) == "tool"
+
+
+def own_text(entry: LogEntry) -> str:
+    """The text of a message without the results of tools among its blocks; nothing of a result."""
+    return "\n".join(text_of(part.payload) for part in by_speaker(entry) if role_of(part) != "tool")
+
+
+def by_speaker(entry: LogEntry) -> Iterator[LogEntry]:
+    """A message; as two, the first of a tool, if results of tools stand beside the words of its speaker."""
+    if role_of(entry) == "tool" or not is_from_tool(entry):
+        yield entry
+        return
+    blocks = unpacked(entry.payload)
+    results, own = (
+        packed(block for block in blocks if block.get("type") == kind)[0] for kind in ("tool_result", "text")
+    )
+    yield replace(entry, kind=f"{KIND_PREFIX}tool", actor="tool", payload={"content": results})
+    if own:
+        yield replace(entry, payload={"content": own})
 
 
 # ── Calls and results ───────────────────────────────────────────────────────────────────

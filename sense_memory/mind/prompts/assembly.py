@@ -44,6 +44,7 @@ _MESSAGE_TOKENS: Final = 4  # of the frame that an API puts around a message
 _LEAST_TEXT_TOKENS: Final = 12  # of a message that lost its middle
 _LEAST_TOKENS: Final = 100  # for everything but the instructions
 _NO_ROOM: Final = "no room in the budget"
+_NO_ROOM_IN_SHARE: Final = "no room in this part's share of the budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,8 @@ class _Assembly:
         self._left = budget - (self._cost(given.instructions) if given.instructions else 0)
         if self._left < _LEAST_TOKENS:
             raise InvalidInput(
-                f"raise the budget: the instructions leave {max(0, self._left):,} of its {budget:,} tokens, and a prompt "
-                f"needs {_LEAST_TOKENS}"
+                f"raise the budget to {budget - self._left + _LEAST_TOKENS:,} tokens or more, not {budget:,}: "
+                f"the instructions take {budget - self._left:,}, and the rest of a prompt needs {_LEAST_TOKENS}"
             )
         self._rest = self._left  # what all parts share
         self._now = _time_of(given)
@@ -148,6 +149,7 @@ class _Assembly:
         return "\n\n".join(filter(None, texts))
 
     def _fit(self, part: Part, room: int) -> Fitted:
+        reason = _NO_ROOM_IN_SHARE if room < self._left else _NO_ROOM
         found = fitted(part, min(room, self._left) - _MESSAGE_TOKENS, self._count)
         tokens = found.tokens + _MESSAGE_TOKENS if found.tokens else 0
         self._left -= tokens
@@ -157,7 +159,7 @@ class _Assembly:
                 tokens=tokens,
                 shown=len(found.part.lines),
                 left_out=len(found.left_out),
-                why=_NO_ROOM if found.left_out else "",
+                why=reason if found.left_out else "",
                 ids=tuple(line.ident for line in found.part.lines if line.ident),
             )
         if found.cut_count:

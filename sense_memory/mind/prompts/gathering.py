@@ -230,7 +230,7 @@ class Gathering:
         found = await search.search(query, RECALLED_COUNT, wanted, _RELEVANCE_FLOOR)
         if found.forgotten:
             self._problems.append(
-                f"left out are forgotten memories that the question means ({found.forgotten:,}); a search with the state "
+                f"forgotten memories that the question means are left out: {found.forgotten:,}; a search with the state "
                 "`forgotten` shows them, and recall brings one back"
             )
         hits = await self._store.persona().suspicions.annotated(found)

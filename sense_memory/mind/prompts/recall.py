@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.chat.messages import KIND_PREFIX
+from sense_memory.mind.chat.messages import KIND_PREFIX, is_from_tool
 from sense_memory.mind.log import LogEntry
 from sense_memory.mind.prompts.dates import day, moment
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
@@ -410,7 +410,7 @@ def _of_entry(
     if isinstance(later, LogEntry) and later.id not in {item.id for item in together}:
         together = [*together, later]
     line = "\n  ".join(f"{_entry_line(item)}{note if item is last else ''}" for item in together)
-    is_trusted = all(item.kind != f"{KIND_PREFIX}tool" and item.author in {"", me} for item in together)
+    is_trusted = all(not is_from_tool(item) and item.author in {"", me} for item in together)
     idents, text = tuple(item.id for item in together), "\n".join(item.text for item in together)
     about = line, text, together[0].at, hit.score, is_trusted, idents, hit
     return Recalled(source, entry.id, *about, is_stale=is_corrected and later is None)

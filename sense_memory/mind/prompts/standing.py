@@ -2,8 +2,9 @@
 
 Only what is said as such counts, sentence by sentence, and a sentence is quoted as it stands: "Please always answer in
 German.", "I'm allergic to hazelnuts.", "From now on use metric units." A later sentence about the same subject that
-corrects an earlier one takes its place. `holds_for_all` is pure. Memories have a rule of their own (`palace.standing`):
-who stores "Write short commit messages" means every commit, and who says it may mean one.
+corrects an earlier one takes its place; one that takes back the sentence before it ("no wait, …") is quoted with that.
+`holds_for_all` is pure. Memories have a rule of their own (`palace.standing`): who stores "Write short commit messages"
+means every commit, and who says it may mean one.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.chat.messages import KIND_PREFIX
+from sense_memory.mind.chat.messages import KIND_PREFIX, own_text
 from sense_memory.mind.search.corrections import corrects
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
+from sense_memory.palace.extraction import takes_back
 from sense_memory.search.tokens import words
 
 
@@ -78,14 +80,25 @@ class StandingSentences:
             arrived, gone = await self._log.changes(self._arrived, self._gone)
             for number, entry in enumerate(arrived):
                 if entry.kind == f"{KIND_PREFIX}user" and self._log.known(entry.id):
-                    said = ((text, entry) for text in split_sentences(entry.text) if holds_for_all(text))
-                    self._found += said
+                    said = _sayings(own_text(entry))
+                    self._found += ((" ".join(text), entry) for text in said if holds_for_all(text[0]))
                 if number % _READ_COUNT == 0:
                     await asyncio.sleep(0)
             self._arrived, self._gone = self._arrived + len(arrived), self._gone + len(gone)
             removed = set(gone)
             self._found = _still_held(item for item in self._found if item[1].id not in removed)
             return self._found[::-1][:count]
+
+
+def _sayings(text: str) -> list[list[str]]:
+    """The sentences of a message, each with those after it that take it back."""
+    found: list[list[str]] = []
+    for sentence in split_sentences(text):
+        if found and takes_back(sentence):
+            found[-1].append(sentence)
+        else:
+            found.append([sentence])
+    return found
 
 
 def _still_held(found: Iterable[tuple[str, LogEntry]]) -> list[tuple[str, LogEntry]]:

@@ -123,7 +123,7 @@ def corrected(new: str, before: Sequence[str]) -> int | None:
         return None
     if not found.values:
         return len(before) - 1 if before else None
-    ended = set(words(in_contrast(new)[1]))
+    ended = _ended(new)
     for place in range(len(before) - 1, -1, -1):
         earlier = _statement(before[place])
         is_meant = not ended or not ended.isdisjoint(words(before[place]))
@@ -148,6 +148,19 @@ def in_contrast(text: str) -> tuple[str, str]:
     plain = text.rstrip(".!… ")
     match = _not_but(plain) or _but_not(plain)
     return (match["new"], match["old"]) if match else (plain, "")
+
+
+_changed_from = re.compile(
+    r"\b(?:moved|changed|switched|went|converted|migrated|upgraded) (?:[\w']+ ){0,4}?from (.+?) to ",
+    re.IGNORECASE,
+).search
+
+
+def _ended(text: str) -> frozenset[str]:
+    """The words of what a correction names as ended: Monday of "not Monday but Thursday", and of "from Monday to Thursday"."""
+    match = _changed_from(text)
+    found = words(in_contrast(text)[1] or (match[1] if match else ""))
+    return frozenset(found) - _stops(found)
 
 
 def is_elliptic(text: str) -> bool:

@@ -46,6 +46,7 @@ class MindHit:
         why: the reasons that make up the score, largest first.
         answer_confidence: the estimated probability that it answers the query, 0 to 1; comparable across searches.
         corrected_by: the id of a later hit that corrects this hit and ranks before it, see `corrections`; or empty.
+        is_from_tool: whether it is the result of a tool.
     """
 
     place: Place
@@ -60,6 +61,7 @@ class MindHit:
     why: tuple[Reason, ...] = field(default=(), repr=False)
     corrected_by: str = ""
     answer_confidence: float = 0.0
+    is_from_tool: bool = False
 
     def __str__(self) -> str:
         """The text alone; `repr` shows everything else."""
@@ -85,7 +87,8 @@ def with_corrections_first(
     """Hits in which each correction ranks just before the hit that it corrects; the other hits keep their order.
 
     A speaker corrects only its own statements and those of an assistant, in the same conversation; in another
-    conversation only its own, and only where it says that it corrects. What may only be a correction ranks before the
+    conversation only its own, and only where it says that it corrects. The result of a tool corrects only results of that
+    tool: a page that was fetched must not mark as wrong what somebody said. What may only be a correction ranks before the
     earlier hit too, and marks nothing.
 
     Args:
@@ -147,6 +150,8 @@ def _words_of(hit: MindHit) -> frozenset[str]:
 
 def _may_correct(new: MindHit, old: MindHit) -> bool:
     """Whether two hits are in one place and conversation, and of one speaker or the older one of an assistant."""
+    if new.is_from_tool and not old.is_from_tool:
+        return False
     is_spoken = old.actor in {new.actor, "assistant"}
     return is_spoken and (new.place, new.conversation) == (old.place, old.conversation)
 
@@ -154,4 +159,5 @@ def _may_correct(new: MindHit, old: MindHit) -> bool:
 def _says_so_elsewhere(new: MindHit, old: MindHit) -> bool:
     """Whether a message says that it corrects something, and an older one is of its speaker in another conversation."""
     is_elsewhere = new.place is old.place is Place.CONVERSATION and new.conversation != old.conversation
-    return is_elsewhere and new.actor == old.actor and any(map(is_correction, split_sentences(new.text)))
+    is_same = new.actor == old.actor and new.is_from_tool == old.is_from_tool
+    return is_elsewhere and is_same and any(map(is_correction, split_sentences(new.text)))

@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mind.chat.messages import text_of
+from sense_memory.mind.chat.messages import is_from_tool, text_of
 from sense_memory.mind.search.corrections import corrected
 from sense_memory.mind.search.hits import LaterWord, MindHit, Place
 from sense_memory.mind.search.revisions import Revision, revised
@@ -33,7 +33,11 @@ async def said_after(hits: Sequence[MindHit], messages: MessageIndex) -> dict[st
     for number, hit in enumerate(hits):
         if hit.place is Place.CONVERSATION and hit.conversation is not None:
             said = lists[hit.conversation]
-            after = list(islice(said.after(hit.id), _FAR_COUNT))
+            after = [
+                entry
+                for entry in islice(said.after(hit.id), _FAR_COUNT)
+                if hit.is_from_tool or not is_from_tool(entry)
+            ]
             if (later := _correction(hit, after[:_NEAR_COUNT])) is not None:
                 found[hit.id] = LaterWord(_as_hit(later, hit.score), is_sure=True)
             elif number < _FIRST_COUNT and (revising := _revision(hit, after, said)) is not None:
@@ -44,7 +48,10 @@ async def said_after(hits: Sequence[MindHit], messages: MessageIndex) -> dict[st
 
 def _as_hit(entry: LogEntry, score: float) -> MindHit:
     text = text_of(entry.payload)
-    return MindHit(Place.CONVERSATION, entry.id, text, entry.at, score, entry.actor, entry.conversation)
+    about = entry.actor, entry.conversation
+    return MindHit(
+        Place.CONVERSATION, entry.id, text, entry.at, score, *about, is_from_tool=is_from_tool(entry)
+    )
 
 
 def _revision(hit: MindHit, after: Sequence[LogEntry], said: MessageList) -> tuple[LogEntry, bool] | None:

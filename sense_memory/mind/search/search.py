@@ -30,6 +30,7 @@ from sense_memory.limits import DAY_SECONDS, DEFAULT_HALFLIFE_DAYS, EMBED_SECOND
 from sense_memory.memories.index_keeper import IndexKeeper
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.chat.message_index import MessageIndex
+from sense_memory.mind.chat.messages import is_from_tool
 from sense_memory.mind.layers.archive import Passage
 from sense_memory.mind.search.hits import (
     EVERYWHERE,
@@ -408,7 +409,7 @@ def _hit(found: LogEntry | Passage, hit: SearchHit, query: str) -> MindHit:
         place, text, more = Place.ARCHIVE, found.content, {"tags": found.tags, "topics": found.topics}
     else:
         place, text = place_of(found), found.text
-        more = {"actor": found.actor, "conversation": found.conversation}
+        more = {"actor": found.actor, "conversation": found.conversation, "is_from_tool": is_from_tool(found)}
     sure = confidence_in(text, query, hit.clues)
     return MindHit(place, found.id, text, found.at, hit.score, why=hit.why, answer_confidence=sure, **more)
 

@@ -233,13 +233,18 @@ def _flags(text: str, meant: str) -> set[str]:
 
 
 def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
-    """One clause; None where nothing is said."""
+    """One clause; None where nothing is said, or only an article."""
     if match := _JOINT.match(text):
         joint = match[0].strip().lower()
     said = text[match.end() :] if match else text
     meant = in_one_word(said.lower())
     found = items(meant)
-    if not found:
+    row = tuple(
+        item if isinstance(item, Figure) else item.removesuffix("'s")
+        for item in found
+        if item not in terms.ENGLISH_ARTICLES
+    )
+    if not row:
         return None
     spelled = {word.lower(): word for word in WORD.findall(said)}
     subject = tuple(_subject(found, named))
@@ -252,11 +257,7 @@ def _clause(text: str, joint: str, named: frozenset[str]) -> Clause | None:
         joint=joint,
         words=tokens,
         keys=frozenset(token.key for token in tokens),
-        row=tuple(
-            item if isinstance(item, Figure) else item.removesuffix("'s")
-            for item in found
-            if item not in terms.ENGLISH_ARTICLES
-        ),
+        row=row,
         figures=tuple(item for item in found if isinstance(item, Figure)),
         polarity=sum(item in terms.NEGATORS for item in found) % 2 == 0,
         sides=sides,

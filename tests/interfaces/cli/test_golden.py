@@ -64,7 +64,9 @@ class Session:
         self.ident = next(reversed(re.findall(r"\b[0-9a-f]{8,64}\b", result.output)), self.ident)
         shown = [*lines_of(result.stdout), *lines_of(result.stderr, "! ")]
         code = [f"[{result.exit_code}]"] if result.exit_code else []
-        told = shown if words[-1] == "--help" else map(self._masked, shown)
+        is_page = words[-1] == "--help"
+        assert not is_page or max(map(len, shown)) <= 80, line
+        told = shown if is_page else map(self._masked, shown)
         return "\n".join((f"$ {line}", *told, *code))
 
     def _masked(self, line):

@@ -150,7 +150,7 @@ def test_a_forgotten_memory_has_a_history_of_one_and_an_unknown_key_has_none(edi
     (left,) = edited.json("history", "k")
     assert (left["value"], left["forgotten"]) == (None, True)
     assert "forgotten" in edited("history", "k").stdout
-    assert "no memory under 'none' (no relays are configured)" in edited("history", "none", code=4).stderr
+    assert edited("history", "none", code=4).stdout == ""
 
 
 # ── as-of ───────────────────────────────────────────────────────────────────────────────
@@ -195,7 +195,7 @@ def test_what_was_forgotten_is_gone_from_the_past_too(edited):
 
 
 def test_a_time_that_is_none_is_wrong_input(edited):
-    assert "is not a time; try" in edited("as-of", "yore", code=2).stderr
+    assert edited("as-of", "yore", code=2).stdout == ""
     assert edited.json("as-of", "2099-01-01", code=2)["error"]["type"] == "InvalidInput"
     edited("as-of", "2", "days", "ago", code=2)
 

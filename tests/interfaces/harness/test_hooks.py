@@ -336,7 +336,7 @@ def test_what_is_not_a_plain_file_of_this_user_is_refused_at_once(tmp_path, kind
         monkeypatch.chdir(tmp_path)
         path = path.relative_to(tmp_path)
     if kind == "of another user":
-        monkeypatch.setattr(os, "getuid", lambda: 12_345)
+        monkeypatch.setattr(os, "geteuid", lambda: 12_345)
 
     with pytest.raises((InvalidInput, OSError)):
         messages_of(path, "s")

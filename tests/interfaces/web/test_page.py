@@ -377,6 +377,16 @@ def test_a_search_says_how_many_it_found_or_that_these_are_the_best(page):
     assert (counts.count(False), counts.count(True)) == tuple(map(int, found.groups()))
 
 
+def test_doubtful_memories_are_not_all_there_is_where_the_mind_has_more(page):
+    go(page, "search/On%20which%20day%20does%20the%20press%20reach%20the%20market%3F")
+    assert (
+        "Probably none of these memories answers it; what was found in the mind, below, may."
+        in page.inner_text("main")
+    )
+    assert "The press arrives on Friday." in page.inner_text(".in-mind")
+    assert "Probably nothing about this" not in page.inner_text("main")
+
+
 def test_what_was_never_recalled_was_not_used(page):
     go(page, memory("people/facts/emil"))
 

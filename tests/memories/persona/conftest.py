@@ -15,20 +15,34 @@ DAY = 86_400
 
 
 @pytest.fixture
-def open_store(signer, clock, tmp_path):
-    """A store of the agent, not opened yet; each name is a device with a ledger of its own."""
+def open_store(signer, clock):
+    """A store of the agent on a ledger in memory, not opened yet; each is a device of its own."""
 
-    def make(name="a", relays=(), **options):
-        options = {"ledger": tmp_path / f"{name}.db", "clock": clock, "background": False, **options}
+    def make(_="a", relays=(), **options):
+        options = {"ledger": ":memory:", "clock": clock, "background": False, **options}
         return MemoryStore(signer, relays, **options)
 
     return make
 
 
 @pytest.fixture
+def open_on_disk(open_store, tmp_path):
+    """The same on a file, for what is opened again; each name is a device with a ledger of its own."""
+    return lambda name="a", relays=(), **options: open_store(
+        name, relays, **{"ledger": tmp_path / f"{name}.db", **options}
+    )
+
+
+@pytest.fixture
 def devices(open_store, clock):
     """Two devices of the agent on one relay: `async with devices() as (one, other, …)`."""
     return lambda count=2: _Devices(open_store, clock, count)
+
+
+@pytest.fixture
+def devices_on_disk(open_on_disk, clock):
+    """The same, with the ledgers `device 0.db`, `device 1.db`, …"""
+    return _Devices(open_on_disk, clock, 2)
 
 
 class _Devices:

@@ -93,16 +93,16 @@ async def test_traps_stay_traps(open_store):
 # ── What it costs ───────────────────────────────────────────────────────────────────────
 
 
-async def test_a_write_shows_no_memory_to_the_embedder_and_a_search_shows_each_once(open_store):
+async def test_a_write_shows_no_memory_to_the_embedder_and_a_search_shows_each_once(open_on_disk):
     embedder = Synonyms()
-    async with open_store(embedder=embedder) as store:
+    async with open_on_disk(embedder=embedder) as store:
         for number in range(6):
             await store.persona_remember("people", "facts", f"k{number}", f"thing number {number}")
         assert embedder.seen == []
         await store.persona_search("thing")
         await store.embed()
     again = Synonyms()
-    async with open_store(embedder=again) as store:
+    async with open_on_disk(embedder=again) as store:
         await store.persona_remember("people", "facts", "k9", "thing number 9")
         await store.embed()
     shown = [text for texts in embedder.seen + again.seen for text in texts if "thing number" in text]
@@ -144,18 +144,18 @@ async def test_a_plan_without_embeddings_compares_words(open_store):
     assert embedder.seen == []
 
 
-async def test_no_write_waits_for_an_embedder(open_store):
+async def test_no_write_waits_for_an_embedder(open_on_disk):
     embedder, gate = Synonyms(), threading.Event()
     embedder.gate = gate
     try:
         async with asyncio.timeout(5 * SECOND):
-            async with open_store(embedder=embedder) as store:
+            async with open_on_disk(embedder=embedder) as store:
                 await store.persona_remember(*JOGGING)
                 await store.persona_remember(*RUNNING)
         assert embedder.seen == []
     finally:
         gate.set()
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert len(await store.persona_recall("people", "facts")) == 2
 
 
@@ -179,8 +179,8 @@ async def test_memories_are_compared_in_meaning_again_only_when_some_have_change
     assert compared == [2, 2]
 
 
-async def test_memories_near_in_meaning_are_suggested_as_connected(open_store):
-    async with open_store(embedder=Synonyms()) as store:
+async def test_memories_near_in_meaning_are_suggested_as_connected(open_on_disk):
+    async with open_on_disk(embedder=Synonyms()) as store:
         await store.persona_remember("people", "facts", "kids", "Omar visits many kids")
         await store.persona_remember("self", "beliefs", "children", "Omar visits many children")
         await store.persona_remember("self", "beliefs", "weather", "fog lifts by noon")
@@ -189,7 +189,7 @@ async def test_memories_near_in_meaning_are_suggested_as_connected(open_store):
     (found,) = report.suggested_connections
     assert {memory.key for memory in found} == {"kids", "children"}
     assert "near in meaning" in report.reasons["suggested_connections"][0]
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert (await store.persona_introspect()).suggested_connections == ()
 
 
@@ -215,16 +215,16 @@ async def test_of_a_large_facet_the_newest_memories_are_read_first_and_each_writ
         assert "people/facts/A" in again.superseded
 
 
-async def test_of_two_memories_the_one_whose_text_was_written_last_is_the_newer_one(open_store, clock):
+async def test_of_two_memories_the_one_whose_text_was_written_last_is_the_newer_one(open_on_disk, clock):
     expected = {("job-baker", "job"): "works as: baker → cook"}
-    async with open_store() as store:
+    async with open_on_disk() as store:
         for key, text in (("job", "poet"), ("job-baker", "baker"), ("job", "cook")):
             clock.advance(5)
             await store.persona_remember("people", "facts", key, f"Lisa works as a {text}.")
         assert await suspected(store) == expected
         assert "Lisa works as a baker (compare job, written later)" in await store.persona_compress()
         await store.persona_connect("job", "job-baker")
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await suspected(store) == expected
         clock.advance(5)
         await store.persona_remember("people", "facts", "job", "Lisa sleeps.")
@@ -265,3 +265,15 @@ async def test_a_palace_of_numbered_things_keeps_them_all_and_hands_over_the_one
         found = await store.persona_compress("load", question=f"what is {text.format(17)}?")
         assert text.format(17) in str(found).splitlines()[1]
         assert (await store.persona_search(text.format(17)))[0].key == "value-17"
+
+
+async def test_what_a_tool_found_casts_doubt_on_what_the_user_told_and_supersedes_only_what_a_tool_found(open_store):
+    async with open_store() as store:
+        await store.palace.remember("people/facts/home", "Lisa lives in Graz.", source="user")
+        told = await store.palace.remember("people/facts/page", "Lisa lives in Vienna.", source="tool:web")
+        assert (told.superseded, told.suspected) == ((), ("people/facts/home",))
+        told = await store.palace.remember("people/facts/again", "Lisa lives in Linz.", source="document:ab")
+        assert told.superseded == ("people/facts/page",)
+        assert "people/facts/home" in told.suspected
+        told = await store.palace.remember("people/facts/said", "Lisa lives in Bern.", source="user")
+        assert "people/facts/home" in told.superseded

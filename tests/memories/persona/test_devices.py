@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-import random
 
 import pytest
 
-from sense_memory import InvalidInput, LocalSigner, MemoryStore
+from sense_memory import LocalSigner, MemoryStore
 from tests.in_step import sync_until_quiet
 from tests.inside import ledger_of, parts_of
 
@@ -415,55 +414,6 @@ async def test_what_is_remembered_anew_after_forgetting_is_not_lost_to_an_older_
         await in_step(one, other)
 
         assert sorted((await texts(one)).values()) == ["begun anew", "edited elsewhere"]
-
-
-# ── Any order ───────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("seed", range(8))
-async def test_three_devices_converge_whatever_they_do(devices, clock, seed):
-    """Random edits, links, accesses and forgettings on three devices that meet the relay at random."""
-    chance = random.Random(seed)
-    keys = ("a", "b", "c")
-    async with devices(3) as stores:
-        said = set()
-        for step in range(40):
-            clock.advance(chance.choice((1, 1, 5, 400)))
-            store = chance.choice(stores)
-            key, other = chance.sample(keys, 2)
-            match chance.choice(
-                ("edit",) * 4 + ("link", "unlink", "access", "flush", "forget", "sync", "sync")
-            ):
-                case "edit":
-                    await store.persona_remember(*FACT, key, f"the {step}th note")
-                    said.add(f"the {step}th note")
-                case "link" | "unlink" as what:
-                    call = store.persona_connect if what == "link" else store.persona_disconnect
-                    paths = {memory.key for memory in await known(store)}
-                    if {key, other} <= paths:
-                        await call(key, other)
-                case "access":
-                    if key in {memory.key for memory in await known(store)}:
-                        await store.persona_recall(*FACT, key)
-                case "flush":
-                    await store.flush()
-                case "forget":
-                    await store.persona_forget(*FACT, key)
-                case "sync":
-                    await store.sync()
-        clock.advance(1_000)
-        for store in stores:
-            await store.flush()  # what was accessed stays local until then
-        await in_step(*stores)
-
-        assert set((await texts(stores[0])).values()) <= said
-
-
-async def known(store):
-    try:
-        return await store.persona_recall(*FACT, include_forgotten=True)
-    except (InvalidInput, LookupError):
-        return []
 
 
 # ── What fits no event ──────────────────────────────────────────────────────────────────

@@ -25,9 +25,9 @@ async def by_key(store):
     return {memory.key: memory for memory in await store.persona_recall(include_forgotten=True)}
 
 
-async def test_its_accesses_stay_here_and_are_named_and_those_of_others_travel(open_store, clock):
+async def test_its_accesses_stay_here_and_are_named_and_those_of_others_travel(open_on_disk, clock):
     async with EmbeddedRelay(clock=clock) as relay:
-        async with open_store(relays=[relay.url], background=False) as store:
+        async with open_on_disk(relays=[relay.url], background=False) as store:
             await remember_full(store)
             await store.persona_remember(*SMALL, "artist")
             await store.remember("k", "v")
@@ -40,11 +40,11 @@ async def test_its_accesses_stay_here_and_are_named_and_those_of_others_travel(o
                 "big": 1,
                 "small": 1,
             }
-        async with open_store(
+        async with open_on_disk(
             relays=[relay.url], background=False
         ) as store:  # what stays here is not lost here
             assert (await by_key(store))["big"].access_count == 1
-        async with open_store(ledger=":memory:", relays=[relay.url], background=False) as elsewhere:
+        async with open_on_disk(ledger=":memory:", relays=[relay.url], background=False) as elsewhere:
             await elsewhere.sync()
             assert {key: memory.access_count for key, memory in (await by_key(elsewhere)).items()} == {
                 "big": 0,

@@ -110,15 +110,15 @@ async def test_a_mark_goes_with_the_memory_that_set_it_and_does_not_come_back_wi
 
 
 async def test_a_mark_of_a_forgotten_memory_is_not_there_again_after_a_recall_and_a_new_start(
-    open_store, clock
+    open_on_disk, clock
 ):
-    async with open_store() as store:
+    async with open_on_disk() as store:
         await marked(store)
         await store.persona_forget(*FACT, "b")
         await store.persona_recall(*FACT, "a")
         clock.advance(5)
         await store.persona_remember(*FACT, "b", TEXTS[3])
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await marks(store) == set()
 
 

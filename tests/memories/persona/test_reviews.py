@@ -37,8 +37,8 @@ async def test_search_follows_edits_links_and_forgetting(open_store):
         assert await store.persona_search("painting") == []
 
 
-async def test_search_sees_what_another_process_wrote(open_store):
-    async with open_store() as store, open_store() as other:
+async def test_search_sees_what_another_process_wrote(open_on_disk):
+    async with open_on_disk() as store, open_on_disk() as other:
         await store.persona_remember(*LISA, "artist")
         await store.persona_search("artist")
         await other.persona_remember("people", "facts", "bob", "another artist")
@@ -111,15 +111,15 @@ async def test_a_declined_connection_is_not_suggested_again(open_store):
 
 
 async def test_a_memory_is_read_once_for_what_it_claims_however_often_it_is_introspected(
-    open_store, monkeypatch
+    open_on_disk, monkeypatch
 ):
     read, counted = claim_index.read, Counter()
     monkeypatch.setattr(claim_index, "read", lambda item: counted.update([item.key]) or read(item))
-    async with open_store() as writer:
+    async with open_on_disk() as writer:
         for number in range(6):
             await writer.persona_remember("people", "facts", f"p{number}", f"Person {number} is kind.")
     counted.clear()
-    async with open_store() as store:
+    async with open_on_disk() as store:
         first = await store.persona_introspect()
         again = await store.persona_introspect()
         await store.persona_recall("people", "facts", "p3")  # an access says nothing new
@@ -129,12 +129,12 @@ async def test_a_memory_is_read_once_for_what_it_claims_however_often_it_is_intr
     assert counted == {f"p{number}": 1 for number in range(6)}
 
 
-async def test_of_a_large_palace_each_introspection_reads_some_more_and_says_so(open_store, monkeypatch):
+async def test_of_a_large_palace_each_introspection_reads_some_more_and_says_so(open_on_disk, monkeypatch):
     monkeypatch.setattr(contradictions, "MAX_READ_COUNT", 2)
-    async with open_store() as store:
+    async with open_on_disk() as store:
         for number in range(4):
             await store.persona_remember("people", f"facts-{number}", "k", f"Lisa lives in city {number}.")
-    async with open_store() as store:
+    async with open_on_disk() as store:
         reports = [await store.persona_introspect() for _ in range(3)]
 
     bounded = ["suggested_contradictions" in report.bounded for report in reports]
@@ -203,7 +203,7 @@ async def test_over_a_year_two_devices_and_the_relay_keep_the_same_few_logs(open
         assert await one.drafts() == await two.drafts() == []
 
 
-async def test_the_next_process_compares_only_what_is_new(open_store, monkeypatch):
+async def test_the_next_process_compares_only_what_is_new(open_on_disk, monkeypatch):
     """What was compared lies in the snapshot, in which no forgotten memory stays."""
     monkeypatch.setattr("sense_memory.records.reader.SNAPSHOT_NEW_COUNT", 1)
     monkeypatch.setattr(contradictions, "MAX_READ_COUNT", 4)
@@ -219,7 +219,7 @@ async def test_the_next_process_compares_only_what_is_new(open_store, monkeypatc
         pairs = [(item.old.key, item.new.key) for item in report.suggested_contradictions]
         return pairs, "suggested_contradictions" in report.bounded, len(compared)
 
-    async with open_store() as store:
+    async with open_on_disk() as store:
         for number, (who, what) in enumerate(notes):
             await store.persona_remember("people", "facts", f"k{number}", f"{who} {what}", **unasked)
         whole = [await look(store) for _ in range(4)]
@@ -231,11 +231,11 @@ async def test_the_next_process_compares_only_what_is_new(open_store, monkeypatc
     assert ("home-1", "home-2") in found
     assert 0 < count
 
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await look(store) == (found, False, 0)
         await store.persona_forget("people", "facts", "home-1")
         await store.persona_remember("people", "facts", "k0", "Karl runs on Rome trails", **unasked)
-    async with open_store() as store:
+    async with open_on_disk() as store:
         gone, bounded, count = await look(store)
     assert ("home-1", "home-2") not in gone
     assert not bounded
@@ -369,7 +369,7 @@ async def test_introspection_logs_are_counted_apart_from_memories(signer):
 
 
 async def test_of_many_suspected_pairs_each_introspection_compares_some_more_and_none_twice(
-    open_store, monkeypatch, clock
+    open_on_disk, monkeypatch, clock
 ):
     """Nothing but a bounded number of comparisons stands between the caller and the report, in whatever process."""
     monkeypatch.setattr("sense_memory.records.reader.SNAPSHOT_NEW_COUNT", 1)
@@ -385,17 +385,17 @@ async def test_of_many_suspected_pairs_each_introspection_compares_some_more_and
         pairs = [(item.old.key, item.new.key) for item in report.suggested_contradictions]
         return pairs, "suggested_contradictions" in report.bounded, len(compared)
 
-    async with open_store(snapshot=False) as store:
+    async with open_on_disk(snapshot=False) as store:
         for who in people:
             for what in ("tabs", "spaces"):
                 key = f"{who.lower()}-{what}"
                 await store.persona_remember("people", "facts", key, f"{who} prefers {what}")
                 clock.advance(5)
-    async with open_store() as store:
+    async with open_on_disk() as store:
         looks = [await look(store) for _ in range(5)]
         await store.persona_remember("people", "facts", "ana-tabs", "Ana collects stamps")
         changed = await look(store)
-    async with open_store() as store:
+    async with open_on_disk() as store:
         again = await look(store)
 
     assert [(len(pairs), is_bounded) for pairs, is_bounded, _ in looks[:2]] == [(2, True), (4, True)]

@@ -529,11 +529,11 @@ async def test_the_free_plan_has_basic_compression_word_for_word(open_store):
             assert await store.persona_compress() == f"[domain:people/facet:facts]\n{shown}"
 
 
-async def test_a_plan_by_which_another_device_wrote_more_takes_nothing_away(open_store, clock):
-    async with open_store() as store:
+async def test_a_plan_by_which_another_device_wrote_more_takes_nothing_away(open_on_disk, clock):
+    async with open_on_disk() as store:
         for domain in ("people", "world"):
             await store.persona_remember(domain, "facts", "k", f"of {domain}", halflife_days=90)
-    async with open_store(plan="free") as store:
+    async with open_on_disk(plan="free") as store:
         assert await store.persona_domains() == ["people", "world"]
         await store.persona_remember("world", "facts", "k", "changed")
         await store.persona_connect("people/facts/k", "world/facts/k")

@@ -43,37 +43,37 @@ def both(open_store, clock):
     return write
 
 
-async def test_what_remember_suspects_every_door_tells_in_this_process_and_the_next(open_store, both):
-    async with open_store() as store:
+async def test_what_remember_suspects_every_door_tells_in_this_process_and_the_next(open_on_disk, both):
+    async with open_on_disk() as store:
         assert (await both(store)).suspected == ("people/facts/ana",)
         assert await told(store) == (SPACES_PATH,)
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await told(store) == (SPACES_PATH,)
 
 
-async def test_a_process_that_runs_learns_what_another_one_suspects(open_store, both):
-    async with open_store() as reader, open_store() as writer:
+async def test_a_process_that_runs_learns_what_another_one_suspects(open_on_disk, both):
+    async with open_on_disk() as reader, open_on_disk() as writer:
         await reader.persona_remember(*TABS)
         assert await told(reader) == ()
         await both(writer)
         assert await told(reader) == (SPACES_PATH,)
 
 
-async def test_what_a_batch_suspects_is_told_too(open_store, both):
-    async with open_store() as store:
+async def test_what_a_batch_suspects_is_told_too(open_on_disk, both):
+    async with open_on_disk() as store:
         names = ("domain", "facet", "key", "value")
         await store.persona_remember_many([dict(zip(names, one, strict=True)) for one in (TABS, SPACES)])
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await told(store) == (SPACES_PATH,)
 
 
-async def test_what_nothing_compared_is_told_once_introspection_found_it(open_store, both):
-    async with open_store() as store:
+async def test_what_nothing_compared_is_told_once_introspection_found_it(open_on_disk, both):
+    async with open_on_disk() as store:
         await both(store, contradictions="off")
         assert await told(store) == ()
         await store.persona_introspect(dry_run=True)
         assert await told(store) == (SPACES_PATH,)
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await told(store) == (SPACES_PATH,)
 
 
@@ -88,15 +88,15 @@ async def test_what_suggest_did_not_mark_is_told(open_store, clock):
 
 
 @pytest.mark.parametrize("decide", ["reconcile", "contradict", "forget"])
-async def test_what_was_decided_is_told_no_more(open_store, both, decide):
-    async with open_store() as store:
+async def test_what_was_decided_is_told_no_more(open_on_disk, both, decide):
+    async with open_on_disk() as store:
         await both(store)
         if decide == "forget":
             await store.persona_forget(*SPACES[:3])
         else:
             await getattr(store, f"persona_{decide}")("people/facts/ana", SPACES_PATH)
         assert await told(store) == ()
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await told(store) == ()
 
 

@@ -77,14 +77,14 @@ async def test_a_used_memory_that_was_forgotten_comes_back(open_store, clock, is
         assert hit.state == "active"
 
 
-async def test_a_use_writes_no_event_and_survives_closing(open_store, clock):
-    async with open_store() as store:
+async def test_a_use_writes_no_event_and_survives_closing(open_on_disk, clock):
+    async with open_on_disk() as store:
         await store.persona_remember(*FACT, "lisa", TEXT)
         clock.advance(60 * DAY)
         before = await events(store)
         await used(store)
         assert await events(store) == before
-    async with open_store() as store:
+    async with open_on_disk() as store:
         assert await events(store) == before
         assert (await listed(store)).current_relevance == pytest.approx(USED)
 
@@ -159,8 +159,8 @@ async def test_hits_that_are_far_behind_the_best_are_not_used(open_store, clock)
         assert await store.mark_used(hits[1:]) == 1
 
 
-async def test_only_hits_and_memories_can_be_used(open_store):
-    async with open_store() as store:
+async def test_only_hits_and_memories_can_be_used(open_on_disk):
+    async with open_on_disk() as store:
         await store.persona_remember(*FACT, "lisa", TEXT)
         await store.journal("Lisa came by")
         await store.remember("lisa", "a friend")
@@ -173,7 +173,7 @@ async def test_only_hits_and_memories_can_be_used(open_store):
             with pytest.raises(InvalidInput):
                 await store.mark_used(wrong)
     with pytest.raises(InvalidInput, match="revive must be 'use' or 'recall'"):
-        open_store(revive="never")
+        open_on_disk(revive="never")
 
 
 def test_the_store_without_an_event_loop_marks_too(signer, clock, tmp_path):

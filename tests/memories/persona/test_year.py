@@ -21,7 +21,7 @@ from sense_memory import EmbeddedRelay, State
 DAY = 86_400.0
 START = 1_800_000_000.0
 MONTH = 30  # days between two prunings
-NOTE_EVERY = 3  # days
+NOTE_EVERY = 5  # days
 PLACES = ("harbour", "studio", "workshop", "market", "library", "station")
 DOINGS = ("sketched a poster", "repaired the press", "sorted old prints", "bound a notebook", "mixed inks")
 WEATHERS = ("while it rained", "before breakfast", "with Ruca", "until dusk")

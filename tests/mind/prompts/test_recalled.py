@@ -252,6 +252,20 @@ async def test_health_goes_before_instructions_and_these_before_wishes():
         assert "Sesam" in small.system
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I prefer metric spoons... no wait, grams.",
+        "I'm allergic to walnuts. Oh no, wait, hazelnuts.",
+        "Please always answer in German. Scratch that, in French.",
+    ],
+)
+async def test_a_standing_sentence_that_is_taken_back_at_once_is_quoted_with_what_takes_it_back(said):
+    async with opened() as store:
+        await store.mind.conversation("c").add("user", f"Good morning! {said} The oven is warm.")
+        assert f"- {said} (the user, " in (await store.mind.prompt(query="What now?")).system
+
+
 async def test_standing_texts_take_a_bounded_share_of_a_prompt():
     async with opened() as store:
         for number in range(40):
@@ -264,6 +278,7 @@ async def test_standing_texts_take_a_bounded_share_of_a_prompt():
             )
             assert 0 < part.tokens <= max(60, 0.15 * budget)
             assert part.left_out
+            assert part.why == "no room in this part's share of the budget"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from sense_memory import PersonaMemory
 from sense_memory.palace import ClaimIndex, compare
@@ -175,3 +177,19 @@ def test_any_text_is_compared(text):
     for pair in ((odd, plain), (plain, odd)):
         found = compare(*pair)
         assert found is None or not found.acts
+
+
+WORDS = [
+    "the", "a", "an", "no", "not", "sold", "now", "Anna", "bike", "room", "9", "3", "v2", ".", ",", ";",
+    "(", ")", "?", "-", "'s", "when", "if", "on", "Sunday", "3%", "to", "is", "was", "5", "A.", "The.", "_",
+    "+", "again",
+]  # fmt: skip
+noise = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+
+
+@given(start=noise, old=noise, new=noise)
+@example(start="", old="The. Sold.", new="Sold. A.")
+@example(start="Sold", old=". The", new=". A. Anna now sold it. ( )")
+def test_any_two_texts_can_be_compared(start, old, new):
+    verdict = compare(note(f"Sold {start} {old}", "a"), note(f"Sold {start} {new}", "b", 2.0))
+    assert verdict is None or 0 < verdict.confidence <= 1

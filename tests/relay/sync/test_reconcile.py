@@ -236,9 +236,8 @@ async def live_through(store, rng, name):
         await store.journal(f"{name} {rng.random()}")
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_random_differences_both_ways_end_with_identical_sets(stage, seed):
-    rng = random.Random(seed)
+async def test_random_differences_both_ways_end_with_identical_sets(stage):
+    rng = random.Random(0)
     async with stage.witness() as record, stage.device(record.url) as one, stage.device(record.url) as two:
         await one.remember_many((f"key {number}", "first") for number in range(60))
         await one.sync()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pkgutil import iter_modules
 from typing import Final
 
 from sense_memory.interfaces.cli.help_pages import ends
@@ -9,7 +10,7 @@ from sense_memory.interfaces.cli.program import app
 
 
 MIND: Final = "Mind"
-_MODULES: Final = {  # by command, in the order of the help page
+_MODULES: Final[dict[str, str]] = {  # by command, in the order of the help page
     "reflect": "identity",
     "search": "log",
     "prompt": "prompt",
@@ -20,6 +21,8 @@ _MODULES: Final = {  # by command, in the order of the help page
     **dict.fromkeys(("log", "conversations"), "log"),
     "scenes": "scenes",
 }
+_OTHERS: Final = {module.name for module in iter_modules(__path__)} - {"group", *_MODULES.values()}
+_MODULES.update((name, name) for name in sorted(_OTHERS))  # a module with a group of commands of its name
 
 commands = app.group(
     "mind",

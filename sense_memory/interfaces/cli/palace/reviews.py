@@ -7,7 +7,6 @@ first, and on a terminal the user is asked before anything is deleted for good.
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import time
 from collections import Counter
@@ -41,6 +40,7 @@ from sense_memory.interfaces.text import (
     quantity,
     quoted,
 )
+from sense_memory.operating_system import on_end
 from sense_memory.palace.lifecycle import is_by_hand
 
 
@@ -129,9 +129,7 @@ def _stay(invocation: Invocation, every: float, count: int | None, wait: float, 
 
     async def work(store: MemoryStore) -> None:
         running = asyncio.create_task(rounds(store))
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, running.cancel)
+        on_end(asyncio.get_running_loop(), running.cancel)
         with suppress(asyncio.CancelledError):
             await running
 

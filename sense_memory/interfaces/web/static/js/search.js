@@ -28,7 +28,7 @@ export async function showSearch(query) {
   const forgotten = late.length ? el("details", { class: "forgotten-hits" }, el("summary", {}, told.forgotten_note), el("ol", { class: "hits" }, late.map((hit) => shown(hit, late[0].score, now)))) : null;
   if (!total) return [title, nothing(told, "Nothing was found", forgotten ? "Among the active memories, that is." : "Try fewer words, or the beginning of one: photo*."), forgotten].filter(Boolean);
   return [title, el("p", { class: "note" }, `${Math.max(1, Math.round(took))} ms. Searching here revives nothing. `, el("a", { href: route("prompt", query) }, "What an agent would get for this")),
-    told.is_doubtful ? el("p", { class: "note" }, "Probably nothing about this is kept; these are only the nearest.") : null,
+    told.is_doubtful ? el("p", { class: "note" }, inMind.length ? "Probably none of these memories answers it; what was found in the mind, below, may." : "Probably nothing about this is kept; these are only the nearest.") : null,
     el("ol", { class: "hits", "data-took": took.toFixed(1) }, hits.map((hit) => shown(hit, best, now))),
     inMind.length ? el("section", { class: "in-mind" }, el("h2", {}, "In the mind", el("small", {}, `${told.has_more_in_mind ? "the best " : ""}${number(inMind.length)}`)), el("ol", { class: "hits" }, inMind.map((hit) => said(hit, now)))) : null, forgotten].filter(Boolean);
 }
