@@ -582,8 +582,9 @@ class SyncStorePalace:
         """Write a memory under a path, at full relevance.
 
         An edit keeps what is not passed. A memory of the same facet that the value clearly contradicts is marked as
-        superseded in the same write; `reconcile` takes that back, and `introspect` lists what is only suspected. Writing
-        the same value again takes all marks from the memory.
+        superseded in the same write, but never by one from a tool or a document if the old one is from neither;
+        `reconcile` takes that back, and `introspect` lists what is only suspected. Writing the same value again takes all
+        marks from the memory.
 
         Args:
             path: `domain/facet/key`. Domains are such as self, people, projects, world, skills; facets such as facts,

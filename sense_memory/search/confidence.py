@@ -91,11 +91,13 @@ def confidence(clues: Clues, is_answered: bool | None = None) -> float:
         is_answered: whether it has the kind of answer that is asked for; None if that is not known.
     """
     weights = _BY_WORDS if clues.meaning is None else _BY_MEANING
+    # By words alone, what has the names and nothing else that is asked stands apart by nothing.
+    apart = clues.apart if clues.covered > 0 or clues.meaning is not None else 0.0
     evidence = (
         weights.base
         + weights.covered * clues.covered
         + weights.named * clues.named
-        + weights.apart * clues.apart
+        + weights.apart * apart
         + _ON_DAY * clues.on_day
         + weights.meaning * (clues.meaning or 0.0)
     )
