@@ -6,12 +6,12 @@ choice. `MemoryStore` is the object to hold. This module exports what users hold
 
 One noun for one thing
     flat memory     One value under one key, which never fades: `remember`, `recall`, `forget`.
-    persona memory  One value under a domain, a facet and a key, which fades unless it is recalled: `persona_remember`, …
-    palace          All persona memories of an agent together, and the views of them (introspection, compression, …).
+    palace memory  One value under a domain, a facet and a key, which fades unless it is recalled: `persona_remember`, …
+    palace          All palace memories of an agent together, and the views of them (introspection, compression, …).
     journal entry   A dated text that is never replaced; the journal holds all entries.
-    domain          The broad area of a persona memory: self, people, projects, world, skills, or another name.
+    domain          The broad area of a palace memory: self, people, projects, world, skills, or another name.
     facet           The type of knowledge within a domain: facts, beliefs, decisions, procedures, emotions, or another.
-    key             The name of a flat memory, or of a persona memory within its facet.
+    key             The name of a flat memory, or of a palace memory within its facet.
     path            The full name of a memory: its key, or `domain/facet/key`.
     record          The inside of an event: a type, a path and fields, which only the agent's key can read.
     event           A record as relays carry it: encrypted, signed, and dated to the second (Nostr, NIP-01).
@@ -21,10 +21,10 @@ One noun for one thing
     head            The version that counts: the latest; of two with the same date, the one with the lower id.
     tombstone       The version that replaces a forgotten memory; the earlier versions are purged.
     draft           A text that could not become a version; it is kept encrypted on this machine only.
-    access          A recall of a persona memory by its exact key, which revives the memory. A search is not an access.
-    relevance       How alive a persona memory is: 1 when it is written or revived, a tenth more for each connection,
+    access          A recall of a palace memory by its exact key, which revives the memory. A search is not an access.
+    relevance       How alive a palace memory is: 1 when it is written or revived, a tenth more for each connection,
                     less as time passes.
-    half-life       The days after which the relevance of a persona memory has halved.
+    half-life       The days after which the relevance of a palace memory has halved.
     ledger          The SQLite file on this machine with every event; every read answers from it.
     outbox          The part of the ledger that lists, for each relay, the events still to be sent.
 """

@@ -87,8 +87,8 @@ class ChangeKind(StrEnum):
     """What happened to a memory."""
 
     REMEMBERED = "remembered"
-    LINKED = "linked"  # a persona memory was connected, contradicted, superseded, …; its value stayed
-    CHANGED = "changed"  # anything else of a persona memory changed, such as its accesses
+    LINKED = "linked"  # a palace memory was connected, contradicted, superseded, …; its value stayed
+    CHANGED = "changed"  # anything else of a palace memory changed, such as its accesses
     FORGOTTEN = "forgotten"
     JOURNAL = "journal"  # an entry was written
 
@@ -104,7 +104,7 @@ class Change(_Frozen):
         created_at: when the memory was written or forgotten, seconds since 1970.
         event_id: the event that made the change, 64 hex digits.
         relay: the relay that brought the event, or None for another process on this machine.
-        superseded_by: the path of the successor, if this change marked a persona memory as superseded; else None.
+        superseded_by: the path of the successor, if this change marked a palace memory as superseded; else None.
         conflict_of: if this is a new conflict copy, the path of the memory in which its text lost; else None.
     """
 
@@ -120,7 +120,7 @@ class Change(_Frozen):
 
 
 class State(StrEnum):
-    """The state of a persona memory, by its relevance (sense-memory v2, "State Transitions")."""
+    """The state of a palace memory, by its relevance (sense-memory v2, "State Transitions")."""
 
     ACTIVE = "active"  # above 0.3
     FADING = "fading"  # 0.1 to 0.3
@@ -137,7 +137,7 @@ _DATED = frozenset({"last_accessed", "last_reinforced", "written_at"})
 
 
 class PersonaMemory(_Frozen):
-    """A persona memory (sense-memory v2): an insight under a domain, a facet and a key, which fades with time.
+    """A palace memory (a persona memory in sense-memory v2): an insight under a domain, a facet and a key, which fades with time.
 
     Links (`connections`, `contradicts`, `superseded_by`) are paths, `domain/facet/key`. Times are seconds
     since 1970. `relevance` is the relevance at the last access; `palace.lifecycle` computes its present value.

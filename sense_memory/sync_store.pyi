@@ -217,7 +217,7 @@ class SyncMemoryStore:
     def refresh(self, key: str) -> str | None:
         """Sign a memory again, with the same value and the same time inside, for relays that refuse it as too old.
 
-        `key` may be the path `domain/facet/key` of a persona memory. Returns the new event's id, or None where there
+        `key` may be the path `domain/facet/key` of a palace memory. Returns the new event's id, or None where there
         is no such memory. Errors as `recall` and `remember`.
         """
     def drafts(self) -> list[Draft]:
@@ -230,7 +230,7 @@ class SyncMemoryStore:
     def publish_draft(self, number: int) -> str:
         """Write a draft over what its key holds, now that the clock is right, or although the memory was forgotten.
 
-        A forgotten persona memory comes back as it was, with its links, its marks and the time of its first writing,
+        A forgotten palace memory comes back as it was, with its links, its marks and the time of its first writing,
         at full relevance.
 
         Returns the event's id. Raises as `remember`, and InvalidInput where there is no such draft; the draft then
@@ -241,7 +241,7 @@ class SyncMemoryStore:
     def history(self, key: str) -> list[Version]:
         """Every version of a memory that this ledger has seen, newest first; of a forgotten one only the tombstone.
 
-        `key` may be the path `domain/facet/key` of a persona memory, whose versions may differ in links or counts
+        `key` may be the path `domain/facet/key` of a palace memory, whose versions may differ in links or counts
         alone.
         """
     def as_of(self, time: datetime | float) -> list[Memory]:
@@ -252,7 +252,7 @@ class SyncMemoryStore:
     def undo(self, key: str) -> Memory | PersonaMemory | None:
         """Write the previous text of a memory as a new version; a second `undo` goes one text further back.
 
-        `key` may be the path `domain/facet/key` of a persona memory: its themes, source and confidence become what they
+        `key` may be the path `domain/facet/key` of a palace memory: its themes, source and confidence become what they
         were with that text, and its marks of contradiction as far as they still hold. Connections, accesses and the
         half-life stay; `persona_disconnect` and `persona_reconcile` take a connection and a mark back. Returns the
         memory as it is now, or None where no other text is known.
@@ -296,11 +296,11 @@ class SyncMemoryStore:
         include_forgotten: bool | None = None,
         relevance_floor: float = 0.9,
     ) -> Hits[Hit]:
-        """Find what a question or some words mean among persona memories, flat memories and journal entries.
+        """Find what a question or some words mean among palace memories, flat memories and journal entries.
 
         All share one ranking. A time in the query ("last week", "im März") counts for memories of that time; days are
         those of this machine's time zone. Journal entries also match on the entries just before and after them. Fading
-        persona memories are found if the query directly means them: it shares most of its words with them, by rarity, or
+        palace memories are found if the query directly means them: it shares most of its words with them, by rarity, or
         its meaning stands out, or it contains the key or a theme. Forgotten ones are counted if so, and otherwise left
         out. None is revived; see `mark_used`.
 
@@ -310,12 +310,12 @@ class SyncMemoryStore:
             limit: the largest number of hits, 1 to 1,000.
             within: where to search: any of palace, journal and flat.
             since: only memories first written at this time or later, seconds since 1970.
-            source: only persona memories with this source: user, agent, import, `tool:<name>`, or `tool` for any
+            source: only palace memories with this source: user, agent, import, `tool:<name>`, or `tool` for any
                 tool.
-            domain: only persona memories of this domain.
-            facet: only persona memories of facets of this name.
-            theme: only persona memories with this theme.
-            state: only persona memories in this state, also "fading" and "forgotten" ones, which are otherwise left
+            domain: only palace memories of this domain.
+            facet: only palace memories of facets of this name.
+            theme: only palace memories with this theme.
+            state: only palace memories in this state, also "fading" and "forgotten" ones, which are otherwise left
                 out; dissolved ones, which are not pruned yet, count as forgotten too.
             include_forgotten: forgotten and dissolved memories that the query directly means follow the other hits; by
                 default as the store's `search_forgotten`.
@@ -326,7 +326,7 @@ class SyncMemoryStore:
         memories the query directly means (`forgotten`).
         """
     def mark_used(self, found: Iterable[Hit | PersonaMemory]) -> int:
-        """Note that hits or memories were handed to a model, which keeps the persona memories among them alive.
+        """Note that hits or memories were handed to a model, which keeps the palace memories among them alive.
 
         A use counts as a recall half a half-life ago: it raises the relevance to 0.71, never to 1, and a second use
         within a day adds nothing. Hits with less than half the score of the best one do not count. Like a recall it
@@ -367,7 +367,7 @@ class SyncMemoryStore:
     def sync(self, *, full: bool = False, retry_refused: bool = False) -> SyncReport:
         """Bring every relay and the ledger in step now: pull, then push.
 
-        Recalled persona memories are written again with their new accesses, once a day at most, so that no other
+        Recalled palace memories are written again with their new accesses, once a day at most, so that no other
         device prunes what this one uses. `full` fetches every event again, whatever a relay claims to hold, and sends
         again what the relay has lost; `retry_refused` sends again what a relay refused, or did not take for a week.
 
@@ -381,7 +381,7 @@ class SyncMemoryStore:
     def flush(self) -> SyncReport:
         """Send queued events; pull first only if a relay was never pulled completely, or this ledger may be a copy.
 
-        Recalled persona memories are first written again with their new accesses. The report names those that no
+        Recalled palace memories are first written again with their new accesses. The report names those that no
         longer fit an event (`unfit`).
         """
     def watch(self, *, on_relay: Callable[[str, str], None] | None = None) -> BlockingIterator[Change]:
@@ -862,7 +862,7 @@ class SyncMind:
             instructions: your own system prompt, which comes first and is never cut.
             scene: the current scene in words, or an open scene, whose newest entries are shown.
             count_tokens: counts the tokens of a text; by default as the conversation does, by an estimate.
-            revive: whether persona memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
+            revive: whether palace memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
                 that no model gets.
 
         Raises:

@@ -92,7 +92,7 @@ class ImportPlan:
         left_out: what is not a memory, counted by reason.
         notes: further sentences for people.
         gone: paths of memories that were imported from these files and are no longer in them; the memories stay.
-        states: how many new persona memories arrive in each state.
+        states: how many new palace memories arrive in each state.
     """
 
     format: str
@@ -126,9 +126,9 @@ async def plan_import(
     Args:
         store: an open store.
         reading: the result of `read`.
-        into: `domain` or `domain/facet` of all persona memories; empty leaves the place to the reader.
+        into: `domain` or `domain/facet` of all palace memories; empty leaves the place to the reader.
         replaces: whether to replace a memory that differs under the same name; its earlier version stays in the history.
-        halflife_days: the half-life of persona memories whose file gives none, including those of an earlier import;
+        halflife_days: the half-life of palace memories whose file gives none, including those of an earlier import;
             None means 30. A memory that would arrive forgotten gets half its age as half-life, and so arrives fading.
 
     Raises:
@@ -176,7 +176,7 @@ async def _stored(plan: ImportPlan, found: Awaitable[Any]) -> Any:
 
 
 def _relocated(found: Sequence[Item], into: str) -> list[Item]:
-    """The items, with persona memories and the links between them moved to another domain, or domain and facet."""
+    """The items, with palace memories and the links between them moved to another domain, or domain and facet."""
     if not into:
         return list(found)
     domain, _, facet = into.partition("/")
@@ -263,7 +263,7 @@ def _check(item: Item, now: float) -> None:
 
 
 class _PalaceComparison:
-    """The comparison of items with the persona memories of a store."""
+    """The comparison of items with the palace memories of a store."""
 
     def __init__(
         self, store: MemoryStore, plan: ImportPlan, *, replaces: bool, halflife_days: float | None, now: float
@@ -281,7 +281,7 @@ class _PalaceComparison:
         self._new: set[str] = set()  # paths of new memories
 
     async def steps(self, found: Sequence[Item]) -> list[Step]:
-        """The steps of the persona memories among the items, in their order."""
+        """The steps of the palace memories among the items, in their order."""
         recalled = await _stored(self._plan, self._store.persona_recall(include_forgotten=True))
         self._stored = {memory.path: memory for memory in recalled}
         for memory in recalled:

@@ -123,7 +123,7 @@ async def write_readable(
 ) -> Exported:
     """Write every memory of a store as plain text: into a new folder, or into a file whose name ends in `.jsonl`.
 
-    The export contains persona memories, the journal, flat memories, and the mind's blocks, archive, topics, identity,
+    The export contains palace memories, the journal, flat memories, and the mind's blocks, archive, topics, identity,
     objectives, conversations and log. It does not contain earlier versions, drafts, scenes or shares. Files have mode 0600,
     folders 0700.
 

@@ -1,7 +1,7 @@
 """JSON and JSON lines: objects with a text under any usual field name, mem0, and MemPalace's JSON. Pure.
 
 An object with only a key and a value, as `remember --many` reads them, becomes a flat memory. Any other object with a text
-becomes a persona memory; its domain, facet, key, themes and date are read from the usual field names.
+becomes a palace memory; its domain, facet, key, themes and date are read from the usual field names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Claude's memory tool (`memory_20250818`) on an agent's memories: each file is one memory.
 
-`/memories/{domain}/{facet}/{key}` is a persona memory, and `/memories/{key}` a flat one. Files at other depths are in
+`/memories/{domain}/{facet}/{key}` is a palace memory, and `/memories/{key}` a flat one. Files at other depths are in
 the palace too, see `nested_names`; every path is read back exactly as given. Answers are the sentences of the tool's
 documentation, which models were trained on.
 
@@ -140,7 +140,7 @@ class MemoryFiles:
     Args:
         store: an open store.
         folder: in which all files lie; empty for all memories.
-        halflife_days: of new persona memories; None for 30.
+        halflife_days: of new palace memories; None for 30.
     """
 
     def __init__(self, store: MemoryStore, folder: str, halflife_days: float | None) -> None:
@@ -283,7 +283,7 @@ class MemoryFiles:
     # ── Files ───────────────────────────────────────────────────────────────────────────
 
     def _place(self, parts: _Parts) -> tuple[str, str, str] | str:
-        """The place of a file: a persona memory's, or the key of a flat memory."""
+        """The place of a file: a palace memory's, or the key of a flat memory."""
         labels = (*self._folder, *parts[:-1])
         return palace_name(labels, parts[-1]) if labels else memory_key(parts[-1])
 
@@ -387,7 +387,7 @@ def _path_of(memory: Memory | PersonaMemory) -> _Parts:
 
 
 def _name_of(memory: Any) -> str:
-    """The path of a persona memory in the palace, or the key of a flat one."""
+    """The path of a palace memory in the palace, or the key of a flat one."""
     return str(getattr(memory, "path", memory.key))
 
 

@@ -1,6 +1,6 @@
 """`SenseMemoryStore`: LangGraph's long-term memory (`BaseStore`) in an agent's palace.
 
-Items are persona memories: the command line finds what a graph puts, and a graph finds what the command line writes.
+Items are palace memories: the command line finds what a graph puts, and a graph finds what the command line writes.
 `nested_names` maps namespaces to domains and facets; docs/langgraph.md says what differs from other stores.
 
 A value that has only a text, in the field that `text_field` names, is kept as that text. Every other value is kept as

@@ -1,7 +1,7 @@
-"""Names of any depth as names of persona memories, and back: namespaces of LangGraph, and paths of files.
+"""Names of any depth as names of palace memories, and back: namespaces of LangGraph, and paths of files.
 
 A nested name is a sequence of labels and a name within them: `("users", "123", "memories")` and `"m1"`, or the folders
-and the file of `/users/123/memories/m1`. A persona memory has exactly a domain, a facet and a key, of limited length
+and the file of `/users/123/memories/m1`. A palace memory has exactly a domain, a facet and a key, of limited length
 and without some characters.
 
 Every nested name has one place in the palace, and every place has at most one nested name, so what is written under a

@@ -344,7 +344,7 @@ def _record_if_unknown(
 
 
 def overwrites(filed: FiledEvent) -> bool:
-    """Whether a memory replaces the head without merging: any except a persona memory with a version vector.
+    """Whether a memory replaces the head without merging: any except a palace memory with a version vector.
 
     A page of the log does not: readers unite the pages, so no page replaces the entries of another.
     """

@@ -1,1 +1,1 @@
-"""What a store does with memories: flat ones, the journal, persona memories, their history, search and embeddings."""
+"""What a store does with memories: flat ones, the journal, palace memories, their history, search and embeddings."""

@@ -1,6 +1,6 @@
 """Bulk writes: many items, checked all, then written in batches, each whole or not at all.
 
-Every call that takes many memories writes them with `write_batches`: flat and persona memories, the journal, forgetting, and
+Every call that takes many memories writes them with `write_batches`: flat and palace memories, the journal, forgetting, and
 the accesses of memories. If an item cannot be written, the error names it by its number before anything is written.
 """
 

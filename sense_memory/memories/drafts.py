@@ -1,7 +1,7 @@
 """The drafts of a store, and the edits of this device and of another that did not know each other.
 
 The ledger notes such an edit in the transaction in which it meets the other: a flat memory was replaced, or was kept
-against a text that arrived later, the text of a persona memory is kept as a conflict copy, or a text was forgotten and is
+against a text that arrived later, the text of a palace memory is kept as a conflict copy, or a text was forgotten and is
 a draft now. The ledger also notes where a forgotten memory is written again on another device. `edit_notices` reports
 each note once, and says what is true then; see `conflicts`.
 """

@@ -52,7 +52,7 @@ class FlatMemories:
         clock: seconds since 1970.
         ask: asks the relays before the answer is "nothing"; returns whether a relay was asked.
         plan: limits how many memories may be added.
-        persona_count: counts the persona memories, for the plan.
+        persona_count: counts the palace memories, for the plan.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class FlatMemories:
         return ident
 
     async def refresh(self, name: str) -> str | None:
-        """Sign a flat or persona memory again; returns the event's id, or None if no memory has the name."""
+        """Sign a flat or palace memory again; returns the event's id, or None if no memory has the name."""
         paths = paths_of(name)
         if "/" not in name and await self.recall(name) is None:
             return None

@@ -1,4 +1,4 @@
-"""Forget flat and persona memories by name, many with one deletion request (NIP-09).
+"""Forget flat and palace memories by name, many with one deletion request (NIP-09).
 
 A batch is forgotten whole or not at all: its tombstones, its deletion request and the removal of its drafts are one
 transaction. A memory can be forgotten although the ledger does not hold it, because a relay may hold it, and although
@@ -29,7 +29,7 @@ class ForgetTarget:
 
     Attributes:
         paths: the paths where the memory may be, see `address.lookup_paths`.
-        key: the key of a flat memory; None for a persona memory.
+        key: the key of a flat memory; None for a palace memory.
     """
 
     paths: tuple[str, ...]
@@ -47,7 +47,7 @@ class ForgetTarget:
 
     @classmethod
     def persona(cls, domain: str, facet: str, key: str) -> ForgetTarget:
-        """A persona memory by its parts. Raises InvalidAddress."""
+        """A palace memory by its parts. Raises InvalidAddress."""
         return cls(address.persona_lookup_paths(domain, facet, key))
 
 

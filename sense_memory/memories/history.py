@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def paths_of(name: str) -> tuple[str, ...]:
-    """The paths to read for a name: the key of a flat memory, or `domain/facet/key` of a persona memory.
+    """The paths to read for a name: the key of a flat memory, or `domain/facet/key` of a palace memory.
 
     Raises:
         InvalidAddress: `name` is neither of these.
@@ -45,7 +45,7 @@ def paths_of(name: str) -> tuple[str, ...]:
 
 
 def parts_of(name: str) -> tuple[str, str, str]:
-    """Domain, facet and key of a persona memory named `domain/facet/key`.
+    """Domain, facet and key of a palace memory named `domain/facet/key`.
 
     Raises:
         InvalidAddress: `name` does not have three parts.
@@ -146,7 +146,7 @@ def _with_conflicts(
 
 
 def _is_stray(ledger: Ledger, record: Record, stored: StoredEvent) -> bool:
-    """Whether a version belongs to a persona memory that was forgotten before, see `memories.persona.forks`."""
+    """Whether a version belongs to a palace memory that was forgotten before, see `memories.persona.forks`."""
     if not record.type.traits.is_merged:
         return False
     return ledger.edits.forgets(stored.slot, origin_of(record, stored.id.hex(), stored.created_at))

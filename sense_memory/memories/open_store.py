@@ -367,7 +367,7 @@ class OpenStore:
         return written
 
     async def proposals(self, text: str, extractor: Extractor | None) -> list[Proposal]:
-        """The persona memories that an extractor, or by default the rules, propose from a conversation."""
+        """The palace memories that an extractor, or by default the rules, propose from a conversation."""
         from sense_memory.palace.extraction import proposals
 
         if extractor is not None:
@@ -395,7 +395,7 @@ class OpenStore:
         )
 
     async def use(self, paths: Iterable[str]) -> int:
-        """Count a use of persona memories by a model, unless `revive` says that only recalls count; returns how many revived."""
+        """Count a use of palace memories by a model, unless `revive` says that only recalls count; returns how many revived."""
         if self.options.revive != "use":
             return 0
         palace = self.persona().palace
@@ -449,7 +449,7 @@ class OpenStore:
     # ── Parts, made when they are first used ────────────────────────────────────────────
 
     def persona(self) -> Persona:
-        """The persona memories."""
+        """The palace memories."""
         self.check()
         if self._persona is None:
             from sense_memory.memories.persona.persona import Persona

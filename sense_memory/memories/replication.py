@@ -55,8 +55,8 @@ class Replication:
         timeouts: the timeouts of each connection; None for the defaults.
         offline_first: send even to relays that were never pulled completely.
         read_timeout: the longest time in seconds that `ask` waits; None to wait until every relay answered or failed.
-        persona: gives the persona memories, which are made when they are first needed.
-        has_persona: whether the persona memories were made.
+        persona: gives the palace memories, which are made when they are first needed.
+        has_persona: whether the palace memories were made.
         warn: called with a sentence about a relay that will refuse a memory.
     """
 

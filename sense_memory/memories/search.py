@@ -1,4 +1,4 @@
-"""One search over everything: persona memories, flat memories and the journal, in one index.
+"""One search over everything: palace memories, flat memories and the journal, in one index.
 
 There is one index, and not a ranked list of each kind: scores of different lists cannot be compared (the best of a poor
 list is still its best), while in one index a word is as rare as it is in all that the agent knows. A word of a key
@@ -67,11 +67,11 @@ class MemorySearch:
     """The index of everything that a ledger holds, and both searches in it.
 
     One task at a time brings the index up to date for all searches, and goes on when a search is cancelled. The task
-    reads persona memories first, then the others, some at a time, so that other tasks get their turn. A search of the
-    palace waits for all persona memories; a search over everything waits `INDEX_SECONDS`, then uses the index as it is.
+    reads palace memories first, then the others, some at a time, so that other tasks get their turn. A search of the
+    palace waits for all palace memories; a search over everything waits `INDEX_SECONDS`, then uses the index as it is.
 
     Args:
-        palace: its persona memories.
+        palace: its palace memories.
         ledger: where everything lies.
         reader: opens it.
         clock: seconds since 1970.
@@ -179,7 +179,7 @@ class MemorySearch:
     async def search_palace(
         self, query: str, limit: int, relevance_floor: float, scope: Scope = PALACE
     ) -> Hits[PersonaHit]:
-        """The persona memories that match a query, scored as the specification says, the best first."""
+        """The palace memories that match a query, scored as the specification says, the best first."""
         check_arguments(query, limit, relevance_floor)
         catalog = await self._catalog()
         asked = await self._directions(await self._keeper.current(), query) if self._jobs else Directions()
@@ -228,7 +228,7 @@ class MemorySearch:
         scope: Scope,
         weigher: Weigher,
     ) -> list[SearchHit]:
-        """The hits with persona memories of a scope that have a rare name of the first hit, if that is one."""
+        """The hits with palace memories of a scope that have a rare name of the first hit, if that is one."""
         first = self._memory(found[0].id) if found else None
         if first is None:
             return list(found)
@@ -300,7 +300,7 @@ class MemorySearch:
         return Directions() if self._jobs is None else await self._jobs.directions(index, query)
 
     def _near(self, index: SearchIndex, direction: NDArray[Any] | None) -> dict[str, float]:
-        """By path, how near in meaning a persona memory is to a question: above 0, up to 1."""
+        """By path, how near in meaning a palace memory is to a question: above 0, up to 1."""
         if direction is None:
             return {}
         head = f"{Kind.PALACE}/"
@@ -357,7 +357,7 @@ class MemorySearch:
         return await self._keeper.so_far() if index is None else index
 
     async def _with_palace(self) -> SearchIndex:
-        """The index, with all persona memories."""
+        """The index, with all palace memories."""
         return await self._keeper.current_of(0)
 
     async def _was_read(self, index: SearchIndex) -> None:
@@ -381,7 +381,7 @@ class MemorySearch:
         return is_meant
 
     def _memory(self, name: str) -> PersonaMemory | None:
-        """The persona memory with this name in the index."""
+        """The palace memory with this name in the index."""
         kind, _, path = name.partition("/")
         return self._palace.catalog.get(path) if kind == Kind.PALACE else None
 

@@ -68,7 +68,7 @@ _PART_COUNT: Final = 200  # memories per step, some 20 ms of opening and indexin
 
 
 class PalaceItems:
-    """Follows the persona memories of a palace.
+    """Follows the palace memories of a palace.
 
     Args:
         palace: the memories.

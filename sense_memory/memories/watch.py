@@ -273,7 +273,7 @@ class Watchers:
         )
 
     async def _kind(self, head: HeadChange, record: Record) -> tuple[ChangeKind, str | None]:
-        """How a persona memory differs from its version at the last report.
+        """How a palace memory differs from its version at the last report.
 
         Returns the kind of the change, and the path of the memory that has superseded this one meanwhile, if any.
         """

@@ -176,7 +176,7 @@ def _belief(
 
 
 def as_memory(key: str, text: str, at: float) -> PersonaMemory:
-    """A statement as a persona memory, for the palace's rules of contradictions: a belief, written at a time.
+    """A statement as a palace memory, for the palace's rules of contradictions: a belief, written at a time.
 
     An entry of the log may claim any time; the nearest time that a memory can have is taken.
     """

@@ -103,7 +103,7 @@ class Mind:
             instructions: your own system prompt, which comes first and is never cut.
             scene: the current scene in words, or an open scene, whose newest entries are shown.
             count_tokens: counts the tokens of a text; by default as the conversation does, by an estimate.
-            revive: whether persona memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
+            revive: whether palace memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
                 that no model gets.
 
         Raises:

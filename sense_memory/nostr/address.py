@@ -1,7 +1,7 @@
 """Addresses of memories: paths of the `sense-memory/…` hierarchy, their d-tags, and the naming rules.
 
 A *path* is what follows `sense-memory/`: `user_timezone` for a flat memory, `persona/people/facts/lisa`
-for a persona memory. Its *d-tag* is `sense-memory/` and the path, or a hash of the path if relays would cut a longer
+for a palace memory. Its *d-tag* is `sense-memory/` and the path, or a hash of the path if relays would cut a longer
 d-tag (docs/wire-format.md); the true path is inside the ciphertext as well.
 """
 
@@ -81,7 +81,7 @@ def persona_name(path: str) -> str:
 
 
 def may_be_persona(slot: str) -> bool:
-    """Whether a slot may hold a persona memory, the only kind whose concurrent versions are merged.
+    """Whether a slot may hold a palace memory, the only kind whose concurrent versions are merged.
 
     True for a hashed address, because the hash hides the path.
     """

@@ -1,4 +1,4 @@
-"""The palace: pure views over persona memories (sense-memory v2). No I/O; the time is a parameter.
+"""The palace: pure views over palace memories (sense-memory v2). No I/O; the time is a parameter.
 
 The views exported here are public; `MemoryStore` applies them to the memories of its ledger. Each view is imported when
 it is first used, because most views need numpy.

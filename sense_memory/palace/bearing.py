@@ -155,7 +155,7 @@ def bearing_on(index: SearchIndex, request: str, direction: NDArray[Any] | None)
     """How much standing memories of an index bear on a request, as a function of some of them.
 
     Args:
-        index: holds persona memories, under their names in it.
+        index: holds palace memories, under their names in it.
         request: what is asked for, in a person's words.
         direction: the vector of the request; None without an embedder.
     """

@@ -1,4 +1,4 @@
-"""Proposals for persona memories from a conversation, by rules. Nothing is written until a caller accepts a proposal.
+"""Proposals for palace memories from a conversation, by rules. Nothing is written until a caller accepts a proposal.
 
 A rule reads one sentence of one speaker. It finds what speakers say about themselves ("I live in Graz"), about their
 family and pets, and what they ask to have remembered. Doubtful sentences give no proposal: questions, conditions, wishes,

@@ -1,4 +1,4 @@
-"""How well persona memories match the parts of a query, by field: key, themes and value, meaning and time.
+"""How well palace memories match the parts of a query, by field: key, themes and value, meaning and time.
 
 Each match has the weight of its field. `palace.search` ranks by the sum, times relevance.
 """
@@ -47,11 +47,11 @@ class FieldMatch(NamedTuple):
 
 
 class FieldMatches:
-    """One search: the places of its terms among persona memories, each term looked up once.
+    """One search: the places of its terms among palace memories, each term looked up once.
 
     Args:
         index: the index that is searched.
-        is_there: which documents of the index are persona memories.
+        is_there: which documents of the index are palace memories.
     """
 
     def __init__(self, index: SearchIndex, is_there: NDArray[np.bool_]) -> None:
@@ -60,7 +60,7 @@ class FieldMatches:
         self._found: dict[int, tuple[NDArray[np.int32], NDArray[np.uint8]]] = {}
 
     def is_used(self, term: int) -> bool:
-        """Whether a persona memory has a term."""
+        """Whether a palace memory has a term."""
         return len(self._with_term(term)[0]) > 0
 
     def matched(

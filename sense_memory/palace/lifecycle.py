@@ -1,4 +1,4 @@
-"""How a persona memory ages, and when a contradiction counts: the rules of the specification, for one memory. Pure.
+"""How a palace memory ages, and when a contradiction counts: the rules of the specification, for one memory. Pure.
 
 This module is the readable reference for decay and states. `palace.catalog` computes the same for a whole palace at
 once, and a property test compares the two. Where the prose and the code of the specification differ, the code is

@@ -28,8 +28,8 @@ class Usage:
     """How much of a plan is used.
 
     Attributes:
-        memories: the number of flat and persona memories.
-        facets: the facets that hold a persona memory, by domain.
+        memories: the number of flat and palace memories.
+        facets: the facets that hold a palace memory, by domain.
     """
 
     memories: int = 0
@@ -37,7 +37,7 @@ class Usage:
 
     @classmethod
     def of(cls, memories: Iterable[PersonaMemory], flat_count: int = 0) -> Usage:
-        """The usage of some persona memories and a number of flat memories."""
+        """The usage of some palace memories and a number of flat memories."""
         count, facets = flat_count, dict[str, set[str]]()
         for memory in memories:
             count += 1
@@ -51,9 +51,9 @@ class Plan:
 
     Attributes:
         name: the value of SENSE_MEMORY_PLAN.
-        max_memories: the number of flat and persona memories together.
-        max_domains: the number of domains that hold persona memories.
-        max_facets: the number of facets in each domain that hold persona memories.
+        max_memories: the number of flat and palace memories together.
+        max_domains: the number of domains that hold palace memories.
+        max_facets: the number of facets in each domain that hold palace memories.
         search: "themes" for search by themes and words alone, "embeddings" for search by embeddings too.
         compression: "basic" or "full".
         has_halflives: whether a memory may have a half-life other than 30 days.
@@ -83,7 +83,7 @@ class Plan:
             )
 
     def check_place(self, usage: Usage, domain: str, facet: str) -> None:
-        """Check that a persona memory may be added to a facet; a facet that already holds memories is always allowed.
+        """Check that a palace memory may be added to a facet; a facet that already holds memories is always allowed.
 
         Raises:
             PlanLimitError: the plan does not allow it, by `max_domains` or `max_facets`.

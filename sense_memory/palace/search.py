@@ -1,6 +1,6 @@
 """Search in the palace: the specification's weights (key 3, themes 2, value 1), over the one index of `search`.
 
-The index holds persona memories together with other items, which this ranking ignores: rarity is counted among persona
+The index holds palace memories together with other items, which this ranking ignores: rarity is counted among persona
 memories, and a word that only other items have is unknown. The score of a memory is the sum, over the words, phrases
 and beginnings of the query, of
 
@@ -91,7 +91,7 @@ class Why(Explanation):
 
 
 class PersonaHit(PersonaMemory):
-    """A persona memory that was found by a search: all fields of a `Hit`, and those of the memory.
+    """A palace memory that was found by a search: all fields of a `Hit`, and those of the memory.
 
     Attributes:
         kind: palace.
@@ -125,7 +125,7 @@ class PersonaHit(PersonaMemory):
         return hit
 
 
-KIND: Final = "palace"  # of persona memories, in the index and in item ids
+KIND: Final = "palace"  # of palace memories, in the index and in item ids
 ROLES: Final = frozenset({"user", "agent"})  # the sources that "I" and "you" in a question may mean
 STAMP_BYTES: Final = 8
 _ID: Final = f"{KIND}/"
@@ -134,18 +134,18 @@ _LEAST_FACTOR: Final = 1e-12  # so that the score of a memory that has almost no
 _DIGITS: Final = 6  # scores that agree to this many decimals are a tie
 
 
-# ── Persona memories in the index ───────────────────────────────────────────────────────
+# ── Palace memories in the index ───────────────────────────────────────────────────────
 
 
 def stamp_of(memory: PersonaMemory) -> int:
-    """A hash of all that the index takes from a persona memory; a new hash means that the memory is indexed anew."""
+    """A hash of all that the index takes from a palace memory; a new hash means that the memory is indexed anew."""
     joined = "\0".join((memory.key, *memory.themes, "", memory.value, memory.source))
     digest = blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=STAMP_BYTES).digest()
     return int.from_bytes(digest, "big")
 
 
 def item_of(memory: PersonaMemory, event: int = 0) -> SearchItem:
-    """A persona memory as the index takes it.
+    """A palace memory as the index takes it.
 
     Args:
         memory: as it was written.
@@ -167,7 +167,7 @@ def item_of(memory: PersonaMemory, event: int = 0) -> SearchItem:
 
 
 def is_open(relevances: NDArray[np.float64], is_meant: Callable[[], NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """Which persona memories a search may find: active ones, and fading ones that the query directly means.
+    """Which palace memories a search may find: active ones, and fading ones that the query directly means.
 
     Args:
         relevances: current relevance of each.
@@ -191,7 +191,7 @@ def age_factors(relevances: NDArray[np.float64], floor: float) -> NDArray[np.flo
 
 
 def is_in_state(relevances: NDArray[np.float64], state: State) -> NDArray[np.bool_]:
-    """Which persona memories a search for one state may find; "forgotten" includes dissolved ones, not pruned yet."""
+    """Which palace memories a search for one state may find; "forgotten" includes dissolved ones, not pruned yet."""
     found: NDArray[np.bool_] = (
         relevances < FADING_FROM if state == State.FORGOTTEN else states_at(relevances) == STATES.index(state)
     )
@@ -216,7 +216,7 @@ class PalaceMatch:
 
 
 class PalaceIndex:
-    """The persona memories in an index.
+    """The palace memories in an index.
 
     Args:
         index: the index that holds them; by default a new one.

@@ -1,4 +1,4 @@
-"""One version of a persona memory: a record's fields as a memory, and back. Pure.
+"""One version of a palace memory: a record's fields as a memory, and back. Pure.
 
 The fields are those of the specification and of the published package 0.3.1, and fields of this program: `ts`, `seen`,
 `said`, `written_at`, `dissolved_at`, `dismissed`, `marked_by_hand`, `decided`, `conflict_of`. If another program wrote a

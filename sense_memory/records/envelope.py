@@ -116,7 +116,7 @@ def journal(content: str, ts: float) -> Record:
 
 
 def persona(fields: Mapping[str, Any]) -> Record:
-    """A persona memory, from fields that `palace.version` made."""
+    """A palace memory, from fields that `palace.version` made."""
     return Record(RecordType.PERSONA, _path(RecordType.PERSONA, fields), fields)
 
 

@@ -28,7 +28,7 @@ NOT_QUOTED: Final = "no memory has all that is quoted"  # in the reasons of hits
 class Kind(StrEnum):
     """The kind of memory that a hit is."""
 
-    PALACE = "palace"  # a persona memory
+    PALACE = "palace"  # a palace memory
     JOURNAL = "journal"  # a journal entry
     FLAT = "flat"  # a v1 memory
 
@@ -93,18 +93,18 @@ class Hit(BaseModel):
         kind: palace, journal or flat.
         path: `domain/facet/key` in the palace, the key of a flat memory, the event's id of a journal entry.
         key: the last part of the path.
-        domain, facet, themes, state: of a persona memory, its state at the time of the search; else None, or empty.
+        domain, facet, themes, state: of a palace memory, its state at the time of the search; else None, or empty.
         value: the text.
         created_at: when it was first written, seconds since 1970.
-        written_at: when its text was written, which is later where the text of a persona memory was changed.
+        written_at: when its text was written, which is later where the text of a palace memory was changed.
         event_id: the event that holds it, 64 hex digits.
-        source: where a persona memory came from; else empty.
-        superseded_by: the path of the memory that replaced a persona memory; else None.
-        suspected_by: the paths of later memories that may contradict a persona memory, the latest first.
-        conflict_of: the path at which a concurrent edit lost, if a persona memory keeps that edit; else None.
+        source: where a palace memory came from; else empty.
+        superseded_by: the path of the memory that replaced a palace memory; else None.
+        suspected_by: the paths of later memories that may contradict a palace memory, the latest first.
+        conflict_of: the path at which a concurrent edit lost, if a palace memory keeps that edit; else None.
         score: higher is better; comparable within one search only.
         answer_confidence: the estimated probability that it answers the query, 0 to 1; comparable across searches and
-            stores. (`confidence` of a persona memory is how certain that memory is, whatever is asked.)
+            stores. (`confidence` of a palace memory is how certain that memory is, whatever is asked.)
         why: what the score is made of.
     """
 
@@ -142,7 +142,7 @@ class Hit(BaseModel):
         why: Explanation,
         answer_confidence: float = 0.0,
     ) -> Self:
-        """The hit of a persona memory that is in this state now."""
+        """The hit of a palace memory that is in this state now."""
         return cls(
             kind=Kind.PALACE,
             path=memory.path,
@@ -170,7 +170,7 @@ class Hits(list[_H]):
     It compares and prints as the list that it is. A slice knows the same; a sum or a sorted copy is a plain list.
 
     Attributes:
-        forgotten: how many forgotten or dissolved persona memories the query directly means and the hits leave out; 0
+        forgotten: how many forgotten or dissolved palace memories the query directly means and the hits leave out; 0
             where the search was for one state.
         confidence: the estimated probability that any of the hits answers the query, 0 to 1: that of the surest hit.
         is_doubtful: whether there are hits, and probably none of them answers the query.
@@ -239,9 +239,9 @@ class Scope(NamedTuple):
     Attributes:
         within: the kinds of memories.
         since: only memories first written at this time or later, seconds since 1970; None for all.
-        source: only persona memories from this source; None for all.
-        domain, facet, theme: only persona memories of it; None for all.
-        state: only persona memories in this state, with "forgotten" dissolved ones too; None for active ones, and
+        source: only palace memories from this source; None for all.
+        domain, facet, theme: only palace memories of it; None for all.
+        state: only palace memories in this state, with "forgotten" dissolved ones too; None for active ones, and
             fading ones that the query directly means.
         forgotten: without a state: forgotten and dissolved ones that the query directly means follow the others.
     """
@@ -268,7 +268,7 @@ class Scope(NamedTuple):
         )
 
     def holds(self, memory: PersonaMemory) -> bool:
-        """Whether a persona memory may be found, apart from its state."""
+        """Whether a palace memory may be found, apart from its state."""
         if self.since is not None and memory.created_at < self.since:
             return False
         if self.domain not in {None, memory.domain} or self.facet not in {None, memory.facet}:
@@ -278,17 +278,17 @@ class Scope(NamedTuple):
         return self.is_from(memory.source)
 
     def is_from(self, source: str) -> bool:
-        """Whether a persona memory from a source may be found; the scope `tool` includes every `tool:<name>`."""
+        """Whether a palace memory from a source may be found; the scope `tool` includes every `tool:<name>`."""
         return self.source is None or source == self.source or source.startswith(f"{self.source}:")
 
 
-PALACE: Final = Scope(frozenset({Kind.PALACE}))  # every persona memory
+PALACE: Final = Scope(frozenset({Kind.PALACE}))  # every palace memory
 
 
 def scope(
     within: Any, since: Any, source: Any, *, state: Any = None, forgotten: bool = False, **parts: Any
 ) -> Scope:
-    """The scope of a search, checked. Only persona memories have a domain, facet, theme and state.
+    """The scope of a search, checked. Only palace memories have a domain, facet, theme and state.
 
     Raises:
         InvalidInput: there is no such kind or state, or `since` is not a time, or another argument is not a text.

@@ -1,4 +1,4 @@
-"""The arguments of calls on persona memories, checked before anything is written, and the resolution of names."""
+"""The arguments of calls on palace memories, checked before anything is written, and the resolution of names."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def links(connections: object) -> list[str]:
 
 
 def used_paths(found: object) -> list[str]:
-    """The paths of the persona memories among hits and memories, without hits that are far behind the best of them.
+    """The paths of the palace memories among hits and memories, without hits that are far behind the best of them.
 
     Raises:
         InvalidInput: these are not hits or memories.

@@ -1,4 +1,4 @@
-"""The state of a slot of a persona memory, and an edit that starts from that state. Pure: no I/O."""
+"""The state of a slot of a palace memory, and an edit that starts from that state. Pure: no I/O."""
 
 from __future__ import annotations
 

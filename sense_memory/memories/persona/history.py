@@ -1,4 +1,4 @@
-"""The history of persona memories: as they were at a time, and undo.
+"""The history of palace memories: as they were at a time, and undo.
 
 Many versions only record that a memory was recalled or linked. Undo passes over them: it goes back to the newest version
 with another text, and brings back that text, what describes it, and its marks of contradiction as far as they still hold.

@@ -1,4 +1,4 @@
-"""Links between persona memories: connections, contradictions and dismissals. Both ends change in one write.
+"""Links between palace memories: connections, contradictions and dismissals. Both ends change in one write.
 
 A decision that changes nothing here is written too, because another device may have decided otherwise in between; the
 latest decision counts, see `palace.merge`.

@@ -1,4 +1,4 @@
-"""The palace of a ledger: all persona memories, decrypted and kept up to date, and their writes to the ledger.
+"""The palace of a ledger: all palace memories, decrypted and kept up to date, and their writes to the ledger.
 
 Guaranteed: a write never replaces a version that its caller has not seen. A write starts from the `SlotState` that was
 read, and is refused with `HeadMoved` if the slot has changed since. An `EditBatch` changes several memories together:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sense_memory.records.writer import Writer
 
 _NAMES_COUNT: Final = 3
-# The prefixes of the slots of persona memories: a slot contains the path, or a hash.
+# The prefixes of the slots of palace memories: a slot contains the path, or a hash.
 ROOTS: Final = (f"{address.PREFIX}{address.PERSONA}", f"{address.PREFIX}~")
 
 
@@ -57,7 +57,7 @@ class Follower(Protocol):
 
 
 class Palace:
-    """The persona memories of one ledger.
+    """The palace memories of one ledger.
 
     Args:
         ledger: holds the memories.

@@ -1,4 +1,4 @@
-"""`Persona`: the calls of `MemoryStore` on persona memories.
+"""`Persona`: the calls of `MemoryStore` on palace memories.
 
 Each call reads the current state of the ledger and writes once. If another task, process or device writes in between,
 the call starts again from the new state. The errors are those that the methods of the store name.
@@ -67,7 +67,7 @@ def _is_from_outside(source: str) -> bool:
 
 
 class Persona:
-    """The persona memories of an open store.
+    """The palace memories of an open store.
 
     Args:
         ledger: holds the memories.
@@ -80,7 +80,7 @@ class Persona:
         contradictions: what to do with contradictions: `act`, `suggest` or `off`, which compares nothing.
 
     Attributes:
-        palace: all persona memories, decrypted.
+        palace: all palace memories, decrypted.
         names: resolves names of memories.
         links: edits links between memories.
         suspicions: which memories may contradict each other.

@@ -1,4 +1,4 @@
-"""What writing a persona memory found: contradictions with other memories, and marks that it set and removed. Pure."""
+"""What writing a palace memory found: contradictions with other memories, and marks that it set and removed. Pure."""
 
 from __future__ import annotations
 

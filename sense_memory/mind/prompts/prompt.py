@@ -113,7 +113,7 @@ class Prompt:
         return as_text(self.recalled)
 
     def used_paths(self) -> list[str]:
-        """The paths of the persona memories in the prompt: those recalled, and those that hold for every answer."""
+        """The paths of the palace memories in the prompt: those recalled, and those that hold for every answer."""
         standing = (ident for ident in self.report.part("preferences").ids if "/" in ident)
         return [*standing, *(item.ident for item in self.recalled if item.source == "palace")]
 

@@ -267,7 +267,9 @@ async def test_a_palace_of_numbered_things_keeps_them_all_and_hands_over_the_one
         assert (await store.persona_search(text.format(17)))[0].key == "value-17"
 
 
-async def test_what_a_tool_found_casts_doubt_on_what_the_user_told_and_supersedes_only_what_a_tool_found(open_store):
+async def test_what_a_tool_found_casts_doubt_on_what_the_user_told_and_supersedes_only_what_a_tool_found(
+    open_store,
+):
     async with open_store() as store:
         await store.palace.remember("people/facts/home", "Lisa lives in Graz.", source="user")
         told = await store.palace.remember("people/facts/page", "Lisa lives in Vienna.", source="tool:web")
