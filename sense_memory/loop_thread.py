@@ -311,6 +311,9 @@ class _TupleView(BlockingView, tuple[Any, ...]):  # noqa: SLOT001 - it has attri
     def __repr__(self) -> str:
         return tuple.__repr__(self)
 
+    def __reduce__(self) -> tuple[type[tuple[Any, ...]], tuple[tuple[Any, ...]]]:
+        return tuple, (tuple(self),)  # a copy is a plain tuple
+
 
 @functools.cache
 def _has_coroutines(kind: Any) -> bool:

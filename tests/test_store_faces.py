@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
+import pickle
 import threading
 
 import pytest
@@ -103,6 +105,17 @@ def test_the_blocking_store_has_the_same_parts(signer):
         assert repr(store.relays) == "('wss://relay.example',)"
         assert store.relays.holders(ident) == {"wss://relay.example": "queued"}
         assert not store.relays.were_ever_complete()
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda given: pickle.loads(pickle.dumps(given))]
+)
+def test_a_copy_of_the_relays_is_a_plain_tuple(signer, copied):
+    urls = ("wss://relay.example",)
+    assert type(copied(MemoryStore(signer, urls, ledger=":memory:").relays)) is tuple
+    with SyncMemoryStore(signer, urls, ledger=":memory:", background=False) as store:
+        assert copied({"relays": store.relays}) == {"relays": urls}
+        assert type(copied(store.relays)) is tuple
 
 
 def test_no_call_of_the_blocking_store_is_overwritten_by_mistake(signer):

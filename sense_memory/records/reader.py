@@ -106,7 +106,8 @@ class Reader:
         for number, stored in enumerate(self._ledger.read([seq for _, seq in unknown]), 1):
             if number % _OPENED_COUNT == 0:
                 await asyncio.sleep(0)  # a local signer never waits: let other tasks run
-            if stored.role.has_origin:  # history too: another process has rewritten the head since it was looked up
+            # History too: another process may have rewritten the head since it was looked up.
+            if stored.role.has_origin:
                 found[stored.seq] = await self._opened(stored)
         alive = (found[seq] for _, seq in heads if seq in found)
         return [item for item in alive if item.type is not None]
