@@ -129,14 +129,9 @@ class Stubs:
             for line, member in self._members(where, where.classes[base.__name__], hidden):
                 known.add(member)
                 bodies.append(line)
-        sequence = "(Sequence[str])" if issubclass(kind, tuple) else ""
-        if sequence:
-            self._imports.add("from collections.abc import Sequence")
-            bodies.append(
-                "    def __len__(self) -> int: ...\n    def __getitem__(self, place: Any) -> Any: ...\n"
-            )
+        parent = "(tuple[str, ...])" if issubclass(kind, tuple) else ""
         doc = ast.get_docstring(where_of(kind), clean=False) or ""
-        return f"class Sync{name}{sequence}:\n    {_docstring(doc)}\n" + "".join(bodies)
+        return f"class Sync{name}{parent}:\n    {_docstring(doc)}\n" + "".join(bodies)
 
     def _members(self, where: Module, node: ast.ClassDef, hidden: AbstractSet[str]) -> list[tuple[str, str]]:
         """The lines of the public members of a class, with their names."""

@@ -11,7 +11,7 @@ import functools
 import inspect
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from queue import SimpleQueue
@@ -223,7 +223,7 @@ class BlockingIterator(Generic[_T]):
 class BlockingView:
     """An object whose coroutine methods wait: they run in the store's thread, and so do its other methods.
 
-    Attributes are those of the object, and it can be called and read as a sequence if the object can. What a method or an
+    Attributes are those of the object, and it can be called if the object can, and is a tuple if the object is one. What a method or an
     attribute gives is viewed in the same way if it has coroutine methods itself, alone or in a list, and is a
     `BlockingIterator` if it is an asynchronous one; everything else is given as it is. A view may be an argument of
     another's method. An argument that is an iterator is read in the caller's thread, and `progress` is called there.
@@ -249,7 +249,10 @@ class BlockingView:
         return self._seen(getattr(self._viewed, name))
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name.startswith("_") or not hasattr(type(self._viewed), name):
+        is_settable = isinstance(inspect.getattr_static(self._viewed, name, None), property)
+        if (
+            name.startswith("_") or not is_settable
+        ):  # a method in the object's own dictionary would hide the class's
             raise AttributeError(f"{type(self._viewed).__name__} has no attribute {name!r} to set")
         setattr(self._viewed, name, _unviewed(value))
 
@@ -263,13 +266,7 @@ class BlockingView:
             return BlockingIterator(self._loop, lambda: _next_of(found), getattr(found, "aclose", None))
         if not _has_coroutines(kind):
             return found
-        view = (
-            _SequenceView
-            if issubclass(kind, Sequence)
-            else _CallableView
-            if callable(found)
-            else BlockingView
-        )
+        view = _TupleView if issubclass(kind, tuple) else _CallableView if callable(found) else BlockingView
         return view(self._loop, found)
 
     def _blocking(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -305,20 +302,17 @@ class _CallableView(BlockingView):
         return self._blocking(self._viewed.__call__)(*values, **options)
 
 
-class _SequenceView(BlockingView, Sequence[Any]):
-    """A view of a sequence: equal to what it equals, and read in the caller's thread."""
+class _TupleView(BlockingView, tuple[Any, ...]):  # noqa: SLOT001 - it has attributes
+    """A view of a tuple: a tuple itself, for whatever takes one."""
 
-    def __len__(self) -> int:
-        return len(self._viewed)
+    def __new__(cls, loop: LoopThread, viewed: tuple[Any, ...]) -> Self:  # noqa: ARG004 - as `__init__`
+        return super().__new__(cls, viewed)
 
-    def __getitem__(self, place: Any) -> Any:
-        return self._viewed[place]
+    def __repr__(self) -> str:
+        return tuple.__repr__(self)
 
-    def __eq__(self, other: object) -> bool:
-        return bool(self._viewed == _unviewed(other))
-
-    def __hash__(self) -> int:
-        return hash(self._viewed)
+    def __reduce__(self) -> tuple[type[tuple[Any, ...]], tuple[tuple[Any, ...]]]:
+        return tuple, (tuple(self),)  # a copy is a plain tuple
 
 
 @functools.cache

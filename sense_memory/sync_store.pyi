@@ -529,7 +529,7 @@ class SyncMemoryStore:
     ) -> list[PersonaMemory]:
         """As `palace.as_of`."""
 
-class SyncStoreRelays(Sequence[str]):
+class SyncStoreRelays(tuple[str, ...]):
     """The relays of a store: a tuple of their URLs, which can also be asked. Get it as `store.relays`.
 
     Args:
@@ -553,8 +553,6 @@ class SyncStoreRelays(Sequence[str]):
         """The state of an event at each relay, by URL: queued, acked, confirmed, refused, parked or superseded."""
     def were_ever_complete(self) -> bool:
         """As `status().was_ever_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""
-    def __len__(self) -> int: ...
-    def __getitem__(self, place: Any) -> Any: ...
 
 class SyncStorePalace:
     """The palace of a store. Get it as `store.palace`.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import json
+import pickle
 import threading
 
 import pytest
@@ -97,8 +100,35 @@ def test_the_blocking_store_has_the_same_parts(signer):
             1,
             "wss://relay.example",
         )
+        assert isinstance(store.relays, tuple)
+        assert json.loads(json.dumps({"relays": store.relays})) == {"relays": ["wss://relay.example"]}
+        assert repr(store.relays) == "('wss://relay.example',)"
         assert store.relays.holders(ident) == {"wss://relay.example": "queued"}
         assert not store.relays.were_ever_complete()
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda given: pickle.loads(pickle.dumps(given))]
+)
+def test_a_copy_of_the_relays_is_a_plain_tuple(signer, copied):
+    urls = ("wss://relay.example",)
+    assert type(copied(MemoryStore(signer, urls, ledger=":memory:").relays)) is tuple
+    with SyncMemoryStore(signer, urls, ledger=":memory:", background=False) as store:
+        assert copied({"relays": store.relays}) == {"relays": urls}
+        assert type(copied(store.relays)) is tuple
+
+
+def test_no_call_of_the_blocking_store_is_overwritten_by_mistake(signer):
+    with SyncMemoryStore(signer, ledger=":memory:", background=False) as store:
+        for part, call in (
+            (store.palace, "remember"),
+            (store.mind, "conversation"),
+            (store.journal, "write"),
+        ):
+            with pytest.raises(AttributeError, match=f"no attribute '{call}' to set"):
+                setattr(part, call, None)
+        store.remember(LISA, "Lisa teaches printmaking.")
+        assert store.recall(LISA).value == "Lisa teaches printmaking."
 
 
 def test_what_is_printed_is_the_text_and_what_is_logged_is_not(signer):

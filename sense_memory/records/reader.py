@@ -96,14 +96,18 @@ class Reader:
         return await self.opened(self._ledger.heads.uncovered_under(prefix))
 
     async def opened(self, heads: Sequence[tuple[str, int]]) -> list[OpenedRecord]:
-        """The records of some heads (slot, seq) in their order, without tombstones; as `records`."""
+        """The records of some heads (slot, seq) in their order, without tombstones; as `records`.
+
+        A head that another process rewrites in its own second meanwhile gives the version that it was.
+        """
         found, unknown = self._look_up(heads)
         if await self._load_from_snapshot([slot for slot, _ in unknown]):
             found, unknown = self._look_up(heads)
         for number, stored in enumerate(self._ledger.read([seq for _, seq in unknown]), 1):
             if number % _OPENED_COUNT == 0:
                 await asyncio.sleep(0)  # a local signer never waits: let other tasks run
-            if stored.role.is_live:
+            # History too: another process may have rewritten the head since it was looked up.
+            if stored.role.has_origin:
                 found[stored.seq] = await self._opened(stored)
         alive = (found[seq] for _, seq in heads if seq in found)
         return [item for item in alive if item.type is not None]

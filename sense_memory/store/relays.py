@@ -29,6 +29,10 @@ class StoreRelays(tuple[str, ...]):  # noqa: SLOT001 - it has an attribute
         found._open = opened
         return found
 
+    def __reduce__(self) -> tuple[type[tuple[str, ...]], tuple[tuple[str, ...]]]:
+        """A copy, or what `pickle` keeps, is a plain tuple of the URLs: the store is not copied."""
+        return tuple, (tuple(self),)
+
     async def holdings(self) -> list[Holding]:
         """Compare what each relay holds with the ledger; no event is fetched or sent.
 

