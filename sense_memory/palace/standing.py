@@ -100,8 +100,12 @@ def is_about_health(text: str) -> bool:
 
 
 def is_standing(memory: PersonaMemory) -> bool:
-    """Whether a memory belongs into every prompt: by its place, or by its text."""
-    if memory.superseded_by is not None or memory.conflict_of is not None:
+    """Whether a memory belongs into every prompt: by its place, or by its text; what a tool found does not."""
+    if (
+        memory.superseded_by is not None
+        or memory.conflict_of is not None
+        or memory.source.startswith("tool:")
+    ):
         return False
     return has_standing_kind(memory) or says_so(memory)
 

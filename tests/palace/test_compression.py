@@ -404,6 +404,12 @@ def test_a_standing_preference_that_a_search_found_last_keeps_the_place_that_its
     assert "home/notes/tone" in shown.included
 
 
+@pytest.mark.parametrize(("source", "is_one"), [("user", True), ("", True), ("tool:web", False)])
+def test_an_instruction_that_a_tool_found_is_no_standing_one(source, is_one):
+    said = memory("work/rules/style", "Always answer in short sentences.").changed(source=source)
+    assert is_standing(said) is is_one
+
+
 def test_an_edit_of_a_preference_that_lost_has_no_place_among_the_standing_ones():
     items = [memory(f"work/facts/w{number}", f"The work fact number {number}") for number in range(100)]
     lost = memory("work/rules/tone~conflict", "Always answer in German", 30, conflict_of="work/rules/tone")
