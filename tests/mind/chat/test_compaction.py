@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from itertools import pairwise
 
@@ -184,9 +185,13 @@ async def test_other_tasks_get_their_turns_while_rules_summarise_a_long_conversa
         entry(number, {"content": f"Kaja must bring the {number} keys of house {number} to Graz. " * 4})
         for number in range(500)
     ]
-    task = asyncio.create_task(other())
-    after = await compacted(ContextState(), context, RuleModel(), 2_000)
-    task.cancel()
+    gc.disable()  # a full collection in a process with thousands of tests takes longer than a slice
+    try:
+        task = asyncio.create_task(other())
+        after = await compacted(ContextState(), context, RuleModel(), 2_000)
+        task.cancel()
+    finally:
+        gc.enable()
     assert after.covered_count > 400
     assert len(turns) > 40
     total = turns[-1] - turns[0]
