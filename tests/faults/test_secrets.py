@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import traceback
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import pytest
 
-from relays.faults import FaultyRelay, Forge, NoticeOnly, Record, Refuse, SwallowPublish
+from relays.faults import Forge, NoticeOnly, Record, Refuse, SwallowPublish
 from sense_memory import LocalSigner, SenseMemoryError
 from sense_memory.errors import BadKey
 
@@ -69,9 +71,9 @@ async def test_k01_canary_key_never_appears(stage, no_secret, caplog):
     loop.set_debug(True)
     loop.slow_callback_duration = 0.0
     said = Confessions()
-    down = FaultyRelay("ws://127.0.0.1:1")
-    async with down:
-        pass  # its port is known now, and closed
+    held = socket.socket()  # bound, so that no relay of another test gets the port, and not listening
+    held.bind(("127.0.0.1", 0))
+    down = SimpleNamespace(url=f"ws://127.0.0.1:{held.getsockname()[1]}")
     async with (
         stage.relay() as honest,
         stage.liar(Record()) as quiet,
@@ -90,6 +92,7 @@ async def test_k01_canary_key_never_appears(stage, no_secret, caplog):
         await said.fails(stage.store(honest, ledger="k.db", signer=stage.stranger).__aenter__)
         async with stage.store(down) as lonely:
             await said.fails(lonely.recall, "elsewhere")
+    held.close()
     nsec = stage.signer.export_nsec()
     for wrong in (nsec[:-1] + "q", nsec.upper()[:10] + nsec[10:], nsec + " x", stage.key_hex + "0"):
         await said.fails(LocalSigner.from_nsec, wrong)
