@@ -223,10 +223,11 @@ class BlockingIterator(Generic[_T]):
 class BlockingView:
     """An object whose coroutine methods wait: they run in the store's thread, and so do its other methods.
 
-    Attributes are those of the object, and it can be called if the object can, and is a tuple if the object is one. What a method or an
-    attribute gives is viewed in the same way if it has coroutine methods itself, alone or in a list, and is a
-    `BlockingIterator` if it is an asynchronous one; everything else is given as it is. A view may be an argument of
-    another's method. An argument that is an iterator is read in the caller's thread, and `progress` is called there.
+    Attributes are those of the object; a view can be called if the object can, and is a tuple if the object is one. What a
+    method or an attribute gives is viewed in the same way if it has coroutine methods itself, alone or in a list, and is
+    a `BlockingIterator` if it is an asynchronous one; everything else is given as it is. A view may be an argument of
+    another's method. An argument that is an iterator is read in the caller's thread, and `progress` of a call that waits
+    is called there.
 
     Args:
         loop: the store's thread.
@@ -249,10 +250,9 @@ class BlockingView:
         return self._seen(getattr(self._viewed, name))
 
     def __setattr__(self, name: str, value: object) -> None:
+        # Only a property: a method in the object's own dictionary would hide that of the class.
         is_settable = isinstance(inspect.getattr_static(self._viewed, name, None), property)
-        if (
-            name.startswith("_") or not is_settable
-        ):  # a method in the object's own dictionary would hide the class's
+        if name.startswith("_") or not is_settable:
             raise AttributeError(f"{type(self._viewed).__name__} has no attribute {name!r} to set")
         setattr(self._viewed, name, _unviewed(value))
 
@@ -271,9 +271,8 @@ class BlockingView:
 
     def _blocking(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that waits in the caller's thread while the one inside runs in the store's."""
-        waits = inspect.iscoroutinefunction(
-            function
-        )  # one that does not would go on after an error in `progress`
+        # A function that does not wait would go on after an error in `progress`.
+        waits = inspect.iscoroutinefunction(function)
 
         @functools.wraps(function)
         def blocking(*values: Any, **options: Any) -> Any:

@@ -247,11 +247,6 @@ class MemoryStore(PersonaNames):
         return self._relays
 
     @property
-    def palace(self) -> StorePalace:
-        """The palace: the memories that fade, each under a path `domain/facet/key`."""
-        return self._palace
-
-    @property
     def journal(self) -> StoreJournal:
         """The journal: `await store.journal(text)` writes an entry."""
         return self._journal

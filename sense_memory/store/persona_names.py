@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 class PersonaNames:
     """`persona_…`: the specification's names, of `store.palace`."""
 
+    _palace: StorePalace
+
     @property
     def palace(self) -> StorePalace:
-        """The palace."""
-        raise NotImplementedError
+        """The palace: the memories that fade, each under a path `domain/facet/key`."""
+        return self._palace
 
     async def persona_remember(  # noqa: PLR0917 - the spec's signature
         self,

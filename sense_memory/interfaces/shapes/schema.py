@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from sense_memory.interfaces.shapes.conversion import declaration
-from sense_memory.interfaces.shapes.shape import DECLARED, Column, Shape, columns_of
+from sense_memory.interfaces.shapes.shape import DECLARED, Shape, ShapeField, columns_of
 from sense_memory.interfaces.shapes.table import TABLE
 
 
@@ -81,7 +81,7 @@ def _thing(kind: type, shape: Shape) -> ThingSchema:
     )
 
 
-def _field(kind: type, shape: Shape, column: Column) -> FieldSchema:
+def _field(kind: type, shape: Shape, column: ShapeField) -> FieldSchema:
     if column.name == "kind" and shape.kind:
         return FieldSchema("kind", "text", f"always `{shape.kind}`")
     hint, about = _source(kind, column)
@@ -95,7 +95,7 @@ def _field(kind: type, shape: Shape, column: Column) -> FieldSchema:
     return FieldSchema(column.name, words, f"{meaning} ({', '.join(choices)})" if choices else meaning)
 
 
-def _meaning(text: str, column: Column) -> str:
+def _meaning(text: str, column: ShapeField) -> str:
     """What a docstring says of a field, in the words of JSON."""
     text = " ".join(text.split()).removesuffix(".")
     text = _SECONDS.sub("", text) if column.is_time else text
@@ -103,7 +103,7 @@ def _meaning(text: str, column: Column) -> str:
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
-def _source(kind: type, column: Column) -> tuple[Any, str]:
+def _source(kind: type, column: ShapeField) -> tuple[Any, str]:
     """The type of a field, and what the docstring of its attribute or function says."""
     source: Any = column.source
     if not isinstance(source, str):

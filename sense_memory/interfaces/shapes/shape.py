@@ -50,7 +50,7 @@ class Shape:
     is_named: bool = False
 
 
-class Column(NamedTuple):
+class ShapeField(NamedTuple):
     """One field of a shape.
 
     Attributes:
@@ -92,7 +92,7 @@ def thing(name: str, **exceptions: Any) -> Callable[[type[_T]], type[_T]]:
 DECLARED: Final[dict[str, Shape]] = {}  # by the full name of the class, those of `thing`
 
 
-def columns_of(kind: type, shape: Shape) -> tuple[Column, ...]:
+def columns_of(kind: type, shape: Shape) -> tuple[ShapeField, ...]:
     """The fields of a shape, in their order."""
     shown = {source: name for name, source in shape.plus.items() if isinstance(source, str)}
     left_out = {*shape.without, *(("path", "key") if shape.path is not None else ())}
@@ -102,7 +102,7 @@ def columns_of(kind: type, shape: Shape) -> tuple[Column, ...]:
             sources.setdefault(shown.get(name, name), name)
     sources |= shape.plus
     return tuple(
-        Column(name, source, _is_time(name), name in shape.or_null) for name, source in sources.items()
+        ShapeField(name, source, _is_time(name), name in shape.or_null) for name, source in sources.items()
     )
 
 
