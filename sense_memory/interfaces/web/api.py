@@ -267,6 +267,7 @@ class Api:
             "rows": [_row(memories[path]) for path in shown.paths],
             "edges": shown.edges,
             "reachable": shown.reachable,
+            "domains": shown.domains,
             "total": len(memories),
             "is_whole": self._is_whole(),
         }
@@ -376,6 +377,9 @@ def _row(memory: PersonaMemory) -> list[Any]:
         len(memory.connections),
         len(memory.contradicts),
         memory.superseded_by is not None,
+        memory.written_at,
+        memory.access_count,
+        memory.themes,
     ]
 
 

@@ -2,7 +2,8 @@
 
 import { open, palace, session } from "./api.js";
 import { announce, el, empty } from "./dom.js";
-import { showFacet, showFlat, showPalace } from "./palace.js";
+import { showFacet, showFlat } from "./facet.js";
+import { showPalace } from "./palace.js";
 import { showConversation, showJournal, showMind, showRelays } from "./records.js";
 import { showGraph } from "./graph.js";
 import { showMemory } from "./memory.js";

@@ -1,7 +1,7 @@
 // One memory: its text, how it fades, what it is linked with, its versions, and which relays hold it.
 
 import { act, get, session } from "./api.js";
-import { GLYPHS } from "./decay.js";
+import { GLYPHS, fate } from "./decay.js";
 import { ago, announce, count, day, el, figure, heading, memoryLink, moment, percent, quoted, route, seconds, timeOf } from "./dom.js";
 import { life } from "./charts.js";
 import { difference } from "./diff.js";
@@ -50,7 +50,7 @@ export async function showMemory(path) {
   const head = el("div", { class: "memory-head" },
     el("p", { class: "crumbs" }, crumbs),
     heading(memory.key),
-    state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · relevance ${figure(memory.current_relevance)} · last written, linked or recalled `, timeOf(memory.last_accessed, ago(memory.last_accessed, now))) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
+    state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · ${fate(shapeOf(memory), now)} · last written, linked or recalled `, timeOf(memory.last_accessed, ago(memory.last_accessed, now))) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
   const text = quoted(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
   const against = isPersona ? opposed(memory) : null;
   const actions = session.edit ? el("p", { class: "actions" },
@@ -73,8 +73,11 @@ function opposed(memory) {
     session.edit ? button("Both are right", "dismiss", [memory.path, name], "Dismissed.") : null)));
 }
 
+/** A memory as `decay.js` counts with it. */
+const shapeOf = (memory) => ({ relevance: memory.relevance, halflife: memory.halflife_days, accessed: seconds(memory.last_accessed), created: seconds(memory.created_at), connections: memory.connections.length, contradicts: memory.contradicts.length, isSuperseded: memory.superseded_by !== null });
+
 function curve(memory, told) {
-  const shape = { relevance: memory.relevance, halflife: memory.halflife_days, accessed: seconds(memory.last_accessed), created: seconds(memory.created_at), connections: memory.connections.length, contradicts: memory.contradicts.length, isSuperseded: memory.superseded_by !== null };
+  const shape = shapeOf(memory);
   const place = el("div", { class: "life", role: "img", "aria-label": `Relevance is ${figure(memory.current_relevance)} now. It halves every ${count(memory.halflife_days, "day")}${shape.isSuperseded ? ", four times as fast because it is superseded" : ""}.` });
   requestAnimationFrame(() => life(place, shape, told.now, told.versions.map((version) => seconds(version.created_at))));
   return el("section", {}, el("h2", {}, "How it fades"), place, el("p", { class: "note" }, "Solid until today; dashed if the memory is not written, linked or recalled again. Triangles mark the versions below. Until it was last written, linked or recalled, the line is what its first day alone would give."));

@@ -89,7 +89,9 @@ export async function showRelays() {
     ? el("p", { class: "lead good" }, `If this machine were lost, the memory would survive: ${count(elsewhere, "relay")} elsewhere ${elsewhere === 1 ? "says it holds" : "say they hold"} all of it. Keep the key elsewhere too.`)
     : el("p", { class: "lead bad" }, `If this machine were lost, ${fate}`);
   const copies = el("p", { class: "note" }, "A copy of this data folder, as in the image of a container, is a device of its own: what both wrote is kept, and sync names what lost.");
-  return [title, held, verdict, el("div", { class: "relays" }, told.relays.map((relay) => one(relay, told))), copies];
+  const sign = (kind, words) => el("span", {}, el("span", { class: "holding", "aria-hidden": "true" }, kind && el("i", { class: kind })), words);
+  const legend = el("p", { class: "holding-legend" }, sign("held", "shown: the relay has sent it back"), sign("promised", "accepted: the relay says it kept it"), sign("", "missing there"));
+  return [title, held, verdict, legend, el("div", { class: "relays" }, told.relays.map((relay) => one(relay, told))), copies];
 }
 
 function one(relay, told) {
