@@ -52,12 +52,16 @@ class Listings:
         }
         return [Route(f"/api/{name}", answering(read), methods=["GET"]) for name, read in reads.items()]
 
-    def _piece(self, items: Sequence[Any], start: int, total: int | None = None) -> dict[str, Any]:
-        """A piece of a list, in answers below a megabyte; `next` is where the next piece starts."""
-        shown = items[start : start + ENTRIES_COUNT]
+    def _piece(self, request: Request, items: Sequence[Any], total: int | None = None) -> dict[str, Any]:
+        """The piece of a list that a request names by `start` and `count`; `next` is where the next piece starts."""
+        start, size = (
+            whole_in(request, "start") or 0,
+            min(whole_in(request, "count") or ENTRIES_COUNT, ENTRIES_COUNT),
+        )
+        shown = items[start : start + size]
         rows, end = bounded(map(orjson.dumps, map(shape_of, shown)), start)
-        if end is None and len(items) > start + ENTRIES_COUNT:
-            end = start + ENTRIES_COUNT
+        if end is None and len(items) > start + size:
+            end = start + size
         whole = self._store.relays.were_ever_complete()
         return {
             "rows": rows,
@@ -79,9 +83,9 @@ class Listings:
         count = MAX_RECENT_COUNT if is_part else min(start + ENTRIES_COUNT + 1, MAX_RECENT_COUNT)
         found = await or_nothing(self._store.recent(count))
         if not is_part:
-            return self._piece(found, start, self._store.status().counts["entries"])
+            return self._piece(request, found, self._store.status().counts["entries"])
         low, high = since or 0.0, 2.0**53 if until is None else until
-        return self._piece([entry for entry in found if low <= entry.created_at < high], start)
+        return self._piece(request, [entry for entry in found if low <= entry.created_at < high])
 
     async def _journal_days(self, request: Request) -> dict[str, Any]:
         """The days that have entries, the newest first, each with their number; days are those of a time zone."""
@@ -99,7 +103,7 @@ class Listings:
         found = await or_nothing(self._store.mind.log.entries())
         kinds = Counter(entry.kind for entry in found)
         shown = [entry for entry in reversed(found) if kind in {None, entry.kind}]
-        return {**self._piece(shown, whole_in(request, "start") or 0), "kinds": kinds.most_common(50)}
+        return {**self._piece(request, shown), "kinds": kinds.most_common(50)}
 
     async def _archive(self, request: Request) -> dict[str, Any]:
         """The passages of the archive, the newest first, in pieces; of one topic, where `topic` names it."""
@@ -107,7 +111,7 @@ class Listings:
         found = await or_nothing(self._store.mind.archive.all())
         shown = [one for one in found if topic is None or topic in one.topics]
         shown.sort(key=lambda one: (-one.at, one.id))
-        return self._piece(shown, whole_in(request, "start") or 0)
+        return self._piece(request, shown)
 
     async def _scenes(self, _request: Request) -> dict[str, Any]:
         """The scenes of this agent, without their keys; no relay is asked."""
@@ -127,7 +131,7 @@ class Listings:
         except (NotSynced, LedgerError):
             found, is_member, forged = [], True, 0
         told = {"scene": shape_of(state), "is_member": is_member, "forged": forged}
-        return {**told, **self._piece(found[::-1], whole_in(request, "start") or 0)}
+        return {**told, **self._piece(request, found[::-1])}
 
     # ── Paths ───────────────────────────────────────────────────────────────────────────
 
