@@ -151,6 +151,9 @@ class SyncMemoryStore:
     def journal(self) -> SyncStoreJournal:
         """The journal: `store.journal(text)` writes an entry."""
     @property
+    def edits(self) -> SyncStoreEdits:
+        """Edits of what the caller has seen: a text that was written elsewhere meanwhile is not replaced."""
+    @property
     def mind(self) -> SyncMind:
         """The agent's mind: log, conversations, blocks, archive, topics and identity, on the same ledger.
 
@@ -590,6 +593,46 @@ class SyncStoreJournal:
 
         The ledger keeps the deletion, so that no copy comes back. Returns the id of the deletion request. Raises
         InvalidInput where no journal entry has this id (64 hex digits); other events are never removed.
+        """
+
+class SyncStoreEdits:
+    """Edits of what the caller has seen. Get it as `store.edits`.
+
+    `name` is the key of a flat memory, or the path `domain/facet/key` of a palace memory. `seen` is the event id of the
+    version that the caller saw (`memory.event_id`). Every call raises EditConflict where the memory has another text by
+    now, and has then written nothing; a memory that was only recalled or linked meanwhile is no conflict.
+
+    Args:
+        opened: gives the open store, or raises StoreClosed.
+    """
+    def write(
+        self,
+        name: str,
+        value: str,
+        *,
+        seen: str | None,
+        themes: Sequence[str] | None = None,
+        source: str | None = None,
+    ) -> str:
+        """Write a memory in place of the version that was seen; `seen=None` where the caller saw no memory.
+
+        `themes` and `source` are of a palace memory only; without them, it keeps its own. Returns the event's id, as
+        `remember` does; no draft is kept. Raises as `remember`.
+        """
+    def undo(self, name: str, *, seen: str) -> Memory | PersonaMemory | None:
+        """Bring back the text before the version that was seen, as `undo`; None where no other text is known."""
+    def move(self, name: str, to: str, *, seen: str) -> str:
+        """Move a memory to a name that no memory has, with its text, its dates and its links; returns the event's id.
+
+        A palace memory moves to a path and a flat one to a key. The old name is then forgotten, and its older versions
+        with it. A kill in between leaves the memory under both names. Raises InvalidInput where `to` is taken.
+        """
+    def forget(self, name: str, *, seen: str) -> str:
+        """Forget the memory that was seen, as `forget`; returns the id of the deletion request."""
+    def restore(self, memory: Memory | PersonaMemory) -> str:
+        """Write a memory that was forgotten as it was, where there is none now; returns the event's id.
+
+        A palace memory gets its dates, links and marks back. Older versions are gone for good.
         """
 
 class SyncMind:

@@ -27,6 +27,7 @@ from sense_memory.memories.persona import arguments as given
 from sense_memory.memories.status import Status, has_mind, status_of
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.signer import as_signer
+from sense_memory.store.edits import StoreEdits
 from sense_memory.store.journal import StoreJournal
 from sense_memory.store.palace import StorePalace
 from sense_memory.store.persona_names import PersonaNames
@@ -155,7 +156,7 @@ class MemoryStore(PersonaNames):
         self._opened: OpenStore | None = None
         self._mind: Mind | None = None
         self._palace = StorePalace(self._now_open, self._options)
-        self._journal = StoreJournal(self._now_open)
+        self._journal, self._edits = StoreJournal(self._now_open), StoreEdits(self._now_open)
         self._relays = StoreRelays(self._options.urls, self._now_open)
 
     @classmethod
@@ -250,6 +251,11 @@ class MemoryStore(PersonaNames):
     def journal(self) -> StoreJournal:
         """The journal: `await store.journal(text)` writes an entry."""
         return self._journal
+
+    @property
+    def edits(self) -> StoreEdits:
+        """Edits of what the caller has seen: a text that was written elsewhere meanwhile is not replaced."""
+        return self._edits
 
     @property
     def mind(self) -> Mind:

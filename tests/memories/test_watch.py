@@ -28,7 +28,7 @@ from tests.time_unit import SECOND
 def _impatient(monkeypatch):
     """Back-off and looks at the ledger in hundredths of the real time."""
     monkeypatch.setattr(dialler, "RECONNECT_FIRST_SECONDS", 0.02)
-    monkeypatch.setattr(watching_module, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(watching_module, "WATCH_SECONDS", 0.02)
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import { GLYPHS, fate } from "./decay.js";
 import { ago, announce, count, day, el, figure, heading, memoryLink, moment, percent, quoted, route, seconds, timeOf } from "./dom.js";
 import { life } from "./charts.js";
 import { difference } from "./diff.js";
+import { editing } from "./edit.js";
+import { marksButton, textOf } from "./markdown.js";
 import { draw } from "./app.js";
 
 export const HELD = {
@@ -51,13 +53,15 @@ export async function showMemory(path) {
     el("p", { class: "crumbs" }, crumbs),
     heading(memory.key),
     state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · ${fate(shapeOf(memory), now)} · last written, linked or recalled `, timeOf(memory.last_accessed, ago(memory.last_accessed, now))) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
-  const text = quoted(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
+  const text = textOf(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
+  const marks = marksButton([memory.value], () => draw({ keepsFocus: true }));
+  const edits = session.edit ? editing(memory, text) : null;
   const against = isPersona ? opposed(memory) : null;
-  const actions = session.edit ? el("p", { class: "actions" },
+  const actions = session.edit ? el("p", { class: "actions" }, edits.buttons,
     told.can_undo ? button("Bring back the previous text", "undo", [path], "The previous text is back.") : null,
-    isPersona ? button("Recall: revive this memory", "recall", [path], "Recalled; it fades anew from now on.") : null) : null;
+    isPersona ? button("Recall: revive this memory", "recall", [path], "Recalled; it fades anew from now on.") : null, marks) : marks && el("p", { class: "actions" }, marks);
   return [head, el("div", { class: "memory" },
-    el("div", { class: "memory-main" }, text, against, actions, isPersona ? curve(memory, told) : null, versions(told)),
+    el("div", { class: "memory-main" }, text, edits?.place, against, actions, isPersona ? curve(memory, told) : null, versions(told)),
     el("aside", { class: "memory-side", "aria-label": "About this memory" }, isPersona ? facts(memory, now) : null, isPersona ? links(memory) : null, holders(told)))];
 }
 
