@@ -96,7 +96,7 @@ class _Recent:
     entries: list[JournalEntry]
     is_all_empty: bool
 
-    def data(self) -> list[dict[str, Any]]:
+    def data(self) -> Any:
         return shape_of(self.entries)
 
 
