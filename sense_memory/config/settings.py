@@ -154,9 +154,8 @@ class Settings:
         """
         sources, folder, env_path = _find_home(home, env_file, environ)
         name = _find_agent(agent, sources)
-        config = _read_config(folder.value, _CONFIG, _CONFIG_KEYS)
-        own = agent_config(name.value)
-        configs = {_CONFIG: config, own: _read_config(folder.value, own, _AGENT_CONFIG_KEYS)}
+        configs = _read_configs(folder.value, name.value)
+        sources = replace(sources, config={key: configs[_CONFIG].get(key) for key in _CONFIG_KEYS})
         urls, relay_origins = find_relays(relays, sources, folder.value, configs)
         found: dict[str, SettingValue[Any]] = {
             "home": folder,
@@ -169,12 +168,10 @@ class Settings:
             "plan": _find_plan(plan, sources),
             "embedder": sources.embedder(embedder),
             "share_embeddings": sources.switch("share_embeddings", share_embeddings),
-            "model": sources.model(model, config.get("model")),
-            "contradictions": _find_contradictions(contradictions, sources),
-            "revive": sources.choice("revive", revive, config.get("revive"), REVIVALS),
-            "search_forgotten": sources.switch(
-                "search_forgotten", search_forgotten, config.get("search_forgotten")
-            ),
+            "model": sources.model(model),
+            "contradictions": sources.choice("contradictions", contradictions, CONTRADICTION_MODES),
+            "revive": sources.choice("revive", revive, REVIVALS),
+            "search_forgotten": sources.switch("search_forgotten", search_forgotten),
         }
         values = {setting: item.value for setting, item in found.items()}
         origins = MappingProxyType({setting: item.origin for setting, item in found.items()})
@@ -361,6 +358,15 @@ def _find_key_file(
     return SettingValue(path, origin)
 
 
+def _read_configs(home: Path, agent: str) -> dict[str, dict[str, Any]]:
+    """The values of the config file of all agents, and of the agent's own, by the name of the file."""
+    own = agent_config(agent)
+    return {
+        _CONFIG: _read_config(home, _CONFIG, _CONFIG_KEYS),
+        own: _read_config(home, own, _AGENT_CONFIG_KEYS),
+    }
+
+
 def _read_config(home: Path, name: str, keys: Sequence[str]) -> dict[str, Any]:
     """The values of a config file; warns of keys that are not among `keys`."""
     config = read_config(home, name)
@@ -377,13 +383,6 @@ def _find_plan(argument: str | None, sources: Sources) -> SettingValue[Plan]:
     if found is None:
         raise invalid("plan", origin, f"must be one of {', '.join(PLANS)}")
     return SettingValue(found, origin)
-
-
-def _find_contradictions(argument: str | None, sources: Sources) -> SettingValue[str]:
-    mode, origin = sources.text("contradictions", argument)
-    if mode is not None and mode not in CONTRADICTION_MODES:
-        raise invalid("contradictions", origin, "must be act, suggest or off")
-    return SettingValue(mode or CONTRADICTION_MODES[0], origin)
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:
