@@ -133,11 +133,6 @@ class SyncMemoryStore:
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = ...,
     ) -> None: ...
-    def close(self) -> None:
-        """Close connections and ledger, after waiting until relays have taken what is queued; see `close_timeout`.
-
-        Calls that wait for relays end with StoreClosed. A second call, while the first waits, closes at once.
-        """
     @property
     def public_key(self) -> str:
         """Whose memory this is, 64 hex digits."""
@@ -153,13 +148,6 @@ class SyncMemoryStore:
     @property
     def edits(self) -> SyncStoreEdits:
         """Edits of what the caller has seen: a text that was written elsewhere meanwhile is not replaced."""
-    @property
-    def mind(self) -> SyncMind:
-        """The agent's mind: log, conversations, blocks, archive, topics and identity, on the same ledger.
-
-        Raises:
-            StoreClosed: the store is not open.
-        """
     def clock(self) -> float:
         """The time by the clock of this store, seconds since 1970."""
     def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
@@ -422,14 +410,6 @@ class SyncMemoryStore:
         """What the ledger holds, and how far each relay is in step with it. No relay is asked."""
     def has_mind(self) -> bool:
         """Whether `mind.search` has anything to search: entries of the log, or passages of the archive."""
-    def rescue(self) -> RescueReport:
-        """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.
-
-        The damaged file is moved aside and kept. Every event and draft that can still be read is verified, opened and
-        filed in the new ledger, unsent events included; `sync` restores the rest. A forgotten memory stays forgotten
-        if its tombstone can be read, in the ledger or on a relay. Raises InvalidInput where the ledger is sound or
-        missing, or is not a ledger, and WrongKeyError where it belongs to another key; the file was not touched.
-        """
     def integrity(self) -> list[str]:
         """What is wrong with the ledger file: SQLite's findings, and events and entries of the log that were altered."""
     @property
@@ -531,6 +511,26 @@ class SyncMemoryStore:
         self, time: datetime | float, domain: str | None = None, facet: str | None = None
     ) -> list[PersonaMemory]:
         """As `palace.as_of`."""
+    def close(self) -> None:
+        """Close connections and ledger, after waiting until relays have taken what is queued; see `close_timeout`.
+
+        Calls that wait for relays end with StoreClosed. A second call, while the first waits, closes at once.
+        """
+    @property
+    def mind(self) -> SyncMind:
+        """The agent's mind: log, conversations, blocks, archive, topics and identity, on the same ledger.
+
+        Raises:
+            StoreClosed: the store is not open.
+        """
+    def rescue(self) -> RescueReport:
+        """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.
+
+        The damaged file is moved aside and kept. Every event and draft that can still be read is verified, opened and
+        filed in the new ledger, unsent events included; `sync` restores the rest. A forgotten memory stays forgotten
+        if its tombstone can be read, in the ledger or on a relay. Raises InvalidInput where the ledger is sound or
+        missing, or is not a ledger, and WrongKeyError where it belongs to another key; the file was not touched.
+        """
 
 class SyncStoreRelays(tuple[str, ...]):
     """The relays of a store: a tuple of their URLs, which can also be asked. Get it as `store.relays`.
@@ -634,172 +634,6 @@ class SyncStoreEdits:
 
         A palace memory gets its dates, links and marks back. Older versions are gone for good.
         """
-
-class SyncMind:
-    """The mind of an agent. Get it as `store.mind`.
-
-    Args:
-        store: the open store. With `background`, the log is flushed a moment after an append.
-
-    Attributes:
-        log: everything that happened.
-        blocks: core memory, which is always in the prompt.
-        archive: passages of long-term memory.
-        topics: the topics of thoughts, each with a summary.
-        identity: the identity, distilled from the topics, and the objectives.
-        shares: facets of palaces that this agent shares with others, and others with this agent.
-        scenes: logs that are shared with other agents.
-    """
-
-    log: SyncLog
-    blocks: SyncBlocks
-    archive: SyncArchive
-    topics: SyncTopics
-    identity: SyncIdentityKernel
-    scenes: SyncScenes
-    shares: SyncShares
-    def prompt(
-        self,
-        conversation: str | SyncConversation | None = None,
-        *,
-        query: str | None = None,
-        budget: int | None = None,
-        instructions: str = "",
-        scene: str | SyncScene = "",
-        count_tokens: Callable[[str], int] | None = None,
-        revive: bool = True,
-    ) -> Prompt:
-        """Everything that a model should see now, as messages in one order and within one budget.
-
-        First what changes least: instructions, blocks, identity, objectives, standing preferences, the summary of the
-        conversation; then its messages with their times; and just before the user's last message the scene, and what
-        memory knows about the question: the palace, the journal, the archive, all conversations and the log. See
-        `Prompt`. A part that relays have not shown yet is missing, and `Prompt.report`
-        says so.
-
-        Args:
-            conversation: its id, or the conversation; None for a prompt without messages.
-            query: what to look for in memory; by default the user's last message.
-            budget: the largest number of tokens of the prompt; by default four fifths of the conversation's window.
-            instructions: your own system prompt, which comes first and is never cut.
-            scene: the current scene in words, or an open scene, whose newest entries are shown.
-            count_tokens: counts the tokens of a text; by default as the conversation does, by an estimate.
-            revive: whether palace memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
-                that no model gets.
-
-        Raises:
-            InvalidInput: the instructions leave no room in the budget, or an argument cannot be used.
-        """
-    def search(
-        self,
-        query: str,
-        limit: int = 5,
-        *,
-        within: Iterable[str] = ...,
-        conversation: str | None = None,
-        tags: Collection[str] = (),
-        topic: str | None = None,
-    ) -> list[MindHit]:
-        """The messages, passages and entries of the log that answer a query best; as `MindSearch.search`."""
-    def warm(self) -> None:
-        """Bring the index of `search` up to date, in parts; searches meanwhile do not wait for it."""
-    @property
-    def model(self) -> LanguageModel:
-        """The language model of all parts: the configured model, or else `RuleModel`. May be set.
-
-        Raises:
-            InvalidSetting: the configured model cannot be used.
-            MissingExtra: the model's library is not installed.
-        """
-    @model.setter
-    def model(self, model: LanguageModel) -> None: ...
-    def conversation(
-        self, conversation_id: str, *, window: int = ..., count_tokens: Callable[[str], int] = ...
-    ) -> SyncConversation:
-        """A conversation, which exists from its first message on.
-
-        Args:
-            conversation_id: the conversation's id, 1 to 256 characters without `/`.
-            window: the size of the model's context window in tokens.
-            count_tokens: counts the tokens of a text; by default an estimate that errs upward.
-
-        Raises:
-            InvalidAddress: the id cannot be part of an address.
-        """
-    def conversations(self) -> dict[str, int]:
-        """The ids of all conversations with the numbers of their messages, newest conversation first."""
-    def conversation_titles(self) -> dict[str, str]:
-        """The titles of conversations by their ids; only imported conversations have one."""
-    def manager(self, conversation_id: str, *, window: int = ...) -> SyncMemoryManager:
-        """The four-tier memory of one conversation, with that memory's own names."""
-    def tools(self) -> list[SyncMindTool]:
-        """The memory tools for a language model."""
-    def recall(
-        self,
-        query: str,
-        n_results: int = 5,
-        topic: str | None = None,
-        *,
-        tags: Collection[str] = (),
-        rerank: bool = False,
-    ) -> list[MindHit]:
-        """The passages of the archive that are most relevant to a query.
-
-        Args:
-            query: a question or some words.
-            n_results: the largest number of passages.
-            topic: only passages of this topic.
-            tags: only passages with one of these tags.
-            rerank: have the model rank four times as many passages; their scores remain those of the search.
-
-        Raises:
-            ModelError: with `rerank`, the model gave no valid answer.
-        """
-    def reflect(
-        self,
-        agent_name: str,
-        *,
-        threshold: int = 20,
-        scene: str = "",
-        turn: int | None = None,
-        conversation: str | None = None,
-    ) -> LogEntry | None:
-        """Have the model conclude a belief from the entries since an agent's last reflection, if one is due.
-
-        Of more entries than fit a request (some 32,000 characters), the model reads the newest; `left_out` in the payload
-        of the reflection says how many older ones it did not read.
-
-        Args:
-            agent_name: the agent, as entries name it in `actor`.
-            threshold: the number of visible entries that make a reflection due.
-            scene: the current scene, in words.
-            turn: the current turn, for the new entry.
-            conversation: the conversation's id, for the new entry.
-
-        Returns:
-            The entry of the reflection; None if no reflection is due, or if nothing can be concluded.
-
-        Raises:
-            InvalidInput: `threshold` is less than 1.
-            ModelError: the model gave no valid answer; nothing was appended.
-        """
-    def append_reflection(
-        self,
-        agent_name: str,
-        belief: str,
-        evidence: Sequence[LogEntry | str],
-        *,
-        turn: int | None = None,
-        conversation: str | None = None,
-        confidence: float | None = None,
-        supports: Sequence[LogEntry | str] = (),
-        contradicts: Sequence[LogEntry | str] = (),
-    ) -> LogEntry:
-        """Append a belief that the agent concluded itself; see `reflection.reflect`."""
-    def flush(self) -> int:
-        """Write the entries of the log that are in no page yet to pages; returns how many. Raises as `Log.flush`."""
-    def close(self) -> None:
-        """Flush the log and stop. Entries that cannot be flushed stay durable, and the next flush takes them."""
 
 class SyncStorePalace:
     """The palace of a store. Get it as `store.palace`.
@@ -1019,6 +853,172 @@ class SyncStorePalace:
         Use it as `for report in store.palace.introspections(every): …`. Without `background`, relays are asked for
         news before each. Raises PlanLimitError where the plan allows introspection by hand only.
         """
+
+class SyncMind:
+    """The mind of an agent. Get it as `store.mind`.
+
+    Args:
+        store: the open store. With `background`, the log is flushed a moment after an append.
+
+    Attributes:
+        log: everything that happened.
+        blocks: core memory, which is always in the prompt.
+        archive: passages of long-term memory.
+        topics: the topics of thoughts, each with a summary.
+        identity: the identity, distilled from the topics, and the objectives.
+        shares: facets of palaces that this agent shares with others, and others with this agent.
+        scenes: logs that are shared with other agents.
+    """
+
+    log: SyncLog
+    blocks: SyncBlocks
+    archive: SyncArchive
+    topics: SyncTopics
+    identity: SyncIdentityKernel
+    scenes: SyncScenes
+    shares: SyncShares
+    def prompt(
+        self,
+        conversation: str | SyncConversation | None = None,
+        *,
+        query: str | None = None,
+        budget: int | None = None,
+        instructions: str = "",
+        scene: str | SyncScene = "",
+        count_tokens: Callable[[str], int] | None = None,
+        revive: bool = True,
+    ) -> Prompt:
+        """Everything that a model should see now, as messages in one order and within one budget.
+
+        First what changes least: instructions, blocks, identity, objectives, standing preferences, the summary of the
+        conversation; then its messages with their times; and just before the user's last message the scene, and what
+        memory knows about the question: the palace, the journal, the archive, all conversations and the log. See
+        `Prompt`. A part that relays have not shown yet is missing, and `Prompt.report`
+        says so.
+
+        Args:
+            conversation: its id, or the conversation; None for a prompt without messages.
+            query: what to look for in memory; by default the user's last message.
+            budget: the largest number of tokens of the prompt; by default four fifths of the conversation's window.
+            instructions: your own system prompt, which comes first and is never cut.
+            scene: the current scene in words, or an open scene, whose newest entries are shown.
+            count_tokens: counts the tokens of a text; by default as the conversation does, by an estimate.
+            revive: whether palace memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
+                that no model gets.
+
+        Raises:
+            InvalidInput: the instructions leave no room in the budget, or an argument cannot be used.
+        """
+    def search(
+        self,
+        query: str,
+        limit: int = 5,
+        *,
+        within: Iterable[str] = ...,
+        conversation: str | None = None,
+        tags: Collection[str] = (),
+        topic: str | None = None,
+    ) -> list[MindHit]:
+        """The messages, passages and entries of the log that answer a query best; as `MindSearch.search`."""
+    def warm(self) -> None:
+        """Bring the index of `search` up to date, in parts; searches meanwhile do not wait for it."""
+    @property
+    def model(self) -> LanguageModel:
+        """The language model of all parts: the configured model, or else `RuleModel`. May be set.
+
+        Raises:
+            InvalidSetting: the configured model cannot be used.
+            MissingExtra: the model's library is not installed.
+        """
+    @model.setter
+    def model(self, model: LanguageModel) -> None: ...
+    def conversation(
+        self, conversation_id: str, *, window: int = ..., count_tokens: Callable[[str], int] = ...
+    ) -> SyncConversation:
+        """A conversation, which exists from its first message on.
+
+        Args:
+            conversation_id: the conversation's id, 1 to 256 characters without `/`.
+            window: the size of the model's context window in tokens.
+            count_tokens: counts the tokens of a text; by default an estimate that errs upward.
+
+        Raises:
+            InvalidAddress: the id cannot be part of an address.
+        """
+    def conversations(self) -> dict[str, int]:
+        """The ids of all conversations with the numbers of their messages, newest conversation first."""
+    def conversation_titles(self) -> dict[str, str]:
+        """The titles of conversations by their ids; only imported conversations have one."""
+    def manager(self, conversation_id: str, *, window: int = ...) -> SyncMemoryManager:
+        """The four-tier memory of one conversation, with that memory's own names."""
+    def tools(self) -> list[SyncMindTool]:
+        """The memory tools for a language model."""
+    def recall(
+        self,
+        query: str,
+        n_results: int = 5,
+        topic: str | None = None,
+        *,
+        tags: Collection[str] = (),
+        rerank: bool = False,
+    ) -> list[MindHit]:
+        """The passages of the archive that are most relevant to a query.
+
+        Args:
+            query: a question or some words.
+            n_results: the largest number of passages.
+            topic: only passages of this topic.
+            tags: only passages with one of these tags.
+            rerank: have the model rank four times as many passages; their scores remain those of the search.
+
+        Raises:
+            ModelError: with `rerank`, the model gave no valid answer.
+        """
+    def reflect(
+        self,
+        agent_name: str,
+        *,
+        threshold: int = 20,
+        scene: str = "",
+        turn: int | None = None,
+        conversation: str | None = None,
+    ) -> LogEntry | None:
+        """Have the model conclude a belief from the entries since an agent's last reflection, if one is due.
+
+        Of more entries than fit a request (some 32,000 characters), the model reads the newest; `left_out` in the payload
+        of the reflection says how many older ones it did not read.
+
+        Args:
+            agent_name: the agent, as entries name it in `actor`.
+            threshold: the number of visible entries that make a reflection due.
+            scene: the current scene, in words.
+            turn: the current turn, for the new entry.
+            conversation: the conversation's id, for the new entry.
+
+        Returns:
+            The entry of the reflection; None if no reflection is due, or if nothing can be concluded.
+
+        Raises:
+            InvalidInput: `threshold` is less than 1.
+            ModelError: the model gave no valid answer; nothing was appended.
+        """
+    def append_reflection(
+        self,
+        agent_name: str,
+        belief: str,
+        evidence: Sequence[LogEntry | str],
+        *,
+        turn: int | None = None,
+        conversation: str | None = None,
+        confidence: float | None = None,
+        supports: Sequence[LogEntry | str] = (),
+        contradicts: Sequence[LogEntry | str] = (),
+    ) -> LogEntry:
+        """Append a belief that the agent concluded itself; see `reflection.reflect`."""
+    def flush(self) -> int:
+        """Write the entries of the log that are in no page yet to pages; returns how many. Raises as `Log.flush`."""
+    def close(self) -> None:
+        """Flush the log and stop. Entries that cannot be flushed stay durable, and the next flush takes them."""
 
 class SyncLog:
     """The log of an agent.
