@@ -52,10 +52,10 @@ function ahead(span) {
   return whole > 99 && word === "year" ? "in more than 99 years" : `in ${whole} ${word}${whole === 1 ? "" : "s"}`;
 }
 
-/** What becomes of a memory that nobody uses from a time on, in words: "fades in 3 weeks". */
+/** What becomes of a memory that nobody uses from a time on, in words, beside its state: "active · fades in 3 weeks". */
 export function fate(memory, time) {
   const state = stateOf(relevanceThen(memory, time) ?? 0);
-  const next = { active: ["fades", BOUNDS.active], fading: ["is forgotten", BOUNDS.fading], forgotten: ["forgotten; dissolves", BOUNDS.forgotten] }[state];
+  const next = { active: ["fades", BOUNDS.active], fading: ["forgotten", BOUNDS.fading], forgotten: ["dissolves", BOUNDS.forgotten] }[state];
   return next ? `${next[0]} ${ahead(fallsTo(memory, next[1]) - time)}` : "dissolved";
 }
 

@@ -94,7 +94,7 @@ function picture(nodes, edges, path, now) {
   nodes.forEach((node, index) => {
     const show = () => {
       const { memory } = node;
-      preview.replaceChildren(el("p", { class: "place", text: `${memory.domain} / ${memory.facet}`, dir: "auto" }), el("b", { text: memory.key, dir: "auto" }), el("p", { class: "quoted", text: memory.excerpt, dir: "auto" }), el("p", { class: "note" }, el("span", { class: `state ${node.state}`, "aria-hidden": "true" }, GLYPHS[node.state]), ` ${fate(memory, now)} · ${count(node.degree, "link")}`));
+      preview.replaceChildren(el("p", { class: "place", text: `${memory.domain} / ${memory.facet}`, dir: "auto" }), el("b", { text: memory.key, dir: "auto" }), el("p", { class: "quoted", text: memory.excerpt, dir: "auto" }), el("p", { class: "note" }, el("span", { class: `state ${node.state}`, "aria-hidden": "true" }, GLYPHS[node.state]), ` ${node.state} · ${fate(memory, now)} · ${count(node.degree, "link")}`));
       preview.hidden = false;
     };
     points[index].addEventListener("pointerenter", show);

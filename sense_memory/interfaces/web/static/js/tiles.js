@@ -56,7 +56,7 @@ export function readable(holder) {
     if (!item) { hide(); return; }
     if (tip.dataset.path !== item.memory.path || tip.hidden) {
       tip.dataset.path = item.memory.path;
-      tip.replaceChildren(el("b", { text: item.memory.key, dir: "auto" }), el("p", { class: "quoted", text: item.memory.excerpt, dir: "auto" }), el("small", {}, fate(item.memory, moments.at)));
+      tip.replaceChildren(el("b", { text: item.memory.key, dir: "auto" }), el("p", { class: "quoted", text: item.memory.excerpt, dir: "auto" }), el("small", {}, `${item.state} · ${fate(item.memory, moments.at)}`));
       tip.hidden = false;
     }
     tip.style.left = `${Math.max(8, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
