@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput
-from sense_memory.interfaces.shapes.shape import thing
+from sense_memory.interfaces.shapes.views import DoneEdit
 from sense_memory.models import PINNED, PersonaMemory
 
 
@@ -24,36 +24,6 @@ if TYPE_CHECKING:
     _Undo = Callable[[], Awaitable[object]]
 
 MAX_EDITS: Final = 100  # that can be taken back; older ones are forgotten
-
-
-@thing("edit", or_null=("to", "event_id"))
-@dataclass(frozen=True, slots=True)
-class DoneEdit:
-    """An edit that was made through a door.
-
-    Attributes:
-        number: names the edit in this run.
-        action: new, write, forget, move, pin, unpin or journal.
-        path: of the memory or the journal entry.
-        to: where it was moved to.
-        at: when it was made.
-        event_id: the event of the memory or entry that was written.
-        superseded: the paths of memories that were marked as superseded by the new text.
-        suspected: the paths of memories that the new text seems to contradict; these are not marked.
-        is_undoable: whether it can be taken back.
-        is_taken_back: whether it was taken back.
-    """
-
-    number: int
-    action: str
-    path: str
-    to: str = ""
-    at: float = 0.0
-    event_id: str = ""
-    superseded: tuple[str, ...] = ()
-    suspected: tuple[str, ...] = ()
-    is_undoable: bool = True
-    is_taken_back: bool = False
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from sense_memory.interfaces.shapes import shape_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from sense_memory.store import MemoryStore
 
@@ -45,7 +45,7 @@ class LiveChanges:
         """How many streams are open."""
         return len(self._waiting)
 
-    def open(self) -> AsyncIterator[bytes]:
+    def open(self) -> AsyncGenerator[bytes, None]:
         """A new stream, in pieces to be sent; it is closed when the iterator is, and by `close`.
 
         Raises:
@@ -53,11 +53,7 @@ class LiveChanges:
         """
         if len(self._waiting) >= MAX_STREAMS:
             raise InvalidInput(f"{MAX_STREAMS} streams of changes are open; close one first")
-        waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_WAITING)
-        self._waiting.add(waiting)
-        if self._task is None:
-            self._task = asyncio.create_task(self._follow(), name="sense-memory live")
-        return self._stream(waiting)
+        return self._stream()
 
     def tell(self, event: str, **data: Any) -> None:
         """Send an event to every stream."""
@@ -75,8 +71,14 @@ class LiveChanges:
             waiting.put_nowait(None)
         self._end_watch()
 
-    async def _stream(self, waiting: asyncio.Queue[bytes | None]) -> AsyncIterator[bytes]:
+    async def _stream(self) -> AsyncGenerator[bytes, None]:
+        if len(self._waiting) >= MAX_STREAMS:  # others have begun since it was opened
+            return
+        waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_WAITING)
+        self._waiting.add(waiting)
         try:
+            if self._task is None:
+                self._task = asyncio.create_task(self._follow(), name="sense-memory live")
             yield _frame("hello", {})
             while True:
                 frame: bytes | None = b":\n\n"

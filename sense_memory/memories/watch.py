@@ -184,6 +184,8 @@ class Watchers:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+            if self._task is not None:  # cancelled before its first step
+                self._end()
         while any(watch.waiting for watch in watches):  # noqa: ASYNC110 - every watch has ended, so this ends soon
             await asyncio.sleep(0)
         if task is not None and not task.cancelled():

@@ -711,6 +711,15 @@ async def test_a_slow_watch_is_told_that_it_missed_something_and_others_go_on(de
             assert (await anext(slow)).path == "last"
 
 
+async def test_a_watch_that_has_just_begun_does_not_hold_up_the_end_of_its_store(device):
+    """Its task was cancelled before its first step, and the store waited for ever, with a processor at work."""
+    async with device() as store:
+        waits = asyncio.create_task(store.watch().next())
+        await asyncio.sleep(0)
+
+    assert await waits is None
+
+
 async def test_closing_the_store_ends_every_watch(device, clock):
     async with EmbeddedRelay(clock=clock) as relay, device(relay) as one:
         two = device(relay)

@@ -1,4 +1,4 @@
-"""Things that a door puts together from several models: a relay with what a command learnt of it, findings, hits of a search."""
+"""Things that a door puts together: a relay with what a command learnt of it, findings, hits of a search, an edit."""
 
 from __future__ import annotations
 
@@ -268,3 +268,36 @@ class ConcludedBelief:
 
         belief, left_out = str(entry.payload.get("belief", "")), entry.payload.get("left_out", 0)
         return cls(entry.id, entry.actor, belief, based_on(entry), left_out, entry.at)
+
+
+# ── Edits ───────────────────────────────────────────────────────────────────────────────
+
+
+@thing("edit", or_null=("to", "event_id"))
+@dataclass(frozen=True, slots=True)
+class DoneEdit:
+    """An edit that was made through a door.
+
+    Attributes:
+        number: names the edit in this run.
+        action: new, write, forget, move, pin, unpin or journal.
+        path: of the memory or the journal entry.
+        to: where it was moved to.
+        at: when it was made.
+        event_id: the event of the memory or entry that was written.
+        superseded: the paths of memories that were marked as superseded by the new text.
+        suspected: the paths of memories that the new text seems to contradict; these are not marked.
+        is_undoable: whether it can be taken back.
+        is_taken_back: whether it was taken back.
+    """
+
+    number: int
+    action: str
+    path: str
+    to: str = ""
+    at: float = 0.0
+    event_id: str = ""
+    superseded: tuple[str, ...] = ()
+    suspected: tuple[str, ...] = ()
+    is_undoable: bool = True
+    is_taken_back: bool = False

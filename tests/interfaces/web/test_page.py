@@ -61,6 +61,11 @@ VIEWS = (
     "prompt/hit/talk/800",
     "search/hit",
     "facet/people/facts",
+    "log",
+    "archive",
+    "scenes",
+    "new/hit",
+    "done",
 )
 
 
@@ -84,6 +89,12 @@ async def palace(store):
     await store.persona_connect("hostile/facts/image", "hostile/facts/script")
     await store.remember("<svg onload=hit=1>", HOSTILE["script"])
     await store.mind.blocks.update("human", value=HOSTILE["script"])
+    await store.mind.log.append(
+        "<b>kind</b>", {"text": HOSTILE["frame"], "<b>": HOSTILE["link"]}, actor=HOSTILE["script"]
+    )
+    await store.mind.archive.insert(
+        HOSTILE["image"], [HOSTILE["script"]], topics=["<b>"], title=HOSTILE["link"]
+    )
     await store.mind.conversation("talk").add("user", HOSTILE["image"], name="<b>name</b>")
     await store.mind.conversation("talk").add("user", "The press arrives on Friday.", name="Lisa")
     await store.mind.conversation("calls").add("user", "word " * 90)
@@ -159,9 +170,16 @@ def memory(path):
 
 @pytest.mark.parametrize("key", HOSTILE)
 def test_a_hostile_memory_is_shown_as_it_was_written(page, key):
+    """Where it has Markdown, once a person asks for that; test_work.py has what Markdown may become."""
     go(page, memory(f"hostile/facts/{key}"))
+    if (marks := page.get_by_role("button", name="As written")).count():
+        assert printed(HOSTILE[key]).replace("**", "") == page.inner_text("main blockquote")
+        marks.click()
+        page.locator("[aria-pressed=true]").wait_for()
+    shown = page.inner_text("main blockquote")
+    page.evaluate("localStorage.removeItem('as-written')")
 
-    assert printed(HOSTILE[key]) == page.inner_text("main blockquote")
+    assert printed(HOSTILE[key]) == shown
 
 
 def test_no_view_runs_or_loads_anything_of_a_hostile_memory(page, server):

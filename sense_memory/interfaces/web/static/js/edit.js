@@ -31,8 +31,8 @@ async function make(wanted, place, next) {
   place.replaceChildren();
   try {
     const done = await edit(wanted);
-    showDone(done, (back) => redrawn(back));
     await next(done);
+    showDone(done, (back) => redrawn(back));
     return true;
   } catch (error) {
     place.replaceChildren(problem(error.message));
