@@ -277,10 +277,7 @@ def _of_file(source: Source) -> str:
         return "mempalace"
     if not head.strip() or _is_event(source):
         return EVENTS
-    try:
-        begin = text_of(head)[0].lstrip()[:1]
-    except InvalidInput:
-        begin = ""
+    begin = _first_character(head)
     if begin == '"' and suffix == ".af":  # some servers write the agent file as a text in JSON
         return "letta"
     if begin not in {"{", "["}:
@@ -290,6 +287,14 @@ def _of_file(source: Source) -> str:
             f"Formats: {known}; our encrypted export and other Nostr events ({EVENTS})"
         )
     return "file"
+
+
+def _first_character(head: bytes) -> str:
+    """The first character that is no blank; empty if the bytes are no text. The last character may be cut."""
+    for cut in range(4):
+        with suppress(InvalidInput):
+            return text_of(head[: len(head) - cut])[0].lstrip()[:1]
+    return ""
 
 
 def _of_note(source: Source, head: bytes) -> str:

@@ -26,7 +26,7 @@ from sense_memory import arguments
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange import items as names
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, fingerprint
-from sense_memory.exchange.readable import EDITABLE, edited_state, record_state, state_of
+from sense_memory.exchange.readable import EDITABLE, edited_state, record_state, state_of, whole_record
 from sense_memory.limits import (
     DAY_SECONDS,
     DEFAULT_HALFLIFE_DAYS,
@@ -590,7 +590,8 @@ async def _plan_mind(
     for item in found:
         record = await _stored(plan, store.mind.records.read(item.path))
         if record:
-            steps.append(_compared(item, record_state(record.fields), edited_state(item), replaces))
+            here = (await whole_record(store, record)).fields
+            steps.append(_compared(item, record_state(here), edited_state(item), replaces))
         else:
             steps.append(Step(item, Fate.NEW))
     return steps

@@ -28,7 +28,6 @@ from sense_memory.mind.blocks import MAX_BLOCK_CHARS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_MAX_BLOCK_BYTES: Final = 36_000  # of a value as JSON, so that a block is one record
 _BLOCK_LISTS: Final = ("core_memory", "memory_blocks", "blocks")
 _PASSAGE_LISTS: Final = ("archival_memory", "archival_passages", "passages")
 _LEFT_OUT: Final = {  # lists of a file or an agent that have no place here, with the reason
@@ -156,7 +155,7 @@ class BlockRecords:
             self._reading.left_out["duplicates"] += 1
             return
         self._values[label] = value
-        if len(value) > MAX_BLOCK_CHARS or len(orjson.dumps(value)) > _MAX_BLOCK_BYTES:
+        if len(value) > MAX_BLOCK_CHARS:
             self._reading.notes.append(
                 f"{self._file}: the block {label!r} has more than {MAX_BLOCK_CHARS:,} characters, "
                 "and becomes passages of the archive"

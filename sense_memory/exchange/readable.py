@@ -50,8 +50,9 @@ MANIFEST: Final = "sense-memory.json"
 KIND_FIELD: Final = "sense-memory"  # the field with the kind of an entry; it also marks our files
 _VERSION: Final = 1
 _EXPORT: Final = "readable export"
+BLOCKS: Final = "mind/block/"
 _TEXTS: Final = {  # the paths of exported records, or prefixes of them, each with the field that is the text
-    "mind/block/": "value",
+    BLOCKS: "value",
     "mind/archive/": "content",
     "mind/topic/": "summary",
     "mind/identity": "themes",
@@ -181,9 +182,14 @@ async def _entries(store: MemoryStore, exported: Exported) -> list[ExportedMemor
     for prefix, named in _TEXTS.items():
         found = records.under(prefix) if prefix.endswith("/") else _single(records, prefix)
         held = await read_all(f"records of the mind ({prefix.rstrip('/').rpartition('/')[2]})", found)
-        entries += [_record(record, named) for record in held]
+        entries += [_record(await whole_record(store, record), named) for record in held]
     entries += map(_log, await read_all("entries of the log", store.mind.log.entries()))
     return entries
+
+
+async def whole_record(store: MemoryStore, record: MindRecord) -> MindRecord:
+    """A record with the whole text in it, which a block may hold in pieces."""
+    return await store.mind.blocks.whole(record) if record.path.startswith(BLOCKS) else record
 
 
 async def _single(records: MindRecords, path: str) -> list[MindRecord]:

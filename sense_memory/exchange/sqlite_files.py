@@ -1,14 +1,15 @@
 """Reading the SQLite file of another program: a copy is opened, so that file and program are never touched.
 
-The file comes from elsewhere, so it is not trusted: only plain tables are read, no extension is loaded, and a query that runs for longer than `MAX_SECONDS` ends. What another program has not yet moved from its write-ahead log into
-the file is read too, if the log lies beside the file.
+The file comes from elsewhere, so it is not trusted: only plain tables are read, no extension is loaded, and a
+query of more than `MAX_STEPS` ends. What another program has not yet moved from its write-ahead log into the file is read
+too, if the log lies beside the file.
 """
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import tempfile
-import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
     from sense_memory.exchange.import_files import Files, Source
 
-MAX_SECONDS: Final = 120.0  # for one file; a store of 500 MB is read in about ten
-_STEPS: Final = 100_000  # of SQLite's machine, between two looks at the clock
+MAX_STEPS: Final = (
+    2_000_000_000  # of SQLite's machine, for one file: some two minutes; a drawer needs about 300
+)
+_STEPS: Final = 100_000  # between two looks at the count
 _DAMAGED: Final = "cannot be read as SQLite ({}); if its program is running, end it and import again; otherwise the file is damaged"
 
 
@@ -88,13 +91,13 @@ def opened(source: Source, files: Files) -> Iterator[SqliteFile]:
 def _problem(error: sqlite3.Error) -> InvalidInput:
     is_late = "interrupted" in str(error)
     return InvalidInput(
-        f"takes more than {MAX_SECONDS:.0f} seconds to read" if is_late else _DAMAGED.format(error)
+        f"takes more than {MAX_STEPS:,} steps of SQLite to read" if is_late else _DAMAGED.format(error)
     )
 
 
 def _harden(connection: sqlite3.Connection) -> None:
-    end = time.monotonic() + MAX_SECONDS
+    turns = itertools.count(1)
     connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    connection.set_progress_handler(lambda: next(turns) * _STEPS > MAX_STEPS, _STEPS)
     for pragma in ("cell_size_check = ON", "query_only = ON"):
         connection.execute(f"PRAGMA {pragma}")

@@ -9,7 +9,6 @@ import sqlite3
 import pytest
 
 from sense_memory.exchange import ItemKind, read
-from sense_memory.exchange.sqlite_files import MAX_SECONDS
 
 
 CHROMA = """
@@ -214,9 +213,8 @@ def test_a_damaged_or_hostile_file_is_a_problem_and_not_a_failure(palace, damage
 
 
 def test_a_query_that_never_ends_is_ended(palace, monkeypatch):
-    monkeypatch.setattr("sense_memory.exchange.sqlite_files.MAX_SECONDS", -1.0)
+    monkeypatch.setattr("sense_memory.exchange.sqlite_files.MAX_STEPS", 5)
     monkeypatch.setattr("sense_memory.exchange.sqlite_files._STEPS", 1)
     found = read(palace(("d1", "one", DRAWER)))
 
-    assert MAX_SECONDS > 0
-    assert [problem.reason for problem in found.problems] == ["takes more than -1 seconds to read"]
+    assert [problem.reason for problem in found.problems] == ["takes more than 5 steps of SQLite to read"]
