@@ -135,6 +135,12 @@ class Blocks:
         rest = {name: value for name, value in record.fields.items() if name not in _OF_PIECES}
         return replace(record, fields={**rest, **_fields(await self._blocks.value(record))})
 
+    async def event_ids(self, label: str) -> set[str]:
+        """The ids of the events that hold a block: of its record, and of the pieces of its text."""
+        record = await self._records.read(self._blocks.path(label))
+        pieces = await self._records.under(f"{_MORE}{label}/", asks=False)
+        return {one.event_id for one in (record, *pieces) if one is not None}
+
     async def as_records(self, label: str, fields: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         """The records by path that hold a block of these fields: one, or several if its text does not fit an event."""
         path = self._blocks.path(label)

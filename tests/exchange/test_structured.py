@@ -146,7 +146,7 @@ def test_json_in_utf_16_is_read(objects):
 
 @pytest.mark.parametrize("size", range(3))
 def test_a_file_is_recognised_where_its_beginning_ends_within_a_character(objects, size):
-    text = "x" * size + "\u4e00" * 200
+    text = "x" * size + "\u3042" * 200
     (item,) = objects(json.dumps([{"text": text}], ensure_ascii=False)).items
 
     assert item.text == text
