@@ -36,6 +36,7 @@ class Access(StrEnum):
     WRITE = "write"  # what it changes can be taken back; called again, it changes something again
     SETTLE = "settle"  # as WRITE, but called again, it changes nothing
     EXPORT = "export"  # adds a file, and replaces none
+    PLAIN_EXPORT = "plain export"  # as EXPORT, and anybody who reads the file reads the memories
     DESTRUCTIVE = "destructive"  # what it deletes is gone; called again, it changes nothing
 
 

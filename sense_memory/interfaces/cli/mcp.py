@@ -60,6 +60,13 @@ def mcp(
             text="Also offer forget, prune and export. Exports go into the folder `exports` in the data folder.",
         ),
     ] = False,
+    allow_plain_export: Annotated[
+        bool,
+        flag(
+            "--allow-plain-export",
+            text="Also offer export_plain, with which one call writes all memories as plain text into the folder `exports`.",
+        ),
+    ] = False,
     create_key: Annotated[
         bool,
         flag("--create-key", text="Make the agent's key when a tool is first used, if the agent has none."),
@@ -70,10 +77,11 @@ def mcp(
     """Serve the memory to an agent over MCP, the Model Context Protocol.
 
     The agent's harness starts this command and talks to it through stdin and stdout. Nothing is forgotten, pruned or
-    exported unless --allow-destructive is given. The server ends when its client leaves.
+    exported unless --allow-destructive or --allow-plain-export is given. The server ends when its client leaves.
     """
-    if read_only and allow_destructive:
-        context.fail("give either --read-only or --allow-destructive, not both")
+    if read_only and (allow_destructive or allow_plain_export):
+        name = "--allow-destructive" if allow_destructive else "--allow-plain-export"
+        context.fail(f"give either --read-only or {name}, not both")
     from sense_memory.interfaces.mcp.program import (
         CLOSE_SECONDS,
         READ_SECONDS,
@@ -83,6 +91,14 @@ def mcp(
     from sense_memory.interfaces.tools import Profile
 
     settings = of(context).settings()
-    options = ServerOptions(listen, Profile(profile), read_only, allow_destructive, create_key, debug)
+    options = ServerOptions(
+        listen,
+        Profile(profile),
+        read_only=read_only,
+        allow_destructive=allow_destructive,
+        allow_plain_export=allow_plain_export,
+        create_key=create_key,
+        debug=debug,
+    )
     make = partial(store_of, settings, read_timeout=READ_SECONDS, close_timeout=CLOSE_SECONDS)
     asyncio.run(serve(settings, options, make, partial(say, "mcp")))

@@ -46,6 +46,7 @@ class ServerOptions:
         profile: which tools.
         read_only: only tools that read.
         allow_destructive: also tools whose effect cannot be undone.
+        allow_plain_export: also the tool that writes memories as plain text.
         create_key: make a key if there is none.
         debug: log more to stderr.
     """
@@ -54,6 +55,7 @@ class ServerOptions:
     profile: Profile = Profile.PALACE
     read_only: bool = False
     allow_destructive: bool = False
+    allow_plain_export: bool = False
     create_key: bool = False
     debug: bool = False
 
@@ -86,14 +88,16 @@ async def serve(
     _log_to_stderr(debug=options.debug)
     store = LazyStore(settings, make, say, create_key=options.create_key)
     exports = settings.home / "exports"
-    if options.allow_destructive:
+    exports_are_allowed = options.allow_destructive or options.allow_plain_export
+    if exports_are_allowed:
         exports.mkdir(mode=0o700, parents=True, exist_ok=True)
     offers = MemoryServer(
         store.open,
         profile=options.profile,
         read_only=options.read_only,
         allow_destructive=options.allow_destructive,
-        export_folder=exports if options.allow_destructive else None,
+        allow_plain_export=options.allow_plain_export,
+        export_folder=exports if exports_are_allowed else None,
         hidden=[path for path in (settings.home, settings.key_file, settings.ledger) if path is not None],
     )
     server = sdk_server(offers)

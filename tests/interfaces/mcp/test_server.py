@@ -51,6 +51,7 @@ CALLS = {  # a call of each tool that does what the tool can do; those that dele
     "archival_insert": {"content": "Tea is grown in Uji."},
     "archival_search": {"query": "tea"},
     "export": {"name": "all.jsonl"},
+    "export_plain": {"name": "plain.jsonl"},
     "forget": {"path": "people/facts/lisa"},
     "prune": {"apply": True},
 }
@@ -81,7 +82,10 @@ async def _hints_by_watching(server, store, clock, folder):
     return found
 
 
-@pytest.mark.parametrize("options", [{"allow_destructive": True}, {"read_only": True}, {}], ids=str)
+EVERYTHING = {"allow_destructive": True, "allow_plain_export": True}
+
+
+@pytest.mark.parametrize("options", [EVERYTHING, {"read_only": True}, {}], ids=str)
 async def test_hints_are_what_watching_each_tool_shows(store, clock, tmp_path, options):
     async with store:
         await store.persona_remember("people", "facts", "old", "An old text.", halflife_days=1)
@@ -98,13 +102,14 @@ async def test_hints_are_what_watching_each_tool_shows(store, clock, tmp_path, o
         told = {tool["name"]: tool["annotations"] for tool in (await server.list_tools({}))["tools"]}
 
         assert await _hints_by_watching(server, store, clock, tmp_path) == told
-        assert options or {"forget", "prune", "export"} == CALLS.keys() - told.keys()
+        assert options or {"forget", "prune", "export", "export_plain"} == CALLS.keys() - told.keys()
 
 
 @pytest.mark.parametrize(
     ("name", "options", "option"),
     [
         ("export", {}, "with --allow-destructive"),
+        ("export_plain", {"allow_destructive": True}, "with --allow-plain-export"),
         ("forget", {"read_only": True}, "without --read-only and with --allow-destructive"),
         ("remember", {"read_only": True}, "without --read-only"),
         ("recall", {"read_only": True, "profile": "mind"}, "with --profile all"),
