@@ -170,6 +170,7 @@ class Files:
 
         Raises:
             InvalidAddress: not the name of a file.
+            ClockSkewError: this clock is far behind the newest version; nothing was written.
         """
         project, name = parts_of(full_name)
 
@@ -181,7 +182,7 @@ class Files:
             edit = FileEdit(
                 project, name, target.value, seen=head.seen, head=head.event_id, restored=target.event_id
             )
-            return bool(await self.write([edit], ""))
+            return bool(await self._write([edit], ""))
 
         before = await self.head(project, name)
         while not await attempt():

@@ -169,6 +169,16 @@ class MirroredFolder:
     def __init__(self, path: Path, patterns: Patterns, clock: Callable[[], float]) -> None:
         self.path, self._patterns, self._clock = path, patterns, clock
 
+    def number(self) -> int:
+        """The number by which the file system knows the folder: another one if something is mounted there, or no longer.
+
+        The number of the device is no help: for many file systems it changes when the machine starts.
+
+        Raises:
+            OSError: the folder is not there.
+        """
+        return self.path.stat().st_ino
+
     def scan(self, known: Callable[[str, bytes], bool] = lambda _name, _data: False) -> FolderScan:
         """Read the folder.
 

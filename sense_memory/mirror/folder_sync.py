@@ -94,7 +94,7 @@ class FolderSync:
         for _ in range(_PASSES_COUNT):
             if problem := await self._look(empty):
                 return self._report(problem)
-            empty = "delete"  # a folder that is emptied by this run was not unmounted
+            empty = "delete"  # what is missing from here on was removed by this run, or by a person since
             self._left_alone()
             if not await self._pass(writer):
                 break
@@ -121,22 +121,32 @@ class FolderSync:
         """Read the folder and memory; returns why nothing can be done, or an empty text."""
         self._heads = await self._files.heads(self._mirror.project)
         try:
+            number = self._folder.number()
             self._scan = await asyncio.to_thread(self._folder.scan, self._is_known)
         except OSError as error:
             return f"the folder cannot be read ({error.strerror or error}), so nothing was done, and nothing counts as deleted"
         count = len(self._scan.files)
         if count > MAX_FILES_COUNT:
             return f"{count:,} text files, more than {MAX_FILES_COUNT:,}; choose some with --only"
-        had = len(self._state.bases)
-        if had and not self._scan.files and not self._scan.left:
-            if empty == "restore":
-                for name in list(self._state.bases):
-                    self._state.set_base(name, None)
-            elif empty != "delete":
-                return (
-                    f"the folder is empty, and had {had:,} file{'s' * (had > 1)}: nothing was done, because it may not be "
-                    "mounted; `--empty restore` writes the files again, and `--empty delete` takes them as deleted"
-                )
+        return self._missing(number, empty)
+
+    def _missing(self, number: int, empty: str) -> str:
+        """Decide what it means that files are missing; returns why nothing can be done, or an empty text.
+
+        An empty folder may be one that is not mounted. In another folder than last time nothing was deleted or edited:
+        what it has is met as if for the first time.
+        """
+        had, is_empty = len(self._state.bases), not self._scan.files and not self._scan.left
+        if had and is_empty and empty == "ask":
+            return (
+                f"the folder is empty, and had {had:,} file{'s' * (had > 1)}: nothing was done, because it may not be "
+                "mounted; `--empty restore` writes the files again, and `--empty delete` takes them as deleted"
+            )
+        is_another = self._state.number not in {-1, number} and empty != "delete"
+        if is_another or (is_empty and empty == "restore"):
+            for name in list(self._state.bases):
+                self._state.set_base(name, None)
+        self._state.set_number(number)
         return ""
 
     def _is_known(self, name: str, data: bytes) -> bool:

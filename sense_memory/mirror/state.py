@@ -69,6 +69,7 @@ class MirrorState:
         mirror: the mapping.
         bases: by name.
         seq: how far the ledger was read.
+        number: the number by which the file system knows the folder; -1 before the first run.
         lines: of its file.
     """
 
@@ -76,6 +77,7 @@ class MirrorState:
     mirror: Mirror
     bases: dict[str, Base] = field(default_factory=dict)
     seq: int = -1
+    number: int = -1
     lines: int = 0
 
     def set_base(self, name: str, base: Base | None) -> None:
@@ -93,6 +95,12 @@ class MirrorState:
         if seq != self.seq:
             self.seq = seq
             self._append({"seq": seq})
+
+    def set_number(self, number: int) -> None:
+        """Note which folder it is."""
+        if number != self.number:
+            self.number = number
+            self._append({"number": number})
 
     def _append(self, line: dict[str, Any]) -> None:
         if self.path is None:
@@ -115,7 +123,7 @@ class MirrorState:
             "only": list(mirror.only),
             "allow": list(mirror.allow),
         }
-        lines: list[dict[str, Any]] = [head, {"seq": self.seq}]
+        lines: list[dict[str, Any]] = [head, {"seq": self.seq}, {"number": self.number}]
         lines += [{"name": name, "base": [*base]} for name, base in self.bases.items()]
         temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.new")
         descriptor = create_private(temporary)
@@ -194,9 +202,11 @@ def _read(path: Path) -> MirrorState | None:
         return None
     state = MirrorState(path, Mirror(folder, project, _texts(head.get("only")), _texts(head.get("allow"))))
     for line in lines[1:]:
-        name, base, seq = line.get("name"), line.get("base"), line.get("seq")
+        name, base, seq, number = (line.get(key) for key in ("name", "base", "seq", "number"))
         if isinstance(seq, int):
             state.seq = seq
+        elif isinstance(number, int):
+            state.number = number
         elif isinstance(name, str) and isinstance(base, list) and len(base) == len(Base._fields):
             state.bases[name] = Base(*map(str, base))
         elif isinstance(name, str):
