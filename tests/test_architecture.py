@@ -31,6 +31,7 @@ LAYERS = (
     "exchange",
     "sync_store",
     "store",
+    "mirror",
     "mind",
     "memories",
     "relay.sync",

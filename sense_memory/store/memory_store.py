@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.history import Version
     from sense_memory.memories.watch import Watch
     from sense_memory.mind.model import LanguageModel
+    from sense_memory.mirror.mirrors import Mirrors
     from sense_memory.models import Draft, JournalEntry, Memory, PersonaMemory, State
     from sense_memory.nostr.signer import PynostrKey, Signer
     from sense_memory.palace.plan import Plan
@@ -151,6 +152,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
         self._palace = StorePalace(self._now_open, options)
         self._journal, self._edits = StoreJournal(self._now_open), StoreEdits(self._now_open)
         self._relays = StoreRelays(options.urls, self._now_open)
+        self._mirror: Mirrors | None = None
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> MemoryStore:
@@ -190,6 +192,15 @@ class MemoryStore(PersonaNames, StoreLifetime):
     def edits(self) -> StoreEdits:
         """Edits of what the caller has seen: a text that was written elsewhere meanwhile is not replaced."""
         return self._edits
+
+    @property
+    def mirror(self) -> Mirrors:
+        """The folders that are kept in step with memory, such as the memory of a coding agent."""
+        if self._mirror is None:
+            from sense_memory.mirror.mirrors import Mirrors
+
+            self._mirror = Mirrors(self._now_open, lambda: self.mind.files, time.time)
+        return self._mirror
 
     def clock(self) -> float:
         """The time by the clock of this store, seconds since 1970."""
@@ -378,7 +389,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
         query: str,
         limit: int = 10,
         *,
-        within: Iterable[SearchedPart] = ("palace", "journal", "flat"),
+        within: Iterable[SearchedPart] = ("palace", "journal", "flat", "file"),
         since: float | None = None,
         source: str | None = None,
         domain: str | None = None,
@@ -388,7 +399,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
         include_forgotten: bool | None = None,
         relevance_floor: float = 0.9,
     ) -> Hits[Hit]:
-        """Find what a question or some words mean among palace memories, flat memories and journal entries.
+        """Find what a question or some words mean among palace memories, flat memories, journal entries and files.
 
         All share one ranking. A time in the query ("last week", "im März") counts for memories of that time; days are
         those of this machine's time zone. Journal entries also match on the entries just before and after them. Fading
@@ -400,7 +411,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
             query: any text; `"in quotes"` finds only memories with these words, where there are any; `photo*` matches
                 the beginning of a word.
             limit: the largest number of hits, 1 to 1,000.
-            within: where to search: any of palace, journal and flat.
+            within: where to search: any of palace, journal, flat and file.
             since: only memories first written at this time or later, seconds since 1970.
             source: only palace memories with this source: user, agent, import, `tool:<name>`, or `tool` for any
                 tool.
