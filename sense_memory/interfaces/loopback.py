@@ -41,12 +41,15 @@ def listening_socket(address: str, port: int) -> socket.socket:
     return listener
 
 
-def refusal(headers: Iterable[tuple[bytes, bytes]], hosts: Collection[str]) -> tuple[int, str] | None:
+def refusal(
+    headers: Iterable[tuple[bytes, bytes]], hosts: Collection[str], *, scheme: str = "http"
+) -> tuple[int, str] | None:
     """The status and the reason of a refusal; None if the request may be answered.
 
     Args:
         headers: of the request, as ASGI has them.
         hosts: the values of `Host` that name this server, such as 127.0.0.1:8765.
+        scheme: of the server's own origin: https, where a reverse proxy stands before the server.
     """
     given: dict[bytes, list[bytes]] = {}
     for name, value in headers:
@@ -57,6 +60,6 @@ def refusal(headers: Iterable[tuple[bytes, bytes]], hosts: Collection[str]) -> t
     if any(site not in {b"same-origin", b"none"} for site in given.get(b"sec-fetch-site", [])):
         return 403, "another site made this request"
     origins = given.get(b"origin", [])
-    if origins and origins not in ([b"http://" + name] for name in names):
+    if origins and origins not in ([scheme.encode() + b"://" + name] for name in names):
         return 403, "a page of another origin made this request"
     return None

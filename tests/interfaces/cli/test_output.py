@@ -202,6 +202,9 @@ relays add         | relays add RELAY
 relays list        | relays list
 relays remove      | relays remove RELAY
 relays presets     | relays presets
+access             | access
+access code        | access code
+access revoke      | access revoke --all
 agents             | agents
 remember PATH      | remember people/facts/lisa-moved "Lisa lives in Lisbon."
 palace show        | --relay RELAY palace show lisa
