@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import InvalidInput
 
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+
+_HOSTS: Final = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1", "": "127.0.0.1"}
 
 
 def listening_socket(address: str, port: int) -> socket.socket:
@@ -39,6 +43,27 @@ def listening_socket(address: str, port: int) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def listener_at(listen: str) -> socket.socket:
+    """A socket that listens at HOST:PORT; port 0 chooses a free port.
+
+    Raises:
+        InvalidInput: the address is not one of this machine's loopback, or is in use.
+    """
+    host, _, port = listen.rpartition(":")
+    address = _HOSTS.get(host.strip("[]").lower())
+    if address is None or not port.isdecimal() or int(port) > 0xFFFF:
+        raise InvalidInput(
+            "--listen takes HOST:PORT with the host 127.0.0.1, ::1 or localhost, such as 127.0.0.1:8765: the memory is "
+            "served to this machine only"
+        )
+    try:
+        return listening_socket(address, int(port))
+    except OSError as error:
+        raise InvalidInput(
+            f"choose another port for --listen: {listen} cannot be used ({error.strerror})"
+        ) from None
 
 
 def refusal(

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.bearer_token import has_token, server_token
-from sense_memory.interfaces.loopback import listening_socket, refusal
+from sense_memory.interfaces.loopback import refusal
 
 
 if TYPE_CHECKING:
@@ -32,32 +32,10 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE: Final = "SENSE_MEMORY_MCP_TOKEN"  # noqa: S105 - its name
 PATH: Final = "/mcp"
 MAX_BODY_BYTES: Final = 16 * 2**20
-_HOSTS: Final = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1", "": "127.0.0.1"}
 _PORTS: Final = {"https": 443, "http": 80}
 _GRACE_SECONDS: Final = 1  # for requests in progress when the server ends
 
 _is_host = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|::1").fullmatch
-
-
-def listener_at(listen: str) -> socket.socket:
-    """A socket that listens at HOST:PORT; port 0 chooses a free port.
-
-    Raises:
-        InvalidInput: the address is not one of this machine's loopback, or is in use.
-    """
-    host, _, port = listen.rpartition(":")
-    address = _HOSTS.get(host.strip("[]").lower())
-    if address is None or not port.isdecimal() or int(port) > 0xFFFF:
-        raise InvalidInput(
-            "--listen takes HOST:PORT with the host 127.0.0.1, ::1 or localhost, such as 127.0.0.1:8765: the memory is "
-            "served to this machine only"
-        )
-    try:
-        return listening_socket(address, int(port))
-    except OSError as error:
-        raise InvalidInput(
-            f"choose another port for --listen: {listen} cannot be used ({error.strerror})"
-        ) from None
 
 
 def bearer_token(home: Path, environ: Mapping[str, str]) -> tuple[str, str]:

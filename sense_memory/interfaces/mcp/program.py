@@ -17,11 +17,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import KeyMissing, SenseMemoryError, UnsafeFile
+from sense_memory.interfaces.loopback import listener_at
 from sense_memory.interfaces.mcp.http import (
     PATH,
     RemoteAccess,
     bearer_token,
-    listener_at,
     public_origin,
     serve_http,
 )

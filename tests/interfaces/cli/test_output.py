@@ -30,7 +30,7 @@ SIMPLE = {
     "value": lambda _: True,
 }
 OBJECTS = {"counts": "number", "times": "time", "texts": "text", "object": "value"}  # of values of one kind
-ENDLESS = {"relay", "watch", "web"}
+ENDLESS = {"api", "relay", "watch", "web"}
 NEEDS_MORE = {
     "drafts",
     "drafts --publish",
