@@ -221,18 +221,20 @@ def importers_of(*names):
     }
 
 
-def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
+def test_only_the_ledger_the_embedded_relays_event_store_and_the_access_file_open_databases():
     """The embedded relay's other parts may catch what its event store raises; nobody else knows what SQLite is.
 
-    An import opens copies of files that other programs wrote, and nothing of ours.
+    An import opens copies of files that other programs wrote, and nothing of ours. The access file has no memory: it
+    says which programs elsewhere may ask for them.
     """
-    foreign = {"sense_memory.exchange.sqlite_files"}
+    foreign = {"sense_memory.exchange.sqlite_files", "sense_memory.interfaces.mcp.oauth.access_file"}
     openers = {name_of(file) for file in modules() if facts_of(file).opens_databases}
 
     assert openers - foreign == {
         "sense_memory.ledger.database",
         "sense_memory.ledger.schema",
         "sense_memory.relay.server.event_store",
+        "sense_memory.interfaces.mcp.oauth.access_file",
     }
     assert {part_of(module) for module in importers_of("sqlite3") - foreign} == {"ledger", "relay"}
     assert "sqlite3" not in {
@@ -243,7 +245,7 @@ def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
 
 
 def test_only_relay_drivers_the_endpoint_of_embeddings_and_servers_of_this_machine_open_sockets():
-    """The endpoint is asked only where a setting names it; three modules take URLs apart; servers listen on loopback."""
+    """The endpoint is asked only where a setting names it; some modules take URLs apart; servers listen on loopback."""
     speakers = importers_of("websockets", "socket", "ssl", "http", "urllib", "httpx", "requests", "aiohttp")
 
     others = {
@@ -253,6 +255,9 @@ def test_only_relay_drivers_the_endpoint_of_embeddings_and_servers_of_this_machi
         "sense_memory.exchange.markdown",
         "sense_memory.interfaces.loopback",
         "sense_memory.interfaces.mcp.http",
+        "sense_memory.interfaces.mcp.oauth.application",
+        "sense_memory.interfaces.mcp.oauth.consent",
+        "sense_memory.interfaces.mcp.oauth.provider",
     }
     assert {part_of(module) for module in speakers - others} <= {"relay"}
 

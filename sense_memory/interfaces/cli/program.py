@@ -51,7 +51,7 @@ _MODULES: Final = {  # by command, in the order of `--help`: what a new user nee
     **dict.fromkeys(("journal", "recent"), "journal"),
     **dict.fromkeys(("drafts", "refresh"), "history"),
     "palace": "palace.group",
-    **{name: name for name in ("mind", "web", "mcp")},
+    **{name: name for name in ("mind", "web", "mcp", "access", "api")},
     **dict.fromkeys(("sync", "watch", "status"), "sync"),
     **dict.fromkeys(("relays", "relay"), "relays"),
     "backup": "backup",

@@ -213,6 +213,7 @@ _RELAYS: Final = {
     "ledger.rescue.RescueReport": Shape("rescue"),
     "config.relays.Preset": Shape("preset"),
     "memories.agents.AgentFiles": Shape("agent"),
+    "interfaces.mcp.oauth.access_file.Grant": Shape("access grant", or_null=("name",)),
 }
 _MIND: Final = {
     "mind.blocks.Block": Shape("block"),

@@ -31,7 +31,7 @@ SIMPLE = {
     "value": lambda _: True,
 }
 OBJECTS = {"counts": "number", "times": "time", "texts": "text", "object": "value"}  # of values of one kind
-ENDLESS = {"relay", "watch", "web"}
+ENDLESS = {"api", "relay", "watch", "web"}
 NEEDS_MORE = {
     "drafts",
     "drafts --publish",
@@ -203,6 +203,9 @@ relays add         | relays add RELAY
 relays list        | relays list
 relays remove      | relays remove RELAY
 relays presets     | relays presets
+access             | access
+access code        | access code
+access revoke      | access revoke --all
 agents             | agents
 remember PATH      | remember people/facts/lisa-moved "Lisa lives in Lisbon."
 palace show        | --relay RELAY palace show lisa
