@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.config.key_file import private_folder, sync_folder
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.harness import config_text
-from sense_memory.interfaces.harness.specs import SKILL_MARK, EntryKind
+from sense_memory.interfaces.harness.specs import HOOKS, SKILL_MARK, EntryKind
 from sense_memory.operating_system import create_private, set_mode
 
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 32_000_000  # of a configuration file; Claude Code's state file grows to some megabytes
 _PROGRAMS: Final = frozenset({"sense-memory", "sense_memory"})
 _FILE_MODE: Final = 0o644  # of a new file in a project
-_is_our_hook = re.compile(r"\bsense[-_]memory\b.*\bhook (?:session-start|pre-compact)\b").search
+_is_our_hook = re.compile(rf"\bsense[-_]memory\b.*\bhook (?:{'|'.join(HOOKS)})\b").search
 
 
 @dataclass(frozen=True, slots=True)

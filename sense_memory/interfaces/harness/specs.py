@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 NAME: Final = "sense-memory"
 SESSION_START: Final = "session-start"
+TURN_END: Final = "turn-end"
 PRE_COMPACT: Final = "pre-compact"
+SESSION_END: Final = "session-end"
+HOOKS: Final = (SESSION_START, TURN_END, PRE_COMPACT, SESSION_END)
 _HOOK_SECONDS: Final = 15  # after which a harness stops a hook; ours take far less
 
 SKILL: Final = """\
@@ -208,13 +211,10 @@ def _json_server(file: _File, *path: str, **more: Any) -> Entry:
     return Entry("server", file, EntryKind.JSON_MEMBER, (*path, NAME), _server(**more))
 
 
-def _hooks(
-    file: _File, compact: str, value: Callable[[str], Callable[[Launch], Any]] = _hook
-) -> tuple[Entry, Entry]:
-    """Both hooks, in lists of the harness: at the start of a session, and before it is compacted."""
-    return (
-        Entry("hooks", file, EntryKind.JSON_ITEM, ("hooks", "SessionStart"), value(SESSION_START)),
-        Entry("hooks", file, EntryKind.JSON_ITEM, ("hooks", compact), value(PRE_COMPACT)),
+def _hooks(file: _File, hooks: Mapping[str, Callable[[Launch], Any]]) -> tuple[Entry, ...]:
+    """Hooks in lists of the harness, by the name of its event."""
+    return tuple(
+        Entry("hooks", file, EntryKind.JSON_ITEM, ("hooks", event), value) for event, value in hooks.items()
     )
 
 
@@ -234,14 +234,20 @@ def _claude_state(machine: Machine) -> Path:
     return machine.folder("CLAUDE_CONFIG_DIR", machine.home) / ".claude.json"
 
 
-_CLAUDE_HOOKS: Final = _at(lambda machine: _claude(machine) / "settings.json", ".claude/settings.local.json")
+_CLAUDE_FILE: Final = _at(lambda machine: _claude(machine) / "settings.json", ".claude/settings.local.json")
 
+CLAUDE_HOOKS: Final[Mapping[str, Callable[[Launch], Any]]] = {
+    "SessionStart": _hook(SESSION_START),
+    "Stop": _hook(TURN_END),  # not `async`: `claude -p` kills such hooks at its end, and runs no SessionEnd
+    "PreCompact": _hook(PRE_COMPACT),
+    "SessionEnd": _hook(SESSION_END),  # Claude Code waits for it as long as its timeout allows
+}
 CLAUDE_CODE: Final = HarnessSpec(
     "claude-code",
     "Claude Code",
     (
         _json_server(_at(_claude_state, ".mcp.json"), "mcpServers", type="stdio"),
-        *_hooks(_CLAUDE_HOOKS, "PreCompact"),
+        *_hooks(_CLAUDE_FILE, CLAUDE_HOOKS),
         _skill(lambda machine: _claude(machine) / "skills", ".claude/skills"),
     ),
     lambda machine: (_claude(machine), "claude"),
@@ -274,8 +280,14 @@ def _codex(machine: Machine) -> Path:
     return machine.folder("CODEX_HOME", machine.home / ".codex")
 
 
-_CODEX_HOOKS: Final = _at(lambda machine: _codex(machine) / "hooks.json", ".codex/hooks.json")
+_CODEX_FILE: Final = _at(lambda machine: _codex(machine) / "hooks.json", ".codex/hooks.json")
 
+_CODEX_HOOKS: Final = {
+    "SessionStart": _hook(SESSION_START),
+    "Stop": _hook(TURN_END),
+    "PreCompact": _hook(PRE_COMPACT),
+    "SessionEnd": _hook(SESSION_END),
+}
 CODEX: Final = HarnessSpec(
     "codex",
     "Codex",
@@ -287,7 +299,7 @@ CODEX: Final = HarnessSpec(
             ("mcp_servers", NAME),
             _server(),
         ),
-        *_hooks(_CODEX_HOOKS, "PreCompact"),
+        *_hooks(_CODEX_FILE, _CODEX_HOOKS),
         _skill(lambda machine: _codex(machine) / "skills", None),
     ),
     lambda machine: (_codex(machine), "codex"),
@@ -312,12 +324,17 @@ def _gemini_hook(event: str) -> Callable[[Launch], Any]:
     return _hook(event, _HOOK_SECONDS * 1_000, name=f"{NAME}-{event}")
 
 
+_GEMINI_HOOKS: Final = {
+    "SessionStart": _gemini_hook(SESSION_START),
+    "PreCompress": _gemini_hook(PRE_COMPACT),
+    "SessionEnd": _gemini_hook(SESSION_END),
+}
 GEMINI_CLI: Final = HarnessSpec(
     "gemini-cli",
     "Gemini CLI",
     (
         _json_server(_GEMINI, "mcpServers"),
-        *_hooks(_GEMINI, "PreCompress", _gemini_hook),
+        *_hooks(_GEMINI, _GEMINI_HOOKS),
         _skill(lambda machine: _gemini(machine) / "skills", ".gemini/skills"),
     ),
     lambda machine: (_gemini(machine), "gemini"),
