@@ -21,6 +21,7 @@ from sense_memory.mind.layers.identity import IdentityKernel
 from sense_memory.mind.layers.topics import Topics
 from sense_memory.mind.log import Log
 from sense_memory.mind.model import MAX_LISTED_CHARS, Reflect, RerankPassages
+from sense_memory.mind.proposals import Proposals
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.reflection import ReflectionTracker, newest_lines, own_reflections, reflect
 from sense_memory.mind.scenes.scenes import Scenes
@@ -61,6 +62,7 @@ class Mind:
         archive: passages of long-term memory.
         topics: the topics of thoughts, each with a summary.
         identity: the identity, distilled from the topics, and the objectives.
+        proposals: memories that are proposed for the palace.
         shares: facets of palaces that this agent shares with others, and others with this agent.
         scenes: logs that are shared with other agents.
     """
@@ -73,6 +75,7 @@ class Mind:
         self.archive = Archive(self.records)
         self.topics = Topics(self.records, self.archive, self._open_model)
         self.identity = IdentityKernel(self.records, self.topics)
+        self.proposals = Proposals(self.records)
         self.scenes = Scenes(self.records, self.log)
         self.shares = Shares(store, self.scenes)
         self._messages = MessageIndex(self.log)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from sense_memory.interfaces.harness.specs import HarnessSpec, Launch, Machine
     from sense_memory.store import MemoryStore
 
+    _Work = Callable[[MemoryStore, dict[str, Any], Settings], Awaitable[None]]
+
 BACKUPS: Final = "harness-backups"  # in the data folder of sense-memory
 _PARTS: Final = ("server", "hooks", "skill")
 _STDIN_SECONDS: Final = 2.0  # that a hook waits for the harness's JSON
@@ -336,7 +338,7 @@ hooks = app.group(
 def session_start(context: typer.Context, _json: JsonOption = False) -> None:
     """Print the compressed palace and the newest journal entries as JSON, the context of a new session."""
 
-    async def work(store: MemoryStore, _: dict[str, Any]) -> None:
+    async def work(store: MemoryStore, _: dict[str, Any], _settings: Settings) -> None:
         from sense_memory.interfaces.harness.hooks import session_start as answer
 
         told = await answer(store, time.time())
@@ -373,20 +375,18 @@ def session_end(context: typer.Context, _json: JsonOption = False) -> None:
     _run_hook(of(context), "session-end", _keeping("session_end"))
 
 
-def _keeping(function: str) -> Callable[[MemoryStore, dict[str, Any]], Awaitable[None]]:
+def _keeping(function: str) -> _Work:
     """The work of a hook that keeps messages, silently: Gemini CLI shows stderr to the user."""
 
-    async def work(store: MemoryStore, event: dict[str, Any]) -> None:
+    async def work(store: MemoryStore, event: dict[str, Any], settings: Settings) -> None:
         from sense_memory.interfaces.harness import hooks as answers
 
-        await getattr(answers, function)(store, event)
+        await getattr(answers, function)(store, event, settings.proposals)
 
     return work
 
 
-def _run_hook(
-    invocation: Invocation, name: str, work: Callable[[MemoryStore, dict[str, Any]], Awaitable[None]]
-) -> None:
+def _run_hook(invocation: Invocation, name: str, work: _Work) -> None:
     """Run a hook on the agent's store. No failure may stop the harness, nor may the hook go on for ever."""
     patience = threading.Timer(_HOOK_SECONDS, _give_up, (invocation, name))
     patience.daemon = True
@@ -400,7 +400,7 @@ def _run_hook(
 
             settings = invocation.load()
             signer = LocalSigner(find_secret(settings)[0])  # a hook cannot ask for a password
-        asyncio.run(with_store(settings, signer, lambda store: work(store, event)))
+        asyncio.run(with_store(settings, signer, lambda store: work(store, event, settings)))
     except (SenseMemoryError, OSError) as error:
         problem = f"the hook did nothing: {error}"
     except Exception as error:  # a bug of ours must not stop the harness; its text could hold a memory

@@ -40,7 +40,8 @@ CONTEXT_TOKENS: Final = 1_000
 _JOURNAL_COUNT: Final = 3
 _JOURNAL_CHARS: Final = 400
 _QUOTED_CHARS: Final = 300  # of the last words of each side, in the journal
-_EXTRACTED_CHARS: Final = 20_000  # of the user's words that are searched for facts
+_PROPOSED_MESSAGES: Final = 200  # of the user that are searched for what lasts, the newest
+_PROJECT_CHARS: Final = 60
 _FACT_COUNT: Final = 5
 NOTED: Final = "session.noted"  # the kind of the entry that says up to which time the journal has a note
 
@@ -95,32 +96,33 @@ async def session_start(store: MemoryStore, now: float) -> str:
     return json.dumps(answer, ensure_ascii=False)
 
 
-async def turn_end(store: MemoryStore, event: Mapping[str, Any]) -> int:
+async def turn_end(store: MemoryStore, event: Mapping[str, Any], proposals: str = "review") -> int:
     """Keep the messages of the turn that has ended; returns how many were new. Arguments and errors as `pre_compact`."""
-    return len((await _kept(store, event)).new)
+    return len((await _kept(store, event, proposals)).new)
 
 
-async def pre_compact(store: MemoryStore, event: Mapping[str, Any]) -> int:
+async def pre_compact(store: MemoryStore, event: Mapping[str, Any], proposals: str = "review") -> int:
     """Keep the messages that a compaction is about to summarize; returns how many were new.
 
     Args:
         store: of the agent.
         event: the harness's JSON, with `transcript_path` and `session_id`.
+        proposals: what becomes of what the new messages propose for the palace: review, accept or off; see `Settings`.
 
     Raises:
         InvalidInput: there is no transcript, or it is not a plain file of this user.
         OSError: the transcript cannot be read.
         SenseMemoryError: the memory could not be written.
     """
-    kept = await _kept(store, event)
+    kept = await _kept(store, event, proposals)
     if not _is_each_turn(event):
         await _note(store, event, kept, "A conversation in {} reached a compaction.")
     return len(kept.new)
 
 
-async def session_end(store: MemoryStore, event: Mapping[str, Any]) -> int:
+async def session_end(store: MemoryStore, event: Mapping[str, Any], proposals: str = "review") -> int:
     """Keep the messages of a session that has ended; returns how many were new. Arguments and errors as `pre_compact`."""
-    kept = await _kept(store, event)
+    kept = await _kept(store, event, proposals)
     await _note(store, event, kept, "A session in {} ended.")
     return len(kept.new)
 
@@ -142,8 +144,8 @@ class _Kept:
     new: list[TranscriptMessage]
 
 
-async def _kept(store: MemoryStore, event: Mapping[str, Any]) -> _Kept:
-    """Add the new messages of the harness's transcript to the log."""
+async def _kept(store: MemoryStore, event: Mapping[str, Any], proposals: str) -> _Kept:
+    """Add the new messages of the harness's transcript to the log, and propose for the palace what they are worth."""
     path, session = event.get("transcript_path"), str(event.get("session_id") or "unknown")
     if not isinstance(path, str) or not path or "\0" in path:
         raise InvalidInput("the harness named no transcript")
@@ -166,7 +168,32 @@ async def _kept(store: MemoryStore, event: Mapping[str, Any]) -> _Kept:
     ]
     if entries:
         await store.mind.log.append_many(entries)
+        await _propose(store, event, conversation, new, proposals)
     return _Kept(conversation, known, said, new)
+
+
+async def _propose(
+    store: MemoryStore,
+    event: Mapping[str, Any],
+    conversation: str,
+    new: Sequence[TranscriptMessage],
+    mode: str,
+) -> None:
+    """Propose what the user's new messages are worth, of which the newest count."""
+    if mode == "off":
+        return
+    said = [message.content for message in new if message.role == "user"][-_PROPOSED_MESSAGES:]
+    made = await store.mind.proposals.propose(said, conversation=conversation, project=_project(event))
+    if mode == "accept":
+        for one in made:
+            await store.mind.proposals.accept(one.id)
+
+
+def _project(event: Mapping[str, Any]) -> str:
+    """The name of the folder in which the harness runs; empty for a home folder, which is no project."""
+    folder = event.get("cwd")
+    path = Path(folder) if isinstance(folder, str) and "\0" not in folder else Path()
+    return "" if path == Path.home() else one_line(path.name)[:_PROJECT_CHARS]
 
 
 async def _note(store: MemoryStore, event: Mapping[str, Any], kept: _Kept, happened: str) -> None:
@@ -201,8 +228,8 @@ async def _journal_text(
         message = next((message for message in reversed(new) if message.role == role), None)
         if message is not None:
             lines.append(f"{what}: {_brief(message.content, _QUOTED_CHARS)}")
-    told = "\n".join(message.content for message in new if message.role == "user")[-_EXTRACTED_CHARS:]
-    facts = [found.value for found in await store.persona_extract(told)][-_FACT_COUNT:]
+    waiting = [one.value for one in await store.mind.proposals.open() if one.conversation == conversation]
+    facts = waiting[-_FACT_COUNT:]
     lines += [f"The user said, perhaps worth remembering: {_brief(fact, _QUOTED_CHARS)}" for fact in facts]
     return "\n".join(lines)
 

@@ -282,11 +282,12 @@ def _codex(machine: Machine) -> Path:
 
 _CODEX_FILE: Final = _at(lambda machine: _codex(machine) / "hooks.json", ".codex/hooks.json")
 
+_CODEX_END_SECONDS: Final = 3  # more is warned of, and cut to this
 _CODEX_HOOKS: Final = {
     "SessionStart": _hook(SESSION_START),
     "Stop": _hook(TURN_END),
     "PreCompact": _hook(PRE_COMPACT),
-    "SessionEnd": _hook(SESSION_END),
+    "SessionEnd": _hook(SESSION_END, _CODEX_END_SECONDS),
 }
 CODEX: Final = HarnessSpec(
     "codex",
