@@ -158,7 +158,7 @@ def _looks_technical(line: str) -> bool:
 
 
 def _of_sentence(sentence: str, project: str) -> Iterator[Proposal]:
-    sentence = _lead_up("", _request(".", sentence))
+    sentence = _lead_up("", _request(".", sentence.strip('"\u201c\u201d ')))
     asked = _remember(sentence)
     told = asked["said"] if asked else sentence
     if len(sentence) > MAX_SENTENCE_CHARS or sentence.endswith("?"):

@@ -439,7 +439,7 @@ def _event() -> dict[str, Any]:
 
     if sys.stdin.isatty():
         return {}
-    text, stdin = b"", cast("BufferedReader", sys.stdin.buffer)
+    text, stdin = bytearray(), cast("BufferedReader", sys.stdin.buffer)
     # Until the object is complete or nothing more comes: a harness may leave stdin open.
     while not answers.is_whole(text) and _has_more(stdin):
         data = stdin.read1(answers.MAX_INPUT_BYTES)

@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput, NotSynced
-from sense_memory.exchange.transcript import conversation_of, messages_of, without_keys, without_tags
+from sense_memory.exchange.transcript import (
+    conversation_of,
+    messages_among,
+    messages_of,
+    without_keys,
+    without_tags,
+)
 from sense_memory.interfaces.text import age, quantity
 from sense_memory.interfaces.tools.results import DATA_NOTE
 from sense_memory.mind.log import NewEntry
@@ -35,8 +41,9 @@ if TYPE_CHECKING:
     from sense_memory.models import JournalEntry
     from sense_memory.store import MemoryStore
 
-MAX_INPUT_BYTES: Final = 1_000_000
+MAX_INPUT_BYTES: Final = 16_000_000  # of the harness's JSON
 CONTEXT_TOKENS: Final = 1_000
+_END_BYTES: Final = 100  # that are looked at before a text is parsed
 _JOURNAL_COUNT: Final = 3
 _JOURNAL_CHARS: Final = 400
 _QUOTED_CHARS: Final = 300  # of the last words of each side, in the journal
@@ -46,7 +53,7 @@ _FACT_COUNT: Final = 5
 NOTED: Final = "session.noted"  # the kind of the entry that says up to which time the journal has a note
 
 
-def event_of(text: bytes) -> dict[str, Any]:
+def event_of(text: bytes | bytearray) -> dict[str, Any]:
     """The JSON object that a harness writes to a hook's stdin; empty for no input.
 
     Raises:
@@ -63,9 +70,9 @@ def event_of(text: bytes) -> dict[str, Any]:
     return event
 
 
-def is_whole(text: bytes) -> bool:
+def is_whole(text: bytes | bytearray) -> bool:
     """Whether this is a complete JSON text, so that nothing more is awaited."""
-    if not text.rstrip().endswith(b"}"):
+    if not text[-_END_BYTES:].rstrip().endswith(b"}"):
         return False
     try:
         json.loads(text)
@@ -106,7 +113,7 @@ async def pre_compact(store: MemoryStore, event: Mapping[str, Any], proposals: s
 
     Args:
         store: of the agent.
-        event: the harness's JSON, with `transcript_path` and `session_id`.
+        event: the harness's JSON, with `session_id` and `transcript_path`, or the `records` of a transcript.
         proposals: what becomes of what the new messages propose for the palace: review, accept or off; see `Settings`.
 
     Raises:
@@ -146,13 +153,11 @@ class _Kept:
 
 async def _kept(store: MemoryStore, event: Mapping[str, Any], proposals: str) -> _Kept:
     """Add the new messages of the harness's transcript to the log, and propose for the palace what they are worth."""
-    path, session = event.get("transcript_path"), str(event.get("session_id") or "unknown")
-    if not isinstance(path, str) or not path or "\0" in path:
-        raise InvalidInput("the harness named no transcript")
+    session = str(event.get("session_id") or "unknown")
+    said = _messages(event, session)
     conversation = conversation_of(session)
     known = await store.mind.log.entries(conversation=conversation)
     ids = {entry.id for entry in known}
-    said = messages_of(Path(path), session)
     new = [message for message in said if message.id not in ids]
     entries = [
         NewEntry(
@@ -170,6 +175,16 @@ async def _kept(store: MemoryStore, event: Mapping[str, Any], proposals: str) ->
         await store.mind.log.append_many(entries)
         await _propose(store, event, conversation, new, proposals)
     return _Kept(conversation, known, said, new)
+
+
+def _messages(event: Mapping[str, Any], session: str) -> list[TranscriptMessage]:
+    """The messages of the transcript that the event names, or of its `records`, which our own plugins send."""
+    path, records = event.get("transcript_path"), event.get("records")
+    if isinstance(records, list):
+        return messages_among(records, session)
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise InvalidInput("the harness named no transcript")
+    return messages_of(Path(path), session)
 
 
 async def _propose(

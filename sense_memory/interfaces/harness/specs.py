@@ -8,9 +8,11 @@ it, and the names of fields differ.
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -126,6 +128,7 @@ class Entry:
         kind: how it stands in the file.
         path: the keys to it.
         value: what is put there: plain JSON, or the text of a file.
+        mark: a text that tells our file from another, where it is a file.
     """
 
     part: str
@@ -133,6 +136,7 @@ class Entry:
     kind: EntryKind
     path: tuple[str, ...]
     value: Callable[[Launch], Any]
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +205,8 @@ def _skill(user: Callable[[Machine], Path | None], project: str | None) -> Entry
         found = user(machine)
         return None if found is None else found / inside
 
-    return Entry(
-        "skill", _at(folder, f"{project}/{inside}" if project else None), EntryKind.FILE, (), lambda _: SKILL
-    )
+    file = _at(folder, f"{project}/{inside}" if project else None)
+    return Entry("skill", file, EntryKind.FILE, (), lambda _: SKILL, SKILL_MARK)
 
 
 def _json_server(file: _File, *path: str, **more: Any) -> Entry:
@@ -405,17 +408,40 @@ def _opencode(machine: Machine, folder: Path | None) -> Path:
     return _first_existing(place / "opencode.jsonc", place / "opencode.json")
 
 
+_PLUGIN_MARK: Final = "// The OpenCode plugin of sense-memory:"
+
+
+def opencode_plugin(launch: Launch) -> str:
+    """The text of OpenCode's plugin, which runs the hooks."""
+    text = (files(__package__) / "scripts" / "opencode.js").read_text("utf-8")
+    for line, value in (
+        ('PROGRAM = ["sense-memory"]', launch.program),
+        ("OPTIONS = []", launch.options),
+        ("ENVIRONMENT = {}", dict(launch.env)),
+    ):
+        name = line.partition(" = ")[0]
+        text = text.replace(f"const {line};", f"const {name} = {json.dumps(value, ensure_ascii=False)};")
+    return text
+
+
+def _opencode_plugin_file(machine: Machine, folder: Path | None) -> Path:
+    place = machine.config / "opencode" if folder is None else folder / ".opencode"
+    return place / "plugins" / f"{NAME}.js"
+
+
 OPENCODE: Final = HarnessSpec(
     "opencode",
     "OpenCode",
     (
         Entry("server", _opencode, EntryKind.JSON_MEMBER, ("mcp", NAME), _opencode_server),
+        Entry("hooks", _opencode_plugin_file, EntryKind.FILE, (), opencode_plugin, _PLUGIN_MARK),
         _skill(lambda machine: machine.config / "opencode" / "skills", ".opencode/skills"),
     ),
     lambda machine: (machine.config / "opencode", "opencode"),
     (
         "https://opencode.ai/docs/mcp-servers",
         "https://opencode.ai/docs/config",
+        "https://opencode.ai/docs/plugins",
         "https://opencode.ai/docs/skills",
         "tried: opencode-ai 1.18.33",
     ),

@@ -183,7 +183,7 @@ def test_a_program_that_is_gone_stops_no_harness(tmp_path):
 @pytest.mark.parametrize("name", ["session-start", "turn-end", "pre-compact", "session-end"])
 def test_a_hook_never_fails_and_says_why_on_stderr(agent, cli, home, name):
     agent("remember", "a/b/c", "kept")
-    for stdin in ("", "{}", "junk", "[]", '{"transcript_path": "/etc/none"}', "x" * 1_000_001):
+    for stdin in ("", "{}", "junk", "[]", '{"transcript_path": "/etc/none"}', "x" * 16_000_001):
         result = agent("hook", name, stdin=stdin)
         assert "Traceback" not in result.output
     (ledger,) = (home / "ledgers").glob("*.db")

@@ -239,6 +239,12 @@ async def test_turns_are_kept_as_they_end_and_the_session_is_noted_once(store, t
         assert not await store.mind.search("through noted")
 
 
+async def test_a_plugin_may_send_the_records_of_a_transcript_itself(store, transcript):
+    async with store:
+        assert await turn_end(store, {"session_id": "abc-1", "records": [*CLAUDE, 7, None, "x"]}) == 2
+        assert await turn_end(store, event(transcript(CLAUDE))) == 0
+
+
 async def test_hooks_that_overlap_keep_each_message_once(tmp_path, transcript):
     options = {"ledger": tmp_path / "a.db", "background": False}
     signer, path = LocalSigner.from_hex("01" * 32), transcript(CLAUDE)
