@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs golden docs bench clean
+.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs plugins golden docs bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -48,6 +48,9 @@ sync-store: $(VENV)/.installed-test  ## write sync_store.pyi anew, after a chang
 
 json-docs: $(VENV)/.installed-test  ## write the fields in docs/json.md anew, after a change of a model or its shape
 	@$(BIN)/python -m scripts.generate_json_docs
+
+plugins: $(VENV)/.installed-test  ## write the plugins and registry manifests anew, after a change of what `install` writes
+	@$(BIN)/python -m scripts.generate_plugins
 
 golden: $(VENV)/.installed-test  ## write what commands say anew, after a change of their words; read the difference
 	@$(BIN)/python -m pytest tests/interfaces/cli/test_golden.py -n 0 --update-golden

@@ -114,8 +114,15 @@ class Launch:
         """A shell command that runs a hook. The command succeeds even if the program is gone or too old for it, because a
         failing hook may block a harness: exit code 2 keeps Claude Code from compacting.
         """
+        return f"{self._hook(name)} || true"
+
+    def detached_hook(self, name: str) -> str:
+        """As `hook`, but the shell does not wait: for harnesses that end before their hooks do."""
+        return f"{{ {self._hook(name)} <&3 >/dev/null 2>&1 & }} 3<&0"
+
+    def _hook(self, name: str) -> str:
         env = ["env", *(f"{key}={value}" for key, value in self.env.items())] if self.env else []
-        return shlex.join([*env, *self.program, "hook", name, *self.options]) + " || true"
+        return shlex.join([*env, *self.program, "hook", name, *self.options])
 
 
 @dataclass(frozen=True, slots=True)

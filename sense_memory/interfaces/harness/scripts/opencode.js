@@ -13,12 +13,17 @@ function run(name, event) {
     try {
       const [command, ...words] = [...PROGRAM, "hook", name, ...OPTIONS];
       const env = { ...process.env, ...ENVIRONMENT };
-      const child = spawn(command, words, { env, stdio: ["pipe", "pipe", "ignore"], timeout: SECONDS * 1000 });
+      const child = spawn(command, words, { env, stdio: ["pipe", "pipe", "ignore"] });
+      const patience = setTimeout(() => child.kill(), SECONDS * 1000);
+      patience.unref?.();
       let told = "";
       child.on("error", () => resolve(""));
       child.stdin.on("error", () => {});
       child.stdout.on("data", (data) => (told += data));
-      child.on("close", () => resolve(told));
+      child.on("close", () => {
+        clearTimeout(patience);
+        resolve(told);
+      });
       child.stdin.end(JSON.stringify(event));
     } catch {
       resolve("");
