@@ -31,6 +31,7 @@ from sense_memory.mind.agent_tool import Access
 from sense_memory.mind.blocks import Block
 from sense_memory.mind.chat.compaction import ContextState
 from sense_memory.mind.chat.messages import Message, ToolCall
+from sense_memory.mind.files import FileEdit, MirroredFile
 from sense_memory.mind.layers.archive import Passage
 from sense_memory.mind.layers.identity import AgentIdentity, Objective
 from sense_memory.mind.layers.topics import Topic, TopicProposal
@@ -41,6 +42,9 @@ from sense_memory.mind.proposals import ProposedMemory
 from sense_memory.mind.scenes.membership import SceneState
 from sense_memory.mind.scenes.share import SharedMemory
 from sense_memory.mind.search.hits import MindHit
+from sense_memory.mirror.decisions import MirrorReport
+from sense_memory.mirror.mirrors import EmptyFolder
+from sense_memory.mirror.state import Mirror
 from sense_memory.models import Change, Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory, State
 from sense_memory.nostr.signer import PynostrKey, Signer
 from sense_memory.palace.compression import Compressed
@@ -158,6 +162,9 @@ class SyncMemoryStore:
         Raises:
             StoreClosed: the store is not open.
         """
+    @property
+    def mirror(self) -> SyncMirrors:
+        """The folders that are kept in step with memory, such as the memory of a coding agent."""
     def clock(self) -> float:
         """The time by the clock of this store, seconds since 1970."""
     def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
@@ -603,6 +610,7 @@ class SyncMind:
         log: everything that happened.
         blocks: core memory, which is always in the prompt.
         archive: passages of long-term memory.
+        files: the text files of projects, which mirrors keep in step with folders.
         topics: the topics of thoughts, each with a summary.
         identity: the identity, distilled from the topics, and the objectives.
         proposals: memories that are proposed for the palace.
@@ -613,6 +621,7 @@ class SyncMind:
     log: SyncLog
     blocks: SyncBlocks
     archive: SyncArchive
+    files: SyncFiles
     topics: SyncTopics
     identity: SyncIdentityKernel
     proposals: SyncProposals
@@ -760,6 +769,64 @@ class SyncMind:
         """Write the entries of the log that are in no page yet to pages; returns how many. Raises as `Log.flush`."""
     def close(self) -> None:
         """Flush the log and stop. Entries that cannot be flushed stay durable, and the next flush takes them."""
+
+class SyncMirrors:
+    """The mirrored folders of an agent on this machine. Get it as `store.mirror`.
+
+    Args:
+        opened: gives the open store, or raises StoreClosed.
+        files: gives the files in memory.
+        file_clock: seconds since 1970, by which the file system dates files.
+    """
+    def all(self) -> list[Mirror]:
+        """The mirrored folders."""
+    def add(
+        self, folder: str | Path, *, project: str = "", only: Iterable[str] = (), allow: Iterable[str] = ()
+    ) -> Mirror:
+        """Mirror a folder from now on, or change how it is mirrored; nothing is read or written in it yet.
+
+        Args:
+            folder: an existing folder.
+            project: the name under which every machine knows the files; by default the mapping that the folder has, else
+                the address of its git remote, else its name.
+            only: patterns of the names to mirror, such as `CLAUDE.md` or `**/*.md`; by default as before, else all text files.
+            allow: names of files that are mirrored although they seem to hold credentials, in addition to those before.
+
+        Raises:
+            InvalidInput: there is no such folder, or a name cannot be used; nothing was changed.
+        """
+    def remove(self, folder: str | Path) -> bool:
+        """Mirror a folder no longer; its files stay, here and in memory. Returns whether it was mirrored."""
+    def plan(
+        self, folder: str | Path, *, project: str = "", only: Iterable[str] = (), allow: Iterable[str] = ()
+    ) -> MirrorReport:
+        """What `add` and `sync` with these arguments would do now; nothing is written, and no relay is asked.
+
+        Raises:
+            InvalidInput: as `add`.
+        """
+    def sync(
+        self, folder: str | Path | None = None, *, seconds: float = ..., empty: EmptyFolder = "ask"
+    ) -> list[MirrorReport]:
+        """Bring a folder, or every mirrored folder, in step with memory, and memory with its relays.
+
+        Args:
+            folder: None for all.
+            seconds: for relays; what they do not take in this time is sent later. 0 asks none.
+            empty: what it means that a folder is empty that had files. "ask": nothing is done, and the report says so;
+                "restore": they are written again; "delete": they were deleted.
+
+        Raises:
+            InvalidInput: the folder is not mirrored.
+            LedgerError: the ledger cannot be used.
+        """
+    def follow(self, tell: Callable[[MirrorReport], None] | None = None, *, every: float = ...) -> None:
+        """Keep every mirrored folder in step until this task is cancelled.
+
+        Args:
+            tell: called with each report in which something was done, or another problem arose.
+            every: seconds between two looks at the folders and the ledger.
+        """
 
 class SyncStorePalace:
     """The palace of a store. Get it as `store.palace`.
@@ -1215,6 +1282,72 @@ class SyncArchive:
         """Every tag with the number of passages that have it, most frequent first."""
     def topics(self) -> dict[str, int]:
         """Every topic with the number of passages that have it, most frequent first."""
+
+class SyncFiles:
+    """The mirrored files of an agent. Get it as `store.mind.files`.
+
+    Args:
+        records: reads and writes the records.
+    """
+    def all(self, project: str | None = None, *, deleted: bool = False) -> list[MirroredFile]:
+        """The files of a project, or of all projects, by project and name.
+
+        Args:
+            project: None for all.
+            deleted: the deleted ones instead.
+        """
+    def get(self, full_name: str) -> MirroredFile | None:
+        """The file `project:name` as it is now; None if there is none, or if it was deleted.
+
+        Raises:
+            InvalidAddress: not the name of a file.
+        """
+    def history(self, full_name: str) -> list[Version]:
+        """The versions of a file in this ledger, newest first; `value` is None where the file was deleted.
+
+        Raises:
+            InvalidAddress: not the name of a file.
+        """
+    def as_of(self, full_name: str, time: float) -> str | None:
+        """The text of a file at a time, in seconds since 1970; None where there was no such file.
+
+        Raises:
+            InvalidAddress: not the name of a file.
+        """
+    def undo(self, full_name: str) -> MirroredFile | None:
+        """Write the previous text of a file as a new version; mirrors then write it into their folders.
+
+        A second undo goes one text further back; a deleted file comes back. Returns the file, or None where no other
+        text is known.
+
+        Raises:
+            InvalidAddress: not the name of a file.
+        """
+    def heads(self, project: str) -> dict[str, MirroredFile]:
+        """The version that counts of each file of a project, by name; deleted files too."""
+    def head(self, project: str, name: str) -> MirroredFile | None:
+        """The version of a file that counts; None if there is none."""
+    def versions(self, project: str, name: str) -> list[MirroredFile]:
+        """Every version of a file in this ledger, newest first."""
+    def fits(self, edit: FileEdit) -> bool:
+        """Whether a version fits an event."""
+    def write(self, edits: Sequence[FileEdit], writer: str) -> dict[str, str]:
+        """Write versions, in batches; returns the event ids of those that were written, by path of the record.
+
+        The others had another head by then, or the clock is far behind the head.
+
+        Args:
+            edits: at most one for each file.
+            writer: who edits: the name of a mirror, or empty for this device.
+
+        Raises:
+            LedgerError: the ledger could not be written; earlier batches stay.
+        """
+    def forget(self, full_names: Iterable[str]) -> str:
+        """Forget files with all their versions, here and on relays; returns the id of the deletion request.
+
+        A mirror leaves the file in its folder alone, until somebody changes the file.
+        """
 
 class SyncTopics:
     """The topics of an agent.

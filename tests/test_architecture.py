@@ -29,6 +29,7 @@ LAYERS = (
     "exchange",
     "sync_store",
     "store",
+    "mirror",
     "mind",
     "memories",
     "relay.sync",

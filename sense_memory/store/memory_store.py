@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.watch import Watch
     from sense_memory.mind.mind import Mind
     from sense_memory.mind.model import LanguageModel
+    from sense_memory.mirror.mirrors import Mirrors
     from sense_memory.models import Draft, JournalEntry, Memory, PersonaMemory, State
     from sense_memory.nostr.signer import PynostrKey, Signer
     from sense_memory.palace.plan import Plan
@@ -154,6 +155,7 @@ class MemoryStore(PersonaNames):
         self._is_opening = False
         self._opened: OpenStore | None = None
         self._mind: Mind | None = None
+        self._mirror: Mirrors | None = None
         self._palace = StorePalace(self._now_open, self._options)
         self._journal = StoreJournal(self._now_open)
         self._relays = StoreRelays(self._options.urls, self._now_open)
@@ -264,6 +266,15 @@ class MemoryStore(PersonaNames):
 
             self._mind = Mind(store)
         return self._mind
+
+    @property
+    def mirror(self) -> Mirrors:
+        """The folders that are kept in step with memory, such as the memory of a coding agent."""
+        if self._mirror is None:
+            from sense_memory.mirror.mirrors import Mirrors
+
+            self._mirror = Mirrors(self._now_open, lambda: self.mind.files, time.time)
+        return self._mirror
 
     def clock(self) -> float:
         """The time by the clock of this store, seconds since 1970."""

@@ -56,6 +56,7 @@ _MODULES: Final = {  # by command, in the order of `--help`: what a new user nee
     **dict.fromkeys(("relays", "relay"), "relays"),
     "backup": "backup",
     **dict.fromkeys(("export", "import"), "exchange"),
+    "mirror": "mirror",
     **dict.fromkeys(("install", "uninstall", "hook"), "harness"),
     "completion": "completion",
     "help": "program",

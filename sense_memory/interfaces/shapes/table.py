@@ -216,6 +216,13 @@ _RELAYS: Final = {
 }
 _MIND: Final = {
     "mind.blocks.Block": Shape("block"),
+    "mind.files.MirroredFile": Shape(
+        "mirrored file", path="full_name", kind="file", plus={"value": "text"}, without=("seen", "restored")
+    ),
+    "mirror.decisions.MirrorReport": Shape(
+        "mirrored folder", plus={"in_step": "in_step_count"}, or_null=("problem",)
+    ),
+    "mirror.decisions.MirrorStep": Shape("mirror step", or_null=("note",)),
     "mind.layers.archive.Passage": Shape("passage", or_null=("title", "source")),
     "mind.layers.topics.Topic": Shape("topic", or_null=("last",)),
     "mind.layers.topics.TopicProposal": Shape("topic proposal"),
