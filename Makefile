@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs client golden docs bench clean
+.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs client plugins golden docs bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -51,6 +51,9 @@ json-docs: $(VENV)/.installed-test  ## write the fields in docs/json.md and docs
 
 client: clients/typescript/schema.d.ts  ## the TypeScript client of the HTTP API: its packages, its types, and a check of them; needs node and npm
 	@cd clients/typescript && npm run --silent check
+
+plugins: $(VENV)/.installed-test  ## write the plugins and registry manifests anew, after a change of what `install` writes
+	@$(BIN)/python -m scripts.generate_plugins
 
 golden: $(VENV)/.installed-test  ## write what commands say anew, after a change of their words; read the difference
 	@$(BIN)/python -m pytest tests/interfaces/cli/test_golden.py -n 0 --update-golden

@@ -25,6 +25,7 @@ SearchedPart = Literal["palace", "journal", "flat", "file"]
 StateName = Literal["active", "fading", "forgotten", "dissolved"]
 PlanName = Literal["free", "keep", "self_hosted"]
 REVIVALS: Final = get_args(ReviveRule)
+PROPOSAL_MODES: Final = ("review", "accept", "off")  # what hooks do with proposals; the first is the default
 CONTRADICTION_MODES: Final[tuple[ContradictionMode, ...]] = get_args(ContradictionMode)
 
 

@@ -38,6 +38,7 @@ from sense_memory.mind.layers.topics import Topic, TopicProposal
 from sense_memory.mind.log import LogEntry, NewEntry, SignsEntries
 from sense_memory.mind.model import Coherence, LanguageModel
 from sense_memory.mind.prompts.prompt import Prompt
+from sense_memory.mind.proposals import ProposedMemory
 from sense_memory.mind.records import MindRecord
 from sense_memory.mind.scenes.membership import SceneState
 from sense_memory.mind.scenes.share import SharedMemory
@@ -933,6 +934,7 @@ class SyncMind:
         files: the text files of projects, which mirrors keep in step with folders.
         topics: the topics of thoughts, each with a summary.
         identity: the identity, distilled from the topics, and the objectives.
+        proposals: memories that are proposed for the palace.
         shares: facets of palaces that this agent shares with others, and others with this agent.
         scenes: logs that are shared with other agents.
     """
@@ -943,6 +945,7 @@ class SyncMind:
     files: SyncFiles
     topics: SyncTopics
     identity: SyncIdentityKernel
+    proposals: SyncProposals
     scenes: SyncScenes
     shares: SyncShares
     def prompt(
@@ -1537,6 +1540,40 @@ class SyncIdentityKernel:
         Raises:
             InvalidInput: no objective has this id, or a value is not valid; nothing was changed.
         """
+
+class SyncProposals:
+    """The memories that are proposed for the palace.
+
+    Args:
+        records: reads and writes the proposals.
+    """
+    def open(self) -> list[ProposedMemory]:
+        """The proposals that wait for a decision, oldest first; each with the value that it would replace."""
+    def propose(
+        self, messages: Iterable[str], *, conversation: str = "", project: str = ""
+    ) -> list[ProposedMemory]:
+        """Propose what some messages of the user are worth; returns the new proposals.
+
+        Args:
+            messages: the user's words, message by message.
+            conversation: where they were said.
+            project: what the conversation is about, see `junk_gate.worth_proposing`.
+        """
+    def accept(
+        self, proposal_id: str, *, path: str | None = None, value: str | None = None
+    ) -> ProposedMemory:
+        """Write a proposal as a memory of the palace.
+
+        Args:
+            proposal_id: the id, or its first digits, four or more.
+            path: another path for the memory.
+            value: another text.
+
+        Raises:
+            InvalidInput: no open proposal has this id; or as `palace.remember`. Nothing was written.
+        """
+    def reject(self, proposal_id: str) -> ProposedMemory:
+        """Reject a proposal, so that it is not made again. Arguments and errors as `accept`."""
 
 class SyncScenes:
     """The scenes of an agent.

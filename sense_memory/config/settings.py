@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.arguments import CONTRADICTION_MODES, REVIVALS
+from sense_memory.arguments import CONTRADICTION_MODES, PROPOSAL_MODES, REVIVALS
 from sense_memory.config.agent_key import NSEC_VARIABLE, agent_key, default_home, open_key
 from sense_memory.config.config_file import NAME as _CONFIG
 from sense_memory.config.config_file import agent_config, read_config, read_text
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders.choice import Choice
     from sense_memory.search.embedders.embedder import Embedder
 
-_CONFIG_KEYS: Final = ("relays", "model", "revive", "search_forgotten")
+_CONFIG_KEYS: Final = ("relays", "model", "revive", "search_forgotten", "proposals")
 _AGENT_CONFIG_KEYS: Final = ("relays",)
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
 
@@ -81,6 +81,8 @@ class Settings:
         contradictions: what is done about memories that contradict each other: act (the default), suggest or off.
         revive: what revives a memory: use (the default) or recall; see `MemoryStore`.
         search_forgotten: whether forgotten memories follow the other hits of a search; by default no.
+        proposals: what hooks do with what sessions are worth remembering: review (the default; it waits until somebody
+            accepts it), accept (it becomes a memory at once) or off.
         origins: where the value of each setting came from: "argument", "environment", ".env", "config.toml" or
             "default". A key file by "default" is named after the agent. For `relays`, "config.toml" also means the
             agent's own config file.
@@ -100,6 +102,7 @@ class Settings:
     contradictions: str
     revive: str
     search_forgotten: bool
+    proposals: str
     origins: Mapping[str, str] = field(hash=False)
     relay_origins: Mapping[str, str] = field(hash=False)
 
@@ -125,6 +128,7 @@ class Settings:
         contradictions: str | None = None,
         revive: str | None = None,
         search_forgotten: str | None = None,
+        proposals: str | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Settings:
         """Gather all settings. Reads files, writes none.
@@ -147,6 +151,7 @@ class Settings:
             contradictions: act, suggest or off.
             revive: use or recall.
             search_forgotten: yes or no.
+            proposals: review, accept or off.
             environ: the environment variables.
 
         Raises:
@@ -171,6 +176,7 @@ class Settings:
             "model": sources.model(model),
             "contradictions": sources.choice("contradictions", contradictions, CONTRADICTION_MODES),
             "revive": sources.choice("revive", revive, REVIVALS),
+            "proposals": sources.choice("proposals", proposals, PROPOSAL_MODES),
             "search_forgotten": sources.switch("search_forgotten", search_forgotten),
         }
         values = {setting: item.value for setting, item in found.items()}

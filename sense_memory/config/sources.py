@@ -42,6 +42,7 @@ _VARIABLES: Final = {
     "contradictions": "SENSE_MEMORY_CONTRADICTIONS",
     "revive": "SENSE_MEMORY_REVIVE",
     "search_forgotten": "SENSE_MEMORY_SEARCH_FORGOTTEN",
+    "proposals": "SENSE_MEMORY_PROPOSALS",
 }
 
 _SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromkeys(

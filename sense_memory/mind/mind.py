@@ -22,6 +22,7 @@ from sense_memory.mind.layers.identity import IdentityKernel
 from sense_memory.mind.layers.topics import Topics
 from sense_memory.mind.log import Log
 from sense_memory.mind.model import MAX_LISTED_CHARS, Reflect, RerankPassages
+from sense_memory.mind.proposals import Proposals
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.reflection import ReflectionTracker, newest_lines, own_reflections, reflect
 from sense_memory.mind.scenes.scenes import Scenes
@@ -63,6 +64,7 @@ class Mind:
         files: the text files of projects, which mirrors keep in step with folders.
         topics: the topics of thoughts, each with a summary.
         identity: the identity, distilled from the topics, and the objectives.
+        proposals: memories that are proposed for the palace.
         shares: facets of palaces that this agent shares with others, and others with this agent.
         scenes: logs that are shared with other agents.
     """
@@ -76,6 +78,7 @@ class Mind:
         self.files = Files(self.records)
         self.topics = Topics(self.records, self.archive, self._open_model)
         self.identity = IdentityKernel(self.records, self.topics)
+        self.proposals = Proposals(self.records)
         self.scenes = Scenes(self.records, self.log)
         self.shares = Shares(store, self.scenes)
         self._messages = MessageIndex(self.log)

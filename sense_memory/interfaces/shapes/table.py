@@ -229,6 +229,7 @@ _MIND: Final = {
     "mind.layers.topics.TopicProposal": Shape("topic proposal"),
     "mind.layers.identity.AgentIdentity": Shape("identity", without=("sketch",)),
     "mind.layers.identity.Objective": Shape("objective"),
+    "mind.proposals.ProposedMemory": Shape("proposed memory", or_null=("replaces", "conversation")),
     "mind.log.LogEntry": Shape("log entry", plus={"text": "text"}, or_null=("author",)),
     "mind.chat.messages.Message": Shape("message", or_null=("name",)),
     "mind.chat.messages.ToolCall": Shape("tool call", or_null=("name",)),

@@ -39,6 +39,7 @@ ENDS_WITH = {
     "init --import < usb/default.ncryptsec": 1,
     "backup usb": 2,
     "import CLAUDE.md --into projects/website": 2,
+    "palace review --accept 3f2a --accept 91bc --reject 07de": 2,
     "palace pin self/facts/name": 4,
     "palace unpin self/facts/name": 4,
     'as-of "1 min ago" user_timezone': 4,
