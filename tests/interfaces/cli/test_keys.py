@@ -140,6 +140,28 @@ def test_what_is_no_key_is_refused_with_2_and_not_repeated(cli, key_file, given,
     assert not key_file.exists()
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_what_init_shows_can_be_imported_on_another_machine(
+    agent, cli, key_file, nsec, tmp_path, monkeypatch, form
+):
+    shown = agent("init", "--show-nsec", *form).stdout
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "other"))
+
+    agent("init", "--import", stdin=shown)
+
+    assert (tmp_path / "other/keys/default.key").read_text().strip() == nsec
+
+
+def test_a_text_with_two_keys_is_refused_because_one_would_be_a_guess(cli, key_file, nsec):
+    from sense_memory import LocalSigner
+
+    result = cli("init", "--import", stdin=f"{nsec}\n{LocalSigner.generate().export_nsec()}\n", code=2)
+
+    assert result.exit_code == 2
+    assert nsec not in result.output
+    assert not key_file.exists()
+
+
 def test_a_terminal_is_asked_for_the_key_without_echo(home, key_file, nsec, monkeypatch):
     asked = []
 
