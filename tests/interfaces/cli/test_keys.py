@@ -141,9 +141,7 @@ def test_what_is_no_key_is_refused_with_2_and_not_repeated(cli, key_file, given,
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_what_init_shows_can_be_imported_on_another_machine(
-    agent, cli, key_file, nsec, tmp_path, monkeypatch, form
-):
+def test_what_init_shows_can_be_imported_on_another_machine(agent, nsec, tmp_path, monkeypatch, form):
     shown = agent("init", "--show-nsec", *form).stdout
     monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "other"))
 
