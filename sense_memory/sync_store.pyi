@@ -20,7 +20,7 @@ from sense_memory.arguments import (
 )
 from sense_memory.config.model_choice import ModelChoice
 from sense_memory.ledger.rescue import RescueReport
-from sense_memory.loop_thread import BlockingIterator, LoopThread
+from sense_memory.loop_thread import BlockingContext, BlockingIterator, LoopThread
 from sense_memory.memories.backup import ImportReport
 from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
 from sense_memory.memories.history import Version
@@ -1387,7 +1387,7 @@ class SyncScenes:
         Raises:
             InvalidInput: the agent is in no scene with this id.
         """
-    def using(self, scene_id: str) -> Any:
+    def using(self, scene_id: str) -> BlockingContext[SyncScene]:
         """A scene for the duration of a block. Its ledgers are then closed, unless `open` opened them or they are in RAM.
 
         Raises: as `open`.

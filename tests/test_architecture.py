@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -68,6 +69,7 @@ class Facts:
         imports: every module that it imports.
         imports_at_run_time: only what importing the file itself imports.
         definitions: the names of its functions and classes.
+        classes: the names of its classes.
         has_docstring: whether it begins by saying what it is for.
         opens_databases: whether it calls `sqlite3.connect`.
     """
@@ -75,6 +77,7 @@ class Facts:
     imports: frozenset[str]
     imports_at_run_time: frozenset[str]
     definitions: tuple[str, ...]
+    classes: tuple[str, ...]
     has_docstring: bool
     opens_databases: bool
 
@@ -91,6 +94,7 @@ def facts_of(file):
             for node in nodes
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         ),
+        classes=tuple(node.name for node in nodes if isinstance(node, ast.ClassDef)),
         has_docstring=bool(ast.get_docstring(tree)),
         opens_databases=any(
             isinstance(node, ast.Attribute)
@@ -335,6 +339,13 @@ def test_nothing_is_called_utils_helpers_or_manager():
 
     found = {name for name in names if any(word in name.lower() for word in vague)}
     assert found <= documented
+
+
+def test_no_two_classes_have_the_same_name():
+    """Whoever reads a name in a traceback, or looks for it, finds one class."""
+    names = Counter(name for file in modules() for name in facts_of(file).classes)
+
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_every_module_begins_by_saying_what_it_is_for():

@@ -140,8 +140,10 @@ def lookup_paths(key: str) -> tuple[str, ...]:
     Raises:
         InvalidAddress: empty, or with `/`, a backslash or lone surrogates, which no address can hold.
     """
-    if not isinstance(key, str) or not key or _unfindable(key):
-        hint = "; a path such as people/facts/lisa belongs to the palace" if "/" in str(key) else ""
+    if not isinstance(key, str):
+        raise InvalidAddress(f"give the name of a memory as text, not {type(key).__name__}")
+    if not key or _unfindable(key):
+        hint = "; a path such as people/facts/lisa belongs to the palace" if "/" in key else ""
         raise InvalidAddress(
             f"give the name of a memory: a memory key is not empty, and has no '/', '\\' or invalid Unicode{hint}"
         )

@@ -30,7 +30,7 @@ from sense_memory.interfaces.cli.invocation import (
     with_options,
     with_store,
 )
-from sense_memory.interfaces.cli.output import holding_data, relay_data
+from sense_memory.interfaces.cli.output import relay_data
 from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.cli.sync import LOCAL, NOTHING_FOUND, kept, survival
@@ -101,7 +101,7 @@ def doctor(
 
 
 def _relay(found: RelayFindings) -> dict[str, Any]:
-    holding = None if found.holding is None else holding_data(found.holding)
+    holding = None if found.holding is None else shape_of(found.holding)
     return relay_data(found.url, found.status, problem=found.problem, holding=holding)
 
 

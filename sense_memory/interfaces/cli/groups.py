@@ -27,10 +27,12 @@ class HelpPage:
     """The parts common to every command and group: the help page, and the global options in any place."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters of the command, and the global options."""
+        """The parameters of the command, and the global options that are not among them."""
         found = list(super().get_params(ctx))  # type: ignore[misc]
         root = ctx.find_root().command
-        return found if root is self else [*found, *getattr(root, "shared", ())]
+        own = {name for option in found for name in option.opts}
+        shared = () if root is self else getattr(root, "shared", ())
+        return [*found, *(option for option in shared if own.isdisjoint(option.opts))]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
         """The words after the name in the usage line."""

@@ -59,8 +59,9 @@ from sense_memory.interfaces.cli.names import (
     unknown_name,
 )
 from sense_memory.interfaces.cli.operations import Write, operation
-from sense_memory.interfaces.cli.output import any_memory_data, as_value, name_data
+from sense_memory.interfaces.cli.output import as_value
 from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.shapes import names_of
 
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _remember_flat(
         return await delivery.send(store, ids, wait), not unsaved.pairs
 
     written, unchanged = invocation.run(work, creates=True)
-    result = {**name_data(key), "event_id": written.ids[0], "unchanged": unchanged}
+    result = {**names_of(key), "event_id": written.ids[0], "unchanged": unchanged}
     delivery.report_write(invocation, written, "unchanged" if unchanged else "kept", result, require_acks)
 
 
@@ -249,7 +250,7 @@ def remember_in_palace(
 
     written, told, is_renewed, name = invocation.run(work, creates=True)
     result = {
-        **name_data(name),
+        **names_of(name),
         "event_id": written.ids[0],
         "renewed": is_renewed,
         "superseded": contradiction_data(told, told.superseded),
@@ -287,7 +288,6 @@ async def _says(store: MemoryStore, path: str, text: str) -> bool:
         4: "no such memory",
     },
     panel=MEMORIES,
-    json=any_memory_data,
     shows=as_value,
 )
 async def recall(store: MemoryStore, name: NameArgument) -> Memory | PersonaMemory:
@@ -415,7 +415,7 @@ async def forget_names(
     there = await everything(store) if any("/" in target for target in targets) else []
     marks = marks_in(there)
     ids = await _forget(store, list(targets))
-    forgotten = [delivery.Forgotten(name_data(target), ids[target], why) for target, why in targets.items()]
+    forgotten = [delivery.Forgotten(names_of(target), ids[target], why) for target, why in targets.items()]
     gone = {(path, by) for path, by in marks if by in targets and path not in targets}
     lost = [
         f"{memory.path} is still here: an edit of {memory.conflict_of} that lost to one of another device"

@@ -15,7 +15,7 @@ from sense_memory.interfaces.cli.delivery import paused
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, program, tell, with_options
-from sense_memory.interfaces.cli.output import change_data, relay_data, sync_data, told_by
+from sense_memory.interfaces.cli.output import relay_data, told_by
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.shapes import shape_of, shown_path, thing
@@ -229,7 +229,7 @@ def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int | None]:
 
 
 def _round(relay: RelayReport, state: RelayStatus) -> dict[str, Any]:
-    found = sync_data(relay, in_step=relay.in_step and state.holds_all)
+    found = {**shape_of(relay), "in_step": relay.in_step and state.holds_all}
     return relay_data(relay.url, state, problem=relay.problem, sync=found)
 
 
@@ -494,4 +494,4 @@ def line(change: Change) -> str:
 
 def json_line(change: Change) -> str:
     """A change for a program, on one line."""
-    return as_json(change_data(change), indent=None)
+    return as_json(shape_of(change), indent=None)

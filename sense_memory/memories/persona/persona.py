@@ -34,6 +34,7 @@ from sense_memory.palace.lifecycle import (
     unopposed,
 )
 from sense_memory.palace.plan import Usage
+from sense_memory.palace.sources import is_from_outside
 from sense_memory.palace.version import fields_of, memory_of
 from sense_memory.plain_text import printable
 from sense_memory.records import envelope
@@ -59,11 +60,6 @@ _log: Final = logging.getLogger("sense_memory.persona")
 
 def _is_other_than(edit: Edit) -> Callable[[Edit], bool]:
     return lambda other: other.memory.path != edit.memory.path
-
-
-def _is_from_outside(source: str) -> bool:
-    """Whether a memory comes from a tool or a document, and from nobody whose word counts."""
-    return source.startswith(("tool:", "document:"))
 
 
 class Persona:
@@ -234,9 +230,9 @@ class Persona:
             before is not None and acting and self._detector().claims_the_same(before, memory)
         ):
             acting = []  # what is said again marks nothing: the other memory may be right too
-        if _is_from_outside(memory.source):  # a fetched page must not mark as wrong what somebody told
+        if is_from_outside(memory.source):  # a fetched page must not mark as wrong what somebody told
             others = {old: await batch.get(old) for old in acting}
-            acting = [old for old, one in others.items() if one is None or _is_from_outside(one.source)]
+            acting = [old for old, one in others.items() if one is None or is_from_outside(one.source)]
         marked = await self.links.supersede(batch, path, acting, at)
         if new.connections:
             targets = [path_in(self.palace.catalog, name) or path_to(name) for name in new.connections]

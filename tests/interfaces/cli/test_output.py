@@ -16,7 +16,8 @@ from scripts.generate_json_docs import generated
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import ClockSkewError
 from sense_memory.interfaces.cli import app
-from sense_memory.interfaces.cli.output import change_data, relay_data
+from sense_memory.interfaces.cli.output import relay_data
+from sense_memory.interfaces.shapes import shape_of
 from sense_memory.models import Change
 
 
@@ -327,6 +328,6 @@ def test_what_needs_an_embedder_a_password_or_a_wrong_clock_prints_what_the_tabl
 def test_a_change_and_a_running_relay_are_what_the_table_says():
     """As they are printed by commands that do not end; those are run in tests of their own."""
     change = Change(kind="forgotten", path="persona/a/b/c", key="c", created_at=1.5, event_id="e")
-    assert not list(of_fields(change_data(change), FIELDS["change"], "watch"))
-    assert change_data(change)["path"] == "a/b/c"
+    assert not list(of_fields(shape_of(change), FIELDS["change"], "watch"))
+    assert shape_of(change)["path"] == "a/b/c"
     assert not list(of_fields(relay_data("wss://a.example"), FIELDS["relay"], "relay"))

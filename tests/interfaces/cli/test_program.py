@@ -98,6 +98,24 @@ def test_json_means_the_same_before_and_after_the_command(agent, command):
     json.loads(before.stdout)
 
 
+@pytest.mark.parametrize(
+    "words", [("mind", "--json"), ("--json", "mind"), ("--json",), ("mind", "blocks", "--json")]
+)
+def test_json_without_a_command_is_an_error_in_json(cli, words):
+    path = " ".join(("sense-memory", *(word for word in words if word != "--json")))
+
+    assert json.loads(cli(*words, code=2).stdout)["error"] == {
+        "type": "UsageError",
+        "message": f"name a command: `{path} --help` lists them",
+    }
+
+
+def test_json_may_stand_between_a_group_and_its_command(agent):
+    assert (
+        agent("mind", "--json", "blocks", "list").stdout == agent("mind", "blocks", "list", "--json").stdout
+    )
+
+
 # ── Options before and after ────────────────────────────────────────────────────────────
 
 
@@ -122,6 +140,11 @@ def test_what_stands_after_the_command_wins(cli):
 
     assert cli(*before, "relays", "list").stdout.split()[::2] == ["wss://a.example", "wss://b.example"]
     assert cli(*before, "relays", "list", "--relay", "wss://c.example").stdout.split()[0] == "wss://c.example"
+
+
+@pytest.mark.parametrize("words", [("--agent", "", "status"), ("status", "--agent", "")])
+def test_an_agent_without_a_name_is_refused_and_no_other_agent_is_taken(cli, words):
+    assert "error: --agent (from the command line): must be 1 to 64" in cli(*words, code=2).stderr
 
 
 def test_a_value_that_looks_like_an_option_stays_a_value_behind_two_dashes(agent):
