@@ -105,7 +105,7 @@ def test_every_agent_name_has_a_key_of_its_own(cli, home):
     cli("--agent", "bob", "remember", "k", "bob's")
 
     assert sorted(path.name for path in (home / "keys").iterdir()) == ["bob.key", "default.key"]
-    assert cli("--agent", "bob", "recall", "k").stdout == "bob's"
+    assert cli("--agent", "bob", "recall", "k").stdout == "bob's\n"
     cli("recall", "k", code=4)
     assert cli("--agent", "../x", "init", code=2).stderr.startswith("error: --agent (from the command line)")
 

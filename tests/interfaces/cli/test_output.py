@@ -254,6 +254,7 @@ mind objectives add | mind objectives add "Finish the portrait"
 mind objectives list | mind objectives list
 mind log append    | mind log append "It rains." --kind world.observed --actor world
 mind log show      | mind log show --since 1h
+mind overview      | mind overview
 mind reflect       | mind reflect world --belief "It rains a lot."
 mind conversations add | --relay RELAY mind conversations add chat "Where were we?"
 mind conversations add | mind conversations add chat "At the kiln." --role assistant
