@@ -276,7 +276,7 @@ mind share         | --relay RELAY mind share people/facts npub17qr2rr2k20zwmafe
 mind unshare       | --relay RELAY mind unshare people/facts npub17qr2rr2k20zwmaferler5c0s8lur6gm73q8wvyv8l20n0xsz3c9q7m7fll
 export             | export all.jsonl
 init               | --agent bob init
-install            | install zed --apply
+install            | install zed --yes
 install --list     | install --list
 uninstall          | uninstall zed
 hook session-start | hook session-start
