@@ -21,8 +21,8 @@ PYTHON ?= $(shell for python in $(CANDIDATES); do \
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile
 
-demo: $(VENV)/.installed  ## a memory on a relay of this machine, from first note to recovery; needs no account
-	@$(BIN)/python scripts/demo/demo.py
+demo: $(VENV)/.installed  ## a memory on a relay of this machine, from first note to recovery; needs no account; OPTIONS=--no-open
+	@$(BIN)/python scripts/demo/demo.py $(OPTIONS)
 
 test: lint types  ## lint, types and the whole test suite, as CI runs them
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
@@ -78,7 +78,7 @@ clean:  ## remove .venv, caches and builds; memories live elsewhere and are not 
 
 $(VENV)/.installed: pyproject.toml $(VENV)/pyvenv.cfg
 	@echo "Installing sense-memory into $(VENV) (once)"
-	@$(INSTALL) --editable .
+	@$(INSTALL) --editable '.[mcp,web]'  # what an agent harness and the page in the browser need
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml $(VENV)/pyvenv.cfg

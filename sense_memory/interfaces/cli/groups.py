@@ -60,6 +60,13 @@ class Group(HelpPage, TyperGroup):
         """The names of the commands, in the order of the help page."""
         return list(self.commands)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments of a group; without the name of a command, those of its default command."""
+        is_bare = not args or (args[0].startswith("-") and not set(args) & {*self.commands, "-h", "--help"})
+        if is_bare and self.program.default and not ctx.resilient_parsing:
+            args = [self.program.default, *args]
+        return list(super().parse_args(ctx, args))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command with a name; for an unknown name, an error that suggests a command."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
@@ -84,6 +91,7 @@ class Program(typer.Typer):
             imported when somebody asks for the command. Without this, commands stand in the order in which they are
             registered, and all of them are registered already.
         cls: the class of the group.
+        default: the command that a group runs without the name of one; None shows the help page.
         options: as typer's.
     """
 
@@ -93,8 +101,10 @@ class Program(typer.Typer):
         modules: Mapping[str, str] | None = None,
         *,
         cls: type[Group] = Group,
+        default: str | None = None,
         **options: Any,
     ) -> None:
+        self.default = default
         self.registered: dict[str, CommandInfo | Program] = {}
         self.package, self.modules = package, modules or {}
         options = {"rich_markup_mode": None, "add_completion": False, **options}

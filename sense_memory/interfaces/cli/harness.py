@@ -20,9 +20,10 @@ import typer
 from sense_memory.errors import InvalidInput, KeyMissing, MissingExtra, SenseMemoryError
 from sense_memory.interfaces.cli import streams
 from sense_memory.interfaces.cli.help_pages import ends
-from sense_memory.interfaces.cli.inputs import JsonOption, flag
+from sense_memory.interfaces.cli.inputs import DryRunOption, JsonOption, YesOption, flag
 from sense_memory.interfaces.cli.invocation import (
     Invocation,
+    confirm,
     note,
     of,
     program,
@@ -67,7 +68,6 @@ ProjectOption = Annotated[
         help="Only for the project in this folder, such as `.`, instead of all projects of this user.",
     ),
 ]
-ApplyOption = Annotated[bool, flag("--apply", text="Write the change. Without this option, only show it.")]
 CreateKeyOption = Annotated[
     bool,
     flag(
@@ -88,7 +88,7 @@ ListOption = Annotated[
     epilog=ends(
         "# Which harnesses this machine has:",
         "sense-memory install --list",
-        "# Show the change; --apply writes it:",
+        "# Show the change, and write it if you say yes; in a pipe, --yes writes it:",
         "sense-memory install claude-code",
         "sense-memory install codex --without hooks --agent bob",
         codes={2: "wrong usage, or a file cannot be edited safely; nothing was changed"},
@@ -98,7 +98,8 @@ def install(
     context: typer.Context,
     harness: HarnessArgument = None,
     *,
-    apply: ApplyOption = False,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
     project: ProjectOption = None,
     create_key: CreateKeyOption = False,
     without: WithoutOption = None,
@@ -131,14 +132,15 @@ def install(
     parts = [part for part in _PARTS if part not in (without or ())]
     changes = installation.plan_install(spec, machine, launch, project=folder, parts=parts)
     notes = [*spec.notes, *_warnings(settings, launch, parts, has_project=folder is not None)]
-    kept = _write(changes, settings, machine, folder) if apply else None
-    _show(invocation, spec, changes, kept, folder=folder, notes=notes)
+    may_write, is_shown = _asked(invocation, changes, yes=yes, dry_run=dry_run)
+    kept = _write(changes, settings, machine, folder) if may_write else None
+    _show(invocation, spec, changes, kept, folder=folder, is_shown=is_shown, notes=notes)
 
 
 @app.command(
     rich_help_panel=SETUP,
     epilog=ends(
-        "# Show the change; --apply writes it:",
+        "# Show the change, and write it if you say yes; in a pipe, --yes writes it:",
         "sense-memory uninstall claude-code",
         codes={2: "wrong usage, or a file cannot be edited safely; nothing was changed"},
     ),
@@ -149,7 +151,8 @@ def uninstall(
         str, typer.Argument(metavar="HARNESS", show_default=False, help="Such as claude-code.")
     ],
     *,
-    apply: ApplyOption = False,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
     project: ProjectOption = None,
     _json: JsonOption = False,
 ) -> None:
@@ -161,8 +164,9 @@ def uninstall(
     settings = invocation.settings()
     backups = settings.home / BACKUPS
     changes = installation.plan_uninstall(spec, machine, project=folder, backups=backups)
-    kept = _write(changes, settings, machine, folder) if apply else None
-    _show(invocation, spec, changes, kept, folder=folder)
+    may_write, is_shown = _asked(invocation, changes, yes=yes, dry_run=dry_run)
+    kept = _write(changes, settings, machine, folder) if may_write else None
+    _show(invocation, spec, changes, kept, folder=folder, is_shown=is_shown)
 
 
 # ── What is installed, and how ──────────────────────────────────────────────────────────
@@ -247,6 +251,26 @@ def _write(
     return installation.apply(changes, settings.home / BACKUPS, base=base, is_project=folder is not None)
 
 
+def _asked(
+    invocation: Invocation, changes: Sequence[FileChange], *, yes: bool, dry_run: bool
+) -> tuple[bool, bool]:
+    """Whether to write changes, and whether they were shown: a terminal shows them and asks, elsewhere nobody is asked."""
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not invocation.as_json
+    is_same = all(change.action == "unchanged" for change in changes)
+    if yes or dry_run or not is_terminal or is_same:
+        return yes and not dry_run, False
+    _show_changes(changes)
+    return confirm("Write this?"), True
+
+
+def _show_changes(changes: Sequence[FileChange]) -> None:
+    for change in changes:
+        what = "already there" if change.action == "unchanged" else change.action
+        typer.echo(f"{what}: {safe(str(change.path))} ({', '.join(change.parts)})")
+        if change.lines:
+            typer.echo(safe("".join(f"    {line}\n" for line in change.lines)))
+
+
 def _show(
     invocation: Invocation,
     spec: HarnessSpec,
@@ -254,9 +278,10 @@ def _show(
     kept: Sequence[Path] | None,
     *,
     folder: Path | None,
+    is_shown: bool,
     notes: Sequence[str] = (),
 ) -> None:
-    """Show a plan; `kept` are the backups where it was written, None where it was not."""
+    """Show a plan, unless it is shown already; `kept` are the backups where it was written, None where it was not."""
     if invocation.as_json:
         files = [
             {
@@ -275,11 +300,8 @@ def _show(
         }
         typer.echo(as_json({**result, "backups": [str(path) for path in kept or ()], "notes": list(notes)}))
         return
-    for change in changes:
-        what = "already there" if change.action == "unchanged" else change.action
-        typer.echo(f"{what}: {safe(str(change.path))} ({', '.join(change.parts)})")
-        if change.lines:
-            typer.echo(safe("".join(f"    {line}\n" for line in change.lines)))
+    if not is_shown:
+        _show_changes(changes)
     changed = [change for change in changes if change.action != "unchanged"]
     if not changed:
         tell(f"{spec.title}: nothing to change.")
@@ -287,7 +309,7 @@ def _show(
         backups = f" Backups are in {safe(str(kept[0].parent))}." if kept else ""
         tell(f"{spec.title}: done. Restart {spec.title} to use the change.{backups}")
     else:
-        tell(f"{spec.title}: nothing was written. To write this change, add --apply.")
+        tell(f"{spec.title}: nothing was written. To write this change, add --yes.")
     for line in notes:
         note(f"note: {line}")
 

@@ -97,6 +97,9 @@ WhenArgument = Annotated[
     ),
 ]
 PalaceOption = Annotated[bool, flag("--palace", text="Only palace memories.")]
+RawOption = Annotated[
+    bool, flag("--raw", text="Print exactly the bytes of the value, without a line break after it.")
+]
 IncludeForgottenOption = Annotated[
     bool, flag("--include-forgotten", text="Include forgotten and dissolved palace memories.")
 ]
@@ -117,7 +120,10 @@ AcksOption = Annotated[
 AnywayOption = Annotated[
     bool, flag("--anyway", text="Request the deletion even if no such memory is known here.")
 ]
-DryRunOption = Annotated[bool, flag("--dry-run", text="Show what would be done, and change nothing.")]
+DryRunOption = Annotated[
+    bool, flag("--dry-run", "--plan", text="Show what would be done, and change nothing.")
+]
+YesOption = Annotated[bool, flag("--yes", "-y", "--apply", text="Do it without asking.")]
 ValueArgument = Annotated[
     str | None, argument("VALUE", "The text. If it is missing or `-`, read all of stdin, byte for byte.")
 ]

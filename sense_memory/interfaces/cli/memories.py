@@ -7,6 +7,7 @@ good, so it deletes only memories whose full name was given.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
@@ -35,12 +36,13 @@ from sense_memory.interfaces.cli.inputs import (
     NameArgument,
     NamesArgument,
     NewNameArgument,
+    RawOption,
     SourceOption,
     ThemeOption,
     ValueArgument,
     WaitOption,
 )
-from sense_memory.interfaces.cli.invocation import named, note, of
+from sense_memory.interfaces.cli.invocation import confirm, named, note, of, say
 from sense_memory.interfaces.cli.many_memories import remember_many
 from sense_memory.interfaces.cli.names import (
     absent_in_palace,
@@ -54,6 +56,7 @@ from sense_memory.interfaces.cli.names import (
     note_missing,
     nothing_forgotten,
     only_one,
+    other_spelling,
     parts,
     path_of,
     unknown_name,
@@ -231,7 +234,7 @@ def remember_in_palace(
                 f"give the path DOMAIN/FACET/KEY, because no palace memory here has the key {path!r}; "
                 "nothing was changed"
             )
-        domain, facet, key = parts(known)
+        domain, facet, key = parts(await _as_spelled(invocation, store, "/".join(parts(known))))
         is_renewed = await _says(store, f"{domain}/{facet}/{key}", text)
         options: dict[str, Any] = {
             "halflife_days": details.halflife_days,
@@ -264,6 +267,21 @@ def remember_in_palace(
             print_contradictions(told, name)
 
 
+async def _as_spelled(invocation: Invocation, store: MemoryStore, path: str) -> str:
+    """The path to write: another one that differs in capital letters only, where a person at the terminal wants that.
+
+    Without a terminal the path is written as it was given, and stderr names the other one.
+    """
+    other = await other_spelling(store, path)
+    if other is None:
+        return path
+    differ = f"{other!r} differs from {path!r} in capital letters only"
+    if not invocation.as_json and sys.stdin.isatty() and sys.stderr.isatty():
+        return other if confirm(f"{differ}. Write to {other!r}?") else path
+    say("note", f"{differ}: they are two names, and the text is at {path!r}")
+    return path
+
+
 async def _says(store: MemoryStore, path: str, text: str) -> bool:
     """Whether the memory at that path already has exactly this text, as far as the ledger knows."""
     try:
@@ -282,6 +300,7 @@ async def _says(store: MemoryStore, path: str, text: str) -> bool:
     "sense-memory recall user_timezone",
     "sense-memory recall people/facts/lisa",
     "sense-memory recall notes > notes.md",
+    "sense-memory recall picture.svg --raw | sha256sum",
     "sense-memory recall user_timezone --json",
     codes={
         1: "an error, such as: the memory is not here, and no relay could be reached",
@@ -290,16 +309,17 @@ async def _says(store: MemoryStore, path: str, text: str) -> bool:
     panel=MEMORIES,
     shows=as_value,
 )
-async def recall(store: MemoryStore, name: NameArgument) -> Memory | PersonaMemory:
+async def recall(store: MemoryStore, name: NameArgument, *, raw: RawOption = False) -> Memory | PersonaMemory:
     """Print the value of a memory, from the local ledger.
 
     Recalling a palace memory revives it: its relevance is 1 again, and it fades anew from now. `palace show` shows a
     memory without reviving it. A key means the flat memory with that key; if there is none, it means the palace memory
     with that key.
 
-    A pipe gets exactly the bytes of the value; on a terminal, invisible characters are escaped. Relays are asked only
-    if the ledger lacks the memory and no relay has ever been asked.
+    A line break follows a value that does not end with one; --raw leaves it out. On a terminal, invisible characters are
+    escaped. Relays are asked only if the ledger lacks the memory and no relay has ever been asked.
     """
+    del raw  # for `as_value`
     return await recall_in_palace(store, name) if "/" in name else await _recall_key(store, name)
 
 

@@ -95,12 +95,16 @@ def show_memory(invocation: Invocation, memory: Memory | PersonaMemory, then: fl
         as_value(memory)
 
 
-def as_value(memory: Memory | PersonaMemory, _: Any = None) -> None:
-    """The text of a memory: escaped for a terminal, or byte for byte in a pipe; stderr says why it may not hold."""
-    if sys.stdout.isatty():
-        typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
-    else:
+def as_value(memory: Memory | PersonaMemory, given: Any = None) -> None:
+    """The text of a memory, escaped for a terminal, and a line break if it has none at its end; with `--raw` its bytes.
+
+    stderr says why the text may not hold.
+    """
+    if getattr(given, "raw", False):
         typer.echo(memory.value.encode(), nl=False)
+    else:
+        text = safe(memory.value) if sys.stdout.isatty() else memory.value
+        typer.echo(text.encode(), nl=not text.endswith("\n"))
     for line in _caution_lines(memory):
         typer.echo(line, err=True)
 

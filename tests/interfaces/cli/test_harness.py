@@ -27,20 +27,42 @@ def user(tmp_path, monkeypatch):
 # ── install and uninstall ───────────────────────────────────────────────────────────────
 
 
-def test_install_shows_first_and_writes_only_with_apply(agent, user):
+def test_install_shows_first_and_writes_only_with_yes(agent, user):
     shown = agent("install", "claude-code")
 
     assert shown.stdout.count("create: ") == 3
     assert "+ mcpServers.sense-memory: {" in shown.stdout
-    assert "nothing was written. To write this change, add --apply" in shown.stdout
+    assert "nothing was written. To write this change, add --yes" in shown.stdout
     assert list(user.iterdir()) == []
 
-    assert "done. Restart Claude Code" in agent("install", "claude-code", "--apply").stdout
-    assert "nothing to change" in agent("install", "claude-code", "--apply").stdout
+    assert "done. Restart Claude Code" in agent("install", "claude-code", "--yes").stdout
+    assert "nothing to change" in agent("install", "claude-code", "--yes").stdout
     assert "claude-code     installed: server, hooks, skill" in agent("install", "--list").stdout
     assert agent("uninstall", "claude-code").stdout.count("remove: ") == 3
-    assert "done" in agent("uninstall", "claude-code", "--apply").stdout
+    assert "done" in agent("uninstall", "claude-code", "--yes").stdout
     assert list(user.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["--apply", "--yes"])
+def test_the_earlier_name_of_yes_writes_too(agent, user, name):
+    assert "done" in agent("install", "cursor", name).stdout
+    assert "--apply" not in agent("install", "--help").stdout
+
+
+@pytest.mark.parametrize(("answer", "is_written"), [("y\n", True), ("n\n", False)])
+def test_a_terminal_is_asked_after_it_has_seen_the_change(agent, user, forks, answer, is_written):
+    code, shown = forks.on_terminal("-m", "sense_memory", "install", "cursor", keys=answer)
+
+    assert code == 0
+    assert shown.count("create: ") == 1
+    assert shown.index("create: ") < shown.index("Write this?")
+    assert (user / ".cursor" / "mcp.json").exists() is is_written
+
+
+def test_a_dry_run_only_shows_even_on_a_terminal(agent, user, forks):
+    code, shown = forks.on_terminal("-m", "sense_memory", "install", "cursor", "--dry-run")
+
+    assert (code, "Write this?" in shown, list(user.iterdir())) == (0, False, [])
 
 
 @pytest.mark.parametrize("text", ['{"mcpServers":{"gh":{"env":{"T":"s3cret"}}}}', '{"mcpServers":s3cret}'])
@@ -48,7 +70,7 @@ def test_no_secret_of_another_server_is_printed(agent, user, text):
     (user / ".cursor").mkdir()
     (user / ".cursor" / "mcp.json").write_text(text)
     for command in ("install", "uninstall"):
-        for more in ((), ("--json",), ("--apply", "--json"), ("--apply",)):
+        for more in ((), ("--json",), ("--yes", "--json"), ("--yes",)):
             shown = agent(command, "cursor", *more, code=2 if text.endswith("s3cret}") else 0)
             assert "s3cret" not in shown.output
 
@@ -56,7 +78,7 @@ def test_no_secret_of_another_server_is_printed(agent, user, text):
 def test_what_is_written_starts_this_program_for_this_agent(agent, user, home, monkeypatch):
     monkeypatch.setenv("SENSE_MEMORY_AGENT", "bob")
 
-    agent("install", "claude-code", "--apply", "--create-key")
+    agent("install", "claude-code", "--yes", "--create-key")
 
     server = json.loads((user / ".claude.json").read_text())["mcpServers"]["sense-memory"]
     assert Path(server["command"]).is_absolute()
@@ -72,7 +94,7 @@ def test_a_key_of_the_environment_is_named_and_never_written(agent, user, monkey
     nsec = "nsec1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqstywftw"
     monkeypatch.setenv("NOSTR_NSEC", nsec)
 
-    shown = agent("install", "codex", "--apply")
+    shown = agent("install", "codex", "--yes")
 
     assert "keep the key in a file" in shown.stderr
     assert nsec not in shown.output + "".join(path.read_text() for path in user.rglob("*") if path.is_file())
@@ -97,7 +119,7 @@ def test_wrong_usage_says_what_is_right(agent, user, words, problem):
 def test_a_project_has_its_own_files_and_a_warning(agent, user, tmp_path):
     (tmp_path / "kiln").mkdir()
 
-    shown = agent("install", "claude-code", "--project", "kiln", "--apply")
+    shown = agent("install", "claude-code", "--project", "kiln", "--yes")
 
     assert "do not commit these files for other machines" in " ".join(shown.stderr.split())
     assert (tmp_path / "kiln" / ".mcp.json").exists()
@@ -124,7 +146,7 @@ def run_by_a_shell(command, event, tmp_path):
 
 def test_the_installed_hooks_work_outside_of_this_environment(agent, user, tmp_path):
     agent("remember", "people/facts/lisa", "Lisa teaches printmaking.")
-    agent("install", "claude-code", "--apply")
+    agent("install", "claude-code", "--yes")
     hooks = json.loads((user / ".claude" / "settings.json").read_text())["hooks"]
     start, compact = (hooks[name][0]["hooks"][0]["command"] for name in ("SessionStart", "PreCompact"))
     transcript = tmp_path / "t.jsonl"
@@ -236,7 +258,7 @@ def test_a_hook_that_takes_too_long_is_given_up_and_harms_no_harness(agent, home
 def test_a_hook_does_not_wait_for_the_end_of_stdin(agent, user, tmp_path):
     """A harness may leave stdin open after its JSON."""
     agent("remember", "people/facts/lisa", "Lisa teaches printmaking.")
-    agent("install", "claude-code", "--apply")
+    agent("install", "claude-code", "--yes")
     hooks = json.loads((user / ".claude" / "settings.json").read_text())["hooks"]
     command = hooks["SessionStart"][0]["hooks"][0]["command"]
     with subprocess.Popen(

@@ -257,6 +257,7 @@ mind objectives add | mind objectives add "Finish the portrait"
 mind objectives list | mind objectives list
 mind log append    | mind log append "It rains." --kind world.observed --actor world
 mind log show      | mind log show --since 1h
+mind overview      | mind overview
 mind reflect       | mind reflect world --belief "It rains a lot."
 mind conversations add | --relay RELAY mind conversations add chat "Where were we?"
 mind conversations add | mind conversations add chat "At the kiln." --role assistant
@@ -278,7 +279,7 @@ mind share         | --relay RELAY mind share people/facts npub17qr2rr2k20zwmafe
 mind unshare       | --relay RELAY mind unshare people/facts npub17qr2rr2k20zwmaferler5c0s8lur6gm73q8wvyv8l20n0xsz3c9q7m7fll
 export             | export all.jsonl
 init               | --agent bob init
-install            | install zed --apply
+install            | install zed --yes
 install --list     | install --list
 uninstall          | uninstall zed
 hook session-start | hook session-start

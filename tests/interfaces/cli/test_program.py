@@ -98,9 +98,7 @@ def test_json_means_the_same_before_and_after_the_command(agent, command):
     json.loads(before.stdout)
 
 
-@pytest.mark.parametrize(
-    "words", [("mind", "--json"), ("--json", "mind"), ("--json",), ("mind", "blocks", "--json")]
-)
+@pytest.mark.parametrize("words", [("--json",), ("hook", "--json"), ("--json", "hook")])
 def test_json_without_a_command_is_an_error_in_json(cli, words):
     path = " ".join(("sense-memory", *(word for word in words if word != "--json")))
 
@@ -108,6 +106,39 @@ def test_json_without_a_command_is_an_error_in_json(cli, words):
         "type": "UsageError",
         "message": f"name a command: `{path} --help` lists them",
     }
+
+
+@pytest.mark.parametrize(
+    ("group", "default"),
+    [
+        ("relays", "list"),
+        ("mind", "overview"),
+        ("mind blocks", "list"),
+        ("mind archive", "list"),
+        ("mind conversations", "list"),
+        ("mind identity", "show"),
+        ("mind objectives", "list"),
+        ("mind log", "show"),
+        ("mind scenes", "list"),
+    ],
+)
+def test_a_group_without_a_command_shows_what_it_has(agent, group, default):
+    agent("mind", "blocks", "append", "human", "Name: Lisa.")
+    words = group.split()
+
+    for options in ([], ["--json"], ["--agent", "default", "--json"]):
+        assert agent(*words, *options).stdout == agent(*words, default, *options).stdout
+    assert "Usage:" in agent(*words, "--help").stdout
+    assert "no command 'nothing'" in agent(*words, "nothing", code=2).stderr
+
+
+def test_the_overview_of_the_mind_counts_and_names_its_parts(agent):
+    agent("mind", "conversations", "add", "chat", "Where were we?")
+
+    shown = agent("mind").stdout.splitlines()
+
+    assert shown[0] == "conversations\t1\tchat\tsense-memory mind conversations"
+    assert agent.json("mind")[1] == {"part": "blocks", "count": 2, "names": ["persona", "human"]}
 
 
 def test_json_may_stand_between_a_group_and_its_command(agent):
@@ -128,9 +159,9 @@ def test_global_options_mean_the_same_before_and_after_the_command(agent, relay,
         ("--agent=bob", f"--ledger={tmp_path / 'bob.db'}"),
         ("--ledger", tmp_path / "bob.db", "--agent", "bob"),
     ):
-        assert agent(*ledger, "recall", "k").stdout == "bob's"
-        assert agent("recall", *ledger, "k").stdout == "bob's"
-        assert agent("recall", "k", *ledger).stdout == "bob's"
+        assert agent(*ledger, "recall", "k").stdout == "bob's\n"
+        assert agent("recall", *ledger, "k").stdout == "bob's\n"
+        assert agent("recall", "k", *ledger).stdout == "bob's\n"
     assert agent("relays", "list", "--env-file", "my.env").stdout.startswith(relay)
     assert agent("relays", "--env-file", "my.env", "list").stdout.startswith(relay)
 
@@ -150,7 +181,7 @@ def test_an_agent_without_a_name_is_refused_and_no_other_agent_is_taken(cli, wor
 def test_a_value_that_looks_like_an_option_stays_a_value_behind_two_dashes(agent):
     agent("remember", "k", "--", "--agent")
 
-    assert agent("recall", "k").stdout == "--agent"
+    assert agent("recall", "k").stdout == "--agent\n"
 
 
 # ── Errors ──────────────────────────────────────────────────────────────────────────────
@@ -200,7 +231,7 @@ def test_a_text_is_no_option(cli):
         ),
         (
             ["relays", "ad"],
-            "Usage: sense-memory relays [OPTIONS] COMMAND ...\nHelp: sense-memory relays --help\n",
+            "Usage: sense-memory relays [OPTIONS] [COMMAND ...]\nHelp: sense-memory relays --help\n",
         ),
         (["--nope"], "Usage: sense-memory [OPTIONS] COMMAND ...\nHelp: sense-memory --help\n"),
     ],
@@ -255,7 +286,7 @@ def test_what_writes_makes_the_ledger_that_was_named_and_says_so(agent, tmp_path
 
     assert told.stdout.startswith("kept · ")
     assert told.stderr == f"made a new ledger at {tmp_path / 'new.db'}\n"
-    assert agent("recall", "k", "--ledger", tmp_path / "new.db").stdout == "v"
+    assert agent("recall", "k", "--ledger", tmp_path / "new.db").stdout == "v\n"
     assert agent("remember", "k", "w", "--ledger", tmp_path / "new.db").stderr == ""
     assert agent.json("--ledger", tmp_path / "other.db", "remember", "k", "v")["key"] == "k"
 
@@ -340,7 +371,7 @@ def test_a_settings_warning_is_one_line_and_does_not_touch_stdout(agent, nsec, m
 
     result = agent("recall", "k")
 
-    assert result.stdout == "v"
+    assert result.stdout == "v\n"
     assert re.fullmatch(r"warning: use a key file of mode 600 instead[^\n]*\n", result.stderr)
     assert nsec not in result.stderr
 
@@ -464,6 +495,7 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("mind", "scenes", "sync"): [["village"]],
         ("mind", "scenes", "remove"): [["village", "none"]],
         ("mind", "blocks", "compile"): [[]],
+        ("mind", "overview"): [[]],
         ("mind", "topics", "list"): [[]],
         ("mind", "prompt"): [["x"]],
         ("mind", "topics", "merge"): [["none", "--into", "x"]],

@@ -32,6 +32,7 @@ from sense_memory.interfaces.cli.inputs import (
     PalaceNameArgument,
     PlaceArgument,
     QueryArgument,
+    RawOption,
     SourceOption,
     ThemeOption,
     ValueArgument,
@@ -338,8 +339,9 @@ def remember(
 
 
 @operation(commands, "recall", hidden=True, shows=as_value)
-async def recall(store: MemoryStore, path: PalaceNameArgument) -> PersonaMemory:
+async def recall(store: MemoryStore, path: PalaceNameArgument, *, raw: RawOption = False) -> PersonaMemory:
     """As `sense-memory recall`, of palace memories only."""
+    del raw  # for `as_value`
     return await recall_in_palace(store, path)
 
 
