@@ -127,6 +127,20 @@ async def test_a_score_is_the_cosine_of_the_nearest_field():
             )
 
 
+async def test_a_score_is_a_cosine_also_where_an_embedder_makes_vectors_of_any_length():
+    class Long(Letters):
+        def embed(self, texts):
+            return super().embed(texts) * 7
+
+    async with opened(Long()) as (store, _):
+        await store.aput(USER, "whole", {"content": "aab"})
+        await store.aput(USER, "field", {"title": "aab"}, index=["title"])
+
+        scores = dict(await scored(store, "aab"))
+        key = Letters().cosine("aab", "whole \n" + "aab")
+        assert scores == {"field": pytest.approx(1), "whole": pytest.approx(key, abs=1e-3)}
+
+
 async def test_a_whole_value_and_a_memory_from_elsewhere_have_a_cosine_too():
     async with opened(Letters()) as (store, palace):
         await palace.persona_remember("users", "1", "b", "kkkk")
