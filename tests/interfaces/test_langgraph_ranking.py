@@ -371,3 +371,13 @@ async def test_a_filter_means_values_and_names_and_nothing_else(wanted, count):
 
         assert count == len(await store.asearch(USER, filter=wanted))
         assert count == len(await store.asearch(USER, filter=wanted, query="price"))
+
+
+@pytest.mark.parametrize("ttl", ["1" + "0" * 400, "NaN", "-1", "0", "true", '"x"', "1e9"])
+async def test_a_time_to_live_that_this_store_never_wrote_hides_nothing(ttl):
+    async with opened() as (store, palace):
+        text = f'{{"langgraph": {{"ttl": {ttl}}}, "value": {{"a": 1}}}}'
+        await palace.persona_remember("users", "1", "k", text)
+
+        assert {"a": 1} == (await store.aget(USER, "k")).value
+        assert ["k"] == [item.key for item in await store.asearch(USER)]
