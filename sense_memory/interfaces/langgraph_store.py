@@ -461,10 +461,17 @@ def _value_of(
         return {text_field: text}, None, None
     mark = parsed.get(_MARK)
     if parsed.keys() == {_MARK, "value"} and isinstance(mark, dict) and isinstance(parsed["value"], dict):
-        index, ttl = mark.get("index"), mark.get("ttl")
+        index = mark.get("index")
         is_index = index is False or _is_list_of_texts(index)
-        return parsed["value"], index if is_index else None, ttl if type(ttl) in {int, float} else None
+        return parsed["value"], index if is_index else None, _minutes(mark.get("ttl"))
     return parsed, None, None
+
+
+def _minutes(given: object) -> float | None:
+    """A time to live as this store writes it; None for anything else, which another door may have written."""
+    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < _DAY_MINUTES:
+        return None
+    return given
 
 
 def _parsed(text: str) -> dict[str, Any] | None:

@@ -39,7 +39,7 @@ class TextVectors:
     async def cosines(
         self, direction: NDArray[np.float32], texts: Mapping[str, Sequence[str]]
     ) -> dict[str, float]:
-        """By name, the cosine of the nearest of some texts to a vector of length 1, from -1 to 1.
+        """By name, the cosine of the nearest of some texts to a vector, from -1 to 1.
 
         A long text counts as its nearest piece. A name without texts is left out, and so is one whose texts the embedder could
         not read.
@@ -49,11 +49,11 @@ class TextVectors:
             for name, given in texts.items()
         }
         await self._read({piece for parts in cut.values() for piece in parts})
-        found = {}
+        (query,), found = normalised(direction[None]), {}
         for name, parts in cut.items():
             rows = [row for part in parts if (row := self._rows.get(part)) is not None]
             if rows and len(rows) == len(parts):
-                found[name] = max(float(np.vecdot(row, direction)) for row in rows)
+                found[name] = max(float(np.vecdot(row, query)) for row in rows)
         return found
 
     async def _read(self, texts: set[str]) -> None:

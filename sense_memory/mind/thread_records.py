@@ -27,7 +27,6 @@ Value: TypeAlias = "tuple[Mapping[str, Any], bytes]"  # the fields and the bytes
 
 _FOLDER: Final = f"{address.MIND}thread/"
 _PIECE_BYTES: Final = 28_000  # as base64, 37 of the 40 KB of an event
-_OWN_FIELDS: Final = frozenset({"thread", "of", "count", "data"})  # beside the fields that a caller gives
 _PIECE: Final = "+"  # between a name and the number of a piece; names do not contain it
 
 
@@ -120,8 +119,7 @@ class ThreadRecords:
         """
         held = await self.read(thread, name)
         if held is not None:
-            fields = {key: value for key, value in held[0].items() if key not in _OWN_FIELDS}
-            await self.write(to, name, fields, held[1])
+            await self.write(to, name, *held)
 
     async def forget(self, thread: str, names: Iterable[str] | None = None) -> None:
         """Forget values of a thread here, and ask relays to delete them; by default all of them."""

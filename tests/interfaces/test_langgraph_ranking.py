@@ -127,6 +127,20 @@ async def test_a_score_is_the_cosine_of_the_nearest_field():
             )
 
 
+async def test_a_score_is_a_cosine_also_where_an_embedder_makes_vectors_of_any_length():
+    class Long(Letters):
+        def embed(self, texts):
+            return super().embed(texts) * 7
+
+    async with opened(Long()) as (store, _):
+        await store.aput(USER, "whole", {"content": "aab"})
+        await store.aput(USER, "field", {"title": "aab"}, index=["title"])
+
+        scores = dict(await scored(store, "aab"))
+        key = Letters().cosine("aab", "whole \n" + "aab")
+        assert scores == {"field": pytest.approx(1), "whole": pytest.approx(key, abs=1e-3)}
+
+
 async def test_a_whole_value_and_a_memory_from_elsewhere_have_a_cosine_too():
     async with opened(Letters()) as (store, palace):
         await palace.persona_remember("users", "1", "b", "kkkk")
@@ -233,6 +247,20 @@ async def test_an_embedder_that_fails_leaves_the_words():
         assert ("tea", ("walls", None)) == (best[0], rest)
 
 
+async def test_an_item_that_the_embedder_has_not_read_yet_has_no_score(monkeypatch):
+    async with opened(Letters()) as (store, _):
+        await store.aput(USER, "read", {"content": "walls"})
+        await scored(store, "tea")
+        monkeypatch.setattr(
+            "sense_memory.memories.embedding_jobs.EMBED_SECONDS", -1.0
+        )  # no time is left for it
+        await store.aput(USER, "unread", {"content": "green tea"})
+
+        ((first, score), last) = await scored(store, "tea")
+
+        assert ("read", True, ("unread", None)) == (first, score is not None, last)
+
+
 async def test_each_text_is_embedded_once():
     letters = Letters()
     async with opened(letters, fields=["a"]) as (store, _):
@@ -245,18 +273,21 @@ async def test_each_text_is_embedded_once():
         assert 1 == letters.read - before  # the question
 
 
-@pytest.mark.parametrize("embedder", [None, Letters])
-async def test_what_only_fills_a_result_does_not_count_as_used(clock, embedder):
+@pytest.mark.parametrize(
+    ("embedder", "weak"), [(None, "tea, " + "other words, many of them, " * 40), (Letters, "aaaa zzzz")]
+)
+async def test_what_is_far_from_the_best_or_only_fills_a_result_does_not_count_as_used(clock, embedder, weak):
     async with opened(embedder and embedder(), clock) as (store, palace):
-        await palace.persona_remember("users", "1", "tea", "green tea, green tea")
-        await palace.persona_remember("users", "1", "walls", "zzzz xxxx kkkk")
+        for key, text in (("tea", "green tea, green tea"), ("weak", weak), ("walls", "zzzz xxxx kkkk")):
+            await palace.persona_remember("users", "1", key, text, halflife_days=60)
         clock.advance(60 * DAY)
-        assert 2 == len(await scored(store, "green tea"))
+        scores = dict(await scored(store, "green tea"))
+        assert scores["tea"] / 2 > scores["weak"] > 0.2
+        assert (scores["walls"] or 0) < 0.2
 
         relevance = {memory.key: memory.current_relevance for memory in await palace.persona_recall()}
 
-        assert relevance["tea"] == pytest.approx(0.5**0.5)
-        assert "walls" not in relevance or relevance["walls"] == pytest.approx(0.25)
+        assert relevance == {"tea": pytest.approx(0.5**0.5), "weak": 0.5, "walls": 0.5}
 
 
 # ── Namespaces and filters ──────────────────────────────────────────────────────────────
@@ -340,3 +371,13 @@ async def test_a_filter_means_values_and_names_and_nothing_else(wanted, count):
 
         assert count == len(await store.asearch(USER, filter=wanted))
         assert count == len(await store.asearch(USER, filter=wanted, query="price"))
+
+
+@pytest.mark.parametrize("ttl", ["1" + "0" * 400, "NaN", "-1", "0", "true", '"x"', "1e9"])
+async def test_a_time_to_live_that_this_store_never_wrote_hides_nothing(ttl):
+    async with opened() as (store, palace):
+        text = f'{{"langgraph": {{"ttl": {ttl}}}, "value": {{"a": 1}}}}'
+        await palace.persona_remember("users", "1", "k", text)
+
+        assert {"a": 1} == (await store.aget(USER, "k")).value
+        assert ["k"] == [item.key for item in await store.asearch(USER)]
