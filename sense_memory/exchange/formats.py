@@ -26,7 +26,7 @@ from sense_memory.exchange import (
     readable,
     structured,
 )
-from sense_memory.exchange.import_files import SQLITE_HEAD, Files, open_files, read_source, text_of
+from sense_memory.exchange.import_files import SQLITE_HEAD, Files, open_files, read_source, text_of, utf8_of
 from sense_memory.exchange.items import Problem, ReaderResult
 
 
@@ -85,7 +85,7 @@ def _json_files(files: Files, format_: str = "") -> ReaderResult:
 
 
 def _json_file(source: Source, format_: str = "") -> ReaderResult:
-    raw = _as_utf8(read_source(source))
+    raw = utf8_of(read_source(source))
     found, bad = structured.parsed(raw)
     first = next((value for _, value in found), None)
     if readable.is_readable_line(first):
@@ -119,15 +119,6 @@ def _are_messages(found: list[tuple[int, Any]]) -> bool:
     )
 
 
-def _as_utf8(raw: bytes) -> bytes:
-    """JSON converted to UTF-8 from any encoding that `text_of` recognises."""
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return text_of(raw)[0].encode()
-    return raw.removeprefix(b"\xef\xbb\xbf") if b"\0" not in raw[:_HEAD_BYTES] else text_of(raw)[0].encode()
-
-
 def _chat_files(files: Files) -> ReaderResult:
     """An export of ChatGPT or Claude: its conversations, and Claude's projects and memories."""
     reading = ReaderResult("conversations", problems=list(files.problems), left_out=Counter(files.left_out))
@@ -153,7 +144,7 @@ def _chat_file(source: Source, files: Files, *, is_chats: bool) -> ReaderResult:
     """
     name = source.path.name
     if is_chats:
-        return conversations.read(structured.parsed(_as_utf8(read_source(source)))[0], source.shown)
+        return conversations.read(structured.parsed(utf8_of(read_source(source)))[0], source.shown)
     if name == "projects.json":
         return conversations.claude_projects(structured.parsed(read_source(source))[0], source.shown)
     if name == "memories.json":

@@ -136,7 +136,11 @@ def _add_drawers(file: SqliteFile, shown: str, reading: ReaderResult, names: Uni
         elif not text.strip():
             reading.problems.append(Problem(shown, number, "the drawer is empty"))
         else:
-            reading.items.append(_drawer(ident, text, values, (shown, number), names))
+            item = _drawer(ident, text, values, (shown, number), names)
+            if item.path:
+                reading.items.append(item)
+            else:
+                reading.left_out["duplicates"] += 1
             reading.count_unused("drawers", values, _DRAWER_FIELDS | _BOOKKEEPING)
 
 
@@ -184,7 +188,7 @@ def _drawer(
     path = _path(str(values["wing"]), str(values.get("room") or "general"), ident)
     origin = items.tool_origin(_TOOL, ident)
     fields = {"themes": themes, **used}
-    return Item(ItemKind.PALACE, names.assign(path, ident), text, *place, at, origin, fields, has_name=True)
+    return Item(ItemKind.PALACE, names.assign(path, text), text, *place, at, origin, fields, has_name=True)
 
 
 def _path(wing: str, room: str, ident: str) -> str:

@@ -170,3 +170,18 @@ async def test_names_with_lone_surrogates_and_paths_become_names_or_problems(gra
     assert (made.problems, done.problems) == ([], [])
     assert made.steps[0].item.path.endswith("/…-…-etc-passwd")
     assert made.steps[1].item.path == "world/x/half \ufffd"
+
+
+async def test_entities_whose_long_names_begin_alike_are_memories_of_their_own(
+    tmp_path, open_store, bring, fates
+):
+    path = tmp_path / "memory.jsonl"
+    names = [f"{'E' * 300}{number}" for number in range(12)]
+    lines = [{"type": "entity", "name": name, "entityType": "x", "observations": ["o"]} for name in names]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    async with open_store() as store:
+        assert fates(await bring(store, path)) == {"new": 12}
+        assert fates(await bring(store, path)) == {"known": 12}
+        texts = [memory.value for memory in await store.persona_recall()]
+
+    assert sorted(text.split(" ")[0] for text in texts) == sorted(names)

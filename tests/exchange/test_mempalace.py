@@ -106,6 +106,19 @@ def test_a_drawer_is_a_memory_with_its_wing_room_id_and_dates(palace):
     assert found.left_out == {"closets (an index of the drawers)": 1, "hall of drawers": 1}
 
 
+def test_a_drawer_that_lies_in_both_backends_is_one_memory(palace):
+    folder = palace(("d1", "one", DRAWER))
+    with sqlite3.connect(folder / "sqlite_exact.sqlite3") as connection:
+        connection.executescript(EXACT)
+        values = json.dumps(DRAWER)
+        connection.execute("INSERT INTO documents VALUES (1, 'd1', 'one', ?, x'00', 1, '', '')", (values,))
+    connection.close()
+    found = read(folder)
+
+    assert [item.text for item in found.items] == ["one"]
+    assert found.left_out["duplicates"] == 1
+
+
 async def test_a_second_import_changes_nothing_and_the_exporter_gives_the_same_memories(
     palace, tmp_path, open_store, bring, fates
 ):
