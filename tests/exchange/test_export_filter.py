@@ -63,7 +63,7 @@ def named(path):
         ({"prefix": "mind/log"}, [""]),
         ({"until": -30 * DAY}, ["PostgreSQL", "a walk"]),
         ({"since": -41 * DAY, "until": -30 * DAY, "theme": "infra"}, ["PostgreSQL"]),
-        ({"since": -30 * DAY, "prefix": "c"}, ["Lisbon"]),
+        ({"since": -30 * DAY, "prefix": "p"}, ["Likes tea"]),
     ],
 )
 async def test_a_part_has_what_fulfils_every_condition_and_says_that_it_is_a_part(
