@@ -47,6 +47,7 @@ _IGNORED_FILES: Final = {  # files in exports of ChatGPT and Claude, with the re
     "shared_conversations.json": "links to shared conversations",
     "chat.html": "the same conversations as HTML",
 }
+_GZIP: Final = b"\x1f\x8b"
 _HEAD_BYTES: Final = 400
 _EVENT_BYTES: Final = 4_000_000  # the first JSON line of a file of events is looked for in this many bytes,
 _EVENT_LINES: Final = 50  # and in this many lines
@@ -243,7 +244,7 @@ def _of_folder(files: Files) -> str:
         return "readable"  # a part of an export
     if any(cogx.is_archive(files, _head(manifest)) for manifest in files.named(cogx.MANIFEST)):
         return "cogx"
-    if mempalace.is_store(files) and not notes:
+    if mempalace.is_store(files):
         return "mempalace"
     if index := files.named("index.md"):
         head = _head(index[0])
@@ -268,6 +269,8 @@ def _of_file(source: Source) -> str:
         return "mempalace"
     if not head.strip() or _is_event(source):
         return EVENTS
+    if head.startswith(_GZIP):
+        raise InvalidInput(f"unpack {source.name} first: it is compressed with gzip; nothing was written")
     begin = _first_character(head)
     if begin == '"' and suffix == ".af":  # some servers write the agent file as a text in JSON
         return "letta"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -154,3 +155,10 @@ def test_records_of_other_types_than_the_format_says_never_fail(archive):
 
     assert [problem.line for problem in found.problems] == [1]
     assert sorted(item.text.split("\n")[0] for item in found.items) == ["a", "b", "t"]
+
+
+def test_a_packed_archive_is_refused_with_the_remedy(tmp_path):
+    path = tmp_path / "main.cogx.tar.gz"
+    path.write_bytes(gzip.compress(b"x"))
+    with pytest.raises(InvalidInput, match=r"unpack main\.cogx\.tar\.gz first"):
+        read(path)

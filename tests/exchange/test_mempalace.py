@@ -144,9 +144,12 @@ def test_the_folder_above_has_tunnels_and_the_other_files_are_counted(palace):
     gone = {"source": {"drawer_id": "d1"}, "target": {"drawer_id": "d9"}}
     (folder.parent / "tunnels.json").write_text(json.dumps([ends, joined, gone, 7]))
     (folder.parent / "config.json").write_text("{}")
+    (folder.parent / "identity.txt").write_text("I am Atlas.\n")
     found = read(folder.parent)
+    identity, *drawers = found.items
 
-    assert [item.fields.get("connections") for item in found.items] == [("proj/decisions/d2",), None]
+    assert (identity.path, identity.text) == ("self/identity/mempalace", "I am Atlas.")
+    assert [item.fields.get("connections") for item in drawers] == [("proj/decisions/d2",), None]
     assert found.left_out["tunnels between rooms"] == 2
     assert found.left_out["tunnels to a drawer that is not there"] == 1
     assert found.left_out["other files of MemPalace"] == 1
