@@ -48,7 +48,7 @@ OWN: Final = {  # of the blocking store alone
 OWN_IMPORTS: Final = (
     "from types import TracebackType",
     "from typing import Any, Self",
-    "from sense_memory.loop_thread import BlockingIterator, LoopThread",
+    "from sense_memory.loop_thread import BlockingContext, BlockingIterator, LoopThread",
     "from sense_memory.store.memory_store import MemoryStore",
 )
 SHOWN: Final = frozenset({"__call__", "__iter__", "__len__", "__getitem__", "__bool__"})  # by a view
@@ -193,8 +193,8 @@ class Stubs:
         arguments = self._arguments(where, item.args)
         if item.name == "__init__" or item.returns is None:
             returns = "None"
-        elif "asynccontextmanager" in decorators:
-            returns = "Any"
+        elif "asynccontextmanager" in decorators and isinstance(item.returns, ast.Subscript):
+            returns = f"BlockingContext[{self._type(where, item.returns.slice, is_result=True)}]"
         else:
             returns = self._type(where, item.returns, is_result=True)
         doc = ast.get_docstring(item, clean=False)

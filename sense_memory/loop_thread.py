@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeVar, cast
 
@@ -220,12 +220,43 @@ class BlockingIterator(Generic[_T]):
                 self._loop.wait(self._closing())
 
 
+class BlockingContext(Generic[_T]):
+    """What an asynchronous context manager does around a block, for `with`: its beginning and its end wait.
+
+    Args:
+        loop: the store's thread.
+        inside: the asynchronous context manager.
+        seen: makes of what it gives what the block gets.
+    """
+
+    def __init__(
+        self, loop: LoopThread, inside: AbstractAsyncContextManager[Any], seen: Callable[[Any], _T]
+    ) -> None:
+        self._loop, self._inside, self._seen = loop, inside, seen
+
+    def __enter__(self) -> _T:
+        async def begun() -> Any:
+            return await self._inside.__aenter__()
+
+        return self._seen(self._loop.wait(begun()))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        async def ended() -> bool | None:
+            return await self._inside.__aexit__(kind, error, trace)
+
+        with suppress(StoreClosed):  # what the block used was closed with the store
+            return self._loop.wait(ended())
+        return None
+
+
 class BlockingView:
     """An object whose coroutine methods wait: they run in the store's thread, and so do its other methods.
 
     Attributes are those of the object; a view can be called if the object can, and is a tuple if the object is one. What a
     method or an attribute gives is viewed in the same way if it has coroutine methods itself, alone or in a list, and is
-    a `BlockingIterator` if it is an asynchronous one; everything else is given as it is. A view may be an argument of
+    a `BlockingIterator` or a `BlockingContext` if it is an asynchronous one; everything else is given as it is. A view may be an argument of
     another's method. An argument that is an iterator is read in the caller's thread, and `progress` of a call that waits
     is called there.
 
@@ -265,7 +296,8 @@ class BlockingView:
         if hasattr(kind, "__anext__"):
             return BlockingIterator(self._loop, lambda: _next_of(found), getattr(found, "aclose", None))
         if not _has_coroutines(kind):
-            return found
+            is_context = issubclass(kind, AbstractAsyncContextManager)
+            return BlockingContext(self._loop, found, self._seen) if is_context else found
         view = _TupleView if issubclass(kind, tuple) else _CallableView if callable(found) else BlockingView
         return view(self._loop, found)
 

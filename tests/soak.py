@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import itertools
 import logging
+import subprocess
 import sys
 import tempfile
 import time
@@ -49,7 +50,24 @@ def marks(seed):
     asyncio.run(test_links.game(test_links.dealt(seed, MOVES // 20)))
 
 
-GAMES = {"memories": memories, "palace": palace, "knowledge": knowledge, "marks": marks}
+def killed_writers(seed):
+    """Four processes on one ledger, killed again and again; every write that returned is there."""
+    with folder() as place:
+        # A process of its own, because it forks and this one may have threads.
+        order = [sys.executable, "-m", "tests.crash.writers", str(place), str(seed), str(max(4, MOVES // 10))]
+        done = subprocess.run(
+            order, cwd=Path(__file__).parents[1], text=True, capture_output=True, check=False
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+GAMES = {
+    "memories": memories,
+    "palace": palace,
+    "knowledge": knowledge,
+    "marks": marks,
+    "killed_writers": killed_writers,
+}
 
 
 @contextmanager

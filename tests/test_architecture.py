@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.time_unit import SECOND
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "sense_memory"
 MAX_LINES = 600
+MAX_FUNCTION_LINES = 70
 
 # The order of the folders is the architecture: a module imports from its own folder and from those below it.
 LAYERS = (
@@ -29,6 +31,7 @@ LAYERS = (
     "exchange",
     "sync_store",
     "store",
+    "mirror",
     "mind",
     "memories",
     "relay.sync",
@@ -68,6 +71,7 @@ class Facts:
         imports: every module that it imports.
         imports_at_run_time: only what importing the file itself imports.
         definitions: the names of its functions and classes.
+        classes: the names of its classes.
         has_docstring: whether it begins by saying what it is for.
         opens_databases: whether it calls `sqlite3.connect`.
     """
@@ -75,6 +79,7 @@ class Facts:
     imports: frozenset[str]
     imports_at_run_time: frozenset[str]
     definitions: tuple[str, ...]
+    classes: tuple[str, ...]
     has_docstring: bool
     opens_databases: bool
 
@@ -91,6 +96,7 @@ def facts_of(file):
             for node in nodes
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         ),
+        classes=tuple(node.name for node in nodes if isinstance(node, ast.ClassDef)),
         has_docstring=bool(ast.get_docstring(tree)),
         opens_databases=any(
             isinstance(node, ast.Attribute)
@@ -215,18 +221,20 @@ def importers_of(*names):
     }
 
 
-def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
+def test_only_the_ledger_the_embedded_relays_event_store_and_the_access_file_open_databases():
     """The embedded relay's other parts may catch what its event store raises; nobody else knows what SQLite is.
 
-    An import opens copies of files that other programs wrote, and nothing of ours.
+    An import opens copies of files that other programs wrote, and nothing of ours. The access file has no memory: it
+    says which programs elsewhere may ask for them.
     """
-    foreign = {"sense_memory.exchange.sqlite_files"}
+    foreign = {"sense_memory.exchange.sqlite_files", "sense_memory.interfaces.mcp.oauth.access_file"}
     openers = {name_of(file) for file in modules() if facts_of(file).opens_databases}
 
     assert openers - foreign == {
         "sense_memory.ledger.database",
         "sense_memory.ledger.schema",
         "sense_memory.relay.server.event_store",
+        "sense_memory.interfaces.mcp.oauth.access_file",
     }
     assert {part_of(module) for module in importers_of("sqlite3") - foreign} == {"ledger", "relay"}
     assert "sqlite3" not in {
@@ -237,7 +245,7 @@ def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
 
 
 def test_only_relay_drivers_the_endpoint_of_embeddings_and_servers_of_this_machine_open_sockets():
-    """The endpoint is asked only where a setting names it; three modules take URLs apart; servers listen on loopback."""
+    """The endpoint is asked only where a setting names it; some modules take URLs apart; servers listen on loopback."""
     speakers = importers_of("websockets", "socket", "ssl", "http", "urllib", "httpx", "requests", "aiohttp")
 
     others = {
@@ -247,6 +255,9 @@ def test_only_relay_drivers_the_endpoint_of_embeddings_and_servers_of_this_machi
         "sense_memory.exchange.markdown",
         "sense_memory.interfaces.loopback",
         "sense_memory.interfaces.mcp.http",
+        "sense_memory.interfaces.mcp.oauth.application",
+        "sense_memory.interfaces.mcp.oauth.consent",
+        "sense_memory.interfaces.mcp.oauth.provider",
     }
     assert {part_of(module) for module in speakers - others} <= {"relay"}
 
@@ -328,7 +339,18 @@ def test_a_module_that_outgrows_600_lines_is_two_modules():
     lengths = {name_of(file): len(file.read_text(encoding="utf-8").splitlines()) for file in modules()}
 
     long = {name: count for name, count in lengths.items() if count > MAX_LINES}
-    assert long.keys() <= {"sense_memory.store.memory_store"}, long  # signatures and docstrings
+    assert long == {}
+
+
+def test_a_function_that_outgrows_70_lines_is_two_functions():
+    lengths = {
+        f"{name_of(file)}.{node.name}": node.end_lineno - node.lineno + 1
+        for file in modules()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+    assert {name: count for name, count in lengths.items() if count > MAX_FUNCTION_LINES} == {}
 
 
 def test_nothing_is_called_utils_helpers_or_manager():
@@ -339,6 +361,13 @@ def test_nothing_is_called_utils_helpers_or_manager():
 
     found = {name for name in names if any(word in name.lower() for word in vague)}
     assert found <= documented
+
+
+def test_no_two_classes_have_the_same_name():
+    """Whoever reads a name in a traceback, or looks for it, finds one class."""
+    names = Counter(name for file in modules() for name in facts_of(file).classes)
+
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_every_module_begins_by_saying_what_it_is_for():

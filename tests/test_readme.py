@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from scripts import two_machines
 from sense_memory import MemoryStore
 from sense_memory.interfaces.cli import app
 from sense_memory.store.journal import StoreJournal
@@ -37,6 +38,7 @@ PORT = "7447"  # the pages' relay; the tests move it to a free one
 NOT_INSTALLED = re.compile(
     rb"(?:MissingExtra: .*|ModuleNotFoundError: No module named '(?!sense_memory).*)\n$"
 ).search
+PROGRAM = re.compile(r"((?:[A-Z_]+=\S+ )*)python (\w+\.py.*)").fullmatch
 SHELL = re.compile(r"[|<>$*;()=]").search  # what only a shell understands
 
 
@@ -49,6 +51,14 @@ def blocks(name: str, language: str) -> list[str]:
 
 def pages_with(language: str) -> list[str]:
     return [name for name in TEXTS if blocks(name, language)]
+
+
+def saved(name: str, folder: Path) -> list[Path]:
+    """Save the programs that a page gives a file name."""
+    found = re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)^```$", TEXTS[name], flags=re.MULTILINE | re.DOTALL)
+    for file, text in found:
+        (folder / file).write_text(text, encoding="utf-8")
+    return [folder / file for file, _ in found]
 
 
 @pytest.fixture
@@ -79,6 +89,8 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 def test_every_python_snippet_runs_as_it_stands(snippet, home, forks):
     program = home / "snippet.py"
     program.write_text(snippet, encoding="utf-8")
+    if "from_settings()" in snippet:  # after `sense-memory init`, as its comment says
+        assert forks("-m", "sense_memory", "init", folder=home).code == 0
 
     done = forks(program, folder=home)
 
@@ -86,6 +98,18 @@ def test_every_python_snippet_runs_as_it_stands(snippet, home, forks):
         pytest.skip(missing[0].decode())
     assert (0, b"") == (done.code, done.stderr)
     assert done.stdout
+
+
+def test_the_agent_of_the_readme_knows_in_its_second_run_what_it_was_told_in_the_first(home, forks):
+    (program,) = saved("README.md", home)
+    assert forks("-m", "sense_memory", "init", folder=home).code == 0
+
+    first, second = (forks(program, *words, folder=home) for words in ((), ("When is my workshop?",)))
+
+    assert (first.code, second.code) == (0, 0)
+    told = b"My workshop is on Friday, for six people."
+    assert told in first.stdout
+    assert told in second.stdout.partition(b"When is my workshop?")[0]
 
 
 def test_every_call_that_a_page_names_is_one_of_the_store():
@@ -123,8 +147,10 @@ def test_every_call_of_the_store_is_in_the_page_of_python():
 
 
 def test_the_two_commands_exist_and_the_demo_restores_everything():
-    (commands,) = [block.split() for block in blocks("README.md", "sh")]
-    assert ["make", "demo", "make", "test"] == commands
+    lines = [
+        line.partition("#")[0].strip() for block in blocks("README.md", "sh") for line in block.splitlines()
+    ]
+    assert lines == ["make demo", ". .venv/bin/activate", "sense-memory init", "make test"]
     assert "scripts/demo/demo.py" in (ROOT / "Makefile").read_text()  # `make test` here would never end
 
     done = run([sys.executable, "scripts/demo/demo.py"], ROOT)
@@ -158,33 +184,39 @@ class Terminal:
     def __init__(self, forks, folder: Path) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            self._port = str(probe.getsockname()[1])
-        self._forks, self._folder = forks, folder
+            self.port = str(probe.getsockname()[1])
+        self._forks, self.folder = forks, folder
         self._installed = Path(sys.executable).with_name("sense-memory")
         self._relay = None
 
     def __call__(self, command: str) -> tuple[int, str]:
         """The exit code, and what is shown."""
-        here = command.replace(PORT, self._port)
+        here = command.replace(PORT, self.port)
         if here == "sense-memory relay":
             return 0, self._start_relay()
-        if SHELL(here):
-            done = self._forks.in_shell(here, folder=self._folder)
+        if program := PROGRAM(here):
+            settings = dict(word.split("=", 1) for word in program[1].split())
+            file, *words = shlex.split(program[2])
+            done = self._forks(
+                self.folder / file, *words, folder=self.folder, environment={**os.environ, **settings}
+            )
+        elif SHELL(here):
+            done = self._forks.in_shell(here, folder=self.folder)
         else:
-            done = self._forks(self._installed, *shlex.split(here)[1:], folder=self._folder)
+            done = self._forks(self._installed, *shlex.split(here)[1:], folder=self.folder)
         shown = (done.stdout + done.stderr).decode()
         return done.code, "\n".join(line.rstrip() for line in shown.splitlines()).strip().replace(
-            self._port, PORT
+            self.port, PORT
         )
 
     def _start_relay(self) -> str:
         self._relay = subprocess.Popen(
-            [self._forks.program, "relay", "--port", self._port],
-            cwd=self._folder,
+            [self._forks.program, "relay", "--port", self.port],
+            cwd=self.folder,
             text=True,
             stdout=subprocess.PIPE,
         )
-        assert self._port in self._relay.stdout.readline()
+        assert self.port in self._relay.stdout.readline()
         return ""
 
     def close(self) -> None:
@@ -203,8 +235,9 @@ def terminal(home, forks):
 
 @pytest.mark.parametrize("name", pages_with("console"))
 def test_the_commands_of_a_page_print_what_it_shows(name, terminal):
-    """All blocks of a page are one session; those of docs/ begin with the key and the relay of the README."""
-    if name != "README.md":
+    """All blocks of a page are one session; one that makes no key begins with the key and the relay of the README."""
+    saved(name, terminal.folder)
+    if not re.search(r"^\$ sense-memory init$", TEXTS[name], flags=re.MULTILINE):
         assert "README.md#60-seconds" in TEXTS[name]  # where the reader is told so
         for command in ("init", "relay", f"relays add ws://127.0.0.1:{PORT}"):
             code, shown = terminal(f"sense-memory {command}")
@@ -214,6 +247,22 @@ def test_the_commands_of_a_page_print_what_it_shows(name, terminal):
         fails = any(line.startswith("error:") for line in output)
         assert fails == bool(code), f"{command}: exit {code}\n{shown}"
         assert expected(output).fullmatch(shown), f"{command}\n{shown}"
+
+
+def test_the_moving_picture_shows_what_its_commands_print(home, terminal, forks, monkeypatch):
+    terminal("sense-memory relay")
+    monkeypatch.setenv("SENSE_MEMORY_RELAYS", f"ws://127.0.0.1:{terminal.port}")
+
+    def run(command, machine):
+        monkeypatch.setenv("SENSE_MEMORY_HOME", str(home / machine))
+        done = forks.in_shell(command, folder=home)
+        assert done.code == 0, (command, done)
+        return done.stdout.decode().replace(terminal.port, PORT)
+
+    run("sense-memory init", "laptop")
+    run("sense-memory init --import < laptop/keys/default.key", "server")
+
+    assert two_machines.PICTURE.read_text(encoding="utf-8") == two_machines.drawn(two_machines.played(run))
 
 
 # ── What pages name ─────────────────────────────────────────────────────────────────────

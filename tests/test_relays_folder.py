@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
+import subprocess
+import sys
+import textwrap
 import tomllib
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import typer
 
 import sense_memory
-from sense_memory import limits
+from sense_memory import EmbeddedRelay, limits
 from sense_memory.config.relays import presets
+from sense_memory.interfaces.cli import app
+from tests.time_unit import SECOND
 
 
 RELAYS = Path(__file__).parent.parent / "relays"
@@ -107,3 +115,92 @@ def test_the_presets_are_a_file_of_the_package_so_a_wheel_has_them_too():
         sense_memory.__file__
     ).parent / "config" / "presets.toml"
     assert {preset.name for preset in presets()} == PRESETS["groups"].keys()
+
+
+def decided(events, keys, tmp_path):
+    """What the write policy of strfry says to events, as (id, action)."""
+    allowed = tmp_path / "allowed.txt"
+    allowed.write_text("".join(f"{key}\n" for key in keys), encoding="utf-8")
+    lines = "".join(
+        json.dumps({"event": event, "type": "new"}, separators=(",", ":")) + "\n" for event in events
+    )
+    done = subprocess.run(
+        ["sh", RELAYS / "strfry" / "write_policy.sh", allowed],
+        input=lines,
+        text=True,
+        capture_output=True,
+        timeout=10 * SECOND,
+        check=True,
+    )
+    answers = list(map(json.loads, done.stdout.splitlines()))
+    assert [answer["id"] for answer in answers] == [event["id"] for event in events]
+    return [answer["action"] for answer in answers]
+
+
+def written_by(key, content="text", tags=()):
+    return {"content": content, "id": "1" * 64, "kind": 30078, "pubkey": key, "tags": list(tags)}
+
+
+OURS, THEIRS = "a1" * 32, "b2" * 32
+
+
+def test_the_write_policy_takes_the_events_of_the_keys_on_its_list(tmp_path):
+    events = [written_by(OURS), written_by(THEIRS), written_by(OURS)]
+
+    assert decided(events, ["# ours", OURS], tmp_path) == ["accept", "reject", "accept"]
+    assert decided(events, [], tmp_path) == ["reject"] * 3
+    assert decided(events, ["*"], tmp_path) == ["accept"] * 3
+
+
+@pytest.mark.parametrize(
+    "text", [f'"pubkey":"{OURS}"', f'\\"pubkey":"{OURS}"', f'{{"pubkey":"{OURS}","id":"x"}}', "*", "\\"]
+)
+def test_no_text_of_a_client_looks_like_its_key_to_the_write_policy(text, tmp_path):
+    events = [written_by(THEIRS, text, [["pubkey", OURS], [text]]), written_by(text, text)]
+
+    assert decided(events, [OURS], tmp_path) == ["reject", "reject"]
+
+
+def test_what_is_shipped_takes_events_of_anybody_until_the_star_is_removed(tmp_path):
+    shipped = (RELAYS / "strfry" / "allowed.txt").read_text("utf-8").splitlines()
+
+    assert shipped[-1] == "*"
+    assert decided([written_by(THEIRS)], shipped, tmp_path) == ["accept"]
+    assert decided([written_by(THEIRS)], shipped[:-1], tmp_path) == ["reject"]
+
+
+def test_the_health_check_of_the_relay_in_a_container_tells_whether_it_answers():
+    text = (RELAYS / "agent" / "compose.yaml").read_text("utf-8")
+    (check,) = re.findall(r"- -c\n +- \|\n((?: {10}.*\n)+)", text)
+
+    async def codes():
+        async with EmbeddedRelay() as relay:
+            program = textwrap.dedent(check).replace(
+                "http://127.0.0.1:7447", relay.url.replace("ws:", "http:")
+            )
+            ask = asyncio.to_thread(
+                subprocess.run, [sys.executable, "-c", program], capture_output=True, check=False
+            )
+            up = await ask
+        down = await asyncio.to_thread(
+            subprocess.run, [sys.executable, "-c", program], capture_output=True, check=False
+        )
+        return up.returncode, down.returncode
+
+    assert asyncio.run(codes()) == (0, 1)
+
+
+def test_the_containers_run_commands_that_exist_and_copy_files_that_exist():
+    compose = (RELAYS / "agent" / "compose.yaml").read_text("utf-8")
+    program = typer.main.get_command(app)
+    lines = re.findall(r'command: (\[.*\])|test: (\["CMD", "sense-memory".*\])', compose)
+    commands = [json.loads(one or other) for one, other in lines]
+    assert len(commands) == 3
+    for words in commands:
+        name, *options = words[2:] if words[0] == "CMD" else words
+        known = {option for param in program.commands[name].params for option in param.opts}
+        assert {word for word in options if word.startswith("--")} <= known
+    for line in re.findall(
+        r"^COPY (.+) \S+$", (RELAYS / "agent" / "Dockerfile").read_text("utf-8"), re.MULTILINE
+    ):
+        assert all((RELAYS.parent / name).exists() for name in line.split()), line

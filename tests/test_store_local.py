@@ -987,6 +987,26 @@ def test_the_blocking_mind_has_the_same_parts(signer, clock, tmp_path):
         _ = store.mind
 
 
+def test_a_block_of_the_blocking_mind_begins_and_ends_in_the_stores_thread(signer, tmp_path):
+    with SyncMemoryStore(signer, ledger=tmp_path / "a.db") as store:
+        scenes = store.mind.scenes
+        state = scenes.create("village", as_name="baker").state
+    with SyncMemoryStore(signer, ledger=tmp_path / "a.db") as store:
+        scenes = store.mind.scenes
+        with scenes.using(state.id) as scene:
+            scene.append("world.observed", {"text": "it rains"})
+        with pytest.raises(StoreClosed):  # its ledgers were closed with the block
+            scene.append("world.observed", {"text": "it pours"})
+        for error in (ValueError("of the block"), KeyboardInterrupt()):
+            with pytest.raises(type(error)), scenes.using(state.id):
+                raise error
+        with pytest.raises(InvalidInput, match="in no scene"), scenes.using("none"):
+            pass
+        with scenes.using(state.id) as scene:
+            assert [entry.payload["text"] for entry in scene.entries()] == ["it rains"]
+            store.close()
+
+
 def test_the_blocking_store_serves_threads_and_ends_its_own(signer):
     before = threading.active_count()
     with SyncMemoryStore(signer, ledger=":memory:") as store:

@@ -43,7 +43,7 @@ VARIANTS: Final = ["spec", "fts5", "lexical", *EMBEDDERS, *(f"{name} alone" for 
 DATASETS: Final = ["locomo", "beam"]
 _METRICS: Final = {
     "turn": ("turn_recall@10", "ndcg@10", "mrr"),
-    "session": ("turn_hit@5", "turn_recall@5", "mrr"),
+    "session": ("turn_hit@1", "turn_hit@5", "turn_hit@10", "turn_recall@5", "mrr"),
 }
 _SPEAKER: Final = re.compile(r"([^:\n]{1,40}): (.*)", re.DOTALL)
 

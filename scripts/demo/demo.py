@@ -1,16 +1,21 @@
 """The main job, end to end, on this machine: remember, lose the machine, bring the key, remember again.
 
 Uses only the public API. Starts the embedded relay on loopback, writes into a temporary folder, and removes the folder
-at the end. Exits 1 if anything came back different.
+at the end. Exits 1 if anything came back different. In a terminal with a display, the demo ends by opening a palace in the
+browser, until Ctrl-C; with `--no-open` it does not.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -155,5 +160,27 @@ async def main() -> int:
     return 0 if whole else 1
 
 
+def can_open_page(arguments: list[str]) -> bool:
+    """Whether somebody is there to look at a page: a terminal, a display, and no `--no-open`."""
+    has_display = sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
+    is_installed = all(importlib.util.find_spec(name) for name in ("starlette", "uvicorn"))
+    return console.is_terminal and has_display and is_installed and "--no-open" not in arguments
+
+
+def open_page() -> None:
+    """Build the palace of Otto, a studio's assistant, in a temporary folder, and show it until Ctrl-C."""
+    say("And this is how nine months of an agent look, in your browser. Ctrl-C ends it.")
+    with tempfile.TemporaryDirectory(prefix="sense-memory-demo-") as folder, suppress(KeyboardInterrupt):
+        palace = Path(__file__).with_name("palace.py")
+        subprocess.run(  # noqa: S603 - our own script
+            [sys.executable, palace, folder], check=True, stdout=subprocess.DEVNULL
+        )
+        environment = {**os.environ, "SENSE_MEMORY_HOME": folder}
+        subprocess.run([sys.executable, "-m", "sense_memory", "web"], env=environment, check=False)
+
+
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    code = asyncio.run(main())
+    if code == 0 and can_open_page(sys.argv[1:]):
+        open_page()
+    sys.exit(code)

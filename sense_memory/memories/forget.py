@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sense_memory.errors import InvalidAddress
 from sense_memory.limits import MAX_DELETED_COUNT
 from sense_memory.memories.bulk import batches, write_batches
 from sense_memory.memories.history import parts_of
@@ -37,8 +38,11 @@ class ForgetTarget:
 
     @classmethod
     def named(cls, name: str) -> ForgetTarget:
-        """A flat memory by its key, or a palace memory by its path. Raises InvalidAddress."""
-        return cls.persona(*parts_of(name)) if isinstance(name, str) and "/" in name else cls.flat(name)
+        """A flat memory by its key, or a palace memory by its path. Raises InvalidAddress; nothing was forgotten."""
+        try:
+            return cls.persona(*parts_of(name)) if isinstance(name, str) and "/" in name else cls.flat(name)
+        except InvalidAddress as error:
+            raise InvalidAddress(f"{error}; nothing was forgotten") from None
 
     @classmethod
     def flat(cls, key: str) -> ForgetTarget:

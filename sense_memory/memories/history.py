@@ -48,10 +48,12 @@ def parts_of(name: str) -> tuple[str, str, str]:
     """Domain, facet and key of a palace memory named `domain/facet/key`.
 
     Raises:
-        InvalidAddress: `name` does not have three parts.
+        InvalidAddress: `name` does not have three parts, or one of them is empty.
     """
-    parts = address.persona_name(name).split("/") if isinstance(name, str) else ()
-    if len(parts) != 3:
+    if not isinstance(name, str):
+        raise InvalidAddress(f"give the name of a memory as text, not {type(name).__name__}")
+    parts = address.persona_name(name).split("/")
+    if len(parts) != 3 or not all(parts):
         raise InvalidAddress(f"give a key, or a path domain/facet/key, and not {printable(repr(name))}")
     return parts[0], parts[1], parts[2]
 

@@ -25,6 +25,7 @@ JOURNAL: Final = "journal/"  # with an event's id: the name of a journal entry, 
 EMBEDDING: Final = "embed/"  # with a memory's path: the path of its vectors
 INTROSPECTION: Final = "introspection/"  # with seconds since 1970: the path of an introspection log
 MIND: Final = "mind/"  # prefix of the paths of the mind's records
+FILE: Final = "file/"  # with a hash of its project and name: the path of a mirrored file
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
 
 LOG_PAGES: Final = f"{PREFIX}{MIND}log/"  # prefix of the slots of the log's pages
@@ -114,6 +115,11 @@ def record_path(prefix: str, name: str) -> str:
     return path
 
 
+def file_path(project: str, name: str) -> str:
+    """The path of a mirrored file: a hash, so that relays learn neither its name nor its project."""
+    return FILE + hashlib.sha256(f"{project}\0{name}".encode()).hexdigest()[:32]
+
+
 def is_log_page(slot: str) -> bool:
     """Whether a page of the log lies at a slot."""
     return slot.startswith(LOG_PAGES)
@@ -140,8 +146,10 @@ def lookup_paths(key: str) -> tuple[str, ...]:
     Raises:
         InvalidAddress: empty, or with `/`, a backslash or lone surrogates, which no address can hold.
     """
-    if not isinstance(key, str) or not key or _unfindable(key):
-        hint = "; a path such as people/facts/lisa belongs to the palace" if "/" in str(key) else ""
+    if not isinstance(key, str):
+        raise InvalidAddress(f"give the name of a memory as text, not {type(key).__name__}")
+    if not key or _unfindable(key):
+        hint = "; a path such as people/facts/lisa belongs to the palace" if "/" in key else ""
         raise InvalidAddress(
             f"give the name of a memory: a memory key is not empty, and has no '/', '\\' or invalid Unicode{hint}"
         )

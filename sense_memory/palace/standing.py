@@ -19,6 +19,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.palace.sources import is_found_by_tool
+
 
 if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
@@ -101,11 +103,8 @@ def is_about_health(text: str) -> bool:
 
 def is_standing(memory: PersonaMemory) -> bool:
     """Whether a memory belongs into every prompt: by its place, or by its text; what a tool found does not."""
-    if (
-        memory.superseded_by is not None
-        or memory.conflict_of is not None
-        or memory.source.startswith("tool:")
-    ):
+    holds = memory.superseded_by is None and memory.conflict_of is None
+    if not holds or is_found_by_tool(memory.source):
         return False
     return has_standing_kind(memory) or says_so(memory)
 

@@ -93,7 +93,7 @@ _NEAR_LEAD: Final = re.compile(r"(?:[pf<>+_VBFE]|EL|[MmYDO][-&a_])$")  # what ma
 _WEAK_LEADS: Final = {roles.A, roles.FOR}  # "a Christmas carol", "for Christmas cookies"
 
 
-class _Said:
+class _Match:
     """One match of a pattern in a text."""
 
     def __init__(self, text: DatedText, match: re.Match[str]) -> None:
@@ -149,12 +149,12 @@ class _Said:
 # ── Meanings ────────────────────────────────────────────────────────────────────────────
 
 
-def _iso(said: _Said) -> list[Period]:
+def _iso(said: _Match) -> list[Period]:
     year, month, day = map(int, said.tokens[0].text.split("-"))
     return _days(year, month, day)
 
 
-def _numeric(said: _Said) -> list[Period]:
+def _numeric(said: _Match) -> list[Period]:
     """15.03.2024; 3/5/2024, which means both the 5th of March and the 3rd of May."""
     text = said.tokens[0].text
     first, second, year = map(int, re.split("[./]", text))
@@ -162,12 +162,12 @@ def _numeric(said: _Said) -> list[Period]:
     return [found for month, day in dict.fromkeys(orders) for found in _days(year, month, day)]
 
 
-def _in_month(said: _Said) -> list[Period]:
+def _in_month(said: _Match) -> list[Period]:
     month, days = said.one("Mm"), said.all("DOo")
     return said.each_year(lambda year: Span(number(year, month, days[0]), number(year, month, max(days))))
 
 
-def _week_of_month(said: _Said) -> list[Period]:
+def _week_of_month(said: _Match) -> list[Period]:
     month, nth = said.one("Mm"), said.one("oORJ")
     if said.one("Ue") not in {"week", "weekend"} or not nth:
         return []
@@ -180,33 +180,33 @@ def _week_of_month(said: _Said) -> list[Period]:
     return said.each_year(week)
 
 
-def _month_of_year(said: _Said) -> list[Period]:
+def _month_of_year(said: _Match) -> list[Period]:
     return said.each_year(lambda year: month_span(year, said.one("Mm")))
 
 
-def _edge_of_unit(said: _Said) -> list[Period]:
+def _edge_of_unit(said: _Match) -> list[Period]:
     return [edge(whole, said.one("E")) for whole in _unit(said.one("Uu"), 0, said.text)]
 
 
-def _quarter(said: _Said) -> list[Period]:
+def _quarter(said: _Match) -> list[Period]:
     nth = said.one("qoOD")
     return said.each_year(lambda year: _months(year, 3 * nth - 2, 3 * nth)) if nth in {1, 2, 3, 4} else []
 
 
-def _half(said: _Said) -> list[Period]:
+def _half(said: _Match) -> list[Period]:
     nth = said.one("oO")
     return said.each_year(lambda year: _months(year, 6 * nth - 5, 6 * nth)) if nth in {1, 2} else []
 
 
-def _season_of_year(said: _Said) -> list[Period]:
+def _season_of_year(said: _Match) -> list[Period]:
     return said.each_year(_season(said.one("Ss")))
 
 
-def _holiday_of_year(said: _Said) -> list[Period]:
+def _holiday_of_year(said: _Match) -> list[Period]:
     return said.each_year(lambda year: holiday(said.one("H"), year))
 
 
-def _last_units(said: _Said) -> list[Period]:
+def _last_units(said: _Match) -> list[Period]:
     """A number of units up to today: "the last two weeks"."""
     step, unit = said.one("RJ"), said.one("Ueu")
     now, today = said.text.now, said.text.today * DAY_SECONDS
@@ -219,7 +219,7 @@ def _last_units(said: _Said) -> list[Period]:
     return [Period(today - length, end) if step < 0 else Period(today, end + length)]
 
 
-def _ago(said: _Said) -> list[Period]:
+def _ago(said: _Match) -> list[Period]:
     count, unit, text = said.one("naiDN"), said.one("Ueu") or "year", said.text
     if unit == "weekend":
         return _unit(unit, -count, text)
@@ -231,7 +231,7 @@ def _ago(said: _Said) -> list[Period]:
     return [_period(Span(text.today - count * days - days // 2, text.today - count * days + days // 2))]
 
 
-def _relative(said: _Said) -> list[Period]:
+def _relative(said: _Match) -> list[Period]:
     """A period by its distance: "last week", "le mois dernier", "the weekend before last"."""
     step, kind = said.one("RJ"), re.sub("[RJ]", "", said.code)
     value, text = said.one(kind[0]), said.text
@@ -249,7 +249,7 @@ def _relative(said: _Said) -> list[Period]:
     return [_on(text.today + step, value or roles.MORNING)]
 
 
-def _near(said: _Said) -> list[Period]:
+def _near(said: _Match) -> list[Period]:
     """A day near today, or a part of it: "yesterday evening", "heute", "stamattina"."""
     value, text = said.one("K"), said.text
     hours = roles.MORNING if roles.TOMORROW in said.code else said.one("P")
@@ -264,14 +264,14 @@ def _near(said: _Said) -> list[Period]:
     return [_on(at, own or hours)]
 
 
-def _tomorrow(said: _Said) -> list[Period]:
+def _tomorrow(said: _Match) -> list[Period]:
     """The words "morgen" and "mañana"; not "am Morgen" or "por la mañana", which are a part of any day."""
     if said.code[0] != roles.TOMORROW:
         return []
     return [_on(said.text.today + 1, said.one("P"))]
 
 
-def _day_of_month(said: _Said) -> list[Period]:
+def _day_of_month(said: _Match) -> list[Period]:
     """A day of every month that the memories cover: "on the 3rd", "am 3."."""
     covered, day = said.text.covered, said.one("OD")
     if covered is None or (roles.DAY in said.code and said.tokens[0].text not in {"am", "zum", "vom"}):
@@ -281,34 +281,34 @@ def _day_of_month(said: _Said) -> list[Period]:
     return [_on(number(at // 12, at % 12 + 1, day)) for at in months[-MAX_MONTHS:]]
 
 
-def _weekday(said: _Said) -> list[Period]:
+def _weekday(said: _Match) -> list[Period]:
     if said.text.covered is None:
         return []  # "on Friday" in a memory is as often to come as past
     return [_on(_weekday_at(said.one("Ww"), said.text), said.one("P"))]
 
 
-def _weekend(said: _Said) -> list[Period]:
+def _weekend(said: _Match) -> list[Period]:
     is_past = not said.text.is_coming and weekday(said.text.today) < _FRIDAY
     return [] if said.text.covered is None else _unit("weekend", -is_past, said.text)
 
 
-def _season_alone(said: _Said) -> list[Period]:
+def _season_alone(said: _Match) -> list[Period]:
     return _season_of_year(said) if said.has_lead and not said.before.rstrip("t").endswith(roles.FOR) else []
 
 
-def _holiday_alone(said: _Said) -> list[Period]:
+def _holiday_alone(said: _Match) -> list[Period]:
     return _holiday_of_year(said) if said.has_lead else []
 
 
-def _month_alone(said: _Said) -> list[Period]:
+def _month_alone(said: _Match) -> list[Period]:
     return _month_of_year(said) if said.code == roles.MONTH or said.has_near_lead else []
 
 
-def _year(said: _Said) -> list[Period]:
+def _year(said: _Match) -> list[Period]:
     return [] if said.text.covered is None else [_period(year_span(said.one("Y")))]
 
 
-def _decade(said: _Said) -> list[Period]:
+def _decade(said: _Match) -> list[Period]:
     text = said.tokens[0].text.rstrip("s")
     if not said.has_lead and len(text) < _YEAR_DIGITS:
         return []
@@ -322,7 +322,7 @@ _COUNT: Final = "[naiDN]"
 _X: Final = "[Mm]"
 _OF_YEAR: Final = "(?:,?L?Y)?"
 _SUNDAY: Final = "(?:[Ww],?[tp]?)?"  # the weekday before a date
-RULES: Final[tuple[tuple[str, Callable[[_Said], list[Period]]], ...]] = (
+RULES: Final[tuple[tuple[str, Callable[[_Match], list[Period]]], ...]] = (
     ("I", _iso),
     ("x", _numeric),
     (rf"{_SUNDAY}[DO]\.?[-a&_][tp]?[DO]\.?L?{_X}{_OF_YEAR}", _in_month),
@@ -362,7 +362,7 @@ def single_dates(text: DatedText) -> Iterator[SingleDate]:
     """The dates of a text, in its order."""
     for match in _pattern().finditer(text.codes):
         _, meaning = RULES[(match.lastindex or 1) - 1]
-        if meant := meaning(_Said(text, match)):
+        if meant := meaning(_Match(text, match)):
             yield SingleDate(*match.span(), meant)
 
 

@@ -9,14 +9,15 @@ from contextlib import closing
 
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.ledger.database import VERSION
-from sense_memory.limits import PAGE_BYTES, SNAPSHOT_NEW_COUNT
+from sense_memory.limits import PAGE_BYTES
+from tests.crash.victim import NEW_COUNT, TOLD_EACH
 from tests.inside import ledger_of
 
 
 NOW = 1_800_000_000
 KEY = "17" * 32
 SIGNER = LocalSigner.from_hex(KEY)
-COUNT = 1_100  # so that an export tells of its progress on the way
+COUNT = TOLD_EACH + 10  # so that an export tells of its progress on the way
 
 
 def store_at(path):
@@ -118,11 +119,12 @@ async def test_a_ledger_that_was_killed_while_it_was_made_is_made_by_the_next_st
     assert left
 
 
-async def test_a_killed_snapshot_brings_nothing_back_and_hides_nothing(kill, folder):
+async def test_a_killed_snapshot_brings_nothing_back_and_hides_nothing(kill, folder, monkeypatch):
     """Closing a store writes a snapshot, forgetting removes it; the ledger is right whatever became of it."""
     ends = set()
+    monkeypatch.setattr("sense_memory.records.reader.SNAPSHOT_NEW_COUNT", NEW_COUNT)
     async with store_at(folder / "made.db") as store:
-        await store.remember_many((f"k{number}", "v") for number in range(SNAPSHOT_NEW_COUNT))
+        await store.remember_many((f"k{number}", "v") for number in range(NEW_COUNT))
     assert (folder / "made.db.snapshot").exists()
     async for death in kill.at_every_step("snapshot", copies(folder)):
         path = folder / f"{death.step}.db"

@@ -26,12 +26,16 @@ from sense_memory.ledger import database as pages
 from sense_memory.ledger.database import Database
 from sense_memory.ledger.outbox import Outbox
 from sense_memory.ledger.relays import RelayRecords
-from sense_memory.limits import SNAPSHOT_NEW_COUNT
+from sense_memory.memories import backup
+from sense_memory.records import reader
 from sense_memory.relay.client import websocket
 from sense_memory.relay.client.websocket import RelaySocket
 
 
 SAME = ("written", "received", "checkpoint")
+# Fewer memories than really, which take seconds to write and to check after each death.
+TOLD_EACH = 100  # lines of an export, after which it tells of its progress
+NEW_COUNT = 20  # memories that are new since a snapshot, when another is due
 
 
 class Steps:
@@ -222,6 +226,7 @@ async def heal(order, step: Steps) -> None:
 
 
 async def export(order, step: Steps) -> None:
+    backup.APPLY_BATCH_COUNT = TOLD_EACH
     wrap_files(step)
     async with store_of(order) as store:
         step.say(count=store.export(order["to"], overwrite=True, progress=lambda _: step("progress")))
@@ -275,10 +280,11 @@ class Paged(sqlite3.Connection):
 
 async def snapshot(order, step: Steps) -> None:
     """A ledger with a snapshot gets new memories, enough for another; then one goes."""
+    reader.SNAPSHOT_NEW_COUNT = NEW_COUNT
     wrap_transactions(step)
     wrap_files(step)
     async with store_of(order) as store:
-        await store.remember_many((f"k{number}", "new") for number in range(SNAPSHOT_NEW_COUNT))
+        await store.remember_many((f"k{number}", "new") for number in range(NEW_COUNT))
         step.say(remembered="k1", value="new")
     async with store_of(order) as store:
         await store.recall_all()

@@ -17,7 +17,7 @@ from sense_memory.plain_text import printed
 
 
 DAY = 86_400
-TEN = [
+ELEVEN = [
     "remember",
     "recall",
     "search",
@@ -25,6 +25,7 @@ TEN = [
     "connect",
     "supersede",
     "introspect",
+    "review",
     "journal",
     "recent",
     "status",
@@ -54,10 +55,10 @@ def tokens(value):
 # ── What a model is told ────────────────────────────────────────────────────────────────
 
 
-def test_there_are_ten_tools_and_their_schema_costs_less_than_2000_tokens(opened):
+def test_there_are_eleven_tools_and_their_schema_costs_less_than_2000_tokens(opened):
     offered = memory_tools(opened)
 
-    assert [tool.name for tool in offered] == TEN
+    assert [tool.name for tool in offered] == ELEVEN
     schema = [{"name": t.name, "description": t.description, "inputSchema": t.parameters} for t in offered]
     assert tokens(schema) <= 2_000
 

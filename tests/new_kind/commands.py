@@ -1,4 +1,4 @@
-"""`mind bookmarks`: pages that an agent wants to find again."""
+"""`mind sightings`: birds that an agent has seen, and where."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from sense_memory.interfaces.cli.operations import as_sentence, as_table, operat
 
 
 if TYPE_CHECKING:
-    from sense_memory.mind.bookmarks import Bookmark
+    from sense_memory.mind.sightings import Sighting
     from sense_memory.store import MemoryStore
 
-bookmarks = group("bookmarks", "Keep pages to find again.", "sense-memory mind bookmarks list")
+sightings = group("sightings", "Keep which birds were seen, and where.", "sense-memory mind sightings list")
 
-_LIST = as_table(("name", "url", "note"), lambda one, _: (one.name, one.url, one.note), none="no bookmarks")
-_WRITTEN = as_sentence(lambda made: f"{made.name}: {made.url}")
-
-
-@operation(
-    bookmarks, "put", "sense-memory mind bookmarks put nips https://nips.example", shows=_WRITTEN, writes=True
+_LIST = as_table(
+    ("name", "place", "note"), lambda one, _: (one.name, one.place, one.note), none="no sightings"
 )
+_WRITTEN = as_sentence(lambda made: f"{made.name}: {made.place}")
+
+
+@operation(sightings, "put", "sense-memory mind sightings put heron lake", shows=_WRITTEN, writes=True)
 async def put(
     store: MemoryStore,
-    name: Annotated[str, argument("NAME", "What the page is called.")],
-    url: Annotated[str, argument("URL", "Where the page is.")],
-) -> Bookmark:
-    """Write a bookmark."""
-    return await store.mind.bookmarks.put(name, url)
+    name: Annotated[str, argument("NAME", "The bird.")],
+    place: Annotated[str, argument("PLACE", "Where it was seen.")],
+) -> Sighting:
+    """Write a sighting."""
+    return await store.mind.sightings.put(name, place)
 
 
-@operation(bookmarks, "list", "sense-memory mind bookmarks list", shows=_LIST)
-async def list_bookmarks(store: MemoryStore) -> list[Bookmark]:
-    """List the bookmarks."""
-    return await store.mind.bookmarks.all()
+@operation(sightings, "list", "sense-memory mind sightings list", shows=_LIST)
+async def list_sightings(store: MemoryStore) -> list[Sighting]:
+    """List the sightings."""
+    return await store.mind.sightings.all()

@@ -1,4 +1,4 @@
-"""What becomes of a bookmark: run in a process of its own, with a package that knows bookmarks; prints what it saw as JSON."""
+"""What becomes of a sighting: run in a process of its own, with a package that knows sightings; prints what it saw as JSON."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.config.key_file import write_secret
 from sense_memory.exchange.readable import write_readable
-from sense_memory.mind.bookmarks import Bookmark, Bookmarks
+from sense_memory.mind.sightings import Sighting, Sightings
 from sense_memory.nostr.keys import parse_secret
 
 
 FOLDER = Path(sys.argv[1])
-COUNTS = ("heads", "bookmarks", "older", "tombstones")
+COUNTS = ("heads", "sightings", "older", "tombstones")
 
 
 class Clock:
@@ -48,14 +48,14 @@ async def devices(saw):
         store(signer, relay.url) as one,
         store(signer, relay.url) as two,
     ):
-        assert isinstance(one.mind.bookmarks, Bookmarks)
-        await one.mind.bookmarks.put("nips", "https://old.example", "the protocol")
+        assert isinstance(one.mind.sightings, Sightings)
+        await one.mind.sightings.put("heron", "old lake", "it fished")
         saw["sent"] = (await one.sync()).complete
-        await one.mind.bookmarks.put("nips", "https://new.example")
+        await one.mind.sightings.put("heron", "new lake")
         await one.sync()
         await two.sync()
-        assert await two.mind.bookmarks.all() == [Bookmark("nips", "https://new.example", "the protocol")]
-        saw["versions"] = [made.url for made in await one.mind.bookmarks.history("nips")]
+        assert await two.mind.sightings.all() == [Sighting("heron", "new lake", "it fished")]
+        saw["versions"] = [made.place for made in await one.mind.sightings.history("heron")]
         saw["counts"] = counts(one)
         saw["memories"] = [
             len(await one.recall_all()),
@@ -64,19 +64,19 @@ async def devices(saw):
         ]
 
         await asyncio.gather(
-            one.mind.bookmarks.put("nips", "https://new.example", "says one"),
-            two.mind.bookmarks.put("nips", "https://new.example", "says two"),
+            one.mind.sightings.put("heron", "new lake", "says one"),
+            two.mind.sightings.put("heron", "new lake", "says two"),
         )
         reports = [await device.sync() for device in (one, two, one)]
-        both = [await device.mind.bookmarks.all() for device in (one, two)]
+        both = [await device.mind.sightings.all() for device in (one, two)]
         saw["in step"] = both[0] == both[1]
         saw["named"] = sorted({name for report in reports for name in (*report.overruled, *report.prevailed)})
 
         await write_readable(one, FOLDER / "export.jsonl")
-        await two.mind.bookmarks.forget("nips")
+        await two.mind.sightings.forget("heron")
         await two.sync()
         await one.sync()
-        saw["left"] = [await device.mind.bookmarks.all() for device in (one, two)]
+        saw["left"] = [await device.mind.sightings.all() for device in (one, two)]
         saw["counts after"] = counts(two)
         saw["shown whole"] = (await one.sync(full=True)).complete
 
@@ -95,9 +95,9 @@ def commands(saw):
 
     os.environ["SENSE_MEMORY_HOME"] = str(FOLDER / "home")
     run("remember", "editor", "vim")
-    run("mind", "bookmarks", "put", "docs", "https://docs.example")
+    run("mind", "sightings", "put", "owl", "the barn")
     saw["imported"] = run("import", "--yes", str(FOLDER / "export.jsonl"))
-    saw["listed"] = [one["name"] for one in json.loads(run("--json", "mind", "bookmarks", "list"))]
+    saw["listed"] = [one["name"] for one in json.loads(run("--json", "mind", "sightings", "list"))]
     saw["status"] = run("status")
 
 

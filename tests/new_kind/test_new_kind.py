@@ -1,4 +1,4 @@
-"""A new kind of record is five files: this adds one, bookmarks, to a copy of the package, and looks what becomes of it."""
+"""A new kind of record is five files: this adds one, sightings, to a copy of the package, and looks what becomes of it."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ HERE = Path(__file__).parent
 PACKAGE = Path(sense_memory.__file__).parent
 FIVE_FILES = {
     "records/kinds.py",
-    "mind/bookmarks.py",
+    "mind/sightings.py",
     "mind/mind.py",
-    "interfaces/cli/mind/bookmarks.py",
+    "interfaces/cli/mind/sightings.py",
     "interfaces/shapes/table.py",
 }
 KIND = """\
-    BOOKMARK = (
-        "sense-memory:bookmark",
+    SIGHTING = (
+        "sense-memory:sighting",
         KindTraits(
-            ("path", "url"),
+            ("path", "place"),
             lambda fields: fields["path"],
             role=Role.{role},
             text="note",
             says_edits=True,
             names_path=True,
             is_exported=True,
-            prefix="bookmark/",
-            counted_as="bookmarks",
-            counted=("bookmark", "bookmarks"),
+            prefix="sighting/",
+            counted_as="sightings",
+            counted=("sighting", "sightings"),
         ),
     )
 """
@@ -80,26 +80,26 @@ def copy(tmp_path):
     return Copy(tmp_path / "copy")
 
 
-def add_bookmarks(copy, role="MEMORY"):
+def add_sightings(copy, role="MEMORY"):
     copy.add(
         "records/kinds.py", ("            role=Role.TOMBSTONE,\n        ),\n    )\n", KIND.format(role=role))
     )
-    copy.write("mind/bookmarks.py", (HERE / "bookmarks.py").read_text(encoding="utf-8"))
+    copy.write("mind/sightings.py", (HERE / "sightings.py").read_text(encoding="utf-8"))
     copy.add(
         "mind/mind.py",
         (
             "from sense_memory.mind.blocks import Blocks\n",
-            "from sense_memory.mind.bookmarks import Bookmarks\n",
+            "from sense_memory.mind.sightings import Sightings\n",
         ),
         (
             "        self.archive = Archive(self.records)\n",
-            "        self.bookmarks = Bookmarks(self.records)\n",
+            "        self.sightings = Sightings(self.records)\n",
         ),
     )
-    copy.write("interfaces/cli/mind/bookmarks.py", (HERE / "commands.py").read_text(encoding="utf-8"))
+    copy.write("interfaces/cli/mind/sightings.py", (HERE / "commands.py").read_text(encoding="utf-8"))
     copy.add(
         "interfaces/shapes/table.py",
-        ('    "mind.blocks.Block": Shape("block"),\n', '    "mind.bookmarks.Bookmark": Shape("bookmark"),\n'),
+        ('    "mind.blocks.Block": Shape("block"),\n', '    "mind.sightings.Sighting": Shape("sighting"),\n'),
     )
 
 
@@ -119,33 +119,33 @@ def seen(copy, tmp_path, *parts):
 
 def test_five_files_make_a_kind_that_is_treated_as_its_traits_say(copy, tmp_path):
     """Written, edited, synced between two devices, named where edits meet, exported, imported, counted, forgotten."""
-    add_bookmarks(copy)
+    add_sightings(copy)
     assert copy.changed == FIVE_FILES
 
     saw = seen(copy, tmp_path, "commands")
 
-    check(saw, versions=["https://new.example", "https://old.example"])
-    assert saw["listed"] == ["docs", "nips"]
-    assert "3 events: 1 current, 2 bookmarks" in saw["status"]
+    check(saw, versions=["new lake", "old lake"])
+    assert saw["listed"] == ["heron", "owl"]
+    assert "3 events: 1 current, 2 sightings" in saw["status"]
 
 
 def test_one_more_line_makes_a_role_that_the_ledger_treats_as_its_traits_say(copy, tmp_path):
     """Of this role only the newest version is kept; all else is as for any record that the user has."""
-    add_bookmarks(copy, "LATEST")
+    add_sightings(copy, "LATEST")
     copy.add("ledger/roles.py", ("keeps_older=True, history_of=0)\n", ROLE))
 
-    check(seen(copy, tmp_path), versions=["https://new.example"])
+    check(seen(copy, tmp_path), versions=["new lake"])
 
 
 def check(saw, *, versions):
     assert saw["sent"]
     assert saw["versions"] == versions
-    assert saw["counts"] == {"heads": 0, "bookmarks": 1, "older": len(versions) - 1, "tombstones": 0}
+    assert saw["counts"] == {"heads": 0, "sightings": 1, "older": len(versions) - 1, "tombstones": 0}
     assert saw["memories"] == [0, 0, 0]
     assert saw["in step"]
-    assert saw["named"] == ["bookmark/nips"]
+    assert saw["named"] == ["sighting/heron"]
     assert saw["left"] == [[], []]
-    assert saw["counts after"] == {"heads": 0, "bookmarks": 0, "older": 0, "tombstones": 1}
+    assert saw["counts after"] == {"heads": 0, "sightings": 0, "older": 0, "tombstones": 1}
     assert saw["shown whole"]
 
 
@@ -154,9 +154,9 @@ def test_the_page_names_the_five_files():
     section = page.partition("## Where a new kind of record is added")[2].partition("\n## ")[0]
 
     for name in FIVE_FILES:
-        is_new = name.endswith("bookmarks.py")
+        is_new = name.endswith("sightings.py")
         place = (
-            f"a new module in `sense_memory/{name.removesuffix('bookmarks.py')}`"
+            f"a new module in `sense_memory/{name.removesuffix('sightings.py')}`"
             if is_new
             else f"`sense_memory/{name}`"
         )

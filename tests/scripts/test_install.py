@@ -18,11 +18,13 @@ def test_a_terminal_sees_seconds_and_the_step(forks):
     code, shown = forks.on_terminal(SCRIPT, *OFFLINE, "pip")
 
     assert code == 0
-    assert re.search(r"^\s*\d+ s  \w", shown.replace("\r", "\n").replace("\033[K", ""), flags=re.MULTILINE)
+    assert re.search(
+        r"^[|/\\-] +\d+ s  \w", shown.replace("\r", "\n").replace("\033[K", ""), flags=re.MULTILINE
+    )
     assert shown.endswith("\r\033[K")  # and the line is gone at the end
 
 
-def test_a_pipe_sees_the_steps_as_lines_and_why_it_failed():
+def test_a_pipe_sees_few_lines_without_names_and_why_it_failed():
     good, bad = (
         subprocess.run(
             [sys.executable, SCRIPT, *OFFLINE, wanted],
@@ -37,4 +39,7 @@ def test_a_pipe_sees_the_steps_as_lines_and_why_it_failed():
     assert (good.returncode, good.stderr, bad.returncode) == (0, "", 1)
     for done in (good, bad):
         assert re.fullmatch(r"( +\d+ s  \w.*\n)+", done.stdout)
+        assert "Collecting" not in done.stdout
+    assert good.stdout.endswith(": done\n")
+    assert bad.stdout.endswith(": failed\n")
     assert "No matching distribution found for there-is-no-such-package" in bad.stderr

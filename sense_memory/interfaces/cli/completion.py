@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.errors import SenseMemoryError
-from sense_memory.interfaces.cli.help_pages import ends, first_sentence
+from sense_memory.interfaces.cli.help_pages import EARLIER_NAMES, ends, first_sentence
 from sense_memory.interfaces.cli.inputs import JsonOption
 from sense_memory.interfaces.cli.invocation import of
 from sense_memory.interfaces.cli.palace.shapes import StateChoice
@@ -202,7 +202,7 @@ class _Offer:
                 (opt, option.help or "")
                 for option in self._options()
                 for opt in (*option.opts, *option.secondary_opts)
-                if opt[:2] == "--"
+                if opt[:2] == "--" and opt not in EARLIER_NAMES
             ]
         commands = getattr(self._command, "commands", None)
         if commands is not None and self._arguments:

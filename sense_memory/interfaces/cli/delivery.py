@@ -14,7 +14,7 @@ import typer
 
 from sense_memory.errors import LedgerError
 from sense_memory.interfaces.cli.invocation import ExitCode, Invocation, note, program, say, tell, too_few
-from sense_memory.interfaces.cli.output import copy_data, relay_data
+from sense_memory.interfaces.cli.output import relay_data
 from sense_memory.interfaces.text import age, as_json, one_line, quantity
 
 
@@ -251,5 +251,5 @@ def sentence(copies: Sequence[Copies], *, is_deletion: bool = False) -> str:
 
 
 def _copy(copies: Copies) -> dict[str, Any]:
-    copy = copy_data(copies.states, copies.held)
+    copy = {"held": copies.held, "states": dict(copies.states)}
     return relay_data(copies.url, copies.status, problem=copies.problem, copy=copy)

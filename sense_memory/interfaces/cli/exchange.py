@@ -25,7 +25,15 @@ from sense_memory.interfaces.cli.import_report import (
     print_written,
     relays_later,
 )
-from sense_memory.interfaces.cli.inputs import JsonOption, SinceOption, flag, moment, option
+from sense_memory.interfaces.cli.inputs import (
+    DryRunOption,
+    JsonOption,
+    SinceOption,
+    YesOption,
+    flag,
+    moment,
+    option,
+)
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, confirm, of, say, with_options
 from sense_memory.interfaces.cli.program import BACKUP, app
 from sense_memory.interfaces.text import as_json, quantity, size
@@ -210,7 +218,7 @@ def _export_readable(context: typer.Context, target: Path, only: ExportFilter, *
     epilog=ends(
         "sense-memory import memories.jsonl",
         "sense-memory import /media/usb/sense-memory/*.jsonl",
-        "sense-memory import ~/.openclaw/workspace --plan",
+        "sense-memory import ~/.openclaw/workspace --dry-run",
         "sense-memory import chatgpt-export.zip --yes",
         "sense-memory import CLAUDE.md --into projects/website",
         "gunzip < memories.jsonl.gz | sense-memory import -",
@@ -248,8 +256,8 @@ def import_events(
             help="Put all palace memories here, instead of where the rules put them.",
         ),
     ] = "",
-    plan: Annotated[bool, flag("--plan", text="Show what would be written, and write nothing.")] = False,
-    yes: Annotated[bool, flag("--yes", "-y", text="Write without asking.")] = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
     replace: Annotated[
         bool,
         flag(
@@ -283,7 +291,7 @@ def import_events(
     if _are_events(files, format_):
         _verify_and_import(of(context), files)
     else:
-        _import_others(context, files, format_, _Wishes(into, plan, yes, replace, halflife_days))
+        _import_others(context, files, format_, _Wishes(into, dry_run, yes, replace, halflife_days))
 
 
 def _verify_and_import(invocation: Invocation, files: Sequence[Path]) -> None:
@@ -369,7 +377,7 @@ class _Wishes:
     """The options of an import of anything but events."""
 
     into: str
-    plan: bool
+    dry_run: bool
     yes: bool
     replace: bool
     halflife_days: float | None
@@ -418,9 +426,9 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
 
     invocation = of(context)
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not invocation.as_json
-    if not (wishes.plan or wishes.yes or is_terminal):
+    if not (wishes.dry_run or wishes.yes or is_terminal):
         context.fail(
-            "add --yes to write, or --plan to see what would be written: there is no terminal to ask on"
+            "add --yes to write, or --dry-run to see what would be written: there is no terminal to ask on"
         )
     with spinner("reading"):
         reading = _read(files, format_)
@@ -452,7 +460,7 @@ def _plan_and_write(
         )
         if not invocation.as_json:
             print_plan(made)
-        if wishes.plan or not made.to_write:
+        if wishes.dry_run or not made.to_write:
             return made, None, ""
         if not wishes.yes and not confirm(f"Write {quantity(len(made.to_write), 'entry', 'entries')}?"):
             return made, None, "Nothing was written."
@@ -468,7 +476,7 @@ def _plan_and_write(
         return made, done, relays_later() if store.relays and any(done.written.values()) else ""
 
     try:
-        return invocation.run(work, creates=not wishes.plan)
+        return invocation.run(work, creates=not wishes.dry_run)
     except KeyboardInterrupt:
         if total:
             say(

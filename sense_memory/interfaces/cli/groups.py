@@ -27,10 +27,12 @@ class HelpPage:
     """The parts common to every command and group: the help page, and the global options in any place."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters of the command, and the global options."""
+        """The parameters of the command, and the global options that are not among them."""
         found = list(super().get_params(ctx))  # type: ignore[misc]
         root = ctx.find_root().command
-        return found if root is self else [*found, *getattr(root, "shared", ())]
+        own = {name for option in found for name in option.opts}
+        shared = () if root is self else getattr(root, "shared", ())
+        return [*found, *(option for option in shared if own.isdisjoint(option.opts))]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
         """The words after the name in the usage line."""
@@ -58,6 +60,13 @@ class Group(HelpPage, TyperGroup):
         """The names of the commands, in the order of the help page."""
         return list(self.commands)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments of a group; without the name of a command, those of its default command."""
+        is_bare = not args or (args[0].startswith("-") and not set(args) & {*self.commands, "-h", "--help"})
+        if is_bare and self.program.default and not ctx.resilient_parsing:
+            args = [self.program.default, *args]
+        return list(super().parse_args(ctx, args))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command with a name; for an unknown name, an error that suggests a command."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
@@ -82,6 +91,7 @@ class Program(typer.Typer):
             imported when somebody asks for the command. Without this, commands stand in the order in which they are
             registered, and all of them are registered already.
         cls: the class of the group.
+        default: the command that a group runs without the name of one; None shows the help page.
         options: as typer's.
     """
 
@@ -91,8 +101,10 @@ class Program(typer.Typer):
         modules: Mapping[str, str] | None = None,
         *,
         cls: type[Group] = Group,
+        default: str | None = None,
         **options: Any,
     ) -> None:
+        self.default = default
         self.registered: dict[str, CommandInfo | Program] = {}
         self.package, self.modules = package, modules or {}
         options = {"rich_markup_mode": None, "add_completion": False, **options}

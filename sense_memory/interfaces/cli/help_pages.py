@@ -29,6 +29,9 @@ _SHARED_OPTIONS: Final = (
     "See sense-memory --help, also for the environment."
 )
 _EXAMPLES: Final = "Examples"
+EARLIER_NAMES: Final = frozenset(
+    {"--apply", "--plan"}
+)  # of options; they go on working, and no page lists them
 
 _sentence = re.compile(r"(.+?[.:])(?:\s|$)", re.DOTALL).match
 
@@ -55,6 +58,8 @@ def page(command: Any, ctx: Any) -> str:
         panels = list(_panels(command, ctx))
         column = max(len(name) for _, rows in panels for name, _ in rows)
         blocks += [_block(heading, rows, width, column) for heading, rows in panels]
+        if command.program.default:
+            blocks.append(f"Without a COMMAND: {command.program.default}")
     options = [param for param in (*command.params, command.get_help_option(ctx)) if param is not None]
     arguments = [param for param in options if param.param_type_name == "argument"]
     blocks.append(_block("Arguments", [(name_of(param), param.help or "") for param in arguments], width))
@@ -74,7 +79,8 @@ def usage(command: Any) -> list[str]:
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     pieces = [name_of(param) if param.required else f"[{name_of(param)}]" for param in arguments]
     if hasattr(command, "commands"):
-        pieces.append("[COMMAND ...]" if command.invoke_without_command else "COMMAND ...")
+        is_optional = command.invoke_without_command or command.program.default
+        pieces.append("[COMMAND ...]" if is_optional else "COMMAND ...")
     return ["[OPTIONS]", *pieces]
 
 
@@ -104,7 +110,8 @@ def name_of(param: Any) -> str:
 
 def _option(param: Any) -> Row:
     """An option as on the command line, and its meaning with its default."""
-    names = ", ".join((*sorted(param.opts, key=len), *param.secondary_opts))
+    listed = [name for name in sorted(param.opts, key=len) if name not in EARLIER_NAMES]
+    names = ", ".join((*listed, *param.secondary_opts))
     shown = names if param.is_flag else f"{names} {name_of(param)}"
     text = param.help or ""
     default = None if param.is_flag or param.show_default is False else param.default

@@ -23,21 +23,13 @@ from sense_memory.interfaces.cli.inputs import (
     WhenArgument,
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, program, unknown
+from sense_memory.interfaces.cli.mirror import file_named, sync_folders_of
 from sense_memory.interfaces.cli.names import events_of, everything, find, parts, path_of, place, unknown_name
 from sense_memory.interfaces.cli.operations import Write, operation
-from sense_memory.interfaces.cli.output import (
-    any_memory_data,
-    draft_data,
-    name_data,
-    show_insights,
-    show_memories,
-    show_memory,
-    version_data,
-    warn_if_incomplete,
-)
+from sense_memory.interfaces.cli.output import show_insights, show_memories, show_memory, warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import insights_of
 from sense_memory.interfaces.cli.program import MEMORIES, app
-from sense_memory.interfaces.shapes import shown_path
+from sense_memory.interfaces.shapes import names_of, shape_of, shown_path
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted, safe
 
 
@@ -60,7 +52,7 @@ class _Versions:
     limit: int
 
     def data(self) -> list[dict[str, Any]]:
-        return [version_data(self.path, version) for version in self.versions[: self.limit]]
+        return [shape_of(version, path=self.path) for version in self.versions[: self.limit]]
 
 
 def _show_versions(found: _Versions, _: Any) -> None:
@@ -194,6 +186,8 @@ def _show_one(invocation: Invocation, name: str, then: float) -> None:
     """The value of one memory at a time."""
 
     async def work(store: MemoryStore) -> tuple[Memory | PersonaMemory | None, Status]:
+        if (file := await file_named(store, name)) is not None:
+            return _flat_at(file, await store.mind.files.history(file), then), store.status()
         versions = [] if "/" in name else await store.history(name)
         if versions:
             return _flat_at(name, versions, then), store.status()
@@ -249,6 +243,8 @@ async def undo(store: MemoryStore, *, name: NameArgument) -> Write:
     old text becomes a new version, and `history` keeps the text that was replaced. Links are not part of the text:
     `palace disconnect` takes a connection back, and `palace reconcile` a mark of contradiction.
     """
+    if (file := await file_named(store, name)) is not None:
+        return await _undo_file(store, file)
     path, versions = await _versions(store, name)
     memories = await everything(store) if "/" in path else []
     before = marks_in(memories)
@@ -257,7 +253,17 @@ async def undo(store: MemoryStore, *, name: NameArgument) -> Write:
         raise _nothing_to_undo(path, versions, find(memories, path))
     after = marks_in(await everything(store)) if "/" in path else set()
     tells = partial(print_marks, before - after, after - before)
-    return Write([memory.event_id], "brought back", any_memory_data(memory), tells=tells)
+    return Write([memory.event_id], "brought back", shape_of(memory), tells=tells)
+
+
+async def _undo_file(store: MemoryStore, name: str) -> Write:
+    """Bring back the previous text of a mirrored file, in memory and in the folders of this machine."""
+    await sync_folders_of(store, name)
+    file = await store.mind.files.undo(name)
+    if file is None:
+        raise _nothing_to_undo(name, await store.mind.files.history(name), None)
+    await sync_folders_of(store, name)
+    return Write([file.event_id], "brought back", shape_of(file))
 
 
 async def _versions(store: MemoryStore, name: str) -> tuple[str, list[Version]]:
@@ -267,6 +273,8 @@ async def _versions(store: MemoryStore, name: str) -> tuple[str, list[Version]]:
         CommandFailed: no memory ever had that name here.
         InvalidInput: several palace memories have the key.
     """
+    if (file := await file_named(store, name)) is not None:
+        return file, await store.mind.files.history(file)
     found = await store.history(name)
     if not any(version.value is not None for version in found):  # forgotten, or never here
         path = await path_of(store, name)
@@ -373,7 +381,7 @@ def _publish(invocation: Invocation, number: int) -> None:
         return draft.key, written, told, None if memory is None else memory.superseded_by
 
     name, written, told, above = invocation.run(work)
-    result = {**name_data(name), "event_id": written.ids[0]}
+    result = {**names_of(name), "event_id": written.ids[0]}
     delivery.report_write(invocation, written, f"published draft {number}", result, 0)
     if invocation.as_json:
         return
@@ -397,7 +405,7 @@ def _list(invocation: Invocation) -> None:
 
     found = invocation.run(work)
     if invocation.as_json:
-        typer.echo(as_json([draft_data(draft) for draft in found]))
+        typer.echo(as_json(shape_of(found)))
         return
     for draft in found:
         written = age(draft.created_at, time.time())
@@ -432,4 +440,4 @@ async def refresh(store: MemoryStore, *, name: NameArgument) -> Write:
         ident = None if path == name else await store.refresh(path)
     if ident is None:
         raise await unknown_name(store, name)
-    return Write([ident], f"refreshed {safe(path)}", {**name_data(path), "event_id": ident})
+    return Write([ident], f"refreshed {safe(path)}", {**names_of(path), "event_id": ident})

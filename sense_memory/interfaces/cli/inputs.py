@@ -97,6 +97,9 @@ WhenArgument = Annotated[
     ),
 ]
 PalaceOption = Annotated[bool, flag("--palace", text="Only palace memories.")]
+RawOption = Annotated[
+    bool, flag("--raw", text="Print exactly the bytes of the value, without a line break after it.")
+]
 IncludeForgottenOption = Annotated[
     bool, flag("--include-forgotten", text="Include forgotten and dissolved palace memories.")
 ]
@@ -117,7 +120,10 @@ AcksOption = Annotated[
 AnywayOption = Annotated[
     bool, flag("--anyway", text="Request the deletion even if no such memory is known here.")
 ]
-DryRunOption = Annotated[bool, flag("--dry-run", text="Show what would be done, and change nothing.")]
+DryRunOption = Annotated[
+    bool, flag("--dry-run", "--plan", text="Show what would be done, and change nothing.")
+]
+YesOption = Annotated[bool, flag("--yes", "-y", "--apply", text="Do it without asking.")]
 ValueArgument = Annotated[
     str | None, argument("VALUE", "The text. If it is missing or `-`, read all of stdin, byte for byte.")
 ]
@@ -219,7 +225,7 @@ def question(words: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileMemory:
     """A memory of a file, checked.
 
     Attributes:
@@ -243,7 +249,7 @@ class Entry:
         return cast("MemoryFields", {"path": self.name, "value": self.value, **self.details})
 
 
-def entries(source: Path) -> list[Entry]:
+def entries(source: Path) -> list[FileMemory]:
     """The memories of a file, or of stdin for "-".
 
     The formats are JSON lines `{"key": …, "value": …}`, an array of such objects (as `list --json` prints), one such
@@ -304,7 +310,7 @@ async def unsaved_pairs(store: MemoryStore, given: Sequence[tuple[str, str]]) ->
     return found
 
 
-async def unsaved_insights(store: MemoryStore, given: Sequence[Entry]) -> list[Entry]:
+async def unsaved_insights(store: MemoryStore, given: Sequence[FileMemory]) -> list[FileMemory]:
     """The palace memories of a file that differ from what is there, or are there without a mark but forgotten.
 
     To write the others again would remove their marks, see `palace.lifecycle`. Of a path that comes several times, all
@@ -389,7 +395,7 @@ def _object_of_line(place: str, line: str) -> Any:
         raise InvalidInput(f"{place} is not JSON; nothing was written") from None
 
 
-def _checked(place: str, found: Any) -> Entry:
+def _checked(place: str, found: Any) -> FileMemory:
     """An entry; the error names its place."""
     from sense_memory.errors import InvalidAddress
 
@@ -417,7 +423,7 @@ def _nothing_written(error: InvalidInput) -> str:
     return str(error) if "nothing was written" in str(error) else f"{error}; nothing was written"
 
 
-def _flat(key: Any, found: dict[str, Any]) -> Entry:
+def _flat(key: Any, found: dict[str, Any]) -> FileMemory:
     from sense_memory import arguments
     from sense_memory.records import envelope
 
@@ -426,10 +432,10 @@ def _flat(key: Any, found: dict[str, Any]) -> Entry:
         raise InvalidInput(f"{given[0]} is for palace memories, and {key!r} is a flat key: give a path")
     record = envelope.flat(key, arguments.value(found["value"]), time.time())
     _check_size(envelope.plaintext_bytes(record))
-    return Entry(record.path, found["value"], {})
+    return FileMemory(record.path, found["value"], {})
 
 
-def _insight(name: str, found: dict[str, Any]) -> Entry:
+def _insight(name: str, found: dict[str, Any]) -> FileMemory:
     from sense_memory.memories.persona import arguments as given
     from sense_memory.nostr import address
 
@@ -445,7 +451,7 @@ def _insight(name: str, found: dict[str, Any]) -> Entry:
     given.fields(found["value"], *(details[detail] for detail in _FIELDS))
     given.links(details["connections"])
     _check_size(len(found["value"].encode()))  # the store counts the details too
-    return Entry(path, found["value"], details)
+    return FileMemory(path, found["value"], details)
 
 
 def _check_size(size: int) -> None:

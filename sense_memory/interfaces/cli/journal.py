@@ -13,8 +13,9 @@ from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.inputs import argument, moment, option
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, named
 from sense_memory.interfaces.cli.operations import FromStdin, Write, deletion, operation
-from sense_memory.interfaces.cli.output import entry_data, name_data, warn_if_incomplete
+from sense_memory.interfaces.cli.output import warn_if_incomplete
 from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.shapes import names_of, shape_of
 from sense_memory.limits import MAX_RECENT_COUNT
 
 
@@ -67,9 +68,9 @@ async def journal(
     if remove is not None:
         removed = await _entry_id(store, remove)
         request = await store.journal.forget(removed)
-        return deletion(request, "removed", **name_data(f"journal/{removed}"), was_here=True)
+        return deletion(request, "removed", **names_of(f"journal/{removed}"), was_here=True)
     written = await store.journal(text or "")
-    return Write([written], "written", {**name_data(f"journal/{written}"), "event_id": written})
+    return Write([written], "written", {**names_of(f"journal/{written}"), "event_id": written})
 
 
 async def _entry_id(store: MemoryStore, given: str) -> str:
@@ -95,8 +96,8 @@ class _Recent:
     entries: list[JournalEntry]
     is_all_empty: bool
 
-    def data(self) -> list[dict[str, Any]]:
-        return [entry_data(entry) for entry in self.entries]
+    def data(self) -> Any:
+        return shape_of(self.entries)
 
 
 def _show_recent(found: _Recent, _: Any) -> None:

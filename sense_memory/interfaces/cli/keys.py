@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from contextlib import suppress
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from sense_memory.memories.agents import AgentFiles
     from sense_memory.nostr.keys import Secret
 
-_MAX_STDIN_CHARS = 1_024
+_MAX_STDIN_CHARS = 4_096  # enough for what `init --show-nsec` prints
+_keys_in = re.compile(r"\bn(?:crypt)?sec1[02-9ac-hj-np-z]{20,}\b").findall
 
 
 @app.command(
@@ -51,7 +53,7 @@ def init(
         bool,
         flag(
             "--import",
-            text="Import a key that you have: nsec, ncryptsec or 64 hex digits, from stdin or typed unseen.",
+            text="Import a key that you have: nsec, ncryptsec or 64 hex digits, from stdin or typed unseen. Stdin may be what --show-nsec printed.",
         ),
     ] = False,
     show_nsec: Annotated[
@@ -150,6 +152,8 @@ def _imported(*, password_stdin: bool) -> Secret:
         text = typer.prompt("nsec, ncryptsec or hex (not shown)", hide_input=True, err=True)
     else:
         text = sys.stdin.read(_MAX_STDIN_CHARS)
+        keys = set(_keys_in(text))
+        text = keys.pop() if len(keys) == 1 else text  # of what `init --show-nsec` prints, or of a note
     try:
         return open_key(text, "the key that was given", ask)
     except BadKey as error:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def remember_many(
     context: typer.Context,
-    entries: Sequence[inputs.Entry],
+    entries: Sequence[inputs.FileMemory],
     contradictions: str | None,
     wait: float,
     require_acks: int,
@@ -81,7 +81,7 @@ class _Many:
         ids: the events that hold the memories, each memory once.
     """
 
-    entries: Sequence[inputs.Entry]
+    entries: Sequence[inputs.FileMemory]
     contradictions: str | None
     kept: int = 0
     total: int = 0
@@ -111,7 +111,7 @@ class _Many:
         return [*self.ids, *(events[path] for path in old)]
 
     async def _write(
-        self, store: MemoryStore, insights: Sequence[inputs.Entry], pairs: Sequence[tuple[str, str]]
+        self, store: MemoryStore, insights: Sequence[inputs.FileMemory], pairs: Sequence[tuple[str, str]]
     ) -> list[str]:
         """Write what is new, with a progress bar; returns the events of the pairs."""
         from sense_memory.interfaces.cli.tables import progress

@@ -31,6 +31,8 @@ class ProfileChoice(StrEnum):
         "sense-memory --agent bob mcp --read-only",
         "# For clients that connect over HTTP, on this machine only:",
         "sense-memory mcp --listen 127.0.0.1:8765",
+        "# For claude.ai and phones, behind a reverse proxy:",
+        "sense-memory mcp --listen 127.0.0.1:8765 --public-url https://me.example.org",
         codes={1: "an error, such as: the extra `mcp` is not installed, or the port is in use"},
     ),
 )
@@ -43,6 +45,14 @@ def mcp(
             metavar="HOST:PORT",
             show_default=False,
             help="Serve over HTTP instead of stdin and stdout, at 127.0.0.1, ::1 or localhost. Clients send a token: SENSE_MEMORY_MCP_TOKEN, or the content of the file `mcp-token` in the data folder, which is made once.",
+        ),
+    ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            show_default=False,
+            help="With --listen: the https URL at which a reverse proxy takes requests for this server, such as https://memory.example.org. Programs elsewhere, such as claude.ai, then ask for access there, and `sense-memory access` shows and ends what you allowed.",
         ),
     ] = None,
     profile: Annotated[
@@ -82,6 +92,8 @@ def mcp(
     if read_only and (allow_destructive or allow_plain_export):
         name = "--allow-destructive" if allow_destructive else "--allow-plain-export"
         context.fail(f"give either --read-only or {name}, not both")
+    if public_url is not None and listen is None:
+        context.fail("--public-url needs --listen: the reverse proxy passes requests on to that address")
     from sense_memory.interfaces.mcp.program import (
         CLOSE_SECONDS,
         READ_SECONDS,
@@ -93,6 +105,7 @@ def mcp(
     settings = of(context).settings()
     options = ServerOptions(
         listen,
+        public_url,
         Profile(profile),
         read_only=read_only,
         allow_destructive=allow_destructive,

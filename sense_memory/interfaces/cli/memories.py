@@ -7,6 +7,7 @@ good, so it deletes only memories whose full name was given.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
@@ -35,12 +36,13 @@ from sense_memory.interfaces.cli.inputs import (
     NameArgument,
     NamesArgument,
     NewNameArgument,
+    RawOption,
     SourceOption,
     ThemeOption,
     ValueArgument,
     WaitOption,
 )
-from sense_memory.interfaces.cli.invocation import named, note, of
+from sense_memory.interfaces.cli.invocation import confirm, named, note, of, say
 from sense_memory.interfaces.cli.many_memories import remember_many
 from sense_memory.interfaces.cli.names import (
     absent_in_palace,
@@ -54,13 +56,15 @@ from sense_memory.interfaces.cli.names import (
     note_missing,
     nothing_forgotten,
     only_one,
+    other_spelling,
     parts,
     path_of,
     unknown_name,
 )
 from sense_memory.interfaces.cli.operations import Write, operation
-from sense_memory.interfaces.cli.output import any_memory_data, as_value, name_data
+from sense_memory.interfaces.cli.output import as_value
 from sense_memory.interfaces.cli.program import MEMORIES, app
+from sense_memory.interfaces.shapes import names_of
 
 
 if TYPE_CHECKING:
@@ -173,7 +177,7 @@ def _remember_flat(
         return await delivery.send(store, ids, wait), not unsaved.pairs
 
     written, unchanged = invocation.run(work, creates=True)
-    result = {**name_data(key), "event_id": written.ids[0], "unchanged": unchanged}
+    result = {**names_of(key), "event_id": written.ids[0], "unchanged": unchanged}
     delivery.report_write(invocation, written, "unchanged" if unchanged else "kept", result, require_acks)
 
 
@@ -230,7 +234,7 @@ def remember_in_palace(
                 f"give the path DOMAIN/FACET/KEY, because no palace memory here has the key {path!r}; "
                 "nothing was changed"
             )
-        domain, facet, key = parts(known)
+        domain, facet, key = parts(await _as_spelled(invocation, store, "/".join(parts(known))))
         is_renewed = await _says(store, f"{domain}/{facet}/{key}", text)
         options: dict[str, Any] = {
             "halflife_days": details.halflife_days,
@@ -249,7 +253,7 @@ def remember_in_palace(
 
     written, told, is_renewed, name = invocation.run(work, creates=True)
     result = {
-        **name_data(name),
+        **names_of(name),
         "event_id": written.ids[0],
         "renewed": is_renewed,
         "superseded": contradiction_data(told, told.superseded),
@@ -261,6 +265,21 @@ def remember_in_palace(
     finally:
         if not invocation.as_json:
             print_contradictions(told, name)
+
+
+async def _as_spelled(invocation: Invocation, store: MemoryStore, path: str) -> str:
+    """The path to write: another one that differs in capital letters only, where a person at the terminal wants that.
+
+    Without a terminal the path is written as it was given, and stderr names the other one.
+    """
+    other = await other_spelling(store, path)
+    if other is None:
+        return path
+    differ = f"{other!r} differs from {path!r} in capital letters only"
+    if not invocation.as_json and sys.stdin.isatty() and sys.stderr.isatty():
+        return other if confirm(f"{differ}. Write to {other!r}?") else path
+    say("note", f"{differ}: they are two names, and the text is at {path!r}")
+    return path
 
 
 async def _says(store: MemoryStore, path: str, text: str) -> bool:
@@ -281,25 +300,26 @@ async def _says(store: MemoryStore, path: str, text: str) -> bool:
     "sense-memory recall user_timezone",
     "sense-memory recall people/facts/lisa",
     "sense-memory recall notes > notes.md",
+    "sense-memory recall picture.svg --raw | sha256sum",
     "sense-memory recall user_timezone --json",
     codes={
         1: "an error, such as: the memory is not here, and no relay could be reached",
         4: "no such memory",
     },
     panel=MEMORIES,
-    json=any_memory_data,
     shows=as_value,
 )
-async def recall(store: MemoryStore, name: NameArgument) -> Memory | PersonaMemory:
+async def recall(store: MemoryStore, name: NameArgument, *, raw: RawOption = False) -> Memory | PersonaMemory:
     """Print the value of a memory, from the local ledger.
 
     Recalling a palace memory revives it: its relevance is 1 again, and it fades anew from now. `palace show` shows a
     memory without reviving it. A key means the flat memory with that key; if there is none, it means the palace memory
     with that key.
 
-    A pipe gets exactly the bytes of the value; on a terminal, invisible characters are escaped. Relays are asked only
-    if the ledger lacks the memory and no relay has ever been asked.
+    A line break follows a value that does not end with one; --raw leaves it out. On a terminal, invisible characters are
+    escaped. Relays are asked only if the ledger lacks the memory and no relay has ever been asked.
     """
+    del raw  # for `as_value`
     return await recall_in_palace(store, name) if "/" in name else await _recall_key(store, name)
 
 
@@ -415,7 +435,7 @@ async def forget_names(
     there = await everything(store) if any("/" in target for target in targets) else []
     marks = marks_in(there)
     ids = await _forget(store, list(targets))
-    forgotten = [delivery.Forgotten(name_data(target), ids[target], why) for target, why in targets.items()]
+    forgotten = [delivery.Forgotten(names_of(target), ids[target], why) for target, why in targets.items()]
     gone = {(path, by) for path, by in marks if by in targets and path not in targets}
     lost = [
         f"{memory.path} is still here: an edit of {memory.conflict_of} that lost to one of another device"

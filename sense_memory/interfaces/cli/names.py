@@ -112,6 +112,27 @@ async def path_of(store: MemoryStore, name: str) -> str | None:
     return None if memory is None else memory.path
 
 
+async def other_spelling(store: MemoryStore, path: str) -> str | None:
+    """The path that is like a new one but for capital letters, in its facet or whole; None if there is none.
+
+    Args:
+        store: whose palace is looked at.
+        path: domain/facet/key, as it was typed.
+    """
+    path = unicodedata.normalize("NFC", path)
+    place, key = tuple(path.split("/")[:2]), path.rpartition("/")[2]
+    memories = await everything(store)
+    if any(memory.path == path for memory in memories):
+        return None
+    alike = next((memory.path for memory in memories if memory.path.casefold() == path.casefold()), None)
+    places = {(memory.domain, memory.facet) for memory in memories}
+    if alike is not None or place in places:
+        return alike
+    folded = tuple(map(str.casefold, place))
+    near = next((one for one in sorted(places) if tuple(map(str.casefold, one)) == folded), None)
+    return None if near is None else "/".join((*near, key))
+
+
 async def flat_keys(store: MemoryStore) -> list[str]:
     """The keys of all flat memories that are here; no relay is asked."""
     listed = (

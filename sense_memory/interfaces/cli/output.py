@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from sense_memory.interfaces.cli.invocation import echo_all, note, program
-from sense_memory.interfaces.shapes import names_of, shape_of
+from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import (
     as_json,
     as_json_list,
@@ -27,64 +27,15 @@ from sense_memory.interfaces.text import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.interfaces.cli.palace.shapes import Insight
     from sense_memory.memories.embedding_jobs import Gaps
-    from sense_memory.memories.history import Version
     from sense_memory.memories.status import RelayStatus
-    from sense_memory.mind.search.hits import MindHit
-    from sense_memory.models import Change, Draft, JournalEntry, Memory, PersonaMemory
-    from sense_memory.relay.sync.holdings import Holding
-    from sense_memory.relay.sync.reports import RelayReport, SyncReport
-    from sense_memory.search.hits import Hit
+    from sense_memory.models import Draft, Memory, PersonaMemory
+    from sense_memory.relay.sync.reports import SyncReport
     from sense_memory.store import MemoryStore
-
-
-def name_data(path: str) -> dict[str, Any]:
-    """The names of a memory: its path, and the key at the end of the path."""
-    return names_of(path)
-
-
-def memory_data(memory: Memory) -> dict[str, Any]:
-    """A memory under a plain key."""
-    return shape_of(memory)  # type: ignore[no-any-return]
-
-
-def entry_data(entry: JournalEntry) -> dict[str, Any]:
-    """A journal entry."""
-    return shape_of(entry)  # type: ignore[no-any-return]
-
-
-def palace_data(memory: PersonaMemory, now: float | None = None) -> dict[str, Any]:
-    """A palace memory at a time; for a hit also its score and its reasons."""
-    return shape_of(memory, now)  # type: ignore[no-any-return]
-
-
-def version_data(path: str, version: Version) -> dict[str, Any]:
-    """One version of a memory."""
-    return shape_of(version, path=path)  # type: ignore[no-any-return]
-
-
-def draft_data(draft: Draft) -> dict[str, Any]:
-    """A draft."""
-    return shape_of(draft)  # type: ignore[no-any-return]
-
-
-def hit_data(hit: Hit) -> dict[str, Any]:
-    """A hit of a search over everything."""
-    return shape_of(hit)  # type: ignore[no-any-return]
-
-
-def mind_hit_data(hit: MindHit) -> dict[str, Any]:
-    """A hit of a search of the mind."""
-    return shape_of(hit)  # type: ignore[no-any-return]
-
-
-def change_data(change: Change) -> dict[str, Any]:
-    """A change by another device or program."""
-    return shape_of(change)  # type: ignore[no-any-return]
 
 
 def relay_data(
@@ -94,21 +45,6 @@ def relay_data(
     from sense_memory.interfaces.shapes.views import RelayFacts
 
     return shape_of(RelayFacts.of(url, state, problem=problem, **parts))  # type: ignore[no-any-return]
-
-
-def sync_data(report: RelayReport, *, in_step: bool) -> dict[str, Any]:
-    """The result of a sync for one relay."""
-    return {**shape_of(report), "in_step": in_step}
-
-
-def holding_data(holding: Holding) -> dict[str, Any]:
-    """What a relay says it holds."""
-    return shape_of(holding)  # type: ignore[no-any-return]
-
-
-def copy_data(states: Mapping[str, int], held: int) -> dict[str, Any]:
-    """How many of the events that this command wrote or showed a relay has, and how many are in which state."""
-    return {"held": held, "states": dict(states)}
 
 
 # ── Tables ──────────────────────────────────────────────────────────────────────────────
@@ -159,12 +95,16 @@ def show_memory(invocation: Invocation, memory: Memory | PersonaMemory, then: fl
         as_value(memory)
 
 
-def as_value(memory: Memory | PersonaMemory, _: Any = None) -> None:
-    """The text of a memory: escaped for a terminal, or byte for byte in a pipe; stderr says why it may not hold."""
-    if sys.stdout.isatty():
-        typer.echo(safe(memory.value), nl=not memory.value.endswith("\n"))
-    else:
+def as_value(memory: Memory | PersonaMemory, given: Any = None) -> None:
+    """The text of a memory, escaped for a terminal, and a line break if it has none at its end; with `--raw` its bytes.
+
+    stderr says why the text may not hold.
+    """
+    if getattr(given, "raw", False):
         typer.echo(memory.value.encode(), nl=False)
+    else:
+        text = safe(memory.value) if sys.stdout.isatty() else memory.value
+        typer.echo(text.encode(), nl=not text.endswith("\n"))
     for line in _caution_lines(memory):
         typer.echo(line, err=True)
 
@@ -186,15 +126,10 @@ def _caution_lines(memory: Memory | PersonaMemory) -> Iterator[str]:
         yield f"If both are right: {program()} palace dismiss {pair}"
 
 
-def any_memory_data(memory: Memory | PersonaMemory, then: float | None = None) -> dict[str, Any]:
-    """A flat memory or one of the palace for JSON, each in its own shape."""
-    return shape_of(memory, then)  # type: ignore[no-any-return]
-
-
 def show_memories(invocation: Invocation, memories: Sequence[Memory], *, none: str) -> None:
     """Flat memories as JSON, as a table for a terminal, or one line each in a pipe; `none` if there are none."""
     if invocation.as_json:
-        echo_all(as_json_list(memory_data(memory) for memory in memories), "")
+        echo_all(as_json_list(shape_of(memory) for memory in memories), "")
     elif not memories:
         typer.echo(none, err=True)
     elif sys.stdout.isatty():
@@ -211,7 +146,7 @@ def show_memories(invocation: Invocation, memories: Sequence[Memory], *, none: s
 def show_insights(invocation: Invocation, insights: Sequence[Insight], then: float, *, none: str) -> None:
     """Palace memories as they are at a time: JSON, a table for a terminal, or one line each in a pipe."""
     if invocation.as_json:
-        typer.echo(as_json([palace_data(insight.memory, then) for insight in insights]))
+        typer.echo(as_json([shape_of(insight.memory, then) for insight in insights]))
     elif not insights:
         typer.echo(safe(none), err=True)
     elif sys.stdout.isatty():

@@ -51,17 +51,24 @@ _MODULES: Final = {  # by command, in the order of `--help`: what a new user nee
     **dict.fromkeys(("journal", "recent"), "journal"),
     **dict.fromkeys(("drafts", "refresh"), "history"),
     "palace": "palace.group",
-    **{name: name for name in ("mind", "web", "mcp")},
+    **{name: name for name in ("mind", "web", "mcp", "access", "api")},
     **dict.fromkeys(("sync", "watch", "status"), "sync"),
     **dict.fromkeys(("relays", "relay"), "relays"),
     "backup": "backup",
     **dict.fromkeys(("export", "import"), "exchange"),
+    "mirror": "mirror",
     **dict.fromkeys(("install", "uninstall", "hook"), "harness"),
     "completion": "completion",
     "help": "program",
 }
 
-SHARED: Final = ("agent", "relay", "ledger", "env_file")  # global options that may stand after a command too
+SHARED: Final = (
+    "agent",
+    "relay",
+    "ledger",
+    "env_file",
+    "as_json",
+)  # may stand after a command or a group too
 
 _FOR_PROGRAMS: Final = "sense_memory.for_programs"  # --json is on the line, even after an error
 
@@ -136,7 +143,7 @@ def _as_shared(option: Any) -> Any:
 
 
 def _take(context: Any, option: Any, value: Any) -> Any:
-    if value:
+    if value not in (None, False, [], ()):
         setattr(of(context), "relays" if option.name == "relay" else option.name, _plain(value))
     return value
 
@@ -152,9 +159,12 @@ def _wants_json(ctx: typer.Context) -> bool:
 
 def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
     """Report what is wrong with a command line, with the right usage."""
-    if type(error).__name__ == "NoArgsIsHelpError":
+    is_page = type(error).__name__ == "NoArgsIsHelpError"
+    if is_page and not for_programs:
         raise error  # typer shows the page
     message = error.format_message()
+    if is_page or message == "Missing command.":
+        message = f"name a command: `{error.ctx.command_path} --help` lists them"
     if message.startswith("Got unexpected extra argument"):
         message = _too_many(error.ctx)
     if _is_dashed(message) and {*_TEXTS, "QUERY..."}.intersection(_arguments(error.ctx)):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 commands = app.group(
     "relays",
-    no_args_is_help=True,
+    default="list",
     rich_help_panel=RELAYS,
     help="Choose the relays that carry copies.\n\nAny Nostr relay that accepts events of kinds 30078, 4 and 5 will do; three relays are a good number. Only relays that you named are contacted. An agent uses its own relays and those of all agents; --relay and SENSE_MEMORY_RELAYS replace both.",
     epilog=ends("sense-memory relays list", "sense-memory relays add wss://relay.example"),

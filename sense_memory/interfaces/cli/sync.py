@@ -15,7 +15,7 @@ from sense_memory.interfaces.cli.delivery import paused
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, program, tell, with_options
-from sense_memory.interfaces.cli.output import change_data, relay_data, sync_data, told_by
+from sense_memory.interfaces.cli.output import relay_data, told_by
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.shapes import shape_of, shown_path, thing
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from sense_memory.interfaces.cli.search import EmbedderInUse
     from sense_memory.memories.status import RelayStatus, Status
+    from sense_memory.mirror.decisions import MirrorReport
     from sense_memory.models import Change
     from sense_memory.relay.sync.reports import RelayReport, SyncReport
     from sense_memory.store import MemoryStore
@@ -229,7 +230,7 @@ def _counts(relay: RelayReport, state: RelayStatus) -> dict[str, int | None]:
 
 
 def _round(relay: RelayReport, state: RelayStatus) -> dict[str, Any]:
-    found = sync_data(relay, in_step=relay.in_step and state.holds_all)
+    found = {**shape_of(relay), "in_step": relay.in_step and state.holds_all}
     return relay_data(relay.url, state, problem=relay.problem, sync=found)
 
 
@@ -434,11 +435,13 @@ def watch(
 
     async def work(store: MemoryStore) -> None:
         watching = asyncio.create_task(_show(store, count, as_json=invocation.as_json))
+        mirroring = asyncio.create_task(store.mirror.follow(_say_mirrored))
         on_end(asyncio.get_running_loop(), watching.cancel)
         await asyncio.wait([watching], timeout=seconds)
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
+        for task in (watching, mirroring):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
 
     invocation.run(work, creates=True)
 
@@ -453,6 +456,15 @@ async def _show(store: MemoryStore, count: int | None, *, as_json: bool) -> None
         left = None if left is None else left - 1
         if left == 0:
             return
+
+
+def _say_mirrored(report: MirrorReport) -> None:
+    """Report what became of a mirrored folder."""
+    for step in report.steps:
+        note = f" ({step.note})" if step.note else ""
+        typer.echo(f"{one_line(report.folder)}: {step.what} {one_line(step.name)}{one_line(note)}", err=True)
+    if report.problem:
+        typer.echo(f"{one_line(report.folder)}: {one_line(report.problem)}", err=True)
 
 
 class _Relays:
@@ -494,4 +506,4 @@ def line(change: Change) -> str:
 
 def json_line(change: Change) -> str:
     """A change for a program, on one line."""
-    return as_json(change_data(change), indent=None)
+    return as_json(shape_of(change), indent=None)

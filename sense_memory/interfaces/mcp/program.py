@@ -17,7 +17,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import KeyMissing, SenseMemoryError, UnsafeFile
-from sense_memory.interfaces.mcp.http import bearer_token, listener_at, serve_http
+from sense_memory.interfaces.loopback import listener_at
+from sense_memory.interfaces.mcp.http import (
+    PATH,
+    RemoteAccess,
+    bearer_token,
+    public_origin,
+    serve_http,
+)
+from sense_memory.interfaces.mcp.oauth.access_file import AccessFile
 from sense_memory.interfaces.mcp.sdk import sdk_server
 from sense_memory.interfaces.mcp.server import MemoryServer
 from sense_memory.interfaces.mcp.stdio import serve_stdio
@@ -43,6 +51,7 @@ class ServerOptions:
 
     Attributes:
         listen: HOST:PORT for HTTP; None for stdio.
+        public_url: the address of a reverse proxy, for clients elsewhere; None for none.
         profile: which tools.
         read_only: only tools that read.
         allow_destructive: also tools whose effect cannot be undone.
@@ -52,6 +61,7 @@ class ServerOptions:
     """
 
     listen: str | None = None
+    public_url: str | None = None
     profile: Profile = Profile.PALACE
     read_only: bool = False
     allow_destructive: bool = False
@@ -81,7 +91,8 @@ async def serve(
     Raises:
         SenseMemoryError: the server cannot begin.
     """
-    listener = token = None
+    listener = token = remote = None
+    origin = None if options.public_url is None else public_origin(options.public_url)
     if options.listen is not None:
         listener = listener_at(options.listen)
         token, place = bearer_token(settings.home, os.environ)
@@ -105,12 +116,22 @@ async def serve(
     loop = asyncio.get_running_loop()
     on_end(loop, partial(_end, stop, store))
     opening = asyncio.create_task(store.open_early())
+    if origin is not None:
+        file = AccessFile(settings.home, settings.agent)
+        remote = RemoteAccess(origin, file, settings.agent, options.read_only)
     try:
         if listener is not None and token is not None:
             where = "" if place.startswith("SENSE") else f" in {place}"
             told = f"clients send the token{where}: Authorization: Bearer TOKEN"
+            if remote is not None:
+                told += f". Clients elsewhere use {remote.origin}{PATH}; `sense-memory access code` shows the code that their page asks for"
             await serve_http(
-                server, listener, token, stop=stop, ready=lambda url: say(f"serving at {url}; {told}")
+                server,
+                listener,
+                token,
+                remote=remote,
+                stop=stop,
+                ready=lambda url: say(f"serving at {url}; {told}"),
             )
         else:
             if sys.stdin.isatty():
@@ -119,6 +140,8 @@ async def serve(
     finally:
         opening.cancel()
         await store.close()
+        if remote is not None:
+            remote.file.close()
 
 
 def _end(stop: asyncio.Event, store: LazyStore) -> None:

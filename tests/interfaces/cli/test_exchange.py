@@ -92,7 +92,7 @@ def test_a_readable_export_moves_to_another_agent(agent, tmp_path):
     for source in ("out", "out.jsonl"):
         shown = agent("--ledger", f"{source}.db", "import", source, "--yes").stdout
         assert shown.endswith("3 entries written\n")
-        assert agent("--ledger", f"{source}.db", "recall", "city").stdout == "Lisbon "
+        assert agent("--ledger", f"{source}.db", "recall", "city").stdout == "Lisbon \n"
     assert agent.json("export", "--readable", "again")["memories"] == {"palace": 1, "flat": 1, "journal": 1}
     agent("export", "--readable", "-", code=2)
 

@@ -172,9 +172,9 @@ def test_memories_as_they_were_are_listed_as_by_list(edited):
 def test_one_memory_as_it_was_is_printed_as_by_recall(edited):
     then = edited.json("history", "k")[1]["created_at"]
 
-    assert edited("as-of", then, "k").stdout_bytes == b"two"
+    assert edited("as-of", then, "k").stdout_bytes == b"two\n"
     assert edited.json("as-of", then, "k")["value"] == "two"
-    assert edited("as-of", "now", "k").stdout == "three"
+    assert edited("as-of", "now", "k").stdout == "three\n"
     before = edited("as-of", "3h", "k", code=4)
     assert re.search(r"no memory under 'k' was here at 20.* \(3 h ago\)", before.stderr)
     edited("as-of", "now", "none", code=4)
@@ -201,7 +201,7 @@ def test_a_time_that_is_none_is_wrong_input(edited):
 
 
 def test_a_day_may_be_named(edited):
-    assert edited("as-of", "today", "k").stdout == "three"
+    assert edited("as-of", "today", "k").stdout == "three\n"
     assert [memory["value"] for memory in edited.json("as-of", "Today")] == ["three"]
     assert "There were no memories here at" in edited("as-of", "yesterday").stderr
     assert edited("as-of", "3 days ago").stdout == ""
@@ -252,13 +252,13 @@ def test_undo_prints_what_it_brought_back_and_again_goes_further(edited):
 
     assert first.stdout == "two\nbrought back · on this machine only: no relays are configured\n"
     assert second.stdout.startswith("one\n")
-    assert edited("recall", "k").stdout == "one"
+    assert edited("recall", "k").stdout == "one\n"
     told = edited("undo", "k", code=4).stderr
     assert told == (
         "error: 'k' has no older text here, so nothing was undone; `sense-memory history k` shows its versions, "
         "and `remember` writes the text that you want\n"
     )
-    assert edited("recall", "k").stdout == "one"
+    assert edited("recall", "k").stdout == "one\n"
 
 
 @pytest.mark.parametrize("command", ["history", "undo", "refresh"])
@@ -330,16 +330,16 @@ def test_undo_as_json_and_on_a_relay(edited, relay):
     assert found["event_id"] == edited.json("recall", "k")["event_id"]
     assert abs(datetime.fromisoformat(found["created_at"]).timestamp() - time.time()) < 60
     edited("--relay", relay, "--ledger", "new.db", "sync")
-    assert edited("--ledger", "new.db", "recall", "k").stdout == "two"
+    assert edited("--ledger", "new.db", "recall", "k").stdout == "two\n"
 
 
 def test_undo_can_ask_for_acknowledgements(edited, dead_relay):
     result = edited("--relay", dead_relay, "undo", "k", "--wait", "1", "--require-acks", "1", code=3)
 
     assert "0 relays acknowledged this, but --require-acks asked for 1" in result.stderr
-    assert edited("recall", "k").stdout == "two"
+    assert edited("recall", "k").stdout == "two\n"
     edited("undo", "k", "--wait", "0", "--require-acks", "1", code=2)
-    assert edited("recall", "k").stdout == "two"
+    assert edited("recall", "k").stdout == "two\n"
 
 
 @pytest.mark.parametrize("prepare", [[], [("remember", "k", "v")], [("remember", "k", "v"), ("forget", "k")]])

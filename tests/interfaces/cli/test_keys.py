@@ -105,7 +105,7 @@ def test_every_agent_name_has_a_key_of_its_own(cli, home):
     cli("--agent", "bob", "remember", "k", "bob's")
 
     assert sorted(path.name for path in (home / "keys").iterdir()) == ["bob.key", "default.key"]
-    assert cli("--agent", "bob", "recall", "k").stdout == "bob's"
+    assert cli("--agent", "bob", "recall", "k").stdout == "bob's\n"
     cli("recall", "k", code=4)
     assert cli("--agent", "../x", "init", code=2).stderr.startswith("error: --agent (from the command line)")
 
@@ -137,6 +137,26 @@ def test_what_is_no_key_is_refused_with_2_and_not_repeated(cli, key_file, given,
     assert problem in result.stderr
     assert "nothing was written" in result.stderr
     assert len(given) < 6 or given not in result.output
+    assert not key_file.exists()
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_what_init_shows_can_be_imported_on_another_machine(agent, nsec, tmp_path, monkeypatch, form):
+    shown = agent("init", "--show-nsec", *form).stdout
+    monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "other"))
+
+    agent("init", "--import", stdin=shown)
+
+    assert (tmp_path / "other/keys/default.key").read_text().strip() == nsec
+
+
+def test_a_text_with_two_keys_is_refused_because_one_would_be_a_guess(cli, key_file, nsec):
+    from sense_memory import LocalSigner
+
+    result = cli("init", "--import", stdin=f"{nsec}\n{LocalSigner.generate().export_nsec()}\n", code=2)
+
+    assert result.exit_code == 2
+    assert nsec not in result.output
     assert not key_file.exists()
 
 

@@ -36,7 +36,7 @@ def test_a_value_that_was_remembered_is_recalled_and_nothing_else_is_printed(age
 
     result = agent("recall", "user_timezone")
 
-    assert (result.stdout, result.stderr) == ("America/Vancouver", "")
+    assert (result.stdout, result.stderr) == ("America/Vancouver\n", "")
 
 
 def test_without_relays_a_write_says_that_it_is_on_this_machine_only(agent):
@@ -47,7 +47,7 @@ def test_writing_a_key_again_replaces_its_value(agent):
     agent("remember", "k", "old")
     agent("remember", "k", "new")
 
-    assert agent("recall", "k").stdout == "new"
+    assert agent("recall", "k").stdout == "new\n"
 
 
 @pytest.mark.parametrize("arguments", [("remember", "k"), ("remember", "k", "-")])
@@ -56,7 +56,7 @@ def test_a_value_comes_from_stdin_where_it_is_missing_or_a_dash(agent, arguments
     agent(*arguments, stdin=text.encode())
 
     assert agent.json("recall", "k")["value"] == text
-    assert agent("recall", "k").stdout_bytes == text.encode()
+    assert agent("recall", "k", "--raw").stdout_bytes == text.encode()
 
 
 def test_an_empty_stdin_never_replaces_a_memory(agent):
@@ -66,7 +66,7 @@ def test_an_empty_stdin_never_replaces_a_memory(agent):
         "as an argument: stdin is empty, and nothing was written"
         in agent("remember", "k", stdin="", code=2).stderr
     )
-    assert agent("recall", "k").stdout == "v"
+    assert agent("recall", "k").stdout == "v\n"
 
 
 @pytest.mark.parametrize("name", ["k", "people/facts/lisa"])
@@ -78,13 +78,13 @@ def test_a_blank_text_never_replaces_a_memory(agent, name):
             "must not be blank (to remove the memory, forget it)"
             in agent("remember", name, blank, code=2).stderr
         )
-    assert agent("recall", name).stdout == "v"
+    assert agent("recall", name).stdout == "v\n"
 
 
 def test_a_value_that_begins_with_a_dash_stands_behind_two(agent):
     agent("remember", "k", "-5", code=2)
     agent("remember", "--", "k", "-5")
-    assert agent("recall", "k").stdout == "-5"
+    assert agent("recall", "k").stdout == "-5\n"
 
 
 def test_a_value_that_is_not_utf8_is_refused_and_nothing_is_written(agent):
@@ -193,7 +193,7 @@ def test_what_is_unchanged_is_sent_to_the_relays_that_lack_it(agent, relay, dead
 
     assert found.stdout == "unchanged · accepted by 1 relay\n"
     assert agent("--relay", relay, "--ledger", "new.db", "sync").exit_code == 0
-    assert agent("--ledger", "new.db", "recall", "k").stdout == "v"
+    assert agent("--ledger", "new.db", "recall", "k").stdout == "v\n"
     agent("--relay", dead_relay, "remember", "k", "v", "--require-acks", "1", code=3)
 
 
@@ -202,7 +202,7 @@ def test_what_was_forgotten_is_written_again(agent):
     agent("forget", "k")
 
     assert not agent.json("remember", "k", "v")["unchanged"]
-    assert agent("recall", "k").stdout == "v"
+    assert agent("recall", "k").stdout == "v\n"
 
 
 def test_many_that_are_there_already_are_counted_and_not_written_again(agent):
@@ -247,7 +247,7 @@ def test_the_same_text_under_another_spelling_of_the_key_is_no_reason_not_to_wri
 
     (tmp_path / "other.jsonl").write_bytes(asyncio.run(event()).body() + b"\n")
     agent("import", tmp_path / "other.jsonl")
-    assert agent("recall", other).stdout == "v"
+    assert agent("recall", other).stdout == "v\n"
 
     assert not agent.json("remember", other, "v")["unchanged"]
     assert agent.json("remember", other, "v")["unchanged"]
@@ -289,14 +289,14 @@ def test_any_name_may_be_a_key_of_one_object(agent):
         stdin='{"path": "/usr/bin", "themes": "dark", "people/facts/bob": "Baker."}',
     )
 
-    assert agent("recall", "path").stdout == "/usr/bin"
-    assert agent("recall", "people/facts/bob").stdout == "Baker."
+    assert agent("recall", "path").stdout == "/usr/bin\n"
+    assert agent("recall", "people/facts/bob").stdout == "Baker.\n"
 
 
 def test_one_line_of_json_is_one_memory_even_though_it_is_an_object(agent):
     agent("remember", "--many", "-", stdin='{"key": "a", "value": "1"}')
 
-    assert agent("recall", "a").stdout == "1"
+    assert agent("recall", "a").stdout == "1\n"
 
 
 def test_what_list_prints_as_json_can_be_given_to_another_agent(agent):
@@ -305,7 +305,7 @@ def test_what_list_prints_as_json_can_be_given_to_another_agent(agent):
 
     agent("--agent", "bob", "remember", "--many", "-", stdin=agent("list", "--json").stdout)
 
-    assert agent("--agent", "bob", "recall", "a").stdout == "1\n2"
+    assert agent("--agent", "bob", "recall", "a").stdout == "1\n2\n"
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ def test_many_memories_may_be_of_the_palace_too(agent, relay):
     (pair,) = found["superseded"]
     assert (pair["old"], pair["new"]) == ("people/facts/home", "people/facts/moved")
     assert found["suspected"] == found["unmarked"] == []
-    assert agent("recall", "user_timezone").stdout == "Europe/Lisbon"
+    assert agent("recall", "user_timezone").stdout == "Europe/Lisbon\n"
     lisa = agent.json("recall", "people/facts/lisa")
     assert (lisa["value"], lisa["themes"], lisa["connections"]) == ("Artist.", ["art"], ["people/facts/home"])
     assert agent.json("recall", "people/facts/moved")["halflife_days"] == 5
@@ -690,7 +690,7 @@ def test_an_entry_that_is_not_there_or_not_meant_clearly_is_left_alone(agent):
         assert "give at least 8 digits" in agent("journal", "--remove", wrong, code=2).stderr
     agent("journal", "text", "--remove", "0" * 12, code=2)
     assert len(agent.json("recent")) == 1
-    assert agent("recall", "k").stdout == "v"
+    assert agent("recall", "k").stdout == "v\n"
 
 
 def test_the_beginning_of_two_ids_is_not_enough(agent, monkeypatch):
@@ -782,3 +782,51 @@ def test_a_single_misspelt_object_is_not_taken_for_two_memories(agent):
 
     assert 'entry 1 is not an object with "key" and "value"; nothing was written' in told
     assert agent.json("status")["counts"]["heads"] == 0
+
+
+@pytest.mark.parametrize(("value", "shown"), [("v", b"v\n"), ("v\n", b"v\n"), ("v\r\n\n", b"v\r\n\n")])
+def test_recall_ends_with_one_line_break_and_raw_prints_the_value_alone(agent, value, shown):
+    agent("remember", "k", stdin=value)
+
+    assert agent("recall", "k").stdout_bytes == shown
+    assert agent("recall", "k", "--raw").stdout_bytes == value.encode()
+
+
+# ── Names that differ in capital letters only ───────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("path", "other"),
+    [("People/Facts/Lisa", "people/facts/lisa"), ("People/facts/tom", "people/facts/tom")],
+)
+def test_without_a_terminal_a_name_that_differs_in_capital_letters_is_named(agent, path, other):
+    agent("remember", "people/facts/lisa", "Artist.")
+
+    said = agent("remember", path, "Painter.")
+
+    assert said.stderr.startswith(f"note: {other!r} differs from {path!r} in capital letters only")
+    assert agent("recall", path).stdout == "Painter.\n"
+    assert agent("recall", "people/facts/lisa").stdout == "Artist.\n"
+    assert agent("remember", path, "Painter of walls.").stderr == ""  # it is known now
+
+
+def test_a_new_name_of_its_own_is_not_remarked_upon(agent):
+    agent("remember", "people/facts/lisa", "Artist.")
+
+    assert agent("remember", "people/beliefs/Lisa", "Honest.").stderr == ""
+    assert agent("remember", "people/facts/lisa", "Painter.").stderr == ""
+
+
+@pytest.mark.parametrize(("answer", "written"), [("y\n", "people/facts/lisa"), ("n\n", "People/Facts/Lisa")])
+def test_a_terminal_is_asked_which_of_two_names_that_differ_in_capital_letters_is_meant(
+    agent, forks, answer, written
+):
+    agent("remember", "people/facts/lisa", "Artist.")
+
+    code, shown = forks.on_terminal(
+        "-m", "sense_memory", "remember", "People/Facts/Lisa", "Painter.", keys=answer
+    )
+
+    assert code == 0
+    assert "Write to 'people/facts/lisa'?" in shown
+    assert agent("recall", written).stdout == "Painter.\n"

@@ -123,7 +123,7 @@ def test_a_relay_that_does_not_answer_holds_a_forgetting_up_for_the_wait_and_no_
 def test_a_key_that_only_one_memory_of_the_palace_has_is_enough_to_recall_it(agent, options):
     agent("remember", "people/facts/lisa", "artist")
 
-    assert agent(*options, "recall", "lisa").stdout == "artist"
+    assert agent(*options, "recall", "lisa").stdout == "artist\n"
     found = agent.json(*options, "recall", "lisa")
     assert (found["path"], found["access_count"]) == ("people/facts/lisa", 2)
     assert found == {**agent.json("palace", "recall", "lisa"), "access_count": 2} | {
@@ -136,7 +136,7 @@ def test_an_old_spelling_writes_to_the_only_memory_of_the_palace_with_that_key(a
 
     assert agent.json("palace", "remember", "ines", "paints")["path"] == "people/facts/ines"
 
-    assert agent("palace", "recall", "ines").stdout == "paints"
+    assert agent("palace", "recall", "ines").stdout == "paints\n"
     agent("remember", "people/beliefs/ines", "is kind")
     assert "several memories have the key 'ines'" in agent("palace", "remember", "ines", "x", code=2).stderr
     told = agent("palace", "remember", "olga", "x", code=2).stderr
@@ -153,17 +153,17 @@ def test_an_old_spelling_points_to_the_flat_memory_that_has_the_name(agent, comm
         "error: no palace memory under 'editor' here. "
         f"To {command} the flat memory: sense-memory {command} editor\n"
     )
-    assert agent("recall", "editor").stdout == "vim"
+    assert agent("recall", "editor").stdout == "vim\n"
 
 
 def test_a_key_that_a_flat_memory_has_is_that_memory_s_name(agent):
     agent("remember", "people/facts/lisa", "artist")
     agent("remember", "lisa", "a flat memory")
 
-    assert agent("recall", "lisa").stdout == "a flat memory"
-    assert agent("recall", "people/facts/lisa").stdout == "artist"
+    assert agent("recall", "lisa").stdout == "a flat memory\n"
+    assert agent("recall", "people/facts/lisa").stdout == "artist\n"
     agent("forget", "lisa")
-    assert agent("recall", "lisa").stdout == "artist"
+    assert agent("recall", "lisa").stdout == "artist\n"
 
 
 def test_a_key_that_several_memories_of_the_palace_have_is_an_error_that_names_them(agent):
@@ -182,7 +182,7 @@ def test_the_past_of_a_memory_of_the_palace_is_found_by_its_key_too(agent):
         agent("remember", "people/facts/it's", text)
 
     assert agent.json("history", "it's") == agent.json("history", "people/facts/it's")
-    assert agent("as-of", "0 s", "it's").stdout == "artist, teaches"
+    assert agent("as-of", "0 s", "it's").stdout == "artist, teaches\n"
     assert agent.json("as-of", "0 s", "it's")["path"] == "people/facts/it's"
     assert agent.json("refresh", "it's")["path"] == "people/facts/it's"
     assert agent.json("undo", "it's")["value"] == "artist"
@@ -200,7 +200,7 @@ def test_forgetting_a_bare_key_never_deletes_from_the_palace(agent, options):
     )
     assert events(agent) == before
     agent("forget", "lisa", "--anyway")
-    assert agent("recall", "people/facts/lisa").stdout == "artist"
+    assert agent("recall", "people/facts/lisa").stdout == "artist\n"
 
 
 def test_flat_memories_and_those_of_the_palace_are_forgotten_together_or_not_at_all(agent):
@@ -278,7 +278,7 @@ def test_what_list_and_recall_print_is_taken_back(agent):
         printed = agent("--json", *command).stdout
         found = agent.json("--ledger", f"{command[0]}.db", "remember", "--many", "-", stdin=printed)
         assert found["count"] == 1
-        assert agent("--ledger", f"{command[0]}.db", "recall", "k").stdout == "v"
+        assert agent("--ledger", f"{command[0]}.db", "recall", "k").stdout == "v\n"
 
 
 # ── Commands that there are not ─────────────────────────────────────────────────────────

@@ -16,7 +16,8 @@ from scripts.generate_json_docs import generated
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import ClockSkewError
 from sense_memory.interfaces.cli import app
-from sense_memory.interfaces.cli.output import change_data, relay_data
+from sense_memory.interfaces.cli.output import relay_data
+from sense_memory.interfaces.shapes import shape_of
 from sense_memory.models import Change
 
 
@@ -30,7 +31,7 @@ SIMPLE = {
     "value": lambda _: True,
 }
 OBJECTS = {"counts": "number", "times": "time", "texts": "text", "object": "value"}  # of values of one kind
-ENDLESS = {"relay", "watch", "web"}
+ENDLESS = {"api", "relay", "watch", "web"}
 NEEDS_MORE = {
     "drafts",
     "drafts --publish",
@@ -131,7 +132,7 @@ def test_the_page_has_the_fields_of_the_declared_shapes():
 
 def test_the_table_names_every_command_and_no_other():
     silent = {
-        "hook pre-compact",
+        *("hook turn-end", "hook pre-compact", "hook session-end"),
         "mcp",
     }  # what they printed would be taken for instructions, or for the protocol
     commands = set(leaves(typer.main.get_command(app))) - {""} - silent
@@ -202,6 +203,9 @@ relays add         | relays add RELAY
 relays list        | relays list
 relays remove      | relays remove RELAY
 relays presets     | relays presets
+access             | access
+access code        | access code
+access revoke      | access revoke --all
 agents             | agents
 remember PATH      | remember people/facts/lisa-moved "Lisa lives in Lisbon."
 palace show        | --relay RELAY palace show lisa
@@ -253,6 +257,7 @@ mind objectives add | mind objectives add "Finish the portrait"
 mind objectives list | mind objectives list
 mind log append    | mind log append "It rains." --kind world.observed --actor world
 mind log show      | mind log show --since 1h
+mind overview      | mind overview
 mind reflect       | mind reflect world --belief "It rains a lot."
 mind conversations add | --relay RELAY mind conversations add chat "Where were we?"
 mind conversations add | mind conversations add chat "At the kiln." --role assistant
@@ -274,7 +279,7 @@ mind share         | --relay RELAY mind share people/facts npub17qr2rr2k20zwmafe
 mind unshare       | --relay RELAY mind unshare people/facts npub17qr2rr2k20zwmaferler5c0s8lur6gm73q8wvyv8l20n0xsz3c9q7m7fll
 export             | export all.jsonl
 init               | --agent bob init
-install            | install zed --apply
+install            | install zed --yes
 install --list     | install --list
 uninstall          | uninstall zed
 hook session-start | hook session-start
@@ -283,7 +288,7 @@ help               | help recall
 """
 
 
-def test_every_command_prints_what_the_table_says(checked, relay, tmp_path, monkeypatch):
+def test_every_command_prints_what_the_table_says(checked, palace, relay, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     for step in STEPS.replace("RELAY", relay).strip().splitlines():
@@ -296,6 +301,11 @@ def test_every_command_prints_what_the_table_says(checked, relay, tmp_path, monk
     ]
     assert checked("remember --many", "remember", "--many", "-", stdin=json.dumps(homes))["superseded"]
     assert checked("remember PATH", "remember", "people/facts/nora-3", "Nora lives in Rome.")["superseded"]
+    said = {"type": "user", "timestamp": "2026-11-22T10:00:00Z", "content": "Always answer in German."}
+    (tmp_path / "t.jsonl").write_text(json.dumps(said))
+    palace("hook", "turn-end", stdin=json.dumps({"transcript_path": str(tmp_path / "t.jsonl")}))
+    (proposed,) = checked("palace review", "palace", "review")
+    checked("palace review", "palace", "review", "--accept", proposed["id"])
     (entry,) = checked("recent", "recent")
     checked("journal --remove", "journal", "--remove", entry["event_id"])
     (objective,) = checked("mind objectives list", "mind", "objectives", "list")
@@ -327,6 +337,6 @@ def test_what_needs_an_embedder_a_password_or_a_wrong_clock_prints_what_the_tabl
 def test_a_change_and_a_running_relay_are_what_the_table_says():
     """As they are printed by commands that do not end; those are run in tests of their own."""
     change = Change(kind="forgotten", path="persona/a/b/c", key="c", created_at=1.5, event_id="e")
-    assert not list(of_fields(change_data(change), FIELDS["change"], "watch"))
-    assert change_data(change)["path"] == "a/b/c"
+    assert not list(of_fields(shape_of(change), FIELDS["change"], "watch"))
+    assert shape_of(change)["path"] == "a/b/c"
     assert not list(of_fields(relay_data("wss://a.example"), FIELDS["relay"], "relay"))

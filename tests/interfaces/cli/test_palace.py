@@ -158,7 +158,7 @@ def test_recall_counts_as_an_access_and_says_what_has_superseded_it(palace):
 
     result = palace("palace", "recall", "lisa-home")
 
-    assert result.stdout == "Lisa lives in Berlin."
+    assert result.stdout == "Lisa lives in Berlin.\n"
     assert result.stderr == "superseded by people/facts/lisa\n"
     assert palace.json("palace", "show", "lisa-home")["access_count"] == 1
 
@@ -257,7 +257,7 @@ def test_recall_names_a_later_memory_that_may_contradict_it_and_what_decides(pal
 
     result = palace("recall", "people/facts/ana")
 
-    assert result.stdout == "Ana prefers tabs."
+    assert result.stdout == "Ana prefers tabs.\n"
     assert result.stderr == (
         "A later memory may contradict this: people/facts/ana-2.\n"
         f"If this is wrong now: sense-memory palace contradict {pair}\n"
@@ -1014,7 +1014,7 @@ def test_a_domain_may_be_called_persona(agent):
     assert agent.json("remember", path, "v")["path"] == path
     assert agent.json("remember", "a/b/c", "w", "--connect", "persona/later/x")["path"] == "a/b/c"
 
-    assert agent("recall", path).stdout == agent("recall", "lisa").stdout == "v"
+    assert agent("recall", path).stdout == agent("recall", "lisa").stdout == "v\n"
     assert agent.json("recall", f"persona/{path}")["path"] == path
     assert [line["path"] for line in agent.json("history", path)] == [path]
     assert [line["path"] for line in agent.json("list", "persona")] == [path]

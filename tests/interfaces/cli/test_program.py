@@ -98,6 +98,55 @@ def test_json_means_the_same_before_and_after_the_command(agent, command):
     json.loads(before.stdout)
 
 
+@pytest.mark.parametrize("words", [("--json",), ("hook", "--json"), ("--json", "hook")])
+def test_json_without_a_command_is_an_error_in_json(cli, words):
+    path = " ".join(("sense-memory", *(word for word in words if word != "--json")))
+
+    assert json.loads(cli(*words, code=2).stdout)["error"] == {
+        "type": "UsageError",
+        "message": f"name a command: `{path} --help` lists them",
+    }
+
+
+@pytest.mark.parametrize(
+    ("group", "default"),
+    [
+        ("relays", "list"),
+        ("mind", "overview"),
+        ("mind blocks", "list"),
+        ("mind archive", "list"),
+        ("mind conversations", "list"),
+        ("mind identity", "show"),
+        ("mind objectives", "list"),
+        ("mind log", "show"),
+        ("mind scenes", "list"),
+    ],
+)
+def test_a_group_without_a_command_shows_what_it_has(agent, group, default):
+    agent("mind", "blocks", "append", "human", "Name: Lisa.")
+    words = group.split()
+
+    for options in ([], ["--json"], ["--agent", "default", "--json"]):
+        assert agent(*words, *options).stdout == agent(*words, default, *options).stdout
+    assert "Usage:" in agent(*words, "--help").stdout
+    assert "no command 'nothing'" in agent(*words, "nothing", code=2).stderr
+
+
+def test_the_overview_of_the_mind_counts_and_names_its_parts(agent):
+    agent("mind", "conversations", "add", "chat", "Where were we?")
+
+    shown = agent("mind").stdout.splitlines()
+
+    assert shown[0] == "conversations\t1\tchat\tsense-memory mind conversations"
+    assert agent.json("mind")[1] == {"part": "blocks", "count": 2, "names": ["persona", "human"]}
+
+
+def test_json_may_stand_between_a_group_and_its_command(agent):
+    assert (
+        agent("mind", "--json", "blocks", "list").stdout == agent("mind", "blocks", "list", "--json").stdout
+    )
+
+
 # ── Options before and after ────────────────────────────────────────────────────────────
 
 
@@ -110,9 +159,9 @@ def test_global_options_mean_the_same_before_and_after_the_command(agent, relay,
         ("--agent=bob", f"--ledger={tmp_path / 'bob.db'}"),
         ("--ledger", tmp_path / "bob.db", "--agent", "bob"),
     ):
-        assert agent(*ledger, "recall", "k").stdout == "bob's"
-        assert agent("recall", *ledger, "k").stdout == "bob's"
-        assert agent("recall", "k", *ledger).stdout == "bob's"
+        assert agent(*ledger, "recall", "k").stdout == "bob's\n"
+        assert agent("recall", *ledger, "k").stdout == "bob's\n"
+        assert agent("recall", "k", *ledger).stdout == "bob's\n"
     assert agent("relays", "list", "--env-file", "my.env").stdout.startswith(relay)
     assert agent("relays", "--env-file", "my.env", "list").stdout.startswith(relay)
 
@@ -124,10 +173,15 @@ def test_what_stands_after_the_command_wins(cli):
     assert cli(*before, "relays", "list", "--relay", "wss://c.example").stdout.split()[0] == "wss://c.example"
 
 
+@pytest.mark.parametrize("words", [("--agent", "", "status"), ("status", "--agent", "")])
+def test_an_agent_without_a_name_is_refused_and_no_other_agent_is_taken(cli, words):
+    assert "error: --agent (from the command line): must be 1 to 64" in cli(*words, code=2).stderr
+
+
 def test_a_value_that_looks_like_an_option_stays_a_value_behind_two_dashes(agent):
     agent("remember", "k", "--", "--agent")
 
-    assert agent("recall", "k").stdout == "--agent"
+    assert agent("recall", "k").stdout == "--agent\n"
 
 
 # ── Errors ──────────────────────────────────────────────────────────────────────────────
@@ -177,7 +231,7 @@ def test_a_text_is_no_option(cli):
         ),
         (
             ["relays", "ad"],
-            "Usage: sense-memory relays [OPTIONS] COMMAND ...\nHelp: sense-memory relays --help\n",
+            "Usage: sense-memory relays [OPTIONS] [COMMAND ...]\nHelp: sense-memory relays --help\n",
         ),
         (["--nope"], "Usage: sense-memory [OPTIONS] COMMAND ...\nHelp: sense-memory --help\n"),
     ],
@@ -232,7 +286,7 @@ def test_what_writes_makes_the_ledger_that_was_named_and_says_so(agent, tmp_path
 
     assert told.stdout.startswith("kept · ")
     assert told.stderr == f"made a new ledger at {tmp_path / 'new.db'}\n"
-    assert agent("recall", "k", "--ledger", tmp_path / "new.db").stdout == "v"
+    assert agent("recall", "k", "--ledger", tmp_path / "new.db").stdout == "v\n"
     assert agent("remember", "k", "w", "--ledger", tmp_path / "new.db").stderr == ""
     assert agent.json("--ledger", tmp_path / "other.db", "remember", "k", "v")["key"] == "k"
 
@@ -317,7 +371,7 @@ def test_a_settings_warning_is_one_line_and_does_not_touch_stdout(agent, nsec, m
 
     result = agent("recall", "k")
 
-    assert result.stdout == "v"
+    assert result.stdout == "v\n"
     assert re.fullmatch(r"warning: use a key file of mode 600 instead[^\n]*\n", result.stderr)
     assert nsec not in result.stderr
 
@@ -368,6 +422,7 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("status",): [[]],
         ("relay",): [["--port", relay.rpartition(":")[2]]],
         ("web",): [["--no-open", "--port", relay.rpartition(":")[2]]],
+        ("api",): [["--listen", f"127.0.0.1:{relay.rpartition(chr(58))[2]}"]],
         ("relays", "add"): [["wss://a.example"], ["nonsense"]],
         ("relays", "remove"): [["wss://a.example"]],
         ("relays", "list"): [[]],
@@ -376,7 +431,10 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("install",): [["claude-code"], ["--list"], ["nonsense"]],
         ("uninstall",): [["claude-code"], ["nonsense"]],
         ("hook", "session-start"): [[]],
+        ("hook", "turn-end"): [[]],
         ("hook", "pre-compact"): [[]],
+        ("hook", "session-end"): [[]],
+        ("palace", "review"): [[], ["--reject", "3f2a"]],
         ("mcp",): [["--listen", "example.com:80"], ["--read-only", "--allow-destructive"]],
         ("completion",): [["bash"], ["nonsense"]],
         ("help",): [[], ["palace", "show"], ["nonsense"]],
@@ -397,6 +455,8 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("palace", "compress"): [[]],
         ("palace", "prune"): [["--dry-run"], ["--yes"]],
         ("palace", "stats"): [[]],
+        ("access", "code"): [[]],
+        ("access", "revoke"): [["1"], ["--all"]],
         ("palace", "plot"): [[]],
         ("palace", "domains"): [[]],
         ("palace", "facets"): [["a"], ["none"]],
@@ -435,6 +495,7 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("mind", "scenes", "sync"): [["village"]],
         ("mind", "scenes", "remove"): [["village", "none"]],
         ("mind", "blocks", "compile"): [[]],
+        ("mind", "overview"): [[]],
         ("mind", "topics", "list"): [[]],
         ("mind", "prompt"): [["x"]],
         ("mind", "topics", "merge"): [["none", "--into", "x"]],

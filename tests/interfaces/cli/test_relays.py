@@ -259,7 +259,7 @@ def test_a_relay_serves_until_ctrl_c_and_keeps_its_data(agent, started, home):
             process.send_signal(signal.SIGINT)
             assert process.wait(10 * SECOND) == 0
             assert (process.stdout.read(), process.stderr.read()) == ("relay ended; its data is kept\n", "")
-    assert agent("--ledger", home / f"{process.pid}.db", "recall", "k").stdout == "v"
+    assert agent("--ledger", home / f"{process.pid}.db", "recall", "k").stdout == "v\n"
     assert (home / "relay.db").stat().st_mode & 0o777 == 0o600
 
 

@@ -53,7 +53,7 @@ def test_a_full_disk_is_an_error_and_a_reader_that_has_enough_is_none(filled, en
 
 def test_what_was_asked_for_is_done_whether_it_can_be_told_or_not(agent, ends):
     assert ends("remember", "k", "v", streams={STDOUT: FULL}) == (1, NO_SPACE)
-    assert agent("recall", "k").stdout == "v"
+    assert agent("recall", "k").stdout == "v\n"
 
 
 def test_a_plan_that_nobody_can_read_is_not_carried_out(agent, long_ago, remembers, ends):

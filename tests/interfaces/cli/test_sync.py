@@ -55,7 +55,7 @@ def test_another_machine_with_the_same_key_gets_everything(agent, relay, tmp_pat
     other = ("--relay", relay, "--ledger", tmp_path / "other.db")
 
     assert agent.json(*other, "sync")["relays"][0]["sync"]["served"] == {"new": 1}
-    assert agent(*other, "recall", "k").stdout == "v"
+    assert agent(*other, "recall", "k").stdout == "v\n"
     assert agent.json(*other, "sync", "--full")["relays"][0]["sync"]["in_step"]
 
 
@@ -164,7 +164,7 @@ def test_sync_names_what_was_written_here_and_lost_against_another_device(agent,
     )
     agent(*one, "history", "gone", code=4)
     assert agent(*one, "drafts").stdout.startswith("draft 1, for gone, written ")
-    assert agent(*one, "recall", "k0").stdout == "most"
+    assert agent(*one, "recall", "k0").stdout == "most\n"
     assert "mine" in [version["value"] for version in agent.json(*one, "history", "k0")]
     assert "edited" not in agent(*one, "sync").stdout
 
@@ -213,7 +213,7 @@ def test_sync_as_json_names_all_that_lost_and_the_palace_too(agent, relay):
         agent(*two, "palace", "remember", path, value)
 
     assert agent.json(*one, "sync")["overruled"] == [*(f"k{number}" for number in range(7)), path]
-    assert agent(*one, "palace", "recall", path).stdout == "most"
+    assert agent(*one, "palace", "recall", path).stdout == "most\n"
     assert agent.json(*one, "sync")["overruled"] == []
 
 
@@ -261,7 +261,7 @@ def test_an_edit_that_lost_is_marked_wherever_its_text_is_shown(agent, relay):
     hits = agent.json(*here, "search", "Lisa")["hits"]
     assert {hit["path"]: hit["conflict_of"] for hit in hits} == {copy: path, path: None}
     recalled = agent(*here, "recall", copy)
-    assert recalled.stdout == "Lisa teaches etching."
+    assert recalled.stdout == "Lisa teaches etching.\n"
     assert recalled.stderr == (
         f"{mark} on another device\nIf it is not needed: sense-memory --ledger one.db forget '{copy}'\n"
     )
@@ -278,7 +278,7 @@ def test_an_edit_that_relays_had_or_that_said_the_same_has_not_lost(agent, relay
     for value in ("x", "y", "agreed"):
         agent("--relay", relay, "--ledger", "two.db", "remember", "k", value)
     assert agent.json(*one, "sync")["overruled"] == []
-    assert agent(*one, "recall", "k").stdout == "agreed"
+    assert agent(*one, "recall", "k").stdout == "agreed\n"
 
 
 def test_sync_without_relays_exits_with_2_and_a_hint(agent):

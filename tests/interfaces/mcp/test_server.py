@@ -41,6 +41,7 @@ CALLS = {  # a call of each tool that does what the tool can do; those that dele
     "connect": {"first": "people/facts/lisa", "second": "people/facts/emil"},
     "supersede": {"old": "people/facts/lisa", "new": "people/facts/emil"},
     "introspect": {},
+    "review": {"accept": ["9a8c4b8f0d65"]},
     "journal": {"text": "We had tea."},
     "recent": {},
     "status": {},
@@ -96,6 +97,7 @@ async def test_hints_are_what_watching_each_tool_shows(store, clock, tmp_path, o
         await store.persona_remember("people", "facts", "emil", "Emil plays chess.")
         await store.mind.blocks.update("human", value="Likes tea.")
         await store.mind.conversation("talk").add("user", "Tea?")
+        await store.mind.proposals.propose(["From now on always answer in German."])
         clock.advance(86_400)
         server = server_of(store, clock, profile="all", export_folder=tmp_path, **options)
 

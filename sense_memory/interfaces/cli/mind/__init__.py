@@ -11,6 +11,7 @@ from sense_memory.interfaces.cli.program import app
 
 MIND: Final = "Mind"
 _MODULES: Final[dict[str, str]] = {  # by command, in the order of the help page
+    "overview": "overview",
     "reflect": "identity",
     "search": "log",
     "prompt": "prompt",
@@ -28,7 +29,7 @@ commands = app.group(
     "mind",
     __name__,
     _MODULES,
-    no_args_is_help=True,
+    default="overview",
     rich_help_panel=MIND,
     help="Read and write the agent's mind: blocks, log, conversations, archive, topics, identity and scenes.\n\n"
     "Blocks are part of every prompt. The log records everything that happened, including the messages of conversations. The "

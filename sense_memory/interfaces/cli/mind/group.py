@@ -40,9 +40,9 @@ OnlyConversationOption = Annotated[
 OnlyTopicOption = Annotated[str | None, option("TOPIC", "Only passages of this topic.", "--topic")]
 
 
-def group(name: str, help_text: str, *examples: str) -> Program:
-    """A group of commands of the mind."""
-    return commands.group(name, no_args_is_help=True, help=help_text, epilog=ends(*examples))
+def group(name: str, help_text: str, *examples: str, default: str = "list") -> Program:
+    """A group of commands of the mind; without the name of a command it runs `default`."""
+    return commands.group(name, default=default, help=help_text, epilog=ends(*examples))
 
 
 def not_found(problem: str) -> CommandFailed:

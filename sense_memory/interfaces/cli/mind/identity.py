@@ -28,6 +28,7 @@ identity = group(
     "Read the agent's identity, set its values and roles, or distil it from the topics and objectives.",
     "sense-memory mind identity show",
     'sense-memory mind identity set --value "never share private keys"',
+    default="show",
 )
 
 

@@ -47,6 +47,7 @@ log = group(
     "Append to the log of what happened, or show the log. Entries are never changed.",
     'sense-memory mind log append "It rains." --kind world.observed --actor world',
     "sense-memory mind log show",
+    default="show",
 )
 
 

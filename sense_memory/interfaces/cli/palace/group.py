@@ -16,7 +16,7 @@ from sense_memory.interfaces.cli.inputs import JsonOption, argument, flag, optio
 from sense_memory.interfaces.cli.invocation import Invocation, named, of, program
 from sense_memory.interfaces.cli.names import check_place, no_domain
 from sense_memory.interfaces.cli.operations import operation
-from sense_memory.interfaces.cli.output import palace_data, print_lines, warn_if_incomplete
+from sense_memory.interfaces.cli.output import print_lines, warn_if_incomplete
 from sense_memory.interfaces.cli.palace.shapes import (
     Insight,
     StateChoice,
@@ -26,6 +26,7 @@ from sense_memory.interfaces.cli.palace.shapes import (
     tally,
 )
 from sense_memory.interfaces.cli.program import PALACE, app
+from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import as_json, one_line, safe
 
 
@@ -46,6 +47,7 @@ _MODULES: Final = {  # by command, in the order of the help page
         ("show", "connect", "disconnect", "dismiss", "contradict", "reconcile", "pin", "unpin"), "memory"
     ),
     "introspect": "reviews",
+    "review": "proposals",
     "compress": "group",
     "prune": "reviews",
     "plot": "plot",
@@ -170,7 +172,7 @@ def _data(insights: Sequence[Insight]) -> dict[str, Any]:
                 {
                     "facet": facet.name,
                     "count": facet.count,
-                    "memories": [palace_data(insight.memory, now) for insight in facet.insights],
+                    "memories": [shape_of(insight.memory, now) for insight in facet.insights],
                 }
                 for facet in domain.facets
             ],

@@ -32,6 +32,7 @@ from sense_memory.interfaces.cli.inputs import (
     PalaceNameArgument,
     PlaceArgument,
     QueryArgument,
+    RawOption,
     SourceOption,
     ThemeOption,
     ValueArgument,
@@ -50,19 +51,11 @@ from sense_memory.interfaces.cli.memories import (
 )
 from sense_memory.interfaces.cli.names import absent_in_palace, events_of, everything, find
 from sense_memory.interfaces.cli.operations import Write, operation
-from sense_memory.interfaces.cli.output import (
-    any_memory_data,
-    as_value,
-    copy_data,
-    palace_data,
-    relay_data,
-    version_data,
-    warn_if_incomplete,
-    warn_of_gaps,
-)
+from sense_memory.interfaces.cli.output import as_value, relay_data, warn_if_incomplete, warn_of_gaps
 from sense_memory.interfaces.cli.palace.group import INSIGHTS, LINKS, commands, no_palace
 from sense_memory.interfaces.cli.palace.shapes import Life, MemoryProfile, excerpt, links_of
 from sense_memory.interfaces.cli.search import list_palace
+from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import PROBABLY_NOTHING, as_json, forgotten_note, iso, one_line, quoted
 
 
@@ -78,14 +71,14 @@ if TYPE_CHECKING:
 def _data(found: MemoryProfile) -> dict[str, Any]:
     life = Life.of(found.memory)
     return {
-        **palace_data(found.memory),
+        **shape_of(found.memory),
         "begins": {state: iso(at) for state, at in life.begins.items()},
         "links": [
             {"kind": link.kind, "path": link.path, "is_here": link.memory is not None} for link in found.links
         ],
-        "versions": [version_data(found.memory.path, version) for version in found.versions],
+        "versions": [shape_of(version, path=found.memory.path) for version in found.versions],
         "relays": [
-            relay_data(url, copy=copy_data({state: 1}, int(delivery.is_held(state))))
+            relay_data(url, copy={"held": int(delivery.is_held(state)), "states": {state: 1}})
             for url, state in found.holders.items()
         ],
     }
@@ -345,9 +338,10 @@ def remember(
     remember_in_palace(context, path, value, details, wait=wait, require_acks=require_acks)
 
 
-@operation(commands, "recall", hidden=True, json=any_memory_data, shows=as_value)
-async def recall(store: MemoryStore, path: PalaceNameArgument) -> PersonaMemory:
+@operation(commands, "recall", hidden=True, shows=as_value)
+async def recall(store: MemoryStore, path: PalaceNameArgument, *, raw: RawOption = False) -> PersonaMemory:
     """As `sense-memory recall`, of palace memories only."""
+    del raw  # for `as_value`
     return await recall_in_palace(store, path)
 
 
@@ -408,7 +402,7 @@ def search(
     hits, has_memories = invocation.run(work)
     if invocation.as_json:
         now = time.time()
-        shown = [palace_data(hit, now) for hit in hits]
+        shown = [shape_of(hit, now) for hit in hits]
         typer.echo(as_json({"hits": shown, "forgotten": hits.forgotten, "confidence": hits.confidence}))
         return
     if hits.is_doubtful:

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.interfaces.cli.delivery import deleted, send, sentence
-from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, DryRunOption, JsonOption, WaitOption, flag
+from sense_memory.interfaces.cli.inputs import (
+    WAIT_SECONDS,
+    DryRunOption,
+    JsonOption,
+    WaitOption,
+    YesOption,
+    flag,
+)
 from sense_memory.interfaces.cli.invocation import (
     CommandFailed,
     ExitCode,
@@ -375,10 +382,7 @@ def prune(
             show_default=False,
         ),
     ] = None,
-    yes: Annotated[
-        bool,
-        flag("--yes", "-y", text="Delete without asking."),
-    ] = False,
+    yes: YesOption = False,
     wait: WaitOption = WAIT_SECONDS,
     _json: JsonOption = False,
 ) -> None:
