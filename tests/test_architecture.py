@@ -234,7 +234,6 @@ def test_only_the_ledger_the_embedded_relays_event_store_and_the_access_file_ope
         "sense_memory.ledger.database",
         "sense_memory.ledger.schema",
         "sense_memory.relay.server.event_store",
-        "sense_memory.interfaces.mcp.oauth.access_file",
     }
     assert {part_of(module) for module in importers_of("sqlite3") - foreign} == {"ledger", "relay"}
     assert "sqlite3" not in {

@@ -34,6 +34,7 @@ _MARKS: Final = (
     b"type:",
     b"permalink:",
 )  # the front matter of every note that basic-memory writes
+_KEY_CHARS: Final = 200  # of a key, so that a number fits behind it where two titles begin alike
 _KNOWN: Final = {"title", "type", "permalink", "tags", *front_matter.DATES, *front_matter.CHANGED}
 _bullet = re.compile(r"[ \t]*[-*+][ \t]+").match
 _category = re.compile(r"\[([^\[\]()]+)\][ \t]+(?=\S)").match
@@ -88,7 +89,7 @@ def read(files: Files) -> ReaderResult:
             continue
         note = _split(source, matter)
         domain, facet = markdown.place_of_folder(source)
-        note.path = names.assign(f"{domain}/{facet}/{items.name_of(note.title)}", source.shown)
+        note.path = names.assign(f"{domain}/{facet}/{items.name_of(note.title, _KEY_CHARS)}", source.shown)
         notes.append(note)
     index = {name: note.path for note in notes for name in _names(note)}
     for note in notes:
@@ -180,7 +181,9 @@ def _memories(
         )
     reading.left_out["permalinks"] += "permalink" in values
     rest = "\n".join(lines for name, lines in note.matter.lines.items() if name not in _KNOWN)
-    if path := rest and names.assign(f"{place}/{items.name_of(f'{note.title} properties')}", rest):
+    if path := rest and names.assign(
+        f"{place}/{items.name_of(f'{note.title[:_KEY_CHARS]} properties')}", rest
+    ):
         origin, beside = items.document_origin(shown, 2), {"connections": (note.path,), **dates}
         yield Item(ItemKind.PALACE, path, rest, shown, 2, at, origin, beside)
 

@@ -18,7 +18,7 @@ import orjson
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange import items, structured
 from sense_memory.exchange.conversations import ROLES, Chat, ExportedMessage, add_chat, passages
-from sense_memory.exchange.import_files import read_source, text_of
+from sense_memory.exchange.import_files import read_source, utf8_of
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, UniquePaths
 from sense_memory.exchange.knowledge_graph import Graph, validity
 from sense_memory.exchange.letta import BlockRecords
@@ -122,7 +122,7 @@ class _Archive:
         """Add the records of a file; lines that are none become problems."""
         try:
             raw = read_source(source)
-            found, bad = structured.lines_of(text_of(raw)[0].encode() if raw else b"")
+            found, bad = structured.lines_of(utf8_of(raw))
         except InvalidInput as error:
             self._reading.problems.append(Problem(source.shown, 0, str(error)))
             return
@@ -137,7 +137,7 @@ class _Archive:
         if source.name == _NODES:
             self._add_node(found)
             return ""
-        kind = found.get("kind")
+        kind = _text(found.get("kind"))
         adders = {
             "document": self._add_document,
             "episode": self._add_episode,

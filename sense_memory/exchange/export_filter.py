@@ -40,7 +40,10 @@ class ExportFilter:
     prefix: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise InvalidInput for a blank text, which would give out everything, and if the time ends before it begins."""
+        """Raise InvalidInput for a blank text, which would give out everything, and for times that are none or reversed."""
+        for what, at in (("since", self.since), ("until", self.until)):
+            if at is not None and (not isinstance(at, int | float) or isinstance(at, bool)):
+                raise InvalidInput(f"`{what}` must be seconds since 1970; nothing was written")
         for what, text in (("theme", self.theme), ("prefix", self.prefix)):
             if text is not None and not text.strip():
                 raise InvalidInput(

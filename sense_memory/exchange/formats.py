@@ -26,7 +26,7 @@ from sense_memory.exchange import (
     readable,
     structured,
 )
-from sense_memory.exchange.import_files import SQLITE_HEAD, Files, open_files, read_source, text_of
+from sense_memory.exchange.import_files import SQLITE_HEAD, Files, open_files, read_source, text_of, utf8_of
 from sense_memory.exchange.items import Problem, ReaderResult
 
 
@@ -47,6 +47,7 @@ _IGNORED_FILES: Final = {  # files in exports of ChatGPT and Claude, with the re
     "shared_conversations.json": "links to shared conversations",
     "chat.html": "the same conversations as HTML",
 }
+_GZIP: Final = b"\x1f\x8b"
 _HEAD_BYTES: Final = 400
 _EVENT_BYTES: Final = 4_000_000  # the first JSON line of a file of events is looked for in this many bytes,
 _EVENT_LINES: Final = 50  # and in this many lines
@@ -85,7 +86,7 @@ def _json_files(files: Files, format_: str = "") -> ReaderResult:
 
 
 def _json_file(source: Source, format_: str = "") -> ReaderResult:
-    raw = _as_utf8(read_source(source))
+    raw = utf8_of(read_source(source))
     found, bad = structured.parsed(raw)
     first = next((value for _, value in found), None)
     if readable.is_readable_line(first):
@@ -119,15 +120,6 @@ def _are_messages(found: list[tuple[int, Any]]) -> bool:
     )
 
 
-def _as_utf8(raw: bytes) -> bytes:
-    """JSON converted to UTF-8 from any encoding that `text_of` recognises."""
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return text_of(raw)[0].encode()
-    return raw.removeprefix(b"\xef\xbb\xbf") if b"\0" not in raw[:_HEAD_BYTES] else text_of(raw)[0].encode()
-
-
 def _chat_files(files: Files) -> ReaderResult:
     """An export of ChatGPT or Claude: its conversations, and Claude's projects and memories."""
     reading = ReaderResult("conversations", problems=list(files.problems), left_out=Counter(files.left_out))
@@ -153,7 +145,7 @@ def _chat_file(source: Source, files: Files, *, is_chats: bool) -> ReaderResult:
     """
     name = source.path.name
     if is_chats:
-        return conversations.read(structured.parsed(_as_utf8(read_source(source)))[0], source.shown)
+        return conversations.read(structured.parsed(utf8_of(read_source(source)))[0], source.shown)
     if name == "projects.json":
         return conversations.claude_projects(structured.parsed(read_source(source))[0], source.shown)
     if name == "memories.json":
@@ -252,7 +244,7 @@ def _of_folder(files: Files) -> str:
         return "readable"  # a part of an export
     if any(cogx.is_archive(files, _head(manifest)) for manifest in files.named(cogx.MANIFEST)):
         return "cogx"
-    if mempalace.is_store(files) and not notes:
+    if mempalace.is_store(files):
         return "mempalace"
     if index := files.named("index.md"):
         head = _head(index[0])
@@ -277,6 +269,8 @@ def _of_file(source: Source) -> str:
         return "mempalace"
     if not head.strip() or _is_event(source):
         return EVENTS
+    if head.startswith(_GZIP):
+        raise InvalidInput(f"unpack {source.name} first: it is compressed with gzip; nothing was written")
     begin = _first_character(head)
     if begin == '"' and suffix == ".af":  # some servers write the agent file as a text in JSON
         return "letta"

@@ -341,6 +341,19 @@ def text_of(raw: bytes) -> tuple[str, str]:
     raise InvalidInput("is not text")
 
 
+def utf8_of(raw: bytes) -> bytes:
+    """JSON in any encoding that `text_of` recognises, in UTF-8. Damaged UTF-8 stays as it is, so that its lines are named.
+
+    Raises: as `text_of`.
+    """
+    text = raw.decode("utf-8", "replace")
+    bad = text.count("\ufffd")
+    if not bad:
+        return raw.removeprefix(codecs.BOM_UTF8) if "\0" not in text else text_of(raw)[0].encode()
+    good = sum(not char.isascii() for char in text) - bad
+    return raw if good > bad and "\0" not in text else text_of(raw)[0].encode()
+
+
 def _is_text(text: str) -> bool:
     """Whether at least 98 % of the first characters are printable."""
     odd = sum(not char.isprintable() and char not in "\r\n\t\f" for char in text[:10_000])

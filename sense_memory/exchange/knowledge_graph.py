@@ -35,6 +35,7 @@ _DOMAINS: Final = {  # of the types that say where an entity belongs
     **dict.fromkeys(("self", "assistant", "agent"), "self"),
 }
 _UNTYPED: Final = "entity"  # the facet of an entity without a type
+_KEY_CHARS: Final = 200  # of a key, so that a number fits behind it where two names begin alike
 _RECORDS: Final = {"entity": ("name", "entityType"), "relation": ("from", "to", "relationType")}
 _RECORD_FIELDS: Final = {*TIMES, "type", "name", "entityType", "observations", "from", "to", "relationType"}
 
@@ -70,7 +71,7 @@ class Entity:
         """Its path in the palace, before other memories are considered."""
         kind = self.kind.strip()
         domain = _DOMAINS.get(kind.casefold(), "world")
-        return f"{domain}/{items.place_of(kind or _UNTYPED)}/{items.name_of(self.name)}"
+        return f"{domain}/{items.place_of(kind or _UNTYPED)}/{items.name_of(self.name, _KEY_CHARS)}"
 
     @property
     def tells_something(self) -> bool:

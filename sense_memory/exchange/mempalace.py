@@ -23,7 +23,7 @@ import orjson
 
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange import items
-from sense_memory.exchange.import_files import read_source
+from sense_memory.exchange.import_files import read_source, text_of
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, UniquePaths
 from sense_memory.exchange.knowledge_graph import Graph, validity
 from sense_memory.exchange.markdown import read_note
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 STORES: Final = ("chroma.sqlite3", "sqlite_exact.sqlite3")
 _GRAPH: Final = "knowledge_graph.sqlite3"
 _TUNNELS: Final = "tunnels.json"
+_IDENTITY: Final = (
+    "identity.txt"  # what the user wrote about the agent; every prompt of MemPalace begins with it
+)
+_NEAR_DEPTH: Final = 2  # parts of a store's path within the folder that is given: `palace/chroma.sqlite3`
 _TOOL: Final = "mempalace"
 _INDEXES: Final = {  # collections that are made from the drawers
     "mempalace_closets": "closets (an index of the drawers)",
@@ -87,8 +91,9 @@ _CHROMA: Final = (
 
 
 def is_store(files: Files) -> bool:
-    """Whether the files are those of a store, or of a folder that holds one."""
-    return any(source.path.name in (*STORES, _GRAPH) for source in files.sources)
+    """Whether the files are those of a store, or of the folder above one."""
+    near = (source.path for source in files.sources if len(source.path.parts) <= _NEAR_DEPTH)
+    return any(path.name in {*STORES, _GRAPH} for path in near)
 
 
 def read(files: Files) -> ReaderResult:
@@ -113,6 +118,8 @@ def read_store(files: Files) -> ReaderResult:
                     _add_graph(file, source.shown, reading)
             elif name == _TUNNELS:
                 tunnels += _tunnels(source, reading)
+            elif name == _IDENTITY:
+                reading.items += _identity(source)
             elif not name.endswith(("-wal", "-shm", "-journal")):
                 reading.left_out["other files of MemPalace"] += 1
         except InvalidInput as error:
@@ -136,7 +143,11 @@ def _add_drawers(file: SqliteFile, shown: str, reading: ReaderResult, names: Uni
         elif not text.strip():
             reading.problems.append(Problem(shown, number, "the drawer is empty"))
         else:
-            reading.items.append(_drawer(ident, text, values, (shown, number), names))
+            item = _drawer(ident, text, values, (shown, number), names)
+            if item.path:
+                reading.items.append(item)
+            else:
+                reading.left_out["duplicates"] += 1
             reading.count_unused("drawers", values, _DRAWER_FIELDS | _BOOKKEEPING)
 
 
@@ -184,7 +195,7 @@ def _drawer(
     path = _path(str(values["wing"]), str(values.get("room") or "general"), ident)
     origin = items.tool_origin(_TOOL, ident)
     fields = {"themes": themes, **used}
-    return Item(ItemKind.PALACE, names.assign(path, ident), text, *place, at, origin, fields, has_name=True)
+    return Item(ItemKind.PALACE, names.assign(path, text), text, *place, at, origin, fields, has_name=True)
 
 
 def _path(wing: str, room: str, ident: str) -> str:
@@ -194,6 +205,13 @@ def _path(wing: str, room: str, ident: str) -> str:
 def _file_name(path: Any) -> list[str]:
     name = str(path or "").replace("\\", "/").rpartition("/")[2]
     return [] if name in {"", "unknown"} else [name]
+
+
+def _identity(source: Source) -> Iterator[Item]:
+    text = text_of(read_source(source))[0].strip("\r\n").rstrip()
+    if text.strip():
+        place = ("self/identity/mempalace", text, source.shown, 1, None)
+        yield Item(ItemKind.PALACE, *place, items.tool_origin(_TOOL, _IDENTITY))
 
 
 def _tunnels(source: Source, reading: ReaderResult) -> list[tuple[str, str]]:

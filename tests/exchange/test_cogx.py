@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -139,3 +140,25 @@ def test_an_archive_of_a_newer_or_unknown_version_is_refused(archive, version):
 
 def test_a_newer_minor_version_is_read(archive):
     assert read(archive(version="0.7")).problems == []
+
+
+def test_records_of_other_types_than_the_format_says_never_fail(archive):
+    records = [
+        {"kind": ["x"]},
+        {"kind": "entity", "name": "a", "external_id": ["x"], "aliases": "no", "attributes": 7},
+        {"kind": "entity", "name": "b", "external_id": None, "attributes": {"k": {"deep": [1]}}},
+        {"kind": "fact", "subject_ref": "a", "predicate": "p", "object_ref": "b", "confidence": "no", "valid_at": 7},
+        {"kind": "memory", "external_id": "m", "content": "t", "categories": [1, None], "scope": [1], "created_at": 1e300},
+        {"kind": "episode", "external_id": "e", "turns": [7, {"role": 7}]},
+    ]  # fmt: skip
+    found = read(archive({"entities.jsonl": records}))
+
+    assert [problem.line for problem in found.problems] == [1]
+    assert sorted(item.text.split("\n")[0] for item in found.items) == ["a", "b", "t"]
+
+
+def test_a_packed_archive_is_refused_with_the_remedy(tmp_path):
+    path = tmp_path / "main.cogx.tar.gz"
+    path.write_bytes(gzip.compress(b"x"))
+    with pytest.raises(InvalidInput, match=r"unpack main\.cogx\.tar\.gz first"):
+        read(path)

@@ -63,7 +63,7 @@ def named(path):
         ({"prefix": "mind/log"}, [""]),
         ({"until": -30 * DAY}, ["PostgreSQL", "a walk"]),
         ({"since": -41 * DAY, "until": -30 * DAY, "theme": "infra"}, ["PostgreSQL"]),
-        ({"since": -30 * DAY, "prefix": "c"}, ["Lisbon"]),
+        ({"since": -30 * DAY, "prefix": "p"}, ["Likes tea"]),
     ],
 )
 async def test_a_part_has_what_fulfils_every_condition_and_says_that_it_is_a_part(
@@ -145,7 +145,9 @@ async def test_a_part_goes_to_an_open_file_and_replaces_no_file_unasked(open_fil
         assert path.read_text() == "mine"
 
 
-@pytest.mark.parametrize("conditions", [{"theme": ""}, {"prefix": "  "}, {"since": 2.0, "until": 1.0}])
+@pytest.mark.parametrize(
+    "conditions", [{"theme": ""}, {"prefix": "  "}, {"since": 2.0, "until": 1.0}, {"since": "2026"}]
+)
 def test_a_filter_that_would_give_out_everything_or_nothing_by_mistake_is_refused(conditions):
     with pytest.raises(InvalidInput, match="nothing was written"):
         ExportFilter(**conditions)

@@ -158,6 +158,17 @@ async def test_a_text_longer_than_an_event_is_known_again_part_by_part(tmp_path,
     assert all(observation.strip() in whole for observation in observations)
 
 
+async def test_parts_of_a_long_text_are_known_again_by_their_texts(tmp_path, open_store, bring, fates, clock):
+    entity = {"type": "entity", "name": "Long", "entityType": "person", "observations": ["word " * 20_000]}
+    path = tmp_path / "memory.jsonl"
+    path.write_text(json.dumps(entity))
+    async with open_store() as store:
+        assert fates(await bring(store, path)) == {"new": 3}
+        clock.advance(5 * 86_400)
+        await store.palace.recall("people/person/Long part 3")  # now the most relevant of the three
+        assert fates(await bring(store, path, into="world/other")) == {"known": 3}
+
+
 async def test_names_with_lone_surrogates_and_paths_become_names_or_problems(graph, open_store):
     found = graph(
         r"""{"type":"entity","name":"../../etc/passwd","entityType":"..","observations":["x"]}
@@ -170,3 +181,18 @@ async def test_names_with_lone_surrogates_and_paths_become_names_or_problems(gra
     assert (made.problems, done.problems) == ([], [])
     assert made.steps[0].item.path.endswith("/…-…-etc-passwd")
     assert made.steps[1].item.path == "world/x/half \ufffd"
+
+
+async def test_entities_whose_long_names_begin_alike_are_memories_of_their_own(
+    tmp_path, open_store, bring, fates
+):
+    path = tmp_path / "memory.jsonl"
+    names = [f"{'E' * 300}{number}" for number in range(12)]
+    lines = [{"type": "entity", "name": name, "entityType": "x", "observations": ["o"]} for name in names]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    async with open_store() as store:
+        assert fates(await bring(store, path)) == {"new": 12}
+        assert fates(await bring(store, path)) == {"known": 12}
+        texts = [memory.value for memory in await store.persona_recall()]
+
+    assert sorted(text.split(" ")[0] for text in texts) == sorted(names)

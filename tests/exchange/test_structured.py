@@ -150,3 +150,19 @@ def test_a_file_is_recognised_where_its_beginning_ends_within_a_character(object
     (item,) = objects(json.dumps([{"text": text}], ensure_ascii=False)).items
 
     assert item.text == text
+
+
+def test_a_line_that_is_not_utf_8_is_named_and_the_others_keep_their_letters(objects):
+    good = '{"text": "caf\u00e9 \u6c34"}\n'.encode()
+    found = objects(good + b'{"text": "\xff\xfe"}\n' + good.replace(b"caf", b"the"), "x.jsonl")
+
+    assert [item.text for item in found.items] == ["caf\u00e9 \u6c34", "the\u00e9 \u6c34"]
+    assert [(problem.line, problem.reason) for problem in found.problems] == [
+        (2, "is not JSON (str is not valid UTF-8)")
+    ]
+
+
+def test_json_in_windows_1252_is_still_read(objects):
+    (item,) = objects('[{"text": "caf\u00e9 na\u00efve"}]'.encode("cp1252")).items
+
+    assert item.text == "caf\u00e9 na\u00efve"

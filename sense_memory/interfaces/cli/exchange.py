@@ -58,6 +58,21 @@ _KINDS: Final = {  # in the words of tables and sentences
 }
 
 
+_UntilOption = Annotated[
+    str | None, option("WHEN", "Only memories of this time or earlier; a day counts to its end.")
+]
+_ThemeOption = Annotated[
+    str | None, option("THEME", "Only memories with this theme; for the archive: tag or topic.")
+]
+_PrefixOption = Annotated[
+    str | None,
+    option(
+        "TEXT",
+        "Only memories whose name begins with this: a path in the palace, a key, journal/ or mind/block/.",
+    ),
+]
+
+
 @app.command(
     rich_help_panel=BACKUP,
     epilog=ends(
@@ -83,19 +98,9 @@ def export(
         ),
     ] = False,
     since: SinceOption = None,
-    until: Annotated[
-        str | None, option("WHEN", "Only memories of this time or earlier; a day counts to its end.")
-    ] = None,
-    theme: Annotated[
-        str | None, option("THEME", "Only memories with this theme; for the archive: tag or topic.")
-    ] = None,
-    prefix: Annotated[
-        str | None,
-        option(
-            "TEXT",
-            "Only memories whose name begins with this: a path in the palace, a key, journal/ or mind/block/.",
-        ),
-    ] = None,
+    until: _UntilOption = None,
+    theme: _ThemeOption = None,
+    prefix: _PrefixOption = None,
     _json: JsonOption = False,
 ) -> None:
     """Write everything in the ledger into a file, one signed and encrypted event on each line.

@@ -23,6 +23,15 @@ class ProfileChoice(StrEnum):
     ALL = "all"
 
 
+_PlainExportOption = Annotated[
+    bool,
+    flag(
+        "--allow-plain-export",
+        text="Also offer export_plain, with which one call writes all memories as plain text into the folder `exports`.",
+    ),
+]
+
+
 @app.command(
     rich_help_panel=AGENTS,
     epilog=ends(
@@ -70,13 +79,7 @@ def mcp(
             text="Also offer forget, prune and export. Exports go into the folder `exports` in the data folder.",
         ),
     ] = False,
-    allow_plain_export: Annotated[
-        bool,
-        flag(
-            "--allow-plain-export",
-            text="Also offer export_plain, with which one call writes all memories as plain text into the folder `exports`.",
-        ),
-    ] = False,
+    allow_plain_export: _PlainExportOption = False,
     create_key: Annotated[
         bool,
         flag("--create-key", text="Make the agent's key when a tool is first used, if the agent has none."),
