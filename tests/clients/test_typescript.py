@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import subprocess
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from sense_memory import LocalSigner, MemoryStore
-from sense_memory.interfaces.http_api.server import application
-from sense_memory.interfaces.loopback import listener_at
-from sense_memory.interfaces.web.server import WebServer
+from tests.interfaces.http_api.conftest import TOKEN, serving
 from tests.interfaces.mcp.conftest import in_thread
 from tests.time_unit import SECOND
 
 
 CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
 NODE = shutil.which("node")
-TOKEN = "t" * 43
 TRIES = """
 import { connect, MemoryError } from "sense-memory-client";
 const memory = connect({ url: process.env.SENSE_MEMORY_API_URL, token: process.env.SENSE_MEMORY_API_TOKEN });
@@ -39,20 +33,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@asynccontextmanager
-async def serving():
-    """The API of a new store on a socket of its own: its URL and the store."""
-    signer = LocalSigner.from_hex("01" * 32)
-    async with MemoryStore(signer, [], ledger=":memory:", background=False) as store:
-        with listener_at("127.0.0.1:0") as listener:
-            port = listener.getsockname()[1]
-            server = WebServer(application(store, TOKEN, port))
-            running = asyncio.create_task(server.serve([listener]))
-            yield f"http://127.0.0.1:{port}"
-            server.stop()
-            await running
-
-
 def node(url, *arguments):
     environment = {"SENSE_MEMORY_API_URL": url, "SENSE_MEMORY_API_TOKEN": TOKEN}
     done = subprocess.run(
@@ -69,7 +49,7 @@ def node(url, *arguments):
 
 
 def test_an_agent_of_the_vercel_ai_sdk_remembers_in_one_run_and_recalls_in_the_next():
-    with in_thread(serving) as (_, url):
+    with in_thread(serving) as (_, (url, _)):
         said = node(url, "examples/agent.js")
         tried = node(url, "--input-type=module", "--eval", TRIES)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,7 @@ from sense_memory.interfaces.text import age, as_json, iso, one_line, quantity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sense_memory.interfaces.mcp.oauth.access_file import AccessFile
+    from sense_memory.interfaces.mcp.oauth.access_file import AccessFile, Grant
 
 commands = app.group(
     "access",
@@ -38,8 +39,7 @@ def access(context: typer.Context, *, _json: JsonOption = False) -> None:
     if context.invoked_subcommand is not None:
         return
     invocation = of(context)
-    with _file(invocation) as file:
-        grants, now = file.grants(), file.clock()
+    grants, now = _grants(invocation), time.time()
     if invocation.as_json:
         typer.echo(as_json({"grants": shape_of(grants)}))
         return
@@ -112,6 +112,17 @@ def revoke(
         typer.echo(as_json({"revoked": revoked}))
         return
     typer.echo(f"revoked: {quantity(len(revoked), 'program')}")
+
+
+def _grants(invocation: Invocation) -> list[Grant]:
+    """The grants; without a file there are none, and none is made."""
+    from sense_memory.interfaces.mcp.oauth.access_file import access_path
+
+    settings = invocation.settings()
+    if not access_path(settings.home, settings.agent).exists():
+        return []
+    with _file(invocation) as file:
+        return file.grants()
 
 
 @contextmanager

@@ -74,6 +74,7 @@ async def _serve(
 ) -> None:
     from sense_memory.interfaces.bearer_token import server_token
     from sense_memory.interfaces.http_api.server import TOKEN_FILE, TOKEN_VARIABLE, application
+    from sense_memory.interfaces.live import LiveChanges
     from sense_memory.interfaces.loopback import listener_at
     from sense_memory.interfaces.web.server import WebServer
 
@@ -81,10 +82,15 @@ async def _serve(
     with listener_at(listen) as listener:
         host, port = listener.getsockname()[:2]
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        server = WebServer(
-            application(store, token, port, read_only=read_only, allow_destructive=allow_destructive)
-        )
-        on_end(asyncio.get_running_loop(), server.stop)
+        live = LiveChanges(store, with_texts=True)
+        rights = {"read_only": read_only, "allow_destructive": allow_destructive}
+        server = WebServer(application(store, token, port, live, **rights))
+
+        def stop() -> None:
+            live.close()  # otherwise the server would wait for the streams that are open
+            server.stop()
+
+        on_end(asyncio.get_running_loop(), stop)
         if invocation.as_json:
             typer.echo(as_json({"url": url, "token_from": place, "read_only": read_only}))
         else:

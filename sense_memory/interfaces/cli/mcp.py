@@ -23,7 +23,23 @@ class ProfileChoice(StrEnum):
     ALL = "all"
 
 
-_PlainExportOption = Annotated[
+ListenOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        show_default=False,
+        help="Serve over HTTP instead of stdin and stdout, at 127.0.0.1, ::1 or localhost. Clients send a token: SENSE_MEMORY_MCP_TOKEN, or the content of the file `mcp-token` in the data folder, which is made once.",
+    ),
+]
+PublicUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        show_default=False,
+        help="With --listen: the https URL at which a reverse proxy takes requests for this server, such as https://memory.example.org. Programs elsewhere, such as claude.ai, then ask for access there, and `sense-memory access` shows and ends what you allowed.",
+    ),
+]
+PlainExportOption = Annotated[
     bool,
     flag(
         "--allow-plain-export",
@@ -48,22 +64,8 @@ _PlainExportOption = Annotated[
 def mcp(
     context: typer.Context,
     *,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            show_default=False,
-            help="Serve over HTTP instead of stdin and stdout, at 127.0.0.1, ::1 or localhost. Clients send a token: SENSE_MEMORY_MCP_TOKEN, or the content of the file `mcp-token` in the data folder, which is made once.",
-        ),
-    ] = None,
-    public_url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            show_default=False,
-            help="With --listen: the https URL at which a reverse proxy takes requests for this server, such as https://memory.example.org. Programs elsewhere, such as claude.ai, then ask for access there, and `sense-memory access` shows and ends what you allowed.",
-        ),
-    ] = None,
+    listen: ListenOption = None,
+    public_url: PublicUrlOption = None,
     profile: Annotated[
         ProfileChoice,
         typer.Option(
@@ -79,7 +81,7 @@ def mcp(
             text="Also offer forget, prune and export. Exports go into the folder `exports` in the data folder.",
         ),
     ] = False,
-    allow_plain_export: _PlainExportOption = False,
+    allow_plain_export: PlainExportOption = False,
     create_key: Annotated[
         bool,
         flag("--create-key", text="Make the agent's key when a tool is first used, if the agent has none."),

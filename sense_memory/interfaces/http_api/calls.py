@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
 
@@ -9,6 +10,7 @@ from pydantic import Field
 
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.interfaces.http_api.routes import NotHere, route
+from sense_memory.interfaces.live import LiveChanges
 from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.shapes.views import (
     JournalList,
@@ -21,7 +23,7 @@ from sense_memory.limits import COMPRESSED_HITS_COUNT
 from sense_memory.memories.status import Status
 from sense_memory.mind.agent_tool import Access
 from sense_memory.mind.search.hits import MindHit
-from sense_memory.models import Memory, PersonaMemory
+from sense_memory.models import Change, ChangeKind, Memory, PersonaMemory
 from sense_memory.nostr.address import persona_name
 from sense_memory.palace.compression import Compressed
 from sense_memory.store import MemoryStore
@@ -32,6 +34,12 @@ _MAX_TOKENS: Final = 32_000
 
 _Path = Annotated[str, Field(min_length=1, max_length=400, description="`domain/facet/key`, or a flat key")]
 _PalacePath = Annotated[str, Field(min_length=5, max_length=400, description="`domain/facet/key`")]
+_Seen = Annotated[
+    str | None,
+    Field(
+        description="the `event_id` of the version that you read: where the memory has another text by now, nothing is done (409)"
+    ),
+]
 _Domain = Annotated[str | None, Field(description="only of this domain")]
 
 
@@ -40,11 +48,12 @@ class ApiCalls:
 
     Args:
         store: is open.
+        live: tells the streams of changes what was written here; the store's own watch tells what others wrote.
         is_read_only: whether what is found is not noted as used.
     """
 
-    def __init__(self, store: MemoryStore, *, is_read_only: bool) -> None:
-        self._store, self._is_read_only = store, is_read_only
+    def __init__(self, store: MemoryStore, live: LiveChanges, *, is_read_only: bool) -> None:
+        self._store, self._live, self._is_read_only = store, live, is_read_only
 
     # ── Read ────────────────────────────────────────────────────────────────────────────
 
@@ -175,17 +184,31 @@ class ApiCalls:
         ] = None,
         confidence: Annotated[float | None, Field(ge=0, le=1, description="how sure it is")] = None,
         source: Annotated[str | None, Field(description="user, agent, tool:NAME or document:HASH")] = None,
+        seen: Annotated[
+            str | None,
+            Field(
+                description="the `event_id` of the version that you read, empty where there was none: where the memory has another text by now, nothing is written (409)"
+            ),
+        ] = None,
     ) -> StoredMemory:
         """Write a memory, or rewrite the one at this path: the version before it stays in the history."""
         store = self._store
+        if seen is not None:
+            if connections or halflife_days is not None or confidence is not None:
+                raise InvalidInput(
+                    "leave out connections, half-life and confidence where you give `seen`: such an edit writes the text, "
+                    "its themes and its source; nothing was written"
+                )
+            edited = await store.edits.write(path, value, seen=seen or None, themes=themes, source=source)
+            return self._stored(path, value, edited)
         if "/" not in path:
             if themes or connections or halflife_days is not None or confidence is not None or source:
                 raise InvalidInput(
                     f"{path!r} is a flat key: themes, connections, half-life, confidence and source belong to a path "
                     "domain/facet/key; nothing was written"
                 )
-            return StoredMemory(await store.remember(path, value))
-        told = await store.palace.remember(
+            return self._stored(path, value, await store.remember(path, value))
+        written = await store.palace.remember(
             persona_name(path),
             value,
             themes or (),
@@ -194,7 +217,7 @@ class ApiCalls:
             confidence=confidence,
             source=source,
         )
-        return StoredMemory(str(told), told.superseded, told.suspected)
+        return self._stored(path, value, written)
 
     @route("POST", "/v1/memory/recall", Access.WRITE)
     async def recall(self, path: _Path) -> Memory | PersonaMemory:
@@ -202,20 +225,24 @@ class ApiCalls:
         return await self._one(path, revive=True)
 
     @route("POST", "/v1/memory/undo", Access.WRITE)
-    async def undo(self, path: _Path) -> Memory | PersonaMemory:
+    async def undo(self, path: _Path, seen: _Seen = None) -> Memory | PersonaMemory:
         """Give a memory back the text that it had before."""
-        found = await self._store.undo(path)
+        store = self._store
+        found = await (store.undo(path) if seen is None else store.edits.undo(path, seen=seen))
         if found is None:
             raise NotHere(f"{path!r} has no older text here; nothing was undone")
+        self._tell(ChangeKind.REMEMBERED, path, found.event_id, found.value)
         return found
 
     @route("DELETE", "/v1/memory", Access.DESTRUCTIVE)
-    async def forget(self, path: _Path) -> StoredMemory:
+    async def forget(self, path: _Path, seen: _Seen = None) -> StoredMemory:
         """Delete a memory for good here, and ask every relay to delete it. Only with `--allow-destructive`."""
         store = self._store
         if not any(one.is_head and one.value is not None for one in await store.history(path)):
             raise NotHere(f"there is no memory at {path!r} here; nothing was forgotten")
-        return StoredMemory(await store.forget(path))
+        request = await (store.forget(path) if seen is None else store.edits.forget(path, seen=seen))
+        self._tell(ChangeKind.FORGOTTEN, path, request)
+        return StoredMemory(request)
 
     @route("POST", "/v1/connections", Access.SETTLE)
     async def connect(
@@ -227,6 +254,8 @@ class ApiCalls:
         store = self._store
         await store.persona_connect(first, second)
         both = [await self._one(path, revive=False) for path in (first, second)]
+        for path, memory in zip((first, second), both, strict=True):
+            self._tell(ChangeKind.LINKED, path, memory.event_id, memory.value)
         return MemoryList(both, len(both), None)
 
     @route("POST", "/v1/journal", Access.WRITE)
@@ -234,9 +263,29 @@ class ApiCalls:
         self, text: Annotated[str, Field(min_length=1, description="what happened, what was learnt")]
     ) -> StoredMemory:
         """Write an entry of the journal. Entries are never replaced."""
-        return StoredMemory(await self._store.journal(text))
+        event_id = await self._store.journal(text)
+        self._tell(ChangeKind.JOURNAL, f"journal/{event_id}", event_id, text)
+        return StoredMemory(event_id)
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────
+
+    def _stored(self, path: str, value: str, event_id: str) -> StoredMemory:
+        """The answer to a write; a palace memory's id has what the text contradicts."""
+        self._tell(ChangeKind.REMEMBERED, path, str(event_id), value)
+        found = (getattr(event_id, name, ()) for name in ("superseded", "suspected"))
+        return StoredMemory(str(event_id), *found)
+
+    def _tell(self, kind: ChangeKind, path: str, event_id: str, value: str | None = None) -> None:
+        name = persona_name(path)
+        change = Change(
+            kind=kind,
+            path=name,
+            key=name.rpartition("/")[2],
+            value=value,
+            created_at=time.time(),
+            event_id=event_id,
+        )
+        self._live.tell("change", **shape_of(change))
 
     async def _one(self, path: str, *, revive: bool) -> Memory | PersonaMemory:
         store = self._store

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sense_memory.interfaces.http_api.routes import ApiRoute
     from sense_memory.interfaces.shapes.schema import ThingSchema
 
+EVENTS_PATH: Final = "/v1/events"
 DOCUMENT_PATH: Final = "/v1/openapi.json"
 _ERROR: Final = {
     "type": "object",
@@ -41,7 +42,19 @@ _FAILURES: Final = {
     "404": "There is no such memory here.",
     "409": "The memory cannot do this now; the message says why.",
     "413": "The body is too large.",
-    "503": "No relay has shown everything yet: nothing here does not mean nothing anywhere.",
+    "503": "No relay has shown everything yet: nothing here does not mean nothing anywhere. Or too many streams are open.",
+}
+_EVENTS: Final = {
+    "operationId": "events",
+    "summary": "Changes as they arrive, as server-sent events.",
+    "description": "`hello` first, then a `change` for each memory or journal entry that changed, with the fields of a change; `missed` where changes were lost on the way: read everything again; `problem` before the stream ends with an error. A comment every 15 seconds keeps the stream open. 16 can be open at once.",
+    "responses": {
+        "200": {
+            "description": "The stream.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        **{code: {"$ref": f"#/components/responses/Error{code}"} for code in ("401", "403", "503")},
+    },
 }
 _references = re.compile(r"#/components/schemas/(\w+)").findall
 
@@ -52,6 +65,7 @@ def document() -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for one in routes:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
+    paths[EVENTS_PATH] = {"get": _EVENTS}
     return {
         "openapi": "3.1.0",
         "info": {

@@ -78,7 +78,9 @@ class ApiRoute:
                 return problem(409, error)
             except Exception as error:  # a bug; its message may quote a memory, and is not shown
                 _log.error("%s failed because of a bug\n%s", self.name, silent_traceback(error))
-                return _told(500, "Bug", f"{self.name} failed because of a bug ({type(error).__name__})")
+                return _error_answer(
+                    500, "Bug", f"{self.name} failed because of a bug ({type(error).__name__})"
+                )
 
         return answer
 
@@ -133,12 +135,12 @@ def json_answer(content: Any, status: int = 200, headers: Mapping[str, str] | No
 
 def problem(status: int, error: SenseMemoryError, headers: Mapping[str, str] | None = None) -> Response:
     """The answer to a request that failed, as `--json` prints it."""
-    return _told(
+    return _error_answer(
         status, "NotFound" if isinstance(error, NotHere) else type(error).__name__, str(error), headers
     )
 
 
-def _told(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def _error_answer(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
     return json_answer({"error": {"type": kind, "message": message}}, status, headers)
 
 

@@ -5,16 +5,19 @@ Every check is made before a call sees the request: `Host` and origin (`interfac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
+from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.bearer_token import has_token
 from sense_memory.interfaces.http_api.calls import ApiCalls
-from sense_memory.interfaces.http_api.openapi import DOCUMENT_PATH, document
-from sense_memory.interfaces.http_api.routes import json_answer, routes_of
+from sense_memory.interfaces.http_api.openapi import DOCUMENT_PATH, EVENTS_PATH, document
+from sense_memory.interfaces.http_api.routes import json_answer, problem, routes_of
+from sense_memory.interfaces.limited_body import LimitedBody
 from sense_memory.interfaces.loopback import refusal
 from sense_memory.mind.agent_tool import Access
 
@@ -23,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from starlette.responses import Response
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from sense_memory.interfaces.http_api.routes import ApiRoute
+    from sense_memory.interfaces.live import LiveChanges
     from sense_memory.store import MemoryStore
 
 TOKEN_VARIABLE: Final = "SENSE_MEMORY_API_TOKEN"  # noqa: S105 - its name
@@ -38,6 +42,7 @@ def application(
     store: MemoryStore,
     token: str,
     port: int,
+    live: LiveChanges,
     *,
     read_only: bool = False,
     allow_destructive: bool = False,
@@ -48,6 +53,7 @@ def application(
         store: is open.
         token: what a request has to carry.
         port: of the server.
+        live: gives the streams of changes; whoever stops the server closes it first.
         read_only: only calls that read, and nothing is noted as used.
         allow_destructive: also `forget`.
     """
@@ -58,10 +64,17 @@ def application(
     async def described(_request: Request) -> Response:
         return json_answer(found)
 
-    routes = routes_of(ApiCalls(store, is_read_only=read_only))
+    async def changes(_request: Request) -> Response:
+        try:
+            return StreamingResponse(live.open(), 200, {"Cache-Control": "no-store"}, "text/event-stream")
+        except InvalidInput as error:  # too many are open
+            return problem(503, error)
+
+    routes = routes_of(ApiCalls(store, live, is_read_only=read_only))
     paths = dict.fromkeys(one.path for one in routes)
     calls = [Route(path, _MethodsAt(routes, path, rights)) for path in paths]
-    return ApiGuard(Starlette(routes=[Route(DOCUMENT_PATH, described, methods=["GET"]), *calls]), token, port)
+    others = [Route(DOCUMENT_PATH, described, methods=["GET"]), Route(EVENTS_PATH, changes, methods=["GET"])]
+    return ApiGuard(Starlette(routes=[*others, *calls]), token, port)
 
 
 class _MethodsAt:
@@ -94,22 +107,20 @@ class ApiGuard:
     """
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
-        self._app, self._token = app, token
+        self._app = LimitedBody(app, MAX_BODY_BYTES, refused(413, "the body is too large"))
+        self._token = token
         self._hosts = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        answer: ASGIApp | None = self._refusal(scope)
-        if answer is None:
-            body = await _whole(receive)
-            answer = refused(413, "the body is too large") if body is None else _with_body(self._app, body)
+        answer: ASGIApp = self._refusal(scope) or self._app
         await answer(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        if (problem := refusal(scope["headers"], self._hosts)) is not None:
-            return refused(*problem)
+        if (found := refusal(scope["headers"], self._hosts)) is not None:
+            return refused(*found)
         if len(scope["raw_path"]) + len(scope["query_string"]) > _MAX_URL_BYTES:
             return refused(414, "the address is too long")
         if scope["path"] != DOCUMENT_PATH and not has_token(scope["headers"], self._token):
@@ -120,27 +131,3 @@ class ApiGuard:
 def refused(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
     """The answer to a request that reaches no call."""
     return json_answer({"error": {"type": "Refused", "message": reason}}, status, headers)
-
-
-async def _whole(receive: Receive) -> bytes | None:
-    """The body of a request; None where it is too large."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > MAX_BODY_BYTES:
-            return None
-        if message["type"] != "http.request" or not message.get("more_body"):
-            return bytes(body)
-
-
-def _with_body(app: ASGIApp, body: bytes) -> ASGIApp:
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        whole: list[Any] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def again() -> Message:
-            return whole.pop() if whole else await receive()
-
-        await app(scope, again, send)
-
-    return answer

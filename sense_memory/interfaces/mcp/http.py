@@ -121,21 +121,19 @@ class RemoteAccess:
         origin: from `public_origin`.
         file: who may reach the memory.
         agent: whose memory it is.
-        is_read_only: whether only tools that read are offered.
+        reach: what the tools can do to it, in words.
     """
 
     origin: str
     file: AccessFile
     agent: str
-    is_read_only: bool
+    reach: str
 
     def application(self, mcp: Callable[..., Any]) -> RemoteApplication:
         """What answers the requests that name the public URL; `mcp` is the SDK's."""
         from sense_memory.interfaces.mcp.oauth.application import RemoteApplication
 
-        return RemoteApplication(
-            mcp, self.origin, PATH, self.file, agent=self.agent, is_read_only=self.is_read_only
-        )
+        return RemoteApplication(mcp, self.origin, PATH, self.file, agent=self.agent, reach=self.reach)
 
 
 class TokenGuard:

@@ -25,7 +25,7 @@ from sense_memory.interfaces.mcp.http import (
     public_origin,
     serve_http,
 )
-from sense_memory.interfaces.mcp.oauth.access_file import AccessFile
+from sense_memory.interfaces.mcp.oauth.access_file import AccessFile, code_command
 from sense_memory.interfaces.mcp.sdk import sdk_server
 from sense_memory.interfaces.mcp.server import MemoryServer
 from sense_memory.interfaces.mcp.stdio import serve_stdio
@@ -68,6 +68,13 @@ class ServerOptions:
     allow_plain_export: bool = False
     create_key: bool = False
     debug: bool = False
+
+    @property
+    def reach(self) -> str:
+        """What the tools can do to the memory, in words."""
+        if self.read_only:
+            return "read"
+        return "read, change and delete" if self.allow_destructive else "read and change"
 
 
 class CannotOpen(SenseMemoryError):
@@ -118,13 +125,13 @@ async def serve(
     opening = asyncio.create_task(store.open_early())
     if origin is not None:
         file = AccessFile(settings.home, settings.agent)
-        remote = RemoteAccess(origin, file, settings.agent, options.read_only)
+        remote = RemoteAccess(origin, file, settings.agent, options.reach)
     try:
         if listener is not None and token is not None:
             where = "" if place.startswith("SENSE") else f" in {place}"
             told = f"clients send the token{where}: Authorization: Bearer TOKEN"
             if remote is not None:
-                told += f". Clients elsewhere use {remote.origin}{PATH}; `sense-memory access code` shows the code that their page asks for"
+                told += f". Clients elsewhere use {remote.origin}{PATH}; `{code_command(settings.agent)}` shows the code that their page asks for"
             await serve_http(
                 server,
                 listener,

@@ -21,9 +21,10 @@ def allow(home):
     return allowed
 
 
-def test_nobody_has_access_until_somebody_allows_it(cli, allow):
+def test_nobody_has_access_until_somebody_allows_it(cli, home, allow):
     assert "No program elsewhere has access" in cli("access").stderr + cli("access").stdout
     assert cli.json("access") == {"grants": []}
+    assert not home.exists()  # a look makes no file
     allow("Claude")
     assert re.fullmatch(r"1\tClaude\tclaude.ai\tjust now|1\tClaude\t.*\tnever\n", cli("access").stdout)
 

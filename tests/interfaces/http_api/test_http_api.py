@@ -12,11 +12,12 @@ from scripts.generate_json_docs import OPENAPI, openapi
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.interfaces.http_api.openapi import document
 from sense_memory.interfaces.http_api.server import MAX_BODY_BYTES, application
+from sense_memory.interfaces.live import LiveChanges
+from tests.interfaces.http_api.conftest import TOKEN, serving
 from tests.interfaces.mcp.conftest import asgi_client
 from tests.late import Late
 
 
-TOKEN = "t" * 43
 HERE = "http://127.0.0.1:8766"
 DAY = 86_400
 LISA = "people/facts/lisa"
@@ -29,7 +30,7 @@ async def api(clock=None, relays=(), **rights):
     options = {} if clock is None else {"clock": clock}
     signer = LocalSigner.from_hex("01" * 32)
     async with MemoryStore(signer, relays, ledger=":memory:", background=False, **options) as store:
-        app = application(store, TOKEN, 8766, **rights)
+        app = application(store, TOKEN, 8766, LiveChanges(store, with_texts=True), **rights)
         async with asgi_client(app, HERE) as client:
             client.headers["authorization"] = f"Bearer {TOKEN}"
             yield client, store
@@ -120,6 +121,65 @@ async def test_nothing_here_is_not_nothing_anywhere_before_a_relay_was_heard():
             answer = await client.get("/v1/memory", params={"path": path})
             assert (answer.status_code, answer.json()["error"]["type"]) == (503, "NotSynced")
             assert answer.headers["retry-after"]
+
+
+async def test_an_edit_of_what_was_seen_replaces_nothing_that_was_written_meanwhile():
+    async with api(**MAY_FORGET) as (client, store):
+        for path in (LISA, "user_timezone"):
+            first = await written(client, path, "one", seen="")
+            seen = first["event_id"]
+            assert (await client.get("/v1/memory", params={"path": path})).json()["event_id"] == seen
+            await store.remember(path, "two, from elsewhere")
+            body = {"path": path, "value": "three", "seen": seen}
+            for answer in (
+                await client.put("/v1/memory", json=body),
+                await client.put("/v1/memory", json=body | {"seen": ""}),
+                await client.post("/v1/memory/undo", json={"path": path, "seen": seen}),
+                await client.delete("/v1/memory", params={"path": path, "seen": seen}),
+            ):
+                assert (answer.status_code, answer.json()["error"]["type"]) == (409, "EditConflict")
+            now = (await client.get("/v1/memory", params={"path": path})).json()
+            assert now["value"] == "two, from elsewhere"
+            await written(client, path, "three", seen=now["event_id"])
+        refused = await client.put(
+            "/v1/memory", json={"path": LISA, "value": "x", "seen": "", "confidence": 1}
+        )
+        assert refused.status_code == 400
+
+
+async def test_changes_arrive_as_they_are_made():
+    http = Late("httpx2")
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with (
+        serving() as (url, store),
+        http.AsyncClient() as client,
+        client.stream("GET", f"{url}/v1/events", headers=headers) as answer,
+    ):
+        frames = server_sent(answer)
+        assert await anext(frames) == ("hello", {})
+        calls = {"headers": headers, "params": {"path": LISA}}
+        await client.put(f"{url}/v1/memory", headers=headers, json={"path": LISA, "value": "Lisa\n\npaints"})
+        await client.post(f"{url}/v1/journal", headers=headers, json={"text": "Lisa called."})
+        await client.request("DELETE", f"{url}/v1/memory", **calls)
+        found = [await anext(frames) for _ in range(3)]
+        event_id = (await store.recent(1))[0].event_id
+
+    assert [(name, change["kind"], change["path"], change["value"]) for name, change in found] == [
+        ("change", "remembered", LISA, "Lisa\n\npaints"),
+        ("change", "journal", f"journal/{event_id}", "Lisa called."),
+        ("change", "forgotten", LISA, None),
+    ]
+
+
+async def server_sent(answer):
+    """The events of a stream: their names and data."""
+    name = ""
+    async for line in answer.aiter_lines():
+        kind, _, rest = line.partition(": ")
+        if kind == "event":
+            name = rest
+        elif kind == "data":
+            yield name, json.loads(rest)
 
 
 # ── Requests that cannot be used ────────────────────────────────────────────────────────
@@ -284,6 +344,7 @@ async def test_every_answer_is_what_the_document_says():
             found = check(await client.request(method, path, **given), method, path)
             assert found
 
+    del told["paths"]["/v1/events"]  # it does not end
     answered = {(method, path) for method, path, status in checked if status == 200}
     assert answered == {(method, path) for path, methods in told["paths"].items() for method in methods}
     assert {status for _, _, status in checked} == {200, 400, 404, 503}

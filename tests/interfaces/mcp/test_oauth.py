@@ -27,6 +27,7 @@ from sense_memory.interfaces.mcp.oauth.access_file import (
     RETRY_SECONDS,
     AccessFile,
 )
+from sense_memory.interfaces.mcp.program import ServerOptions
 from tests.interfaces.mcp.conftest import asgi_client
 
 
@@ -39,10 +40,10 @@ VISIT = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetc
 class Elsewhere:
     """A server behind a proxy, and what a client and a browser elsewhere do."""
 
-    def __init__(self, home, *, origin=ORIGIN, read_only=False):
+    def __init__(self, home, *, origin=ORIGIN, reach="read and change"):
         self.now, self.origin = 1_800_000_000.0, origin
         self.file = AccessFile(home, "default", lambda: self.now)
-        self.guard = TokenGuard(mcp, 8765, LOCAL_TOKEN, RemoteAccess(origin, self.file, "default", read_only))
+        self.guard = TokenGuard(mcp, 8765, LOCAL_TOKEN, RemoteAccess(origin, self.file, "default", reach))
         self.verifier = secrets.token_urlsafe(48)
         self.challenge = urlsafe_b64encode(sha256(self.verifier.encode()).digest()).decode().rstrip("=")
 
@@ -232,6 +233,8 @@ async def test_who_does_not_agree_is_not_sent_away_and_gives_nothing(elsewhere):
         ("https://claude.ai@evil.com/callback", 400),
         ("https://claude.ai/callback#fragment", 400),
         ("http://localhost.evil.com/callback", 400),
+        ("https://a.example;sandbox/", 400),  # it would end a directive of the page's policy
+        ("https://*/", 400),
         (f"https://long.example/{'x' * 300}", 400),
     ],
 )
@@ -273,6 +276,8 @@ async def test_a_wrong_request_is_answered_here_and_redirects_nowhere(elsewhere,
 
     assert answer.status_code == 400
     assert "location" not in answer.headers
+    assert "remove the connection there and add it anew" in answer.text
+    assert answer.headers["content-type"].startswith("text/html")
 
 
 async def test_a_client_whose_address_looks_like_the_consent_page_is_not_redirected_to(elsewhere):
@@ -296,6 +301,16 @@ async def test_a_program_on_its_own_machine_may_use_any_port_and_only_that_may_d
         assert (await elsewhere.authorize(client_id, redirect_uri=uri)).status_code == status, uri
 
 
+async def test_an_address_without_a_path_is_that_with_a_slash(elsewhere):
+    """Parsers of URLs differ in it, those of the SDK included."""
+    for registered in ("https://app.example", "https://app.example/"):
+        client_id = await elsewhere.client_id(registered)
+        for uri in ("https://app.example", "https://app.example/"):
+            assert (await elsewhere.authorize(client_id, redirect_uri=uri)).status_code == 302
+            code = await elsewhere.code(client_id, redirect_uri=uri)
+            assert (await elsewhere.redeem(client_id, code, redirect_uri=uri)).status_code == 200
+
+
 async def test_a_clients_name_is_text_on_the_page_and_one_line(elsewhere):
     shown, _ = await elsewhere.page(await elsewhere.client_id(name='<script>"\n\u202eevil</script>'))
 
@@ -305,6 +320,22 @@ async def test_a_clients_name_is_text_on_the_page_and_one_line(elsewhere):
 
 
 # ── Pages of others ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("options", "reach"),
+    [
+        ({"read_only": True}, "read the memory"),
+        ({}, "read and change the memory"),
+        ({"allow_destructive": True}, "read, change and delete the memory"),
+    ],
+)
+async def test_the_page_says_what_the_program_will_be_able_to_do(tmp_path, options, reach):
+    server = Elsewhere(tmp_path, reach=ServerOptions(**options).reach)
+    shown, _ = await server.page(await server.client_id())
+    server.file.close()
+
+    assert reach in shown.text
 
 
 async def test_the_consent_page_runs_nothing_and_cannot_be_framed(elsewhere):

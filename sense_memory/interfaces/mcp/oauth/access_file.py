@@ -123,7 +123,7 @@ class AccessFile:
     """
 
     def __init__(self, home: Path, agent: str, clock: Callable[[], float] = time.time) -> None:
-        self.path, self.clock = home / "access" / f"{agent}.db", clock
+        self.path, self.clock = access_path(home, agent), clock
         private_folder(self.path.parent)
         with suppress(FileExistsError):
             os.close(create_private(self.path))
@@ -302,6 +302,16 @@ class AccessFile:
             self._sql.execute("ROLLBACK")
             raise
         self._sql.execute("COMMIT")
+
+
+def access_path(home: Path, agent: str) -> Path:
+    """The file of an agent in a data folder."""
+    return home / "access" / f"{agent}.db"
+
+
+def code_command(agent: str) -> str:
+    """The command that shows a one-time code for an agent."""
+    return f"sense-memory{'' if agent == 'default' else f' --agent {agent}'} access code"
 
 
 def _hash(secret: str) -> bytes:

@@ -7,9 +7,11 @@ alone (`Origin`). The browser is sent to a client only after the user agreed, al
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+import orjson
 from mcp.server.auth.routes import create_auth_routes
 from mcp.server.auth.settings import ClientRegistrationOptions
 from pydantic import AnyHttpUrl
@@ -20,14 +22,15 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from sense_memory.interfaces.bearer_token import bearer_of
+from sense_memory.interfaces.limited_body import LimitedBody
 from sense_memory.interfaces.loopback import refusal
-from sense_memory.interfaces.mcp.oauth.consent import ConsentPages, told
+from sense_memory.interfaces.mcp.oauth.consent import ConsentPages, message_page
 from sense_memory.interfaces.mcp.oauth.provider import CONSENT_PATH, SCOPE, RemoteProvider
 from sense_memory.interfaces.mcp.oauth.sealed_text import Sealer
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 MAX_FORM_BYTES: Final = 16_384  # of every body but those of MCP
 _MAX_URL_BYTES: Final = 8_192
+_MAX_REASON_CHARS: Final = 200
 _AUTHORIZE: Final = "/authorize"
 _RESOURCE: Final = "/.well-known/oauth-protected-resource"
 _HEADERS: Final = {
@@ -53,19 +57,18 @@ class RemoteApplication:
         path: of the MCP endpoint.
         file: who may reach the memory.
         agent: whose memory it is.
-        is_read_only: whether only tools that read are offered.
+        reach: what the tools can do to it, in words.
     """
 
-    def __init__(
-        self, mcp: Any, origin: str, path: str, file: AccessFile, *, agent: str, is_read_only: bool
-    ) -> None:
+    def __init__(self, mcp: Any, origin: str, path: str, file: AccessFile, *, agent: str, reach: str) -> None:
         parts = urlsplit(origin)
         self._origin, self._host, self._scheme = origin, parts.netloc, parts.scheme
         self._mcp, self._file, self._path, self._resource = mcp, file, path, f"{origin}{path}"
         self._provider = RemoteProvider(file, Sealer(file.seal_key(), file.clock), origin, self._resource)
-        self._pages = ConsentPages(agent, is_read_only=is_read_only)
+        self._pages = ConsentPages(agent, reach)
         self._challenge = f'Bearer resource_metadata="{origin}{_RESOURCE}{path}", scope="{SCOPE}"'
-        self._oauth = Starlette(routes=self._routes())
+        too_large = PlainTextResponse("the request is too large\n", 413)
+        self._oauth = LimitedBody(Starlette(routes=self._routes()), MAX_FORM_BYTES, too_large)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -76,7 +79,7 @@ class RemoteApplication:
         elif scope["path"] == self._path:
             answer = self._denial(request) or self._mcp
         else:
-            answer = _limited(self._oauth)
+            answer = self._oauth
         await answer(scope, receive, _with_headers(send))
 
     def is_named(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -116,7 +119,7 @@ class RemoteApplication:
             Route(f"{_RESOURCE}{self._path}", self._resource_metadata, methods=["GET"]),
             Route(_RESOURCE, self._resource_metadata, methods=["GET"]),  # where some clients look
             Route("/.well-known/oauth-authorization-server", self._server_metadata, methods=["GET"]),
-            Route(_AUTHORIZE, _without_redirects(sdk[_AUTHORIZE].app, page), methods=["GET"]),
+            Route(_AUTHORIZE, AuthorizePage(sdk[_AUTHORIZE].app, page), methods=["GET"]),
             sdk["/token"],
             sdk["/register"],
             Route("/revoke", self._revoke, methods=["POST"]),
@@ -162,27 +165,27 @@ class RemoteApplication:
 
     async def _consent(self, request: Request) -> Response:
         sealed = request.query_params.get("request", "")
-        asked = self._provider.asked(sealed)
-        return _is_over() if asked is None else self._pages.form(asked, sealed)
+        asked = self._provider.consent_request(sealed)
+        return _expired_page() if asked is None else self._pages.form(asked, sealed)
 
     async def _answered(self, request: Request) -> Response:
         """The form of the consent page; the browser says that the page is ours."""
         if request.headers.get("origin") != self._origin:
-            return told("Not accepted", "The form was not sent by the page of this server.", 403)
+            return message_page("Not accepted", "The form was not sent by the page of this server.", 403)
         form = await _form(request)
         sealed = form.get("request", "")
-        asked = self._provider.asked(sealed)
+        asked = self._provider.consent_request(sealed)
         if asked is None:
-            return _is_over()
+            return _expired_page()
         if form.get("answer") != "allow":
-            return self._pages.denied(asked, self._provider.denied(asked))
+            return self._pages.denial(asked, self._provider.deny(asked))
         if not self._file.spend_code(form.get("code", "")):
             return self._pages.form(
                 asked,
                 sealed,
                 problem="This is not the code, or it is void by now. The command shows a new one.",
             )
-        return RedirectResponse(self._provider.allowed(asked), 303)
+        return RedirectResponse(self._provider.allow(asked), 303)
 
 
 def _is_visit(request: Request) -> bool:
@@ -195,48 +198,50 @@ def _is_visit(request: Request) -> bool:
     return at_pages and is_window and "origin" not in request.headers
 
 
-def _without_redirects(app: ASGIApp, page: str) -> ASGIApp:
-    """The SDK's authorization endpoint, which redirects to our consent page and, with errors, to clients: the latter become a page.
+class AuthorizePage:
+    """The SDK's authorization endpoint, which redirects to our consent page, and with errors to clients: the latter become a page.
 
     Args:
         app: the SDK's.
         page: how the only address begins that a browser may be sent to.
     """
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, app: ASGIApp, page: str) -> None:
+        self._app, self._page = app, page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
         held: list[Message] = []
 
         async def hold(message: Message) -> None:
             held.append(message)
 
-        await app(scope, receive, hold)
+        await self._app(scope, receive, hold)
         location = MutableHeaders(scope=held[0]).get("location", "")
-        if location and not location.startswith(page):
-            problem = parse_qs(urlsplit(location).query).get("error_description", ["it is not valid"])[0]
-            wrong = told(
-                "The request cannot be answered", f"A program sent you here with a wrong request: {problem}"
-            )
-            await wrong(scope, receive, send)
+        if location.startswith(self._page):
+            for message in held:
+                await send(message)
             return
-        for message in held:
-            await send(message)
-
-    return _Endpoint(answer)
+        await _refusal_page(location, held)(scope, receive, send)
 
 
-class _Endpoint:
-    """An ASGI application that starlette takes as one: it takes functions for handlers of requests."""
+def _refusal_page(location: str, held: Sequence[Message]) -> Response:
+    """The page for a request that the SDK refuses, with the reason that it gives in an address or as JSON."""
+    reasons = parse_qs(urlsplit(location).query).get("error_description", [])
+    with suppress(orjson.JSONDecodeError, KeyError, TypeError):
+        reasons = reasons or [
+            orjson.loads(b"".join(one.get("body", b"") for one in held))["error_description"]
+        ]
+    reason = str(reasons[0])[:_MAX_REASON_CHARS] if reasons else "it is not valid"
+    return message_page(
+        "The request cannot be answered",
+        f"A program sent you here with a request that this server cannot answer: {reason}. Connect again in the program; if "
+        "that does not help, remove the connection there and add it anew.",
+    )
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await self._app(scope, receive, send)
-
-
-def _is_over() -> Response:
-    return told(
+def _expired_page() -> Response:
+    return message_page(
         "This page is over",
         "Connect again in your program: the request is older than ten minutes, or not from here.",
     )
@@ -251,31 +256,6 @@ async def _form(request: Request) -> Mapping[str, str]:
         return {}
     fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=20)
     return {name: values[0] for name, values in fields.items()}
-
-
-def _limited(app: ASGIApp) -> ASGIApp:
-    """An application that gets bodies of at most `MAX_FORM_BYTES`."""
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return
-            body += message.get("body", b"")
-            if len(body) > MAX_FORM_BYTES:
-                await PlainTextResponse("the request is too large\n", 413)(scope, receive, send)
-                return
-            if not message.get("more_body"):
-                break
-        whole = iter([{"type": "http.request", "body": bytes(body), "more_body": False}])
-
-        async def again() -> Message:
-            return next(whole, None) or await receive()
-
-        await app(scope, again, send)
-
-    return answer
 
 
 def _with_headers(send: Send) -> Send:

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from starlette.responses import HTMLResponse
 
+from sense_memory.interfaces.mcp.oauth.access_file import code_command
+
 
 if TYPE_CHECKING:
     from sense_memory.interfaces.mcp.oauth.provider import ConsentRequest
@@ -54,13 +56,12 @@ class ConsentPages:
 
     Args:
         agent: whose memory it is.
-        is_read_only: whether the server offers only tools that read.
+        reach: what the tools can do to it, in words.
     """
 
-    def __init__(self, agent: str, *, is_read_only: bool) -> None:
-        self._agent = agent
-        self._reach = "read" if is_read_only else "read and change"
-        self._command = "sense-memory" + ("" if agent == "default" else f" --agent {agent}") + " access code"
+    def __init__(self, agent: str, reach: str) -> None:
+        self._agent, self._reach = agent, reach
+        self._command = code_command(agent)
 
     def form(self, asked: ConsentRequest, sealed: str, *, problem: str = "") -> HTMLResponse:
         """The question, and what was wrong with the answer before."""
@@ -70,7 +71,7 @@ class ConsentPages:
             name=escape(asked.name or "nothing"),
             place=escape(asked.place),
             warning=warning,
-            reach=self._reach,
+            reach=escape(self._reach),
             agent=escape(self._agent),
             request=escape(sealed),
             command=escape(self._command),
@@ -81,13 +82,13 @@ class ConsentPages:
         status = 403 if problem else 200
         return _page("May this program reach the memory?", body, status, policy)
 
-    def denied(self, asked: ConsentRequest, location: str) -> HTMLResponse:
+    def denial(self, asked: ConsentRequest, location: str) -> HTMLResponse:
         """Nothing was allowed; a link tells the client so, because nobody is sent to an address that was not allowed."""
         link = f'<a href="{escape(location)}" rel="noreferrer">Back to {escape(asked.place)}</a>'
         return _page("Not allowed", f"<p>The program gets no access.</p>\n<p>{link}</p>", 200)
 
 
-def told(title: str, reason: str, status: int = 400) -> HTMLResponse:
+def message_page(title: str, reason: str, status: int = 400) -> HTMLResponse:
     """A page that says why a request is not answered."""
     return _page(title, f"<p>{escape(reason)}</p>", status)
 

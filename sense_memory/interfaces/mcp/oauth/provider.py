@@ -6,6 +6,7 @@ address of the consent page the request, so nothing is kept before the user agre
 
 from __future__ import annotations
 
+import re
 import secrets
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -41,6 +42,7 @@ _MAX_URI_CHARS: Final = 300
 _MAX_URIS_CHARS: Final = 1_500  # of all: they are in every address of the consent page
 _MAX_STATE_CHARS: Final = 1_500
 _CHALLENGE_CHARS: Final = 43  # of SHA-256 in base64url (RFC 7636, 4.2)
+_is_host = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|::1").fullmatch
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -77,10 +79,10 @@ class PublicClient(OAuthClientInformationFull):  # type: ignore[misc]  # the SDK
         Raises:
             InvalidRedirectUriError: it did not, or it registered several and names none.
         """
-        known = list(map(str, self.redirect_uris or ()))
+        known = [_with_path(str(uri)) for uri in self.redirect_uris or ()]
         if redirect_uri is None and len(known) == 1:
             return self.redirect_uris[0]
-        given = str(redirect_uri)
+        given = _with_path(str(redirect_uri))
         if given in known or _without_port(given) in set(filter(None, map(_without_port, known))):
             return redirect_uri
         raise InvalidRedirectUriError("the redirect_uri is not one that this client registered")
@@ -159,17 +161,17 @@ class RemoteProvider:
         sealed = self._sealer.seal("consent", asked._asdict(), CONSENT_SECONDS)
         return f"{self._origin}{CONSENT_PATH}?{urlencode({'request': sealed})}"
 
-    def asked(self, sealed: str) -> ConsentRequest | None:
+    def consent_request(self, sealed: str) -> ConsentRequest | None:
         """The request of a consent page; None if the server did not make it, or its time is over."""
         found = self._sealer.opened("consent", sealed)
         return None if found is None else ConsentRequest(**found)
 
-    def allowed(self, asked: ConsentRequest) -> str:
+    def allow(self, asked: ConsentRequest) -> str:
         """The user agrees: the address that takes the user back to the client, with an authorization code."""
         code = self._file.allow(asked.client_id, asked.name, asked.place, self._resource, asked.details)
         return self._answer(asked, code=code)
 
-    def denied(self, asked: ConsentRequest) -> str:
+    def deny(self, asked: ConsentRequest) -> str:
         """The user does not agree: the address that tells the client so."""
         return self._answer(asked, error="access_denied")
 
@@ -243,9 +245,17 @@ class RemoteProvider:
 def _is_safe(uri: str) -> bool:
     """Whether an address may get an authorization code: https, or this machine as the client sees it."""
     parts = urlsplit(uri)
-    if len(uri) > _MAX_URI_CHARS or parts.fragment or "@" in parts.netloc or not parts.hostname:
+    if len(uri) > _MAX_URI_CHARS or parts.fragment or "@" in parts.netloc:
+        return False
+    if not _is_host(parts.hostname or ""):  # it stands in a header, too
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+
+
+def _with_path(uri: str) -> str:
+    """An address whose empty path is a slash, as some parsers of URLs write it and others do not."""
+    parts = urlsplit(uri)
+    return uri if parts.path else parts._replace(path="/").geturl()
 
 
 def _without_port(uri: str) -> str:
