@@ -139,6 +139,26 @@ async def test_a_key_that_nobody_can_type_is_forgotten_with_a_word(opened, clock
         assert await store.palace.recall(path) is None
 
 
+@pytest.mark.parametrize("path", [LISA, "user_timezone"])
+@pytest.mark.parametrize("action", ["new", "write", "move", "forget"])
+async def test_taking_an_edit_back_touches_no_text_that_was_written_later(opened, clock, path, action):
+    async with opened() as store:
+        page, to = Page(store, clock), path + "-2"
+        if action != "new":
+            await store.remember(path, "artist")
+        seen = None if action == "new" else await page.seen(path)
+        wanted = {"action": "write" if action == "new" else action, "path": path, "seen": seen}
+        more = {"move": {"to": to}, "forget": {"typed": path.rpartition("/")[2]}}
+        made = await page.done(**wanted, **more.get(action, {"value": "potter"}))
+        there = to if action == "move" else path
+        await store.remember(there, "moved to Bremen")
+        status, told = await page.edit(action="take-back", number=made["number"])
+
+        assert (409, "moved to Bremen") == (status, told["now"]["value"])
+        assert "moved to Bremen" == await page.value(there)
+        assert not (await page.ask("/api/edits"))[1]["edits"][0]["is_taken_back"]
+
+
 async def test_a_pin_and_a_journal_entry_are_taken_back(opened, clock):
     async with opened() as store:
         page = Page(store, clock)
