@@ -198,6 +198,7 @@ function tellNews(isHeld = false) {
   show.addEventListener("click", () => { bar.replaceChildren(); redraw(); });
   close.addEventListener("click", () => { news.clear(); bar.replaceChildren(); });
   bar.replaceChildren(el("p", {}, last ? [isGone ? "Forgotten elsewhere: " : "Written elsewhere: ", memoryLink(last), more] : "Something changed elsewhere."), isHeld ? show : "", close);
+  announce(bar.querySelector("p").textContent);
   clearTimeout(hiding);
   if (!isHeld) hiding = setTimeout(() => { bar.replaceChildren(); news.clear(); }, 8000);
 }
