@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from sense_memory.interfaces.edits import DoneEdit
     from sense_memory.interfaces.live import LiveChanges
+    from sense_memory.interfaces.shapes.views import DoneEdit
     from sense_memory.store import MemoryStore
 
 MAX_TYPED_CHARS = 40  # of a key that has to be typed before its memory is forgotten; for others, the word

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
@@ -256,3 +257,53 @@ async def test_a_sync_without_relays_says_that_there_are_none(opened, clock):
         status, told = await Client(store, clock)("/api/sync", "POST", b"{}")
 
         assert (200, [], False) == (status, told["relays"], told["has_relays"])
+
+
+# ── The law of taking back ──────────────────────────────────────────────────────────────
+
+
+async def everything(store):
+    """What a person sees of the palace and of the flat memories.
+
+    Without marks: an edit of one memory drops marks that name another one which is forgotten at that time.
+    """
+    palace = {
+        memory.path: (memory.value, set(memory.themes), memory.created_at, set(memory.connections))
+        for memory in await store.palace.memories(include_forgotten=True)
+    }
+    return palace | {memory.key: memory.value for memory in await store.recall_all()}
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_all_edits_taken_back_in_turn_leave_everything_as_it_was(opened, clock, seed):
+    draw = random.Random(seed)
+    names = [f"a/b/{key}" for key in "cdef"] + ["one", "two", "three"]
+    async with opened() as store:
+        page = Page(store, clock)
+        for name in names[:6]:
+            await store.remember(name, f"text of {name}")
+        await store.palace.connect("a/b/c", "a/b/d")
+        await store.palace.contradict("a/b/e", "a/b/c")
+        before, numbers = await everything(store), []
+        while len(numbers) < 10:
+            clock.advance(60)
+            path, to = draw.sample(names, 2)
+            is_there = path in await everything(store)
+            seen = await page.seen(path) if is_there else None
+            wanted = draw.choice(
+                [
+                    {"action": "write", "value": f"text {draw.random()}"},
+                    {"action": "forget", "typed": path.rpartition("/")[2]},
+                    {"action": "move", "to": to},
+                    {"action": draw.choice(["pin", "unpin"])},
+                ]
+            )
+            status, told = await page.edit(path=path, seen=seen, **wanted)
+            assert status in {200, 400}, told
+            if status == 200:
+                numbers.append(told["edit"]["number"])
+        assert before != await everything(store)
+        for number in reversed(numbers):
+            await page.done(action="take-back", number=number)
+
+        assert before == await everything(store)
