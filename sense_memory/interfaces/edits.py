@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.errors import InvalidInput
+from sense_memory.errors import EditConflict, InvalidInput
 from sense_memory.interfaces.shapes.views import DoneEdit
+from sense_memory.memories.history import undo_target
 from sense_memory.models import PINNED, PersonaMemory
 
 
@@ -59,6 +61,7 @@ class EditSession:
         The source of a palace memory is then `user`: who edits here speaks for themselves.
         """
         source = "user" if "/" in path else None
+        before = None if seen is None else await self._seen(path)
         ident = await self._edits.write(path, value, seen=seen, themes=themes, source=source)
         there = await self._here(path)
         name = there.path if isinstance(there, PersonaMemory) else path
@@ -66,25 +69,31 @@ class EditSession:
             "superseded": tuple(getattr(ident, "superseded", ())),
             "suspected": tuple(getattr(ident, "suspected", ())),
         }
-        if seen is None:
-            return self._add("new", name, lambda: self._edits.forget(name, seen=ident), str(ident), **found)
 
-        async def undo() -> None:
-            if await self._edits.undo(name, seen=ident) is None:
-                raise InvalidInput(f"no earlier text of {name!r} is known any more; nothing was changed")
+        async def unwrite() -> None:
+            seen = await self._id_of(name, value)
+            if before is None:
+                await self._edits.forget(name, seen=seen)
+            else:
+                await self._bring_back(name, before, seen)
 
-        return self._add("write", name, undo, str(ident), **found)
+        return self._add("new" if before is None else "write", name, unwrite, str(ident), **found)
 
     async def forget(self, path: str, seen: str) -> DoneEdit:
         """Forget the memory that was seen. Taking it back brings text, dates and links; older versions are gone."""
-        memory = await self._here(path)
+        memory = await self._seen(path)
         await self._edits.forget(path, seen=seen)
         return self._add("forget", path, lambda: self._edits.restore(memory))
 
     async def move(self, path: str, to: str, seen: str) -> DoneEdit:
         """Move the memory that was seen to a path where none is."""
+        memory = await self._seen(path)
         ident = await self._edits.move(path, to, seen=seen)
-        return self._add("move", path, lambda: self._edits.move(to, path, seen=ident), ident, to=to)
+
+        async def move_back() -> None:
+            await self._edits.move(to, path, seen=await self._id_of(to, memory.value))
+
+        return self._add("move", path, move_back, ident, to=to)
 
     async def pin(self, path: str, *, pinned: bool) -> DoneEdit:
         """Pin a palace memory, or unpin it."""
@@ -118,13 +127,45 @@ class EditSession:
         entry.undo = _nothing  # it may hold a text
         return entry.done
 
+    async def _id_of(self, path: str, text: str) -> str:
+        """The version at a path that has a text. Raises EditConflict where the memory has another one, or is gone.
+
+        Texts are compared, because the version that an edit wrote may be gone: a later move or forgetting that was
+        taken back made a new one.
+        """
+        found = await self._find(path)
+        if found is None or found.value != text:
+            raise EditConflict(path)
+        return found.event_id
+
+    async def _bring_back(self, path: str, before: Memory | PersonaMemory, seen: str) -> None:
+        """Bring the text back that an edit replaced: by an undo if the history has it, otherwise anew."""
+        target = undo_target(list(dropwhile(lambda one: not one.is_head, await self._store.history(path))))
+        if target is not None and target.value == before.value:
+            await self._edits.undo(path, seen=seen)
+        elif isinstance(before, PersonaMemory):
+            fields: dict[str, Any] = {"themes": before.themes, "source": before.source or None}
+            await self._edits.write(path, before.value, seen=seen, **fields)
+        else:
+            await self._edits.write(path, before.value, seen=seen)
+
     async def _here(self, path: str) -> Memory | PersonaMemory:
-        """The memory at a path, which is not revived."""
-        is_flat = "/" not in path
-        found = await (self._store.recall(path) if is_flat else self._store.palace.recall(path, revive=False))
+        """The memory at a path, which is not revived. Raises InvalidInput where there is none."""
+        found = await self._find(path)
         if found is None:
             raise InvalidInput(f"there is no memory {path!r}; nothing was changed")
         return found
+
+    async def _seen(self, path: str) -> Memory | PersonaMemory:
+        """The memory at a path, which its editor saw. Raises EditConflict where it is gone."""
+        found = await self._find(path)
+        if found is None:
+            raise EditConflict(path, "was forgotten since it was read; nothing was written")
+        return found
+
+    async def _find(self, path: str) -> Memory | PersonaMemory | None:
+        is_flat = "/" not in path
+        return await (self._store.recall(path) if is_flat else self._store.palace.recall(path, revive=False))
 
     def _add(
         self, action: str, path: str, undo: _Undo, event_id: str = "", *, to: str = "", **found: Any

@@ -20,6 +20,7 @@ from sense_memory.interfaces.shapes import shape_of
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from sense_memory.memories.watch import Watch
     from sense_memory.store import MemoryStore
 
 MAX_STREAMS: Final = 16  # open at once
@@ -39,6 +40,7 @@ class LiveChanges:
         self._store, self._with_texts = store, with_texts
         self._waiting: set[asyncio.Queue[bytes | None]] = set()
         self._task: asyncio.Task[None] | None = None
+        self._watch: Watch | None = None
 
     @property
     def count(self) -> int:
@@ -57,17 +59,14 @@ class LiveChanges:
 
     def tell(self, event: str, **data: Any) -> None:
         """Send an event to every stream."""
-        frame = _frame(event, data)
+        frame, missed = _frame(event, data), _frame("missed", {})
         for waiting in self._waiting:
-            if waiting.full():
-                _empty(waiting)
-                frame = _frame("missed", {})
-            waiting.put_nowait(frame)
+            waiting.put_nowait(missed if _emptied(waiting) else frame)
 
     def close(self) -> None:
         """End every stream."""
         for waiting in self._waiting:
-            _empty(waiting)
+            _emptied(waiting)
             waiting.put_nowait(None)
         self._end_watch()
 
@@ -78,6 +77,8 @@ class LiveChanges:
         self._waiting.add(waiting)
         try:
             if self._task is None:
+                # Before `hello`, so that a change after what the page reads next is told.
+                self._watch = self._store.watch()
                 self._task = asyncio.create_task(self._follow(), name="sense-memory live")
             yield _frame("hello", {})
             while True:
@@ -94,20 +95,23 @@ class LiveChanges:
                 self._end_watch()
 
     def _end_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.end()
         if self._task is not None:
             self._task.cancel()
-            self._task = None
+        self._task = self._watch = None
 
     async def _follow(self) -> None:
         """Send the changes of the store, until no stream is open or the store is closed."""
         try:
-            while True:
-                with suppress(ChangesMissed):
-                    async with self._store.watch() as changes:
-                        async for change in changes:
-                            self.tell("change", **self._told(shape_of(change)))
-                    break
-                self.tell("missed")
+            while self._watch is not None:
+                try:
+                    if (change := await self._watch.next()) is None:
+                        break
+                    self.tell("change", **self._told(shape_of(change)))
+                except ChangesMissed:
+                    self._watch = self._store.watch()
+                    self.tell("missed")
         except SenseMemoryError as error:
             self.tell("problem", message=str(error))
         self._task = None
@@ -121,6 +125,9 @@ def _frame(event: str, data: Any) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (event.encode(), orjson.dumps(data))
 
 
-def _empty(waiting: asyncio.Queue[bytes | None]) -> None:
-    while not waiting.empty():
+def _emptied(waiting: asyncio.Queue[bytes | None]) -> bool:
+    """Empty a queue if it is full; returns whether it was."""
+    is_full = waiting.full()
+    while is_full and not waiting.empty():
         waiting.get_nowait()
+    return is_full

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from sense_memory import LocalSigner, MemoryStore
-from sense_memory.errors import InvalidInput
+from sense_memory.errors import InvalidInput, LedgerCorrupt
 from sense_memory.interfaces import live as live_module
 from sense_memory.interfaces.live import MAX_STREAMS, LiveChanges
 from sense_memory.memories import watch as watch_module
@@ -39,7 +39,6 @@ async def test_what_another_process_writes_arrives_once_in_every_stream(opened):
         live = LiveChanges(page)
         streams = [live.open(), live.open()]
         assert [("hello", {})] * 2 == [await following(stream) for stream in streams]
-        await asyncio.sleep(0)  # the watch begins
         await agent.palace.remember("people/facts/lisa", "artist\n\nevent: forged")
         for stream in streams:
             name, change = await following(stream)
@@ -53,7 +52,6 @@ async def test_a_stream_may_have_the_texts_each_on_one_line(opened):
     async with opened() as page, opened() as agent:
         stream = LiveChanges(page, with_texts=True).open()
         await following(stream)
-        await asyncio.sleep(0)
         await agent.remember("note", "one\n\nevent: forged\rthree")
 
         assert "one\n\nevent: forged\rthree" == (await following(stream))[1]["value"]
@@ -107,25 +105,38 @@ async def test_a_stream_that_is_not_read_is_told_that_it_missed_changes(opened, 
     monkeypatch.setattr(live_module, "MAX_WAITING", 4)
     async with opened() as page:
         live = LiveChanges(page)
-        slow, quick = live.open(), live.open()
-        await following(slow)
-        await following(quick)
+        slow, *others = [live.open() for _ in range(6)]
+        for stream in (slow, *others):
+            await following(stream)
         for number in range(5):
             live.tell("change", number=number)
-            assert {"number": number} == (await following(quick))[1]
+            for stream in others:
+                assert ("change", {"number": number}) == await following(stream)
 
         assert "missed" == (await following(slow))[0]
-        await slow.aclose()
-        await quick.aclose()
+        for stream in (slow, *others):
+            await stream.aclose()
 
 
 async def test_streams_end_with_the_store(opened):
     async with opened() as page:
         stream = LiveChanges(page).open()
         await following(stream)
-        await asyncio.sleep(0)
 
     assert [] == await ends(stream)
+
+
+async def test_a_stream_that_ends_with_an_error_says_which(opened, monkeypatch):
+    async def broken(_watch):
+        raise LedgerCorrupt("this ledger is damaged")
+
+    async with opened() as page:
+        stream = LiveChanges(page).open()
+        monkeypatch.setattr(watch_module.Watch, "next", broken)
+        assert [("hello", {}), ("problem", {"message": "this ledger is damaged"})] == [
+            await following(stream) for _ in range(2)
+        ]
+        assert [] == await ends(stream)
 
 
 async def test_a_watch_that_missed_changes_begins_again_and_says_so(opened, monkeypatch):
@@ -133,7 +144,6 @@ async def test_a_watch_that_missed_changes_begins_again_and_says_so(opened, monk
     async with opened() as page, opened() as agent:
         stream = LiveChanges(page).open()
         await following(stream)
-        await asyncio.sleep(0)  # the watch begins
         await agent.remember_many({f"key-{number}": "text" for number in range(9)})
         names = [(await following(stream))[0]]
         while names[-1] != "missed":

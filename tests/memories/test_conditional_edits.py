@@ -91,6 +91,27 @@ async def test_a_text_that_arrives_between_the_comparison_and_the_write_stays(
         assert "moved to Bremen" == (await agent.recall(name)).value
 
 
+@pytest.mark.parametrize("edit", ["write", "forget", "undo"])
+async def test_a_text_that_arrives_before_its_slot_is_read_stays(opened, monkeypatch, edit):
+    """What is compared is what the write starts from, and not what was known of it a moment before."""
+    async with opened() as page, opened() as agent:
+        await page.remember(LISA, "artist")
+        await page.remember(LISA, "printmaker")
+        known, palace, calls = await seen(page, LISA), page._open.persona().palace, []
+        read = palace.slot_state
+
+        async def read_late(slot):
+            if not calls:
+                calls.append(await agent.remember(LISA, "moved to Bremen"))
+            return await read(slot)
+
+        monkeypatch.setattr(palace, "slot_state", read_late)
+        with pytest.raises(EditConflict):
+            await edits_of(page, LISA, known)[edit]()
+        assert calls
+        assert "moved to Bremen" == (await agent.recall(LISA)).value
+
+
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_new_memory_replaces_none_that_somebody_else_wrote_meanwhile(opened, name):
     async with opened() as page, opened() as agent:

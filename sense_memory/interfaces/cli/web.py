@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     rich_help_panel=PALACE,
     epilog=ends(
         "sense-memory web",
-        "# Let the page change memories too: undo, accept and decline suggestions:",
+        "# Let the page change memories too: write, edit, move, forget, undo, decide:",
         "sense-memory web --edit",
         "# On a machine without a screen, print the address only:",
         "sense-memory web --no-open --port 8765",

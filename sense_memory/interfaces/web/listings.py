@@ -1,4 +1,4 @@
-"""Lists of the page that are read in order: the journal by date, the log, the archive, scenes, and paths to go to."""
+"""Lists of the page that are read in order: the journal by date, the log, the archive and scenes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 ENTRIES_COUNT: Final = 100  # of one piece of a list
-_PATHS_COUNT: Final = 20
 _DAYS_COUNT: Final = 5_000  # some 14 years with an entry on each day
 
 
@@ -48,7 +47,6 @@ class Listings:
             "archive": self._archive,
             "scenes": self._scenes,
             "scene": self._scene,
-            "paths": self._paths,
         }
         return [Route(f"/api/{name}", answering(read), methods=["GET"]) for name, read in reads.items()]
 
@@ -132,22 +130,6 @@ class Listings:
             found, is_member, forged = [], True, 0
         told = {"scene": shape_of(state), "is_member": is_member, "forged": forged}
         return {**told, **self._piece(request, found[::-1])}
-
-    # ── Paths ───────────────────────────────────────────────────────────────────────────
-
-    async def _paths(self, request: Request) -> dict[str, Any]:
-        """Memories whose names have every word of `q`, in any order; those whose key begins with the first word come first."""
-        words = request.query_params.get("q", "").casefold().replace("/", " ").split()
-        if not words:
-            return {"paths": []}
-        memories = await or_nothing(self._store.persona_recall(include_forgotten=True))
-        flat = await or_nothing(self._store.recall_all())
-        found = []
-        for path in (*(memory.path for memory in memories), *(memory.key for memory in flat)):
-            name = path.casefold()
-            if all(word in name for word in words):
-                found.append((not name.rpartition("/")[2].startswith(words[-1]), len(path), path))
-        return {"paths": [path for _, _, path in sorted(found)[:_PATHS_COUNT]]}
 
 
 def _zone(name: str) -> tzinfo:

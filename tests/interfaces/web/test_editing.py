@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
@@ -139,6 +140,26 @@ async def test_a_key_that_nobody_can_type_is_forgotten_with_a_word(opened, clock
         assert await store.palace.recall(path) is None
 
 
+@pytest.mark.parametrize("path", [LISA, "user_timezone"])
+@pytest.mark.parametrize("action", ["new", "write", "move", "forget"])
+async def test_taking_an_edit_back_touches_no_text_that_was_written_later(opened, clock, path, action):
+    async with opened() as store:
+        page, to = Page(store, clock), path + "-2"
+        if action != "new":
+            await store.remember(path, "artist")
+        seen = None if action == "new" else await page.seen(path)
+        wanted = {"action": "write" if action == "new" else action, "path": path, "seen": seen}
+        more = {"move": {"to": to}, "forget": {"typed": path.rpartition("/")[2]}}
+        made = await page.done(**wanted, **more.get(action, {"value": "potter"}))
+        there = to if action == "move" else path
+        await store.remember(there, "moved to Bremen")
+        status, told = await page.edit(action="take-back", number=made["number"])
+
+        assert (409, "moved to Bremen") == (status, told["now"]["value"])
+        assert "moved to Bremen" == await page.value(there)
+        assert not (await page.ask("/api/edits"))[1]["edits"][0]["is_taken_back"]
+
+
 async def test_a_pin_and_a_journal_entry_are_taken_back(opened, clock):
     async with opened() as store:
         page = Page(store, clock)
@@ -236,3 +257,53 @@ async def test_a_sync_without_relays_says_that_there_are_none(opened, clock):
         status, told = await Client(store, clock)("/api/sync", "POST", b"{}")
 
         assert (200, [], False) == (status, told["relays"], told["has_relays"])
+
+
+# ── The law of taking back ──────────────────────────────────────────────────────────────
+
+
+async def everything(store):
+    """What a person sees of the palace and of the flat memories.
+
+    Without marks: an edit of one memory drops marks that name another one which is forgotten at that time.
+    """
+    palace = {
+        memory.path: (memory.value, set(memory.themes), memory.created_at, set(memory.connections))
+        for memory in await store.palace.memories(include_forgotten=True)
+    }
+    return palace | {memory.key: memory.value for memory in await store.recall_all()}
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_all_edits_taken_back_in_turn_leave_everything_as_it_was(opened, clock, seed):
+    draw = random.Random(seed)
+    names = [f"a/b/{key}" for key in "cdef"] + ["one", "two", "three"]
+    async with opened() as store:
+        page = Page(store, clock)
+        for name in names[:6]:
+            await store.remember(name, f"text of {name}")
+        await store.palace.connect("a/b/c", "a/b/d")
+        await store.palace.contradict("a/b/e", "a/b/c")
+        before, numbers = await everything(store), []
+        while len(numbers) < 10:
+            clock.advance(60)
+            path, to = draw.sample(names, 2)
+            is_there = path in await everything(store)
+            seen = await page.seen(path) if is_there else None
+            wanted = draw.choice(
+                [
+                    {"action": "write", "value": f"text {draw.random()}"},
+                    {"action": "forget", "typed": path.rpartition("/")[2]},
+                    {"action": "move", "to": to},
+                    {"action": draw.choice(["pin", "unpin"])},
+                ]
+            )
+            status, told = await page.edit(path=path, seen=seen, **wanted)
+            assert status in {200, 400}, told
+            if status == 200:
+                numbers.append(told["edit"]["number"])
+        assert before != await everything(store)
+        for number in reversed(numbers):
+            await page.done(action="take-back", number=number)
+
+        assert before == await everything(store)

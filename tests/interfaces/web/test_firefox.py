@@ -20,7 +20,7 @@ FIREFOX = os.environ.get("FIREFOX") or next(filter(None, map(shutil.which, ("fir
 pytestmark = pytest.mark.skipif(
     FIREFOX is None, reason="no Firefox: install the Debian package firefox-esr, or set FIREFOX to a program"
 )
-VIEWS = ("", "flat", "graph", "graph//people", "review", "journal", "mind", "relays", "search/press", "facet/people/facts", "memory/people%2Ffacts%2Flisa")  # fmt: skip
+VIEWS = ("", "flat", "graph", "graph//people", "review", "journal", "mind", "relays", "search/press", "facet/people/facts", "memory/people%2Ffacts%2Flisa", "log", "archive", "scenes", "new", "done")  # fmt: skip
 BEGIN = """(address) => {
     if (location.hash === address) return;
     document.querySelector("main").setAttribute("aria-busy", "true"); // until the view is drawn
@@ -28,6 +28,19 @@ BEGIN = """(address) => {
 }"""
 SETTLED = """() => new Promise((done) => {
     const look = () => document.documentElement.dataset.ready && document.querySelector("main:not([aria-busy]) h1") ? done(document.querySelector("main h1").textContent) : setTimeout(look, 20);
+    look();
+})"""
+
+LIVE = """() => new Promise((done) => {
+    const look = () => document.querySelector("#live:not(.off):not([hidden])") ? done(true) : setTimeout(look, 20);
+    look();
+})"""
+PALETTE = """(words) => new Promise((done) => {
+    document.dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true, bubbles: true }));
+    const field = document.getElementById("palette-query");
+    field.value = words;
+    field.dispatchEvent(new Event("input"));
+    const look = () => { const first = document.querySelector("[aria-selected=true] .path"); first ? done(first.textContent) : setTimeout(look, 20); };
     look();
 })"""
 
@@ -126,8 +139,12 @@ def test_firefox_draws_every_view_and_complains_about_nothing(tmp_path):
         titles = {view: browser.show(view) for view in VIEWS}
         browser.show("")
         cards = browser.run("() => document.querySelectorAll('.card').length")
+        is_live = browser.run(LIVE)
+        chosen = browser.run(PALETTE, "emi")
         errors = browser.errors
 
     assert [] == errors
     assert {"Palace", "Graph", "Review", "Journal", "Mind", "Relays", "facts", "lisa"} <= set(titles.values())
     assert cards >= 3
+    assert is_live
+    assert "people / facts / emil" == chosen

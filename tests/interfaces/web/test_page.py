@@ -390,7 +390,9 @@ def test_a_search_says_how_many_it_found_or_that_these_are_the_best(page):
     go(page, "search/tile")
     assert "The best 30 hits for tile" == page.inner_text("main h1")
     go(page, "search/script")
-    counts = [kind.split(" / ")[0] == "journal" for kind in page.locator(".hits .hit-head").all_inner_texts()]
+    counts = [
+        kind.split(" / ")[0] == "journal" for kind in page.locator("main > .hits .hit-head").all_inner_texts()
+    ]
     found = re.fullmatch(r"(\d+) memor\w+ and (\d+) journal entr\w+ for script", page.inner_text("main h1"))
     assert (counts.count(False), counts.count(True)) == tuple(map(int, found.groups()))
 

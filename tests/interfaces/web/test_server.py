@@ -182,7 +182,7 @@ def test_a_form_and_a_post_without_the_token_of_editing_change_nothing(page, coo
     "path",
     [
         *("palace", "search?q=cake", "memory?path=cake", "journal", "mind", "relays"),
-        *("events", "edits", "log", "paths?q=cake"),
+        *("events", "edits", "log", "journal-days"),
     ],
 )
 @pytest.mark.parametrize("header", ["X-No: cookie", "Cookie: sense-memory-{port}=guess", "Referer: {url}"])

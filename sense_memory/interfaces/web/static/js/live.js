@@ -30,11 +30,11 @@ async function reading(all) {
       if (response.ok) {
         all("connected", true);
         if (isAgain) all("missed", {});
-        isAgain = true;
         await events(response.body, all);
       }
     } catch { /* the server has ended, or the connection broke: tried again below */ }
     all("connected", false);
+    isAgain = true; // whatever changes until the next stream is missed
     wait = performance.now() - begun > STEADY ? FIRST_WAIT : Math.min(LONGEST_WAIT, wait * 2);
     await pause(wait * (0.75 + Math.random() / 2));
   }

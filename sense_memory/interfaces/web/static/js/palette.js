@@ -1,6 +1,6 @@
 // Ctrl-K: go to a memory by its path or its words, to a view, or do something, from anywhere and without a mouse.
 
-import { get, session } from "./api.js";
+import { get, palace, session } from "./api.js";
 import { announce, el, pathName, quoted, route } from "./dom.js";
 import { syncNow } from "./edit.js";
 
@@ -37,7 +37,7 @@ export function togglePalette() {
 }
 
 function made() {
-  const before = document.activeElement;
+  const before = document.activeElement, known = everyPath();
   const field = el("input", { id: "palette-query", type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false", placeholder: "A path, some words, a view, an action", "aria-label": "Go to a memory or a view, or do something" });
   const list = el("ul", { id: "palette-list", role: "listbox", "aria-label": "Where to go, and what to do" });
   const status = el("p", { class: "hidden", role: "status" });
@@ -76,9 +76,9 @@ function made() {
     asked = words;
     const own = commands(words);
     if (!words) { show(own); return; }
-    const [named, searched] = await Promise.all([get("paths", { q: words }).catch(() => ({ paths: [] })), get("search", { q: words }).catch(() => ({ hits: [] }))]);
+    const [all, searched] = await Promise.all([known, get("search", { q: words }).catch(() => ({ hits: [] }))]);
     if (mine !== turn || !dialog.open) return;
-    const paths = new Set(named.paths.slice(0, 8));
+    const paths = new Set(named(all, words));
     const byName = [...paths].map((path) => ({ shown: pathName(path), kind: "memory", address: route("memory", path) }));
     const byWords = searched.hits.filter((hit) => hit.kind !== "journal" && !paths.has(hit.path)).slice(0, 6)
       .map((hit) => ({ shown: [pathName(hit.path), quoted(hit.value.slice(0, 80), "span", "palette-text")], kind: "by its words", address: route("memory", hit.path) }));
@@ -106,6 +106,17 @@ function made() {
   });
   show(commands(""));
   return dialog;
+}
+
+/** Every path and key that there is; an empty list where they cannot be read. */
+const everyPath = () => Promise.all([palace(), get("flat")]).then(([whole, flat]) => [...whole.rows.map(([path]) => path), ...flat.rows.map((row) => row.path)]).catch(() => []);
+
+/** The paths that have every word, in any order; those whose key begins with the last word come first, then the shortest. */
+function named(paths, words) {
+  const wanted = words.toLowerCase().split(/[\s/]+/).filter(Boolean);
+  const rank = (path) => [path.slice(path.lastIndexOf("/") + 1).toLowerCase().startsWith(wanted.at(-1)) ? 0 : 1, path.length];
+  return paths.filter((path) => { const name = path.toLowerCase(); return wanted.length && wanted.every((word) => name.includes(word)); })
+    .map((path) => [rank(path), path]).sort(([one], [other]) => one[0] - other[0] || one[1] - other[1]).slice(0, 8).map(([, path]) => path);
 }
 
 /** The commands that have every word, in any order; those that write only where the page may. */

@@ -49,7 +49,7 @@ function one(name, item, excerpts) {
   return el("li", {}, body, item.reason ? el("p", { class: "reason" }, visible(item.reason)) : null, name === "conflicts" ? lost(paths[0]) : session.edit ? decisions(name, paths) : null);
 }
 
-/** How an edit that lost is settled: the page forgets nothing, so the command is there to copy. */
+/** How an edit that lost is settled: on its page, or by the command that is there to copy. */
 function lost(path) {
   const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const agent = session.agent && session.agent !== "default" ? ` --agent ${quote(session.agent)}` : "";
