@@ -56,6 +56,36 @@ def test_what_is_counted_apart_has_a_name_and_words_and_a_place():
     assert all(all(kind.traits.counted) and kind.traits.prefix for kind in COUNTED.values())
 
 
+def kinds_with(trait):
+    return {kind.name for kind in RecordType if getattr(kind.traits, trait)}
+
+
+def test_each_trait_belongs_to_these_kinds_and_to_no_other():
+    """A new kind has none of them but those in its line."""
+    assert kinds_with("fades") == {"JOURNAL", "PERSONA"}
+    assert kinds_with("has_history") == {"FLAT", "PERSONA"}
+    assert kinds_with("says_edits") == {"FLAT", "PERSONA", "MIND"}
+    assert kinds_with("is_watched") == {"FLAT", "JOURNAL", "PERSONA"}
+    assert kinds_with("is_merged") == {"PERSONA"}
+    assert kinds_with("names_path") == {"MIND"}
+    assert kinds_with("is_exported") == set()
+    assert {kind.name for kind in RecordType if not kind.has_address} == {"JOURNAL"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "text"),
+    [
+        (RecordType.FLAT, {"value": "v"}, "v"),
+        (RecordType.FLAT, {"value": 5}, None),
+        (RecordType.FLAT, {}, None),
+        (RecordType.JOURNAL, {"content": "c"}, "c"),
+        (RecordType.MIND, {"value": "v"}, None),
+    ],
+)
+def test_the_words_of_a_record_are_text_or_nothing(kind, fields, text):
+    assert kind.text_of(fields) == text
+
+
 def test_every_trait_that_needs_another_has_it():
     for kind in RecordType:
         traits = kind.traits
