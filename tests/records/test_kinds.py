@@ -73,6 +73,23 @@ def test_each_trait_belongs_to_these_kinds_and_to_no_other():
 
 
 @pytest.mark.parametrize(
+    ("kind", "fields", "path"),
+    [
+        (RecordType.FLAT, {"key": "user_timezone"}, "user_timezone"),
+        (RecordType.PERSONA, {"domain": "a", "facet": "b", "key": "c"}, "persona/a/b/c"),
+        (RecordType.INTROSPECTION, {"ts": 7}, "introspection/7"),
+        (RecordType.INTROSPECTION, {"timestamp": 8}, "introspection/8"),
+        (RecordType.EMBEDDING, {"key": "persona/a/b/c"}, "embed/persona/a/b/c"),
+        (RecordType.MIND, {"path": "mind/block/human"}, "mind/block/human"),
+        (RecordType.TOMBSTONE, {"key": "k"}, "k"),
+        (RecordType.TOMBSTONE, {"key": "k", "path": "persona/a/b/k"}, "persona/a/b/k"),
+    ],
+)
+def test_a_record_lies_where_its_fields_say(kind, fields, path):
+    assert kind.traits.path(fields) == path
+
+
+@pytest.mark.parametrize(
     ("kind", "fields", "text"),
     [
         (RecordType.FLAT, {"value": "v"}, "v"),
