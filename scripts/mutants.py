@@ -46,9 +46,13 @@ MODULES: Final = (
     "ledger/[a-z]*.py",
     "relay/sync/[a-z]*.py",
     "records/[a-z]*.py",
+    "memories/bulk.py",
+    "memories/index_keeper.py",
     "palace/lifecycle.py",
     "palace/pruning.py",
+    "palace/sources.py",
     "mind/log*.py",
+    "mind/versioned.py",
 )
 
 
@@ -65,6 +69,7 @@ ALSO: Final = {
     "ledger/edits.py": ("tests/ledger/test_removals.py",),
     "ledger/removals.py": ("tests/ledger/test_edits.py",),
     "ledger/schema.py": ("tests/ledger/test_removals.py",),
+    "ledger/roles.py": ("tests/records/test_kinds.py", "tests/ledger/test_ledger.py"),
     "ledger/versions.py": (
         "tests/ledger/test_ledger.py",
         "tests/memories/persona/test_conflicts.py",
@@ -88,8 +93,29 @@ ALSO: Final = {
     "relay/sync/live.py": _faults("background"),
     "relay/sync/pool.py": _faults("background"),
     "records": (*_faults("events"), "tests/test_store_local.py"),
+    "records/kinds.py": (
+        "tests/new_kind/test_new_kind.py",
+        "tests/memories/test_watch.py",
+        "tests/memories/test_history.py",
+        "tests/exchange/test_readable.py",
+        "tests/mind/test_records.py",
+        "tests/test_copies.py",
+    ),
     "records/writer.py": _faults("deletion", "versions"),
+    "memories/bulk.py": (
+        "tests/memories/test_flat.py",
+        "tests/memories/test_forget.py",
+        "tests/memories/persona/test_remember_many.py",
+        "tests/test_busy.py",
+    ),
+    "memories/index_keeper.py": (
+        "tests/memories/test_search.py",
+        "tests/memories/test_embedding_jobs.py",
+        "tests/mind/search/test_warm_search.py",
+    ),
+    "palace/sources.py": ("tests/palace/test_standing.py", "tests/palace/test_compression.py"),
     "palace": ("tests/memories/persona",),
+    "mind/versioned.py": ("tests/mind/test_blocks.py", "tests/mind/layers/test_layers.py"),
     "mind": (
         "tests/mind/test_log.py",
         "tests/mind/test_log_clock.py",

@@ -205,6 +205,24 @@ async def test_persona_memories_are_told_by_their_path(device, clock):
         assert watcher.told[1][1:] == (path, None)
 
 
+async def test_what_is_no_memory_is_not_told(device, clock):
+    """What the mind keeps and the log of an introspection arrive unheard before a memory that is told."""
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        device(relay) as one,
+        device(relay) as two,
+        watching(two) as watcher,
+    ):
+        await watcher.heard("")
+        await one.mind.blocks.create("human", "Lives in Porto.")
+        await one.palace.introspect()
+        await one.sync()
+        await writes(one, "k", "v")
+        await watcher.gets(("remembered", "k", "v"))
+        assert two.status().counts["mind"] == 1
+        assert two.status().counts["logs"] == 1
+
+
 async def test_a_link_and_an_access_are_told_apart_from_a_new_text(device, clock):
     async with (
         EmbeddedRelay(clock=clock) as relay,

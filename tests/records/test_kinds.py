@@ -58,6 +58,53 @@ def test_what_is_counted_apart_has_a_name_and_words_and_a_place():
     assert all(all(kind.traits.counted) and kind.traits.prefix for kind in COUNTED.values())
 
 
+def kinds_with(trait):
+    return {kind.name for kind in RecordType if getattr(kind.traits, trait)}
+
+
+def test_each_trait_belongs_to_these_kinds_and_to_no_other():
+    """A new kind has none of them but those in its line."""
+    assert kinds_with("fades") == {"JOURNAL", "PERSONA"}
+    assert kinds_with("has_history") == {"FLAT", "PERSONA"}
+    assert kinds_with("says_edits") == {"FLAT", "PERSONA", "MIND"}
+    assert kinds_with("is_watched") == {"FLAT", "JOURNAL", "PERSONA"}
+    assert kinds_with("is_merged") == {"PERSONA"}
+    assert kinds_with("names_path") == {"MIND"}
+    assert kinds_with("is_exported") == set()
+    assert {kind.name for kind in RecordType if not kind.has_address} == {"JOURNAL"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "path"),
+    [
+        (RecordType.FLAT, {"key": "user_timezone"}, "user_timezone"),
+        (RecordType.PERSONA, {"domain": "a", "facet": "b", "key": "c"}, "persona/a/b/c"),
+        (RecordType.INTROSPECTION, {"ts": 7}, "introspection/7"),
+        (RecordType.INTROSPECTION, {"timestamp": 8}, "introspection/8"),
+        (RecordType.EMBEDDING, {"key": "persona/a/b/c"}, "embed/persona/a/b/c"),
+        (RecordType.MIND, {"path": "mind/block/human"}, "mind/block/human"),
+        (RecordType.TOMBSTONE, {"key": "k"}, "k"),
+        (RecordType.TOMBSTONE, {"key": "k", "path": "persona/a/b/k"}, "persona/a/b/k"),
+    ],
+)
+def test_a_record_lies_where_its_fields_say(kind, fields, path):
+    assert kind.traits.path(fields) == path
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "text"),
+    [
+        (RecordType.FLAT, {"value": "v"}, "v"),
+        (RecordType.FLAT, {"value": 5}, None),
+        (RecordType.FLAT, {}, None),
+        (RecordType.JOURNAL, {"content": "c"}, "c"),
+        (RecordType.MIND, {"value": "v"}, None),
+    ],
+)
+def test_the_words_of_a_record_are_text_or_nothing(kind, fields, text):
+    assert kind.text_of(fields) == text
+
+
 def test_every_trait_that_needs_another_has_it():
     for kind in RecordType:
         traits = kind.traits

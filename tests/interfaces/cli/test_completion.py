@@ -107,28 +107,31 @@ def test_settings_that_can_not_be_read_offer_nothing_and_say_nothing(agent, home
 # ── What it never does ──────────────────────────────────────────────────────────────────
 
 
-def test_a_tab_opens_no_key_and_no_ledger_dials_nobody_and_writes_nothing(
-    configured, home, process, monkeypatch
-):
+def test_a_tab_opens_no_key_and_no_ledger_dials_nobody_and_writes_nothing(configured, home):
     """In a process of its own, with a key that nobody may read, and with everything watched that it loads."""
     for key in (home / "keys").iterdir():
         key.write_text("no key: reading it would fail")
     before = {path: path.stat().st_mtime_ns for path in home.rglob("*")}
     program = (
-        "import sys\n"
+        "import os, sys\n"
         "from sense_memory.interfaces.cli import main\n"
-        "main()\n"
-        "print()\n"
-        "print([name for name in ('sqlite3', 'websockets', 'socket', 'rich', 'coincurve') if name in sys.modules])\n"
+        "for line in sys.argv[1:]:\n"
+        "    os.environ['_SENSE_MEMORY_COMPLETE'] = line\n"
+        "    main()\n"
+        "    print()\n"
+        "    print([name for name in ('sqlite3', 'websockets', 'socket', 'rich', 'coincurve') if name in sys.modules])\n"
     )
-    for line in ("sense-memory --agent ", "sense-memory relays remove ", "sense-memory recall "):
-        monkeypatch.setenv("_SENSE_MEMORY_COMPLETE", line)
-        done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=20 * SECOND, check=True
-        )
-        loaded = set(done.stdout.splitlines()[-1].strip("[]").replace("'", "").split(", "))
+    lines = "sense-memory --agent ", "sense-memory relays remove ", "sense-memory recall "
+    done = subprocess.run(
+        [sys.executable, "-c", program, *lines],
+        capture_output=True, text=True, timeout=20 * SECOND, check=True,
+    )  # fmt: skip
+    found = [line for line in done.stdout.splitlines() if line.startswith("[")]
+    assert len(found) == len(lines)
+    for line in found:
+        loaded = set(line.strip("[]").replace("'", "").split(", "))
         assert not loaded & {"sqlite3", "websockets", "rich"}, loaded
-        assert done.stderr == ""
+    assert done.stderr == ""
     assert {path: path.stat().st_mtime_ns for path in home.rglob("*")} == before
 
 

@@ -3,19 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pydantic_ai import Agent
-from pydantic_ai.messages import (
-    BinaryContent,
-    ImageUrl,
-    ModelRequest,
-    ModelResponse,
-    SystemPromptPart,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
-from pydantic_ai.models.function import FunctionModel
 
 from sense_memory.mind.chat import framework_messages
 from tests.mind.test_log import opened
@@ -75,30 +62,34 @@ async def test_a_prompt_has_the_types_of_langchain():
 
 
 async def test_a_prompt_has_the_types_of_pydantic_ai_and_an_agent_takes_it():
+    from pydantic_ai import Agent  # a second, which only the process that comes here pays
+    from pydantic_ai import messages as types
+    from pydantic_ai.models.function import FunctionModel
+
     async with opened() as store:
         found = (await prompt_of(store)).as_pydantic_ai()
     assert [type(item) for item in found] == [
-        ModelRequest,
-        ModelResponse,
-        ModelRequest,
-        ModelResponse,
-        ModelRequest,
+        types.ModelRequest,
+        types.ModelResponse,
+        types.ModelRequest,
+        types.ModelResponse,
+        types.ModelRequest,
     ]
-    assert [type(part) for part in found[0].parts] == [SystemPromptPart, UserPromptPart]
+    assert [type(part) for part in found[0].parts] == [types.SystemPromptPart, types.UserPromptPart]
     (call,) = found[1].parts
-    assert isinstance(call, ToolCallPart)
+    assert isinstance(call, types.ToolCallPart)
     assert (call.tool_name, call.tool_call_id, call.args_as_dict()) == ("felt", "c1", {"press": 1})
     (result,) = found[2].parts
-    assert isinstance(result, ToolReturnPart)
+    assert isinstance(result, types.ToolReturnPart)
     assert (result.tool_name, result.content) == ("felt", "3 mm")
     image, pixel = found[-1].parts[-1].content[-2:]
-    assert image == ImageUrl("https://x.example/felt.png")
-    assert isinstance(pixel, BinaryContent)
+    assert image == types.ImageUrl("https://x.example/felt.png")
+    assert isinstance(pixel, types.BinaryContent)
     assert (pixel.data, pixel.media_type) == (b"hi", "image/png")
 
     def answer(messages, info):
         assert len(messages) == len(found)
-        return ModelResponse(parts=[TextPart("3 mm too.")])
+        return types.ModelResponse(parts=[types.TextPart("3 mm too.")])
 
     result = await Agent(FunctionModel(answer)).run(message_history=found)
     assert result.output == "3 mm too."
