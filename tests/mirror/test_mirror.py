@@ -184,6 +184,30 @@ async def test_a_deleted_file_is_in_the_history_and_undo_brings_it_back(machines
     assert one.read("notes.md") == two.read("notes.md") == "hello\n"
 
 
+async def test_a_deleted_file_is_erased_after_thirty_days_but_not_by_a_clock_that_jumps(machines):
+    now = [1_800_000_000.0]
+    one = await machines("one", clock=lambda: now[0])
+    one.write("MEMORY.md", BASE)
+    one.write("notes.md", "hello\n")
+    await one.sync()
+    (one.folder / "notes.md").unlink()
+    await one.sync()
+
+    now[0] += 40 * 86_400
+    await one.sync()
+    now[0] -= 39 * 86_400
+    await one.sync()
+    now[0] += 20 * 86_400
+    await one.sync()
+    assert [version.value for version in await one.files.history("app:notes.md")] == [None, "hello\n"]
+
+    for days in (10, 2):
+        now[0] += days * 86_400
+        await one.sync()
+    assert await one.files.history("app:notes.md") == []
+    assert one.names() == ["MEMORY.md"]
+
+
 async def test_an_edit_wins_over_a_deletion_that_did_not_know_it(machines):
     one, two = await both(machines, notes_md="hello\n", MEMORY_md=BASE)
     (one.folder / "notes.md").unlink()
