@@ -12,6 +12,7 @@ import pytest
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import InvalidInput
 from sense_memory.mirror import mirrors
+from sense_memory.mirror.folder import FoundFile, MirroredFolder, Patterns
 from sense_memory.mirror.state import FolderLock
 from sense_memory.mirror.text_merge import NOTE
 from tests.mirror.deaths import Killed, dying
@@ -378,8 +379,6 @@ async def test_a_file_system_that_takes_two_names_for_one_keeps_its_file(machine
     one, two = await both(machines, Notes_md="upper\n", MEMORY_md=BASE)
     one.write("notes.md", "lower\n")
     await one.sync()
-    from sense_memory.mirror.folder import MirroredFolder
-
     monkeypatch.setattr(MirroredFolder, "is_free", lambda self, name: name != "notes.md")
 
     report = await two.sync()
@@ -617,3 +616,19 @@ async def test_relays_learn_neither_the_name_nor_the_project_of_a_file(machine):
     assert len(tags) == 1
     assert "MEMORY" not in tags[0]
     assert "app" not in tags[0]
+
+
+def test_nothing_is_written_or_removed_through_a_link_even_where_a_scan_did_not_see_it(tmp_path):
+    """The link is made between the look at the folder and the write."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (outside / "x.md").write_text("outside\n")
+    (root / "sub").symlink_to(outside)
+    folder = MirroredFolder(root, Patterns(), time.time)
+    seen = FoundFile("sub/x.md", b"outside\n")
+
+    for act in (lambda: folder.write("sub/x.md", b"new\n", seen), lambda: folder.remove(seen)):
+        with pytest.raises(NotADirectoryError):
+            act()
+    assert (outside / "x.md").read_text() == "outside\n"
