@@ -269,7 +269,7 @@ async def test_a_forgotten_file_stays_where_it_is_until_somebody_changes_it(mach
     report = await two.sync()
 
     assert [step.name for step in report.steps] == ["notes.md"]
-    assert "forgotten elsewhere" in report.steps[0].note
+    assert "it was forgotten" in report.steps[0].note
     assert two.read("notes.md") == "hello\n"
     two.write("notes.md", "hello again\n")
     assert await two.steps() == [("keep", "notes.md")]

@@ -82,6 +82,11 @@ def _show(found: _Mirrored, given: Any) -> None:
         tell(f"No folder is mirrored. To see what a mirror would do: {program()} mirror FOLDER")
     for report in found.reports:
         _show_report(report, is_status=found.is_status)
+    if given.folder is not None and not given.only and (given.folder / ".git").exists():
+        tell(
+            "This is a repository: every text file in it counts as a memory. To mirror only what agents read: "
+            "--only CLAUDE.md --only AGENTS.md"
+        )
     if (
         found.reports
         and not (given.apply or found.is_status)
