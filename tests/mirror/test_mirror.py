@@ -605,6 +605,19 @@ async def test_the_search_finds_files_and_a_prompt_does_not_have_them(machine):
     assert await machine.store.search("when does the deploy key rotate", within=("palace", "flat")) == []
 
 
+async def test_a_hit_in_a_long_file_shows_the_lines_that_match(machine):
+    lines = [f"- fact number {number} about nothing" for number in range(500)]
+    lines[250] = "- The deploy key rotates every Friday at noon."
+    machine.write("MEMORY.md", "\n".join(lines))
+    await machine.sync()
+
+    (hit,) = await machine.store.search("when does the deploy key rotate")
+
+    assert "rotates every Friday" in hit.value
+    assert len(hit.value) < 900
+    assert hit.value.startswith("…")
+
+
 async def test_relays_learn_neither_the_name_nor_the_project_of_a_file(machine):
     machine.write("MEMORY.md", "hello\n")
     await machine.sync()
